@@ -1,0 +1,49 @@
+"""The one door to the MLIR bindings.
+
+Everything else in the project imports MLIR from here, so another wheel that serves MLIR >= 23 with
+`dialects.ext` needs a change in this file alone. Imports nothing of the project.
+"""
+
+from torch_mlir import execution_engine, ir, passmanager, rewrite
+from torch_mlir.dialects import (
+    affine,
+    arith,
+    bufferization,
+    builtin,
+    cf,
+    ext,
+    func,
+    linalg,
+    llvm,
+    math,
+    memref,
+    scf,
+    tensor,
+    transform,
+    vector,
+)
+
+VERSION = "torch-mlir 20261001"
+
+__all__ = [
+    "VERSION",
+    "affine",
+    "arith",
+    "bufferization",
+    "builtin",
+    "cf",
+    "execution_engine",
+    "ext",
+    "func",
+    "ir",
+    "linalg",
+    "llvm",
+    "math",
+    "memref",
+    "passmanager",
+    "rewrite",
+    "scf",
+    "tensor",
+    "transform",
+    "vector",
+]

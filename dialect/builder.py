@@ -1,0 +1,158 @@
+"""Building programs out of operators, whatever they are built into.
+
+Gradients, decompositions and rewrites are written once against a `Builder`: `ops.matmul(a, b)` checks the
+call, infers its results and hands it to `emit`. `IRBuilder` (in `dialect.ir_builder`) emits MLIR operations,
+`NumpyBuilder` (in `dialect.numpy_builder`) computes at once with the references. Imports `record` and what it
+needs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.dialect.attributes import AttrValue
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.record import (
+    REGISTRY,
+    Call,
+    Operator,
+    OperatorError,
+    Registry,
+    attribute_values,
+    distribute,
+    flatten,
+    infer,
+)
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
+
+Scalar = bool | int | float
+
+
+class Value:
+    """A tensor in a program under construction: what is known of it, and the builder's handle for it.
+
+    Arithmetic on values builds operators: `broadcast_*` between values, `scalar_*` with a number.
+    """
+
+    __slots__ = ("builder", "desc", "handle")
+
+    def __init__(self, builder: Builder, handle: Any, desc: TensorDesc) -> None:
+        self.builder, self.handle, self.desc = builder, handle, desc
+
+    @property
+    def shape(self) -> Shape:
+        """The shape; None for a dimension that is dynamic."""
+        assert self.desc.shape is not None, "shape of an unranked value"
+        return self.desc.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.desc.dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return self.desc.rank
+
+    def __add__(self, other: Value | Scalar) -> Any:
+        return self.builder.binary("add", self, other)
+
+    def __radd__(self, other: Scalar) -> Any:
+        return self.builder.binary("add", self, other)
+
+    def __sub__(self, other: Value | Scalar) -> Any:
+        return self.builder.binary("sub", self, other)
+
+    def __rsub__(self, other: Scalar) -> Any:
+        return self.builder.binary("add", -self, other)
+
+    def __mul__(self, other: Value | Scalar) -> Any:
+        return self.builder.binary("mul", self, other)
+
+    def __rmul__(self, other: Scalar) -> Any:
+        return self.builder.binary("mul", self, other)
+
+    def __truediv__(self, other: Value | Scalar) -> Any:
+        return self.builder.binary("div", self, other)
+
+    def __neg__(self) -> Any:
+        return self.builder.negative(self)
+
+
+class Builder(ABC):
+    """Checks calls and infers their results; `emit` is what a subclass does with them."""
+
+    def __init__(self, registry: Registry = REGISTRY) -> None:
+        self.registry = registry
+
+    @abstractmethod
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """The results of a checked call; `op`'s operands are `Value`s."""
+
+    @abstractmethod
+    def wrap(self, value: Any) -> Value:
+        """What a rule may be given as an operand, as a `Value` of this builder."""
+
+    def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
+        """The results of operator `name`.
+
+        Operands follow the signature; None stands for a missing optional one, a sequence for a repeated
+        one. Attributes are given by name.
+
+        Raises:
+            OperatorError: the operator is unknown or does not allow the call.
+        """
+        if name not in self.registry:
+            raise OperatorError(self.registry.unknown(name))
+        record = self.registry[name]
+        op = Call(record, self._named_operands(record, operands), attribute_values(record, attrs))
+        described = Call(record, {k: describe(v) for k, v in op.inputs.items()}, op.attrs)
+        return tuple(self.emit(op, infer(record, described)))
+
+    def _named_operands(self, record: Operator, operands: Sequence[Any]) -> dict[str, Any]:
+        args = record.signature.inputs
+        if len(operands) > len(args):
+            raise OperatorError(f"oneflow.{record.name}: expected at most {len(args)} operands, got {len(operands)}")
+        given: list[Any] = [*operands, *[None] * (len(args) - len(operands))]
+        groups = [self._wrap_all(v) if a.is_variadic else v for a, v in zip(args, given, strict=True)]
+        sizes = [len(g) if isinstance(g, tuple) else int(g is not None) for g in groups]
+        flat = [g if isinstance(g, Value) else self.wrap(g) for g in flatten(groups)]
+        try:
+            return distribute(args, flat, sizes)
+        except ValueError as error:
+            raise OperatorError(f"oneflow.{record.name}: operands: {error}") from None
+
+    def _wrap_all(self, values: Any) -> tuple[Value, ...]:
+        return () if values is None else tuple(v if isinstance(v, Value) else self.wrap(v) for v in values)
+
+    def binary(self, kind: str, a: Value, b: Value | Scalar) -> Value:
+        """`a` and `b` combined by the operator `broadcast_<kind>`, or `scalar_<kind>` with a number."""
+        if isinstance(b, Value):
+            return self.call(f"broadcast_{kind}", a, b)[0]
+        if kind == "sub":
+            kind, b = "add", -b
+        whole = isinstance(b, int) and not a.dtype.is_float
+        value = {"int_operand": b, "has_int_operand": True} if whole else {"float_operand": float(b)}
+        if not whole:
+            value["has_float_operand"] = True
+        return self.call(f"scalar_{kind}", a, **value)[0]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def build(*operands: Any, **attrs: AttrValue) -> Any:
+            results = self.call(name, *operands, **attrs)
+            return results[0] if len(results) == 1 else results
+
+        return build
+
+
+def describe(operand: Any) -> Any:
+    """The `TensorDesc` of a `Value`, of each of a tuple, None of None."""
+    if isinstance(operand, tuple):
+        return tuple(v.desc for v in operand)
+    return operand.desc if isinstance(operand, Value) else operand

@@ -1,0 +1,86 @@
+"""Element types: OneFlow's names and numbers, NumPy's dtypes and MLIR's spellings in one table.
+
+Imports NumPy and ml_dtypes only. Read by everything that asks what an element is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type.
+
+    `name` is OneFlow's and NumPy's word (`float32`), `mlir` is MLIR's (`f32`), `code` is the number
+    in OneFlow's `DataType` protocol enumeration, `kind` is `bool`, `uint`, `int`, `float` or `index`.
+    """
+
+    name: str
+    mlir: str
+    kind: str
+    bits: int
+    code: int
+    numpy: np.dtype[np.generic]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are floating-point numbers."""
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether values are signed or unsigned integers (not bool)."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def accumulator(self) -> DType:
+        """The type in which sums and scalar bodies of this type are computed: f32 for f16 and bf16."""
+        return float32 if self.is_float and self.bits == 16 else self
+
+    def __str__(self) -> str:
+        return self.mlir
+
+    def __repr__(self) -> str:
+        return f"oneflow.{self.name}"
+
+
+bool_ = DType("bool", "i1", "bool", 1, 12, np.dtype(np.bool_))
+uint8 = DType("uint8", "ui8", "uint", 8, 7, np.dtype(np.uint8))
+int8 = DType("int8", "i8", "int", 8, 4, np.dtype(np.int8))
+int32 = DType("int32", "i32", "int", 32, 5, np.dtype(np.int32))
+int64 = DType("int64", "i64", "int", 64, 6, np.dtype(np.int64))
+float16 = DType("float16", "f16", "float", 16, 9, np.dtype(np.float16))
+bfloat16 = DType("bfloat16", "bf16", "float", 16, 11, np.dtype(ml_dtypes.bfloat16))
+float32 = DType("float32", "f32", "float", 32, 2, np.dtype(np.float32))
+float64 = DType("float64", "f64", "float", 64, 3, np.dtype(np.float64))
+
+#: The type of positions and sizes inside scalar and compute bodies; never the element of a tensor.
+index = DType("index", "index", "index", 64, -1, np.dtype(np.int64))
+
+DTYPES = (bool_, uint8, int8, int32, int64, float16, bfloat16, float32, float64)
+BY_NAME = {d.name: d for d in DTYPES}
+BY_MLIR = {d.mlir: d for d in DTYPES}
+BY_CODE = {d.code: d for d in DTYPES}
+BY_NUMPY = {d.numpy: d for d in DTYPES}
+
+FLOATS = tuple(d for d in DTYPES if d.is_float)
+INTEGERS = tuple(d for d in DTYPES if d.is_integer)
+#: Every type arithmetic is defined on: all but bool.
+NUMERIC = INTEGERS + FLOATS
+ALL = DTYPES
+
+
+def from_numpy(dtype: object) -> DType:
+    """The element type of a NumPy dtype, in native byte order.
+
+    Raises:
+        TypeError: no element type corresponds to it.
+    """
+    found = BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))  # type: ignore[call-overload]
+    if found is None:
+        raise TypeError(f"expected one of {', '.join(BY_NAME)}, got dtype {dtype}")
+    return found

@@ -1,0 +1,129 @@
+"""Element-wise operators from one row: types, SBP and gradient follow from the scalar body.
+
+    elementwise("tanh(x) -> y", "The hyperbolic tangent.", scalar=s.tanh, reference=np.tanh)
+
+Operands broadcast as in NumPy. Imports `record`, `shapes`, `sbp`, `derivative`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oneflow.dialect import derivative, dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.record import Absent, Call, Operator, Rule, call_rule, define
+from oneflow.dialect.sbp import Factors, broadcast_factors
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
+from oneflow.dialect.signature import parse_signature
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+def elementwise(
+    signature: str,
+    doc: str,
+    *,
+    scalar: Rule,
+    reference: Rule,
+    allowed: Sequence[DType] = dtypes.FLOATS,
+    result: DType | None = None,
+    linear: str | None = None,
+    **slots: Any,
+) -> Operator:
+    """Registers an element-wise operator.
+
+    Args:
+        signature: as for `define`; one result.
+        doc: what it computes.
+        scalar: the body: one `Expr` per operand, attributes it names as keyword-only parameters.
+        reference: the NumPy form, called in the same way with arrays.
+        allowed: the element types of the operands, which have to be equal.
+        result: the element type of the result; None: that of the operands.
+        linear: whether partial sums pass through, as in `Factors`.
+        slots: slots to state otherwise than derived (`grad`, `types`, `sbp`, `laws`).
+    """
+    slots.setdefault("types", _types(allowed, result))
+    slots.setdefault("sbp", _sbp(linear))
+    if "grad" not in slots:
+        flat = result is not None and not result.is_float
+        integers = not any(d.is_float for d in allowed)
+        no = Absent("grad", "the result is not a floating-point number")
+        slots["grad"] = no if flat or integers else scalar_gradient
+    assert len(parse_signature(signature).outputs) == 1, signature
+    return define(signature, doc=doc, scalar=scalar, reference=reference, depth=2, **slots)
+
+
+def _types(allowed: Sequence[DType], result: DType | None) -> Rule:
+    def types(op: Call) -> TensorDesc:
+        operands = op.operands
+        for name, operand in op.inputs.items():
+            for desc in operand if isinstance(operand, tuple) else (operand,):
+                if desc is not None:
+                    expect_dtype(op, name, desc, allowed)
+        same_dtype(op, operands)
+        return TensorDesc(broadcast_shapes(op, [d.shape for d in operands]), result or operands[0].dtype)
+
+    return types
+
+
+def _sbp(linear: str | None) -> Rule:
+    def sbp(op: Call) -> Factors:
+        return broadcast_factors([d.shape for d in op.operands], op.results[0].rank, linear)
+
+    return sbp
+
+
+def scalar_body(op: Call, operands: Sequence[Expr]) -> Expr:
+    """The scalar body of a call, instantiated on `operands`."""
+    assert op.record.scalar is not None, op.record.name
+    result: Expr = call_rule(op.record.scalar, list(operands), op.attrs)
+    return result
+
+
+def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """The gradient of an element-wise operator: dy times the derivative of its scalar body.
+
+    Summed over the axes along which an operand was broadcast.
+    """
+    nodes, env = derivative.leaves(ops, op.operands)
+    body = scalar_body(op, nodes)
+    grads: list[Any] = []
+    for node, operand in zip(nodes, op.operands, strict=True):
+        slope = derivative.derivative(body, node) if derivative.is_differentiable(operand) else None
+        grads.append(None if slope is None else _thunk(ops, dy, slope, env, operand))
+    return _by_name(op, grads)
+
+
+def _thunk(ops: Builder, dy: Value, slope: Expr, env: dict[int, Value], operand: Value) -> Any:
+    def gradient() -> Value:
+        seed = s.arg(-1, slope.dtype)
+        widened = dy if dy.dtype == slope.dtype else ops.call("cast", dy, dtype=slope.dtype)[0]
+        product = slope if slope.kind == "const" and slope.value == 1 else None
+        body = seed if product is not None else seed * slope
+        whole = derivative.build(ops, body, {**env, id(seed): widened})
+        narrow = whole if whole.dtype == operand.dtype else ops.call("cast", whole, dtype=operand.dtype)[0]
+        return sum_to(ops, narrow, operand)
+
+    return gradient
+
+
+def _by_name(op: Call, grads: Sequence[Any]) -> dict[str, Any]:
+    rest = iter(grads)
+    named: dict[str, Any] = {}
+    for name, operand in op.inputs.items():
+        if isinstance(operand, tuple):
+            named[name] = tuple(next(rest) for _ in operand)
+        else:
+            named[name] = None if operand is None else next(rest)
+    return named
+
+
+def sum_to(ops: Builder, grad: Value, operand: Value) -> Value:
+    """`grad` summed over the axes along which `operand` was broadcast to its shape."""
+    lead = grad.rank - operand.rank
+    axes = list(range(lead))
+    axes += [lead + i for i, d in enumerate(operand.shape) if d == 1 and grad.shape[lead + i] != 1]
+    return ops.call("reduce_sum_like", grad, operand, axis=axes)[0] if axes else grad

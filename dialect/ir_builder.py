@@ -1,0 +1,85 @@
+"""A builder that emits operations of the dialect at the current insertion point.
+
+Handles are MLIR values. Imports `builder`, `oneflow` (the dialect) and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, distribute
+from oneflow.dialect.tensor_desc import TensorDesc, common_type
+
+
+class IRBuilder(Builder):
+    """Emits operations at the insertion point of the context manager in force, or at `ip`."""
+
+    def __init__(
+        self,
+        registry: Registry = REGISTRY,
+        ip: ir.InsertionPoint | None = None,
+        loc: ir.Location | None = None,
+    ) -> None:
+        super().__init__(registry)
+        self.ip, self.loc = ip, loc
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Creates the operation; repeated operands or results of different types are cast (see `oneflow`)."""
+        outputs = distribute(op.record.signature.outputs, list(results), None)
+        created = ir.Operation.create(
+            dialect.PREFIX + op.record.name,
+            results=[d.to_mlir() for group in outputs.values() for d in self._stated(group)],
+            operands=[h for group in op.inputs.values() for h in self._handles(group)],
+            attributes=write_attributes(op),
+            ip=self.ip,
+            loc=self.loc,
+        )
+        return [self._refined(v, d) for v, d in zip(created.results, results, strict=True)]
+
+    def _stated(self, group: Any) -> list[TensorDesc]:
+        if not isinstance(group, tuple):
+            return [] if group is None else [group]
+        return [common_type(group)] * len(group) if group else []
+
+    def _handles(self, group: Any) -> list[ir.Value]:
+        if not isinstance(group, tuple):
+            return [] if group is None else [group.handle]
+        if len({v.handle.type for v in group}) < 2:
+            return [v.handle for v in group]
+        target = common_type([v.desc for v in group]).to_mlir()
+        return [self._cast(v.handle, target) for v in group]
+
+    def _refined(self, value: ir.Value, desc: TensorDesc) -> Value:
+        return Value(self, self._cast(value, desc.to_mlir()), desc)
+
+    def _cast(self, value: ir.Value, target: ir.Type) -> ir.Value:
+        if value.type == target:
+            return value
+        return tensor.CastOp(target, value, ip=self.ip, loc=self.loc).result
+
+    def wrap(self, value: Any) -> Value:
+        """An MLIR value as a value of this builder."""
+        return Value(self, value, dialect.desc_of(value))
+
+
+def write_attributes(op: Call) -> dict[str, ir.Attribute]:
+    """The canonical attributes of a call: those that differ from their defaults, and segment sizes."""
+    signature = op.record.signature
+    attrs = {
+        a.name: a.kind.write(op.attrs[a.name])
+        for a in signature.attrs
+        if a.is_mandatory or op.attrs[a.name] != a.default
+    }
+    if needs_segments(op.record):
+        sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in op.inputs.values()]
+        attrs[dialect.OPERAND_SEGMENTS[0]] = ir.DenseI32ArrayAttr.get(sizes)
+    return attrs
+
+
+def needs_segments(record: Operator) -> bool:
+    """Whether the counts of operands are ambiguous without segment sizes."""
+    return sum(not a.is_single for a in record.signature.inputs) > 1

@@ -1,0 +1,256 @@
+"""Reading programs: text to a verified module in normal form.
+
+Text that MLIR's own verifier takes is read straight into a context with the dialect. Where it does not
+(an unknown operator, a missing `operandSegmentSizes`, a list of different shapes, OneFlow's spellings), the
+text is read once more where `oneflow` is not registered, brought into normal form, checked by the records so
+that messages speak of operands by name, and read again. Imports `oneflow` (the dialect).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect.record import REGISTRY, Operator, Registry, distribute
+from oneflow.dialect.signature import ArgDef
+from oneflow.dialect.tensor_desc import common_type
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message: its severity, text and place (`file:line:col` or MLIR's location text)."""
+
+    severity: str
+    message: str
+    location: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.location}: {self.severity}: {self.message}"]
+        return "\n".join([*lines, *map(str, self.notes)])
+
+
+class ProgramError(ValueError):
+    """A program that cannot be read; `diagnostics` say where and why."""
+
+    def __init__(self, diagnostics: list[Diagnostic]) -> None:
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
+
+
+@dataclass
+class Collector:
+    """Collects what a context diagnoses, as a context manager; `name` is the file the program came from."""
+
+    context: ir.Context
+    name: str = "-"
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def __enter__(self) -> Collector:
+        self._handler = self.context.attach_diagnostic_handler(self._collect)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handler.detach()
+
+    def _collect(self, diagnostic: ir.Diagnostic) -> bool:
+        self.diagnostics.append(convert_diagnostic(diagnostic, self.name))
+        return True
+
+
+def convert_diagnostic(diagnostic: ir.Diagnostic, name: str = "-") -> Diagnostic:
+    """An MLIR diagnostic, or the plain form that `MLIRError` carries, as ours."""
+    severity = str(diagnostic.severity).rpartition(".")[2].lower()
+    notes = tuple(convert_diagnostic(n, name) for n in diagnostic.notes)
+    return Diagnostic(severity, str(diagnostic.message), place_of(diagnostic.location, name), notes)
+
+
+_FILE_LOC = re.compile(r'loc\("(?P<file>[^"]*)":(?P<line>\d+):(?P<col>\d+)\)')
+
+
+def place_of(location: ir.Location, name: str = "-") -> str:
+    """`file:line:col` of a location (`name` for text that came without a file), or its MLIR text."""
+    match = _FILE_LOC.fullmatch(str(location))
+    if match is None:
+        return str(location).replace('"-":', f'"{name}":')
+    file = name if match["file"] == "-" else match["file"]
+    return f"{file}:{match['line']}:{match['col']}"
+
+
+def read_module(
+    text: str, context: ir.Context, name: str = "-", registry: Registry = REGISTRY, *, verify: bool = True
+) -> ir.Module:
+    """The module that `text` writes, in normal form and verified.
+
+    Args:
+        text: a program; `name` is the file it came from, for messages.
+        context: one made by `create_context`.
+        registry: the operators of that context.
+        verify: whether to check the operators' rules.
+
+    Raises:
+        ProgramError: the text is not MLIR, or breaks an operator's rules.
+    """
+    with context:
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            module = ir.Module.parse(_normal_text(text, name, registry, error))
+        if _SIGNED.search(text):
+            _signless_types(module.operation)
+        normalize(module.operation, registry)
+        if verify:
+            with Collector(context, name) as collector:
+                if not dialect.verify(module.operation, registry):
+                    raise ProgramError(collector.diagnostics)
+    return module
+
+
+def _normal_text(text: str, name: str, registry: Registry, failure: ir.MLIRError) -> str:
+    """The program in normal form, by way of a context that takes any operation.
+
+    Raises:
+        ProgramError: the program is wrong, not merely spelt otherwise.
+    """
+    loose = ir.Context()
+    loose.allow_unregistered_dialects = True
+    with loose, Collector(loose, name) as collector:
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            raise ProgramError([convert_diagnostic(d, name) for d in error.error_diagnostics]) from None
+        report_unknown(module.operation, registry)
+        if not collector.diagnostics:
+            dialect.verify(module.operation, registry)
+        if collector.diagnostics:
+            raise ProgramError(collector.diagnostics)
+        if not normalize(module.operation, registry):
+            raise ProgramError([convert_diagnostic(d, name) for d in failure.error_diagnostics])
+        return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def report_unknown(root: ir.Operation, registry: Registry) -> None:
+    """Emits an error at each operation of the dialect that no record defines."""
+
+    def visit(op: ir.Operation) -> None:
+        name = op.name[len(dialect.PREFIX) :]
+        if name not in registry:
+            op.location.emit_error(registry.unknown(name))
+
+    dialect.walk(root, visit)
+
+
+def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
+    """Brings every operation of the dialect into normal form; whether anything changed.
+
+    Canonical attributes, `operandSegmentSizes` where counts are ambiguous, and one type for the tensors of a
+    repeated operand.
+    """
+    changed = False
+    found: list[ir.Operation] = []
+    dialect.walk(root, found.append)
+    for op in found:
+        record = registry[op.name[len(dialect.PREFIX) :]]
+        changed |= _canonical_attributes(op, record)
+        changed |= _segment_sizes(op, record)
+        changed |= _shared_types(op, record)
+    return changed
+
+
+_SIGNED = re.compile(r"(?:(?<=x)|\b)si(8|16|32|64)\b")
+
+
+def _signless_types(root: ir.Operation) -> None:
+    """Turns OneFlow's signed integers into signless ones, in values and in function types."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        arguments = [a for region in op.regions for block in region for a in block.arguments]
+        for value in (*op.results, *arguments):
+            text = str(value.type)
+            if _SIGNED.search(text):
+                value.set_type(ir.Type.parse(_SIGNED.sub(r"i\1", text)))
+        if "function_type" in op.attributes:
+            text = str(op.attributes["function_type"])
+            op.attributes["function_type"] = ir.Attribute.parse(_SIGNED.sub(r"i\1", text))
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+
+
+def _canonical_attributes(op: ir.Operation, record: Operator) -> bool:
+    changed = False
+    attributes = op.attributes
+    for name in attributes:
+        known = record.signature.attr_by_name.get(name)
+        if known is None:
+            continue
+        try:
+            canonical = known.kind.write(known.kind.read(attributes[name]))
+        except ValueError:
+            continue
+        if canonical != attributes[name]:
+            attributes[name] = canonical
+            changed = True
+    return changed
+
+
+def _segment_sizes(op: ir.Operation, record: Operator) -> bool:
+    """Spells segment sizes MLIR's way, and adds them where the record can tell them from the count."""
+    changed = False
+    pairs = (
+        (dialect.OPERAND_SEGMENTS, record.signature.inputs, list(op.operands)),
+        (dialect.RESULT_SEGMENTS, record.signature.outputs, list(op.results)),
+    )
+    for (spelling, *others), args, values in pairs:
+        for other in others:
+            if other in op.attributes:
+                op.attributes[spelling] = op.attributes[other]
+                del op.attributes[other]
+                changed = True
+        if spelling not in op.attributes and sum(not a.is_single for a in args) > 1:
+            groups = distribute(args, values, None).values()
+            sizes = [len(g) if isinstance(g, tuple) else int(g is not None) for g in groups]
+            op.attributes[spelling] = ir.DenseI32ArrayAttr.get(sizes)
+            changed = True
+    return changed
+
+
+def _shared_types(op: ir.Operation, record: Operator) -> bool:
+    """Casts the tensors of a repeated operand, or result, to the type they share."""
+    if not any(a.is_variadic for a in (*record.signature.inputs, *record.signature.outputs)):
+        return False
+    changed = False
+    operands = list(op.operands)
+    for group in _repeated(record.signature.inputs, range(len(operands))):
+        if len({operands[i].type for i in group}) > 1:
+            target = common_type([dialect.desc_of(operands[i]) for i in group]).to_mlir()
+            for i in group:
+                with ir.InsertionPoint(op), op.location:
+                    op.operands[i] = tensor.CastOp(target, operands[i]).result
+            changed = True
+    results = list(op.results)
+    for group in _repeated(record.signature.outputs, range(len(results))):
+        if len({results[i].type for i in group}) > 1:
+            target = common_type([dialect.desc_of(results[i]) for i in group]).to_mlir()
+            for i in group:
+                _widen_result(op, results[i], target)
+            changed = True
+    return changed
+
+
+def _repeated(args: Sequence[ArgDef], numbers: Sequence[int]) -> list[tuple[int, ...]]:
+    return [g for g in distribute(args, list(numbers), None).values() if isinstance(g, tuple) and g]
+
+
+def _widen_result(op: ir.Operation, result: ir.Value, target: ir.Type) -> None:
+    """Gives a result the type `target` and its users a cast back to what it was."""
+    stated = result.type
+    if stated == target:
+        return
+    result.set_type(target)
+    with ir.InsertionPoint.after(op), op.location:
+        back = tensor.CastOp(stated, result)
+    result.replace_all_uses_except(back.result, back.operation)

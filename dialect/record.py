@@ -1,0 +1,387 @@
+"""The operator record: everything that makes an operator real, in one place.
+
+    @operator("tril(in, diagonal: int64 = 0, fill: float = 0.0) -> out")
+    class Tril:
+        '''The lower triangle of each matrix.'''
+        types = same_as("in")
+        sbp = ...
+        grad = ...
+        compute = ...
+        reference = ...
+
+Slots: `types` (result shapes and dtypes), `sbp` (how it may be split), `grad` (its gradient, built of other
+operators), one meaning (`scalar`, `compute` or `decompose`), `reference` (NumPy, for tests) and `laws`
+(rewrites). Each is filled or says why not (`no_grad(..)`, `no_sbp(..)`). A `Call` is what rules see of one
+use of an operator. Imports `signature`, `sbp`, `tensor_desc`; a `Registry` holds the records by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneflow.dialect.attributes import AttrValue
+from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything
+from oneflow.dialect.signature import ArgDef, AttrDef, Signature, SignatureError, parse_signature
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+class OperatorError(ValueError):
+    """A call that an operator does not allow: what was expected, what came."""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A slot that is empty on purpose."""
+
+    slot: str
+    reason: str
+
+
+def no_grad(reason: str) -> Absent:
+    """Marks an operator as not differentiable, and says why."""
+    return Absent("grad", reason)
+
+
+def no_sbp(reason: str) -> Absent:
+    """Marks an operator as computed whole on every device, and says why."""
+    return Absent("sbp", reason)
+
+
+def no_reference(reason: str) -> Absent:
+    """Marks an operator as having no NumPy reference, and says why."""
+    return Absent("reference", reason)
+
+
+Rule = Callable[..., Any]
+MEANINGS = ("scalar", "compute", "decompose")
+SLOTS = ("types", "sbp", "grad", *MEANINGS, "reference")
+
+
+@dataclass(frozen=True)
+class Law:
+    """A rewrite of one operator that canonicalization applies.
+
+    `apply(ops, op)` returns the replacement values (or one value), or None where the law does not hold.
+    `op` is a `Call` whose operands are `Value`s; `name` is what passes and tests call it.
+    """
+
+    name: str
+    text: str
+    apply: Rule
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator; see the module's text for its slots.
+
+    `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
+    speak of sizes (`reshape`); without it they are the logical ones. `pure` operators may be removed, merged and reordered. `traits` are words that mechanisms ask for
+    (`"random"`, `"cpu_only"`). `where` is the file and line of the definition.
+    """
+
+    signature: Signature
+    doc: str
+    types: Rule
+    sbp: Factors | Rule | Absent
+    grad: Rule | Absent
+    reference: Rule | Absent
+    scalar: Rule | None = None
+    compute: Rule | None = None
+    decompose: Rule | None = None
+    local: Rule | None = None
+    laws: tuple[Law, ...] = ()
+    pure: bool = True
+    traits: frozenset[str] = frozenset()
+    family: str = ""
+    where: str = ""
+
+    @property
+    def name(self) -> str:
+        """The operator's name, without the dialect."""
+        return self.signature.name
+
+    @property
+    def meaning(self) -> str:
+        """Which of the meaning slots is filled."""
+        return next(m for m in MEANINGS if getattr(self, m) is not None)
+
+    def signatures(self, op: Call) -> list[SbpSignature]:
+        """Every SBP signature of a call whose operands are `TensorDesc`s, the all-broadcast one last."""
+        inputs, outputs = len(op.operands), len(op.results)
+        everywhere = broadcast_everything(inputs, outputs)
+        if isinstance(self.sbp, Absent):
+            return [everywhere]
+        rule = self.sbp if isinstance(self.sbp, Factors) else self.sbp(op)
+        if isinstance(rule, Factors):
+            rule = rule.signatures([d.shape for d in op.operands])
+        return [*dict.fromkeys((*rule, everywhere))]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What one device has of a call: its pieces' descriptions, and where along its split axis each operand's
+    piece begins (0 where it is whole)."""
+
+    inputs: tuple[TensorDesc, ...]
+    outputs: tuple[TensorDesc, ...]
+    begins: tuple[int, ...]
+
+
+class Call:
+    """One use of an operator, as its rules see it.
+
+    Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute),
+    by name: `op.x`, or `op["in"]` where the name is a Python keyword. A missing optional operand is None,
+    a repeated one a tuple. Attributes are Python values, `op.axis`, defaults filled in.
+    """
+
+    __slots__ = ("attrs", "inputs", "outputs", "record")
+
+    def __init__(
+        self,
+        record: Operator,
+        inputs: Mapping[str, Any],
+        attrs: Mapping[str, AttrValue],
+        outputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.record, self.inputs, self.attrs = record, dict(inputs), dict(attrs)
+        self.outputs = dict(outputs or {})
+
+    def __getitem__(self, name: str) -> Any:
+        for table in (self.inputs, self.attrs, self.outputs):
+            if name in table:
+                return table[name]
+        raise KeyError(f"{self.record.name} has no operand, attribute or result named {name!r}")
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name.removesuffix("_")] if name.endswith("_") and name != "_" else self[name]
+        except KeyError as error:
+            raise AttributeError(str(error)) from None
+
+    @property
+    def operands(self) -> list[Any]:
+        """All operands in order, repeated ones spread, missing ones left out."""
+        return flatten(self.inputs.values())
+
+    @property
+    def results(self) -> list[Any]:
+        """All results in order."""
+        return flatten(self.outputs.values())
+
+    def error(self, text: str) -> OperatorError:
+        """An error about this call, to raise: `raise op.error("expected .., got ..")`."""
+        return OperatorError(f"oneflow.{self.record.name}: {text}")
+
+    def normalize_axis(self, axis: int, rank: int, name: str = "axis") -> int:
+        """`axis` counted from the front.
+
+        Raises:
+            OperatorError: it is outside `[-rank, rank)`.
+        """
+        if not -rank <= axis < rank:
+            raise self.error(f"expected {name} in [{-rank}, {rank}), got {axis}")
+        return axis % rank
+
+    def normalize_axes(self, axes: Sequence[int], rank: int, name: str = "axis") -> tuple[int, ...]:
+        """Several axes counted from the front.
+
+        Raises:
+            OperatorError: one is out of range or given twice.
+        """
+        found = tuple(self.normalize_axis(a, rank, name) for a in axes)
+        if len(set(found)) != len(found):
+            raise self.error(f"expected every {name} once, got {list(axes)}")
+        return found
+
+
+def flatten(values: Any) -> list[Any]:
+    """Operand slots as a flat list: None left out, tuples and lists spread."""
+    flat: list[Any] = []
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            flat.extend(value)
+        elif value is not None:
+            flat.append(value)
+    return flat
+
+
+def distribute(args: Sequence[ArgDef], values: Sequence[Any], sizes: Sequence[int] | None) -> dict[str, Any]:
+    """Flat operands under their names; `sizes` (one per name) are needed only where counts are ambiguous.
+
+    Raises:
+        ValueError: the number of operands does not fit.
+    """
+    counts = list(sizes) if sizes is not None else _counts(args, len(values))
+    if len(counts) != len(args) or sum(counts) != len(values):
+        raise ValueError(f"expected segment sizes for {len(args)} names adding up to {len(values)}, got {counts}")
+    named: dict[str, Any] = {}
+    start = 0
+    for arg, size in zip(args, counts, strict=True):
+        if size < arg.least or (arg.most is not None and size > arg.most):
+            raise ValueError(f"expected {_range(arg)} for {arg.name}, got {size}")
+        group = tuple(values[start : start + size])
+        named[arg.name] = group if arg.is_variadic else (group[0] if group else None)
+        start += size
+    return named
+
+
+def _counts(args: Sequence[ArgDef], total: int) -> list[int]:
+    """How many values each name gets: everything beyond the singles goes to the open ones in order."""
+    spare = total - sum(a.least for a in args)
+    if spare < 0 or (spare > 0 and all(a.is_single for a in args)):
+        wanted = ", ".join(str(a) for a in args) or "none"
+        raise ValueError(f"expected {wanted}, got {total}")
+    counts = []
+    for arg in args:
+        more = spare if arg.most is None else min(spare, arg.most - arg.least)
+        counts.append(arg.least + more)
+        spare -= more
+    if spare:
+        raise ValueError(f"expected {', '.join(str(a) for a in args)}, got {total}")
+    return counts
+
+
+def _range(arg: ArgDef) -> str:
+    if arg.most is None:
+        return f"at least {arg.least}"
+    return str(arg.least) if arg.least == arg.most else f"{arg.least} or {arg.most}"
+
+
+def call_rule(rule: Rule, args: Sequence[Any], attrs: Mapping[str, AttrValue]) -> Any:
+    """`rule(*args)` with those attributes that its parameters name (scalar bodies and references)."""
+    parameters = inspect.signature(rule).parameters.values()
+    keywords = {p.name: attrs[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in attrs}
+    return rule(*args, **keywords)
+
+
+@dataclass
+class Registry:
+    """Operators by name."""
+
+    operators: dict[str, Operator] = field(default_factory=dict)
+
+    def add(self, record: Operator) -> Operator:
+        """Registers an operator.
+
+        Raises:
+            SignatureError: the name is taken; both places are named.
+        """
+        taken = self.operators.get(record.name)
+        if taken is not None:
+            raise SignatureError(
+                f"operator {record.name} is defined twice: at {taken.where} and at {record.where}; rename one"
+            )
+        self.operators[record.name] = record
+        return record
+
+    def __getitem__(self, name: str) -> Operator:
+        found = self.operators.get(name)
+        if found is None:
+            raise KeyError(self.unknown(name))
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.operators
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(self.operators.values())
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+    def unknown(self, name: str) -> str:
+        """The message for a name that no operator has."""
+        return f"unknown operator oneflow.{name}{suggestion(name, self.operators, 'oneflow.')}"
+
+
+def suggestion(name: str, names: Any, prefix: str = "") -> str:
+    """`; did you mean ..?` for the nearest of `names`, or nothing."""
+    near = difflib.get_close_matches(name, list(names), 1)
+    return f"; did you mean {prefix}{near[0]}?" if near else ""
+
+
+#: Every operator known to the process.
+REGISTRY = Registry()
+
+
+def define(signature: str, *, registry: Registry = REGISTRY, depth: int = 1, **slots: Any) -> Operator:
+    """Registers one operator from its signature line and slots.
+
+    Args:
+        signature: the line that `signature.parse_signature` reads.
+        registry: where it is added.
+        depth: how many callers up the definition stands, for `where`.
+        slots: `doc`, the slots of `Operator`, and `laws`, `pure`, `traits`.
+
+    Raises:
+        SignatureError: a slot is missing, unknown or not of its kind, or the name is taken.
+    """
+    frame = inspect.stack()[depth]
+    slots.setdefault("where", f"{frame.filename}:{frame.lineno}")
+    slots.setdefault("family", frame.frame.f_globals.get("__name__", "").rpartition(".")[2])
+    parsed = parse_signature(signature)
+    _check_slots(parsed.name, slots)
+    return registry.add(Operator(parsed, **slots))
+
+
+def operator(signature: str, *, registry: Registry = REGISTRY, **options: Any) -> Callable[[type], Operator]:
+    """The decorator form of `define`: the slots are the members of a class, its docstring the `doc`."""
+
+    def wrap(body: type) -> Operator:
+        slots = {k: v for k, v in vars(body).items() if not k.startswith("__")}
+        return define(signature, registry=registry, depth=2, doc=inspect.getdoc(body) or "", **slots, **options)
+
+    return wrap
+
+
+def _check_slots(name: str, slots: dict[str, Any]) -> None:
+    known = {*Operator.__dataclass_fields__} - {"signature"}
+    for slot in slots:
+        if slot not in known:
+            raise SignatureError(f"operator {name}: unknown slot {slot}{suggestion(slot, known)}")
+    filled = [m for m in MEANINGS if slots.get(m) is not None]
+    if len(filled) != 1:
+        raise SignatureError(f"operator {name}: expected exactly one of {', '.join(MEANINGS)}, got {filled}")
+    for slot in ("doc", "types", "sbp", "grad", "reference"):
+        if not slots.get(slot):
+            raise SignatureError(f"operator {name}: the slot {slot} is empty; fill it or say why not")
+
+
+def attribute_values(record: Operator, given: Mapping[str, Any]) -> dict[str, AttrValue]:
+    """Checked attribute values with defaults filled in.
+
+    Raises:
+        OperatorError: one is unknown, missing or of the wrong kind.
+    """
+    attrs: Mapping[str, AttrDef] = record.signature.attr_by_name
+    for name in given:
+        if name not in attrs:
+            near = suggestion(name, attrs)
+            raise OperatorError(f"oneflow.{record.name}: unknown attribute {name!r}{near}")
+    values: dict[str, AttrValue] = {}
+    for attr in record.signature.attrs:
+        if attr.name in given:
+            try:
+                values[attr.name] = attr.kind.check(given[attr.name])
+            except ValueError as error:
+                raise OperatorError(f"oneflow.{record.name}: attribute {attr.name}: {error}") from None
+        elif attr.is_mandatory:
+            raise OperatorError(f"oneflow.{record.name}: expected the attribute {attr.name}: {attr.kind.name}")
+        else:
+            values[attr.name] = attr.default
+    return values
+
+
+def infer(record: Operator, op: Call) -> tuple[TensorDesc, ...]:
+    """The result descriptions of a call whose operands are ranked `TensorDesc`s.
+
+    Raises:
+        OperatorError: the operator does not allow the call.
+    """
+    result = record.types(op)
+    return (result,) if isinstance(result, TensorDesc) else tuple(result)

@@ -1,0 +1,329 @@
+"""The scalar algebra: what one element of a result is, written once for every backend.
+
+A scalar body is a Python function over `Expr` operands:
+
+    lambda x, *, alpha: where(x > 0, x, alpha * x)
+
+Called with `Expr` leaves it builds a small expression graph, which `evaluate.py` (NumPy, for folding),
+`lowering/` (arith and math) and `derivative.py` read. A node is a kind, its arguments and its element
+type; nodes are equal when they are the same object. Floats of 16 bits never appear inside: bodies are
+instantiated with f32 operands for them. Imports `dtypes` only.
+
+Laws that every backend keeps: `max` and `min` propagate NaN; integer `floordiv` and `rem` by zero give 0
+(NumPy's result); integer arithmetic wraps; `rem` has the sign of the dividend (C's fmod); shifts by the
+width or more give 0 (or the sign); `rint` rounds half to even.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+
+#: One argument and a result of the same type. `not` takes bool or integers (bitwise).
+UNARY = frozenset(
+    """neg abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh
+    asinh acosh atanh erf erfc ceil floor trunc rint not""".split()
+)
+#: Two arguments of one type and a result of the same type. `div` is for floats, `floordiv` for integers.
+BINARY = frozenset("add sub mul div floordiv rem max min pow atan2 and or xor shl shr shru".split())
+#: Two arguments of one type and a bool result. Comparisons with NaN are false, `ne` true.
+COMPARE = frozenset("eq ne lt le gt ge".split())
+#: Everything else: a literal; an operand of a scalar body; a position; the size of an operand's
+#: dimension; an element read; condition ? a : b; a conversion; a position checked at run time.
+OTHER = frozenset("const arg index size load select cast checked".split())
+KINDS = UNARY | BINARY | COMPARE | OTHER
+
+Number = bool | int | float
+
+
+class Expr:
+    """A node: `kind`, arguments, element type, and for leaves a `value`.
+
+    `value` is the literal of a `const`, the number of an `arg` or `index`, (operand, dimension) of a
+    `size`, the tensor stage of a `load` and the (operator, axis) text of a `checked` position.
+    """
+
+    __slots__ = ("args", "dtype", "kind", "value")
+
+    def __init__(self, kind: str, args: tuple[Expr, ...], dtype: DType, value: Any = None) -> None:
+        assert kind in KINDS, kind
+        self.kind, self.args, self.dtype, self.value = kind, args, dtype, value
+
+    def __add__(self, other: Operand) -> Expr:
+        return binary("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return binary("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return binary("div", other, self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return binary("floordiv", self, other)
+
+    def __mod__(self, other: Operand) -> Expr:
+        """The remainder of floor division: the sign of the divisor, as in Python."""
+        return self - (self // other) * other
+
+    def __and__(self, other: Operand) -> Expr:
+        return binary("and", self, other)
+
+    def __or__(self, other: Operand) -> Expr:
+        return binary("or", self, other)
+
+    def __xor__(self, other: Operand) -> Expr:
+        return binary("xor", self, other)
+
+    def __lshift__(self, other: Operand) -> Expr:
+        return binary("shl", self, other)
+
+    def __rshift__(self, other: Operand) -> Expr:
+        return binary("shr", self, other)
+
+    def __neg__(self) -> Expr:
+        return unary("neg", self)
+
+    def __invert__(self) -> Expr:
+        return unary("not", self)
+
+    def __abs__(self) -> Expr:
+        return unary("abs", self)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return binary("lt", self, other)
+
+    def __le__(self, other: Operand) -> Expr:
+        return binary("le", self, other)
+
+    def __gt__(self, other: Operand) -> Expr:
+        return binary("gt", self, other)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return binary("ge", self, other)
+
+    def eq(self, other: Operand) -> Expr:
+        """Equality as a bool expression (`==` compares nodes)."""
+        return binary("eq", self, other)
+
+    def ne(self, other: Operand) -> Expr:
+        """Inequality as a bool expression."""
+        return binary("ne", self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a scalar body cannot branch on a value: use where(condition, a, b)")
+
+    def __repr__(self) -> str:
+        return format_expr(self)
+
+
+Operand = Expr | Number
+
+
+def const(value: Number, dtype: DType) -> Expr:
+    """A literal of type `dtype`."""
+    if dtype.is_float:
+        return Expr("const", (), dtype, float(value))
+    if dtype.kind == "bool":
+        return Expr("const", (), dtype, bool(value))
+    return Expr("const", (), dtype, int(value))
+
+
+def arg(number: int, dtype: DType) -> Expr:
+    """Operand `number` of a scalar body."""
+    return Expr("arg", (), dtype, number)
+
+
+def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
+    """Both operands as nodes of one type; a number takes the type of the other side."""
+    if isinstance(a, Expr) and not isinstance(b, Expr):
+        return a, const(b, a.dtype)
+    if isinstance(b, Expr) and not isinstance(a, Expr):
+        return const(a, b.dtype), b
+    assert isinstance(a, Expr) and isinstance(b, Expr), "one operand has to be an expression"
+    if a.dtype != b.dtype:
+        raise TypeError(f"expected operands of one type, got {a.dtype} and {b.dtype}: cast one")
+    return a, b
+
+
+def unary(kind: str, x: Expr) -> Expr:
+    """The node `kind(x)`."""
+    assert kind in UNARY, kind
+    return Expr(kind, (x,), x.dtype)
+
+
+#: Laws by which position arithmetic stays readable: 0 + x, 1 * x, and folding of literals.
+_FOLD = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+}
+
+
+def _fold_positions(kind: str, a: Expr, b: Expr) -> Expr | None:
+    if a.dtype is not dtypes.index or kind not in _FOLD:
+        return None
+    if a.kind == b.kind == "const" and not (kind == "floordiv" and b.value == 0):
+        return const(_FOLD[kind](a.value, b.value), dtypes.index)
+    left, right = (e.value if e.kind == "const" else None for e in (a, b))
+    if (kind in ("add", "sub") and right == 0) or (kind in ("mul", "floordiv") and right == 1):
+        return a
+    if (kind == "add" and left == 0) or (kind == "mul" and left == 1):
+        return b
+    return None
+
+
+def binary(kind: str, a: Operand, b: Operand) -> Expr:
+    """The node `kind(a, b)`; a number takes the type of the other operand."""
+    left, right = _pair(a, b)
+    if kind in COMPARE:
+        return Expr(kind, (left, right), dtypes.bool_)
+    assert kind in BINARY, kind
+    return _fold_positions(kind, left, right) or Expr(kind, (left, right), left.dtype)
+
+
+def where(condition: Expr, a: Operand, b: Operand) -> Expr:
+    """`a` where `condition` holds, else `b`; both are computed."""
+    left, right = _pair(a, b)
+    return Expr("select", (condition, left, right), left.dtype)
+
+
+def cast(x: Expr, dtype: DType) -> Expr:
+    """`x` converted: to bool by `!= 0`, from float to integer towards zero, between integers by wrapping."""
+    return x if x.dtype == dtype else Expr("cast", (x,), dtype)
+
+
+def maximum(a: Operand, b: Operand) -> Expr:
+    """The larger operand; NaN if one is NaN."""
+    return binary("max", a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Expr:
+    """The smaller operand; NaN if one is NaN."""
+    return binary("min", a, b)
+
+
+def power(a: Operand, b: Operand) -> Expr:
+    """`a` to the power `b` (floats, or non-negative integer exponents)."""
+    return binary("pow", a, b)
+
+
+def remainder(a: Operand, b: Operand) -> Expr:
+    """The remainder of truncated division: the sign of the dividend (C's fmod)."""
+    return binary("rem", a, b)
+
+
+def atan2(y: Operand, x: Operand) -> Expr:
+    """The angle of the point (x, y)."""
+    return binary("atan2", y, x)
+
+
+def shift_right_unsigned(a: Operand, b: Operand) -> Expr:
+    """The bits of `a` moved right, filled with zeros."""
+    return binary("shru", a, b)
+
+
+def isnan(x: Expr) -> Expr:
+    """Whether `x` is NaN; false for integers."""
+    return x.ne(x)
+
+
+def sigmoid(x: Expr) -> Expr:
+    """1 / (1 + exp(-x)), without overflow to NaN at either end."""
+    return 1.0 / (exp(-x) + 1.0)
+
+
+def floor_div_float(a: Expr, b: Operand) -> Expr:
+    """floor(a / b) for floats, corrected as NumPy does through the exact remainder."""
+    left, right = _pair(a, b)
+    rest = remainder(left, right)
+    quotient = (left - rest) / right
+    lower = where(rest.ne(0) & ((right < 0) ^ (rest < 0)), quotient - 1, quotient)
+    return where(right.eq(0), left / right, unary("rint", lower))
+
+
+def checked(position: Expr, size: Operand, text: str) -> Expr:
+    """`position`, verified at run time to be in `[0, size)`; the failure message starts with `text`."""
+    extent = size if isinstance(size, Expr) else const(size, dtypes.index)
+    return Expr("checked", (position, extent), dtypes.index, text)
+
+
+def _unary_function(kind: str) -> Any:
+    def function(x: Expr) -> Expr:
+        return unary(kind, x)
+
+    function.__name__ = function.__qualname__ = kind
+    function.__doc__ = f"The node `{kind}(x)`."
+    return function
+
+
+exp, exp2, expm1 = (_unary_function(k) for k in ("exp", "exp2", "expm1"))
+log, log2, log10, log1p = (_unary_function(k) for k in ("log", "log2", "log10", "log1p"))
+sqrt, rsqrt, erf, erfc = (_unary_function(k) for k in ("sqrt", "rsqrt", "erf", "erfc"))
+sin, cos, tan = (_unary_function(k) for k in ("sin", "cos", "tan"))
+asin, acos, atan = (_unary_function(k) for k in ("asin", "acos", "atan"))
+sinh, cosh, tanh = (_unary_function(k) for k in ("sinh", "cosh", "tanh"))
+asinh, acosh, atanh = (_unary_function(k) for k in ("asinh", "acosh", "atanh"))
+ceil, floor, trunc, rint = (_unary_function(k) for k in ("ceil", "floor", "trunc", "rint"))
+
+
+def pi() -> float:
+    """The circle constant, for bodies."""
+    return math.pi
+
+
+def walk(roots: Iterable[Expr]) -> list[Expr]:
+    """Every node below `roots` once, arguments before users."""
+    seen: dict[int, Expr] = {}
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in seen:
+            continue
+        if ready:
+            seen[id(node)] = node
+        else:
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(node.args))
+    return list(seen.values())
+
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "and": "&", "or": "|", "xor": "^",
+    "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+
+def format_expr(node: Expr) -> str:
+    """The expression as text, for documentation and `--show-op`."""
+    args = [format_expr(a) for a in node.args]
+    if node.kind == "const":
+        return repr(node.value)
+    if node.kind in ("arg", "index"):
+        return f"{'x' if node.kind == 'arg' else 'i'}{node.value}"
+    if node.kind in _INFIX:
+        return f"({args[0]} {_INFIX[node.kind]} {args[1]})"
+    if node.kind == "load":
+        return f"{node.value}[{', '.join(args)}]"
+    if node.kind == "cast":
+        return f"{node.dtype}({args[0]})"
+    return f"{node.kind}({', '.join(args)})"

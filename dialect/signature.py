@@ -1,0 +1,179 @@
+"""Signatures of operators, read from one line of text.
+
+    matmul(a, b, _add_to_output?, transpose_a: bool = False, alpha: double = 1.0) -> out
+
+A name alone is an operand; `?` makes it optional, `*` repeated, `+` repeated at least once and `+2` at
+least twice. A name with a kind is an attribute, mandatory unless a default follows. Names after the
+arrow are results. Imports `attributes` and `errors`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.attributes import KINDS, AttrKind, AttrValue, format_value
+
+
+class SignatureError(ValueError):
+    """The text of a signature, or a slot of an operator record, is not well formed."""
+
+
+class _Mandatory:
+    def __repr__(self) -> str:
+        return "mandatory"
+
+
+#: The default of an attribute that has none.
+MANDATORY = _Mandatory()
+
+
+@dataclass(frozen=True)
+class ArgDef:
+    """One operand or result: `least` to `most` tensors (`most` None: any number)."""
+
+    name: str
+    least: int = 1
+    most: int | None = 1
+
+    @property
+    def is_single(self) -> bool:
+        """Exactly one tensor."""
+        return (self.least, self.most) == (1, 1)
+
+    @property
+    def is_optional(self) -> bool:
+        """One tensor or none."""
+        return (self.least, self.most) == (0, 1)
+
+    @property
+    def is_variadic(self) -> bool:
+        """Any number of tensors, from `least` on."""
+        return self.most is None
+
+    def __str__(self) -> str:
+        if self.is_single:
+            return self.name
+        if self.is_optional:
+            return f"{self.name}?"
+        return self.name + {0: "*", 1: "+"}.get(self.least, f"+{self.least}")
+
+
+@dataclass(frozen=True)
+class AttrDef:
+    """One attribute: its kind, and its default or `MANDATORY`."""
+
+    name: str
+    kind: AttrKind
+    default: AttrValue | _Mandatory = MANDATORY
+
+    @property
+    def is_mandatory(self) -> bool:
+        """Whether a program has to give it."""
+        return self.default is MANDATORY
+
+    def __str__(self) -> str:
+        default = "" if self.is_mandatory else f" = {format_value(self.default)}"
+        return f"{self.name}: {self.kind.name}{default}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Operands, results and attributes of an operator, in order."""
+
+    name: str
+    inputs: tuple[ArgDef, ...]
+    outputs: tuple[ArgDef, ...]
+    attrs: tuple[AttrDef, ...]
+
+    def __str__(self) -> str:
+        args = ", ".join(str(a) for a in (*self.inputs, *self.attrs))
+        return f"{self.name}({args}) -> {', '.join(str(o) for o in self.outputs)}"
+
+    @property
+    def attr_by_name(self) -> dict[str, AttrDef]:
+        """The attributes by name."""
+        return {a.name: a for a in self.attrs}
+
+
+_SIGNATURE = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*->\s*(.*?)\s*", re.DOTALL)
+_ARG = re.compile(r"([A-Za-z_]\w*)(\?|\*|\+(\d*))?")
+_ATTR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*(?:=\s*(.+))?", re.DOTALL)
+
+
+def split_commas(text: str) -> list[str]:
+    """The parts of `text` between commas that are outside brackets and quotes."""
+    parts, depth, quote, start = [], 0, "", 0
+    for i, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    parts.append(text[start:].strip())
+    return [p for p in parts if p]
+
+
+def _parse_arg(text: str) -> ArgDef:
+    match = _ARG.fullmatch(text)
+    if match is None:
+        raise SignatureError(f"expected an operand such as `x`, `x?`, `x*` or `x+2`, got {text!r}")
+    name, suffix, least = match.groups()
+    if suffix is None:
+        return ArgDef(name)
+    if suffix == "?":
+        return ArgDef(name, 0, 1)
+    return ArgDef(name, 0 if suffix == "*" else int(least or 1), None)
+
+
+def _parse_default(text: str, kind: AttrKind) -> AttrValue:
+    named: Any = dtypes.BY_NAME.get(text)
+    if named is None:
+        named = float(text) if text in ("inf", "-inf", "nan") else ast.literal_eval(text)
+    return kind.check(named)
+
+
+def _parse_attr(text: str) -> AttrDef:
+    match = _ATTR.fullmatch(text)
+    if match is None:
+        raise SignatureError(f"expected an attribute such as `axis: int32 = -1`, got {text!r}")
+    name, kind_name, default = match.groups()
+    kind = KINDS.get(kind_name)
+    if kind is None:
+        raise SignatureError(f"attribute {name}: expected a kind out of {', '.join(KINDS)}, got {kind_name!r}")
+    if default is None:
+        return AttrDef(name, kind)
+    try:
+        return AttrDef(name, kind, _parse_default(default.strip(), kind))
+    except (ValueError, SyntaxError) as error:
+        raise SignatureError(f"attribute {name}: bad default {default!r}: {error}") from error
+
+
+def parse_signature(text: str) -> Signature:
+    """The signature that `text` writes.
+
+    Raises:
+        SignatureError: the text is malformed or uses a name twice.
+    """
+    match = _SIGNATURE.fullmatch(text)
+    if match is None:
+        raise SignatureError(f"expected `name(operands, attributes) -> results`, got {text!r}")
+    name, args, results = match.groups()
+    parts = split_commas(args)
+    inputs = tuple(_parse_arg(p) for p in parts if ":" not in p)
+    attrs = tuple(_parse_attr(p) for p in parts if ":" in p)
+    outputs = tuple(_parse_arg(p) for p in split_commas(results))
+    names = [a.name for a in (*inputs, *outputs, *attrs)]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise SignatureError(f"{name}: the name {twice[0]!r} is used twice")
+    return Signature(name, inputs, outputs, attrs)

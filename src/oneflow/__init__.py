@@ -1,0 +1,1 @@
+"""oneflow-mlir: OneFlow's operators as an MLIR dialect defined in Python."""

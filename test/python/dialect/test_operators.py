@@ -1,0 +1,52 @@
+"""Every sample of every operator: types, meaning, gradient, SBP, text, refusals."""
+
+import pytest
+from samples import BAD, SAMPLES
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY, Absent
+from oneflow.testing import checks
+
+CASES = [pytest.param(s, d, id=f"{s}-{d}") for s in SAMPLES for d in s.dtypes]
+DIFFERENTIABLE = [s for s in SAMPLES if s.gradient and not isinstance(REGISTRY[s.op].grad, Absent)]
+
+
+@pytest.fixture(scope="module")
+def context():
+    return create_context()
+
+
+@pytest.mark.parametrize("sample,dtype", CASES)
+def test_types(sample, dtype):
+    checks.check_types(sample, dtype)
+
+
+@pytest.mark.parametrize("sample,dtype", CASES)
+def test_meaning(sample, dtype):
+    checks.check_meaning(sample, dtype)
+
+
+@pytest.mark.parametrize("sample,dtype", CASES)
+def test_round_trip(sample, dtype, context):
+    checks.check_round_trip(sample, dtype, context)
+
+
+@pytest.mark.parametrize("sample", DIFFERENTIABLE, ids=str)
+def test_gradient(sample):
+    checks.check_gradient(sample)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_sbp(sample):
+    checks.check_sbp(sample, sample.dtypes[0])
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_bad(bad):
+    checks.check_bad(bad)
+
+
+def test_every_operator_has_a_sample():
+    missing = {r.name for r in REGISTRY} - {s.op for s in SAMPLES}
+    assert not missing, f"operators without a sample: {sorted(missing)}"

@@ -1,0 +1,341 @@
+"""What is checked of every sample: types, meaning, gradient, SBP, text.
+
+Each check takes a `Sample` and raises AssertionError with the operator, element type and what differed. The
+same functions serve this project's operators and users' own. Imports `dialect`, `testing.sample`, NumPy.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes, meaning
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.builder import Value
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.evaluate import evaluate
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array, run_reference
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import (
+    REGISTRY,
+    Absent,
+    Call,
+    OperatorError,
+    Registry,
+    Shard,
+    attribute_values,
+    distribute,
+    flatten,
+    infer,
+)
+from oneflow.dialect.sbp import Sbp, SbpSignature, balanced_ranges
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.testing.sample import Bad, Sample
+
+Array = np.ndarray
+
+
+def make_call(sample: Sample | Bad, arrays: Sequence[Any], attrs: dict[str, Any], registry: Registry) -> Call:
+    """The sample as a call whose operands are arrays."""
+    record = registry[sample.op]
+    names = [a.name for a in record.signature.inputs]
+    given = [*arrays, *[None] * (len(names) - len(arrays))]
+    inputs = {
+        a.name: () if a.is_variadic and g is None else g
+        for a, g in zip(record.signature.inputs, given, strict=True)
+    }
+    return Call(record, inputs, attribute_values(record, attrs))
+
+
+def described(op: Call) -> Call:
+    """A call on arrays as a call on descriptions, its results inferred."""
+
+    def describe(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(map(describe_array, x))
+        return None if x is None else describe_array(x)
+
+    call = Call(op.record, {k: describe(x) for k, x in op.inputs.items()}, op.attrs)
+    call.outputs = distribute(op.record.signature.outputs, list(infer(op.record, call)), None)
+    return call
+
+
+def _case(sample: Sample, dtype: DType, registry: Registry) -> Call:
+    return make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
+
+
+def assert_close(got: Array, want: Array, tolerance: tuple[float, float], text: str) -> None:
+    """Compares results; shapes and element types have to be equal.
+
+    Raises:
+        AssertionError: they differ by more than relative and absolute `tolerance`.
+    """
+    assert got.shape == want.shape, f"{text}: expected shape {want.shape}, got {got.shape}"
+    assert got.dtype == want.dtype, f"{text}: expected dtype {want.dtype}, got {got.dtype}"
+    if want.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, want, err_msg=text)
+    else:
+        wide = (got.astype(np.float64), want.astype(np.float64))
+        np.testing.assert_allclose(*wide, rtol=tolerance[0], atol=tolerance[1], err_msg=text)
+
+
+def check_types(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
+    """The inferred types are those of the reference's results, also when dimensions are dynamic."""
+    op = _case(sample, dtype, registry)
+    call = described(op)
+    text = f"{sample} {dtype}"
+    for got, desc in zip(run_reference(op), call.results, strict=True):
+        assert describe_array(np.asarray(got)) == desc, f"{text}: reference gave {describe_array(got)}, types {desc}"
+    for number, operand in enumerate(call.operands):
+        for axis in range(operand.rank):
+            _check_dynamic(call, number, axis, text)
+
+
+def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
+    """With one dimension unknown, types are what the static ones refine, or the call is refused."""
+    counter = itertools.count()
+
+    def loosen(desc: TensorDesc) -> TensorDesc:
+        if next(counter) != number:
+            return desc
+        return TensorDesc(tuple(None if i == axis else d for i, d in enumerate(desc.shape or ())), desc.dtype)
+
+    inputs = {
+        k: tuple(map(loosen, d)) if isinstance(d, tuple) else None if d is None else loosen(d)
+        for k, d in call.inputs.items()
+    }
+    try:
+        loose = infer(call.record, Call(call.record, inputs, call.attrs))
+    except OperatorError as error:
+        assert "static" in str(error), f"{text}: refuses a dynamic dimension without saying `static`: {error}"
+        return
+    for static, dynamic in zip(call.results, loose, strict=True):
+        assert static.refines(dynamic), f"{text}: dynamic operand {number} axis {axis} gave {dynamic} for {static}"
+
+
+def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
+    """The scalar, compute or decompose slot, evaluated with NumPy, gives the reference's results."""
+    op = _case(sample, dtype, registry)
+    for number, (got, want) in enumerate(zip(run_meaning(op), run_reference(op), strict=True)):
+        assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), f"{sample} {dtype} result {number}")
+
+
+def run_meaning(op: Call) -> list[Array]:
+    """The results of a call on arrays by the operator's meaning, not its reference."""
+    call = described(op)
+    if op.record.decompose is None:
+        stages = meaning.stages(meaning.input_stages(call), call.results)
+        return evaluate(stages, flatten(op.inputs.values()))
+    ops = _MeaningBuilder()
+    wrap = {k: tuple(map(ops.wrap, x)) if isinstance(x, tuple) else None if x is None else ops.wrap(x)
+            for k, x in op.inputs.items()}  # fmt: skip
+    result = op.record.decompose(ops, Call(op.record, wrap, op.attrs))
+    return [r.handle for r in (result if isinstance(result, (tuple, list)) else [result])]
+
+
+class _MeaningBuilder(NumpyBuilder):
+    """Computes every operator by its meaning, so that decompositions are checked to the bottom."""
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Evaluates the operator's meaning."""
+        inputs = {
+            k: tuple(v.handle for v in x) if isinstance(x, tuple) else None if x is None else x.handle
+            for k, x in op.inputs.items()
+        }
+        arrays = run_meaning(Call(op.record, inputs, op.attrs))
+        return [self._checked(op, a, d) for a, d in zip(arrays, results, strict=True)]
+
+
+def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
+    """The gradient slot in f64 gives central finite differences of the reference, for a random cotangent.
+
+    With `second_order`, the gradient's own gradient is compared in the same way.
+    """
+    op = _case(sample, dtypes.float64, registry)
+    assert not isinstance(op.record.grad, Absent), f"{sample}: {op.record.name} has no gradient"
+    rng = np.random.default_rng(7)
+    weights = [rng.uniform(-1, 1, np.shape(r)) for r in run_reference(op)]
+    names = [k for k, x in op.inputs.items() if _is_float(x)]
+
+    def loss(arrays: dict[str, Any]) -> float:
+        results = run_reference(Call(op.record, {**op.inputs, **arrays}, op.attrs))
+        floats = [(w, r) for w, r in zip(weights, results, strict=True) if _is_float(r)]
+        return float(sum(np.sum(w * np.asarray(r, np.float64)) for w, r in floats))
+
+    grads = gradient(op, weights)
+    for name in names:
+        _compare_gradient(loss, op.inputs, name, grads[name], f"{sample}: gradient of {name}")
+
+
+def _is_float(x: Any) -> bool:
+    first = x[0] if isinstance(x, tuple) and x else x
+    return first is not None and not isinstance(first, tuple) and np.asarray(first).dtype == np.float64
+
+
+def gradient(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
+    """The gradients of a call on arrays by the record's slot, as arrays by operand name.
+
+    A gradient that the rule leaves out is zeros; each has its operand's shape and type.
+    """
+    ops = NumpyBuilder()
+    wrapped = Call(op.record, {k: _wrap(ops, x) for k, x in op.inputs.items()}, op.attrs)
+    outputs = [ops.wrap(np.asarray(r)) for r in run_reference(op)]
+    wrapped.outputs = distribute(op.record.signature.outputs, outputs, None)
+    named = op.record.grad(ops, wrapped, *[ops.wrap(c.astype(o.handle.dtype)) if o.dtype.is_float else None
+                                           for c, o in zip(cotangents, outputs, strict=True)])  # fmt: skip
+    unknown = set(named) - set(op.inputs)
+    assert not unknown, f"{op.record.name}: gradient bound to unknown operands {sorted(unknown)}"
+    return {k: _force(named.get(k), x) for k, x in op.inputs.items()}
+
+
+def _wrap(ops: NumpyBuilder, x: Any) -> Any:
+    return tuple(map(ops.wrap, x)) if isinstance(x, tuple) else None if x is None else ops.wrap(x)
+
+
+def _force(grad: Any, operand: Any) -> Any:
+    if operand is None:
+        return None
+    if isinstance(operand, tuple):
+        items = grad if isinstance(grad, (tuple, list)) else [None] * len(operand)
+        return tuple(_force(g, x) for g, x in zip(items, operand, strict=True))
+    value = grad() if callable(grad) else grad
+    if value is None:
+        return np.zeros(operand.shape, operand.dtype)
+    assert value.handle.shape == operand.shape, f"gradient of shape {value.handle.shape} for {operand.shape}"
+    assert value.handle.dtype == operand.dtype, f"gradient of type {value.handle.dtype} for {operand.dtype}"
+    return value.handle
+
+
+def _compare_gradient(
+    loss: Callable[[dict[str, Any]], float], inputs: dict[str, Any], name: str, got: Any, text: str
+) -> None:
+    operand = inputs[name]
+    parts = operand if isinstance(operand, tuple) else (operand,)
+    gots = got if isinstance(got, tuple) else (got,)
+    for number, (part, grad) in enumerate(zip(parts, gots, strict=True)):
+        numeric = np.zeros(part.shape)
+        for at in np.ndindex(part.shape):
+            values = []
+            for step in (1e-6, -1e-6):
+                moved = part.copy()
+                moved[at] += step
+                whole = (*parts[:number], moved, *parts[number + 1 :])
+                values.append(loss({name: whole if isinstance(operand, tuple) else moved}))
+            numeric[at] = (values[0] - values[1]) / 2e-6
+        np.testing.assert_allclose(grad, numeric, rtol=1e-4, atol=1e-5, err_msg=text)
+
+
+def check_sbp(sample: Sample, dtype: DType = dtypes.float32, registry: Registry = REGISTRY) -> None:
+    """Every signature on 2 and 3 devices: cut, computed by the reference, reassembled, equals the whole."""
+    op = _case(sample, dtype, registry)
+    whole = [np.asarray(r) for r in run_reference(op)]
+    for signature in op.record.signatures(described(op)):
+        for devices in (2, 3):
+            _check_signature(sample, op, whole, signature, devices)
+
+
+def _check_signature(sample: Sample, op: Call, whole: list[Array], signature: SbpSignature, devices: int) -> None:
+    operands = flatten(op.inputs.values())
+    text = f"{sample} on {devices} devices with {signature}"
+    assert len(signature.inputs) == len(operands), f"{text}: {len(operands)} operands"
+    assert len(signature.outputs) == len(whole), f"{text}: {len(whole)} results"
+    for sbp, array in zip((*signature.inputs, *signature.outputs), (*operands, *whole), strict=True):
+        assert sbp.kind != "S" or 0 <= (sbp.axis or 0) < array.ndim, f"{text}: no axis {sbp.axis}"
+        if sbp.kind == "S" and array.shape[sbp.axis] < devices:
+            return
+    cut = [_cut(x, s, devices) for x, s in zip(operands, signature.inputs, strict=True)]
+    shards = []
+    for rank in range(devices):
+        begins = [_range(x.shape, s, rank, devices)[0] for x, s in zip(operands, signature.inputs, strict=True)]
+        outputs = [_piece(w, s, rank, devices) for w, s in zip(whole, signature.outputs, strict=True)]
+        pieces = [c[rank] for c in cut]
+        shard = Shard(tuple(map(describe_array, pieces)), tuple(outputs), tuple(begins))
+        shards.append(_run_shard(op, pieces, shard))
+    for number, (sbp, want) in enumerate(zip(signature.outputs, whole, strict=True)):
+        pieces = [np.asarray(shard[number]) for shard in shards]
+        _check_reassembled(pieces, sbp, want, f"{text}: result {number}")
+
+
+def _cut(x: Array, sbp: Sbp, devices: int) -> list[Array]:
+    if sbp.kind == "S":
+        return [np.take(x, range(*r), axis=sbp.axis) for r in balanced_ranges(x.shape[sbp.axis], devices)]
+    if sbp.kind == "B":
+        return [x] * devices
+    rng = np.random.default_rng(3)
+    parts = [rng.integers(-3, 4, x.shape).astype(x.dtype) for _ in range(devices - 1)]
+    return [*parts, (x - sum(parts, np.zeros_like(x))).astype(x.dtype)]
+
+
+def _range(shape: tuple[int, ...], sbp: Sbp, rank: int, devices: int) -> tuple[int, int]:
+    return balanced_ranges(shape[sbp.axis], devices)[rank] if sbp.axis is not None else (0, 0)
+
+
+def _piece(whole: Array, sbp: Sbp, rank: int, devices: int) -> TensorDesc:
+    begin, end = _range(whole.shape, sbp, rank, devices)
+    shape = (end - begin if i == sbp.axis else d for i, d in enumerate(whole.shape))
+    return TensorDesc(tuple(shape), describe_array(whole).dtype)
+
+
+def _run_shard(op: Call, operands: list[Array], shard: Shard) -> tuple[Array, ...]:
+    sizes = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
+    inputs = distribute(op.record.signature.inputs, operands, sizes)
+    attrs = op.attrs if op.record.local is None else {**op.attrs, **op.record.local(op, shard)}
+    return run_reference(Call(op.record, inputs, attrs))
+
+
+def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, text: str) -> None:
+    if sbp.kind == "S":
+        joined = [np.concatenate(pieces, axis=sbp.axis)]
+    elif sbp.kind == "P":
+        joined = [sum(pieces[1:], pieces[0]).astype(want.dtype)]
+    else:
+        joined = pieces
+    for got in joined:
+        assert_close(got, want, (1e-3, 1e-4), text)
+
+
+def check_round_trip(
+    sample: Sample, dtype: DType, context: ir.Context, registry: Registry = REGISTRY
+) -> None:
+    """Printed and read again, the operation is the same."""
+    op = _case(sample, dtype, registry)
+    call = described(op)
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(_program(op.record.name, call))
+        block = module.body.operations[0].regions[0].blocks[0]
+        ops = IRBuilder(registry, ir.InsertionPoint.at_block_begin(block))
+        rest = iter(block.arguments)
+        operands = [tuple(next(rest) for _ in x) if isinstance(x, tuple) else None if x is None else next(rest)
+                    for x in call.inputs.values()]  # fmt: skip
+        ops.call(op.record.name, *operands, **op.attrs)
+        text = str(module)
+    again = str(read_module(text, context, registry=registry))
+    assert text == again, f"{sample} {dtype}: printed\n{text}\nread again\n{again}"
+
+
+def _program(name: str, call: Call) -> str:
+    operands = ", ".join(f"%a{i}: {d}" for i, d in enumerate(call.operands))
+    return f"func.func @{name}({operands}) {{\n  return\n}}"
+
+
+def check_bad(bad: Bad, registry: Registry = REGISTRY) -> None:
+    """The call is refused with its message, which names the operator."""
+    sample = Sample(bad.op, bad.operands, bad.attrs)
+    try:
+        infer_bad(bad, sample, registry)
+    except OperatorError as error:
+        text = str(error)
+        assert bad.match in text, f"{bad}: expected a message with {bad.match!r}, got {text!r}"
+        assert text.startswith(f"{dialect.PREFIX}{bad.op}:"), f"{bad}: message does not name the operator: {text!r}"
+        return
+    raise AssertionError(f"{bad}: was not refused")
+
+
+def infer_bad(bad: Bad, sample: Sample, registry: Registry) -> None:
+    """Runs attribute checks and type inference of a bad call."""
+    described(make_call(bad, sample.arrays(bad.dtype), sample.attributes(bad.dtype), registry))
