@@ -47,7 +47,8 @@ class Matmul:
     def sbp(op: Call) -> Factors:
         a, b = _letters("mk", "kn", op)
         if op._add_to_output is not None:
-            return Factors(f"{' '.join(a)}, {' '.join(b)}, m n -> m n")
+            whole = str.maketrans("k", "_")
+            return Factors(f"{' '.join(a)}, {' '.join(b)}, m n -> m n".translate(whole))
         return Factors(f"{' '.join(a)}, {' '.join(b)} -> m n", "each")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_gradient(sample):
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_sbp(sample):
-    checks.check_sbp(sample, sample.dtypes[0])
+    checks.check_sbp(sample)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
