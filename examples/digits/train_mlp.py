@@ -17,7 +17,7 @@ WEIGHTS = Path(__file__).with_name("mlp.safetensors")
 def main() -> None:
     """Trains on all scans and saves w0, b0, w1, b1 as f32."""
     images, labels = load_digits(return_X_y=True)
-    model = MLPClassifier((32,), max_iter=60, random_state=0, tol=0.0, n_iter_no_change=60)
+    model = MLPClassifier((32,), max_iter=300, random_state=0, tol=0.0, n_iter_no_change=300)
     model.fit((images / 16.0).astype(np.float32), labels)
     tensors = {}
     for layer, (weight, bias) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
