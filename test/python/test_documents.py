@@ -1,0 +1,66 @@
+"""The documents are true: README's programs run, the walk of CONTRIBUTING works on a copy, generated pages are fresh."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("dialect", "passes", "lowering", "runtime", "frontend", "tools", "testing", "src", "test", "docs")
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", document.read_text(), re.DOTALL)
+
+
+def run(command: list[str], cwd: Path, source: Path) -> str:
+    environment = {"PYTHONPATH": str(source / "src"), "PATH": "/usr/bin:/bin", "HOME": str(cwd)}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_readme_programs_run(tmp_path):
+    program = tmp_path / "readme.py"
+    program.write_text("\n".join(blocks(ROOT / "README.md", "python")))
+    out = run([sys.executable, str(program)], tmp_path, ROOT)
+    assert out.startswith("(4, 2) float32\n")
+    assert '"oneflow.gelu"' in out
+
+
+def console_commands() -> list[str]:
+    text = "\n".join(blocks(ROOT / "README.md", "console"))
+    return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
+
+
+@pytest.mark.parametrize("command", console_commands())
+def test_readme_commands_run(command, tmp_path):
+    scans = tmp_path / "scans.npy"
+    run([sys.executable, "-c", f"import numpy; numpy.save({str(scans)!r}, numpy.ones((2, 64), 'f4'))"], tmp_path, ROOT)
+    name, *rest = command.replace("scans.npy", str(scans)).split()
+    module = f"oneflow.tools.{name.replace('-', '_')}"
+    assert run([sys.executable, "-m", module, *rest], ROOT, ROOT)
+
+
+def test_contributing_walk(tmp_path):
+    """Adding an operator touches one source file, one lit file and one sample file."""
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    steps = re.findall(r"(Append|Write) to `([^`]+)`:\n\n```\w+\n(.*?)```", text, re.DOTALL)
+    assert [name.split("/")[0] for _, name, _ in steps] == ["dialect", "test", "test"]
+    for verb, name, body in steps:
+        path = tmp_path / name
+        path.write_text((path.read_text() + "\n" if verb == "Append" else "") + body)
+    for line in blocks(ROOT / "CONTRIBUTING.md", "sh")[1].splitlines():
+        out = run([sys.executable, *line.split()[1:]], tmp_path, tmp_path)
+    assert re.search(r"\d+ passed", out)
+    assert "softcap" in (tmp_path / "docs/ops.md").read_text()
+
+
+def test_generated_documents_are_fresh():
+    run([sys.executable, "docs/generate.py", "--check"], ROOT, ROOT)
