@@ -1,19 +1,22 @@
-"""Reductions along axes."""
+"""Reductions along axes, and broadcasting, their adjoint. Imports `record`, `compute`, `shapes`, `sbp`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import Factors
-from oneflow.dialect.shapes import expect_dtype
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.record import Absent, Call, Operator, Rule, define, no_grad, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 
@@ -40,42 +43,182 @@ def reduction_factors(op: Call, linear: str | None) -> Factors:
     return Factors(f"{' '.join(names)} -> {' '.join(out)}", linear)
 
 
-def fold_axes(x: Stage, axes: Sequence[int], keepdims: bool, init: Any, combine: Any, dtype: Any) -> Stage:
-    """`x` with `axes` combined, beginning with `init`."""
+def fold_axes(
+    x: Stage,
+    axes: Sequence[int],
+    keepdims: bool,
+    init: Any,
+    combine: Callable[[Expr, Expr], Expr],
+    dtype: DType,
+    element: Callable[[Expr], Expr] = lambda e: e,
+) -> Stage:
+    """The elements of `x`, mapped by `element`, combined along `axes` beginning with `init`."""
     kept = [i for i in range(x.rank) if i not in axes]
 
-    def element(*position: Any) -> Any:
-        outer, inner = position[: len(kept)], position[len(kept) :]
-        at = dict(zip([*kept, *axes], [*outer, *inner], strict=True))
-        return x[tuple(at[i] for i in range(x.rank))]
+    def read(*position: Expr) -> Expr:
+        at = dict(zip([*kept, *axes], position, strict=True))
+        return element(x[tuple(at[i] for i in range(x.rank))])
 
     shape = [x.shape[i] for i in kept]
-    result = c.reduce_(shape, [x.shape[i] for i in axes], init, combine, element, dtype)
+    result = c.reduce_(shape, [x.shape[i] for i in axes], init, combine, read, dtype)
     return c.reshape(result, reduced_shape(x.shape, axes, True)) if keepdims else result
 
 
-@operator("reduce_sum(x, axis: list_int32, keepdims: bool = False) -> y")
-class ReduceSum:
-    """The sum over `axis` (all axes if empty); f16 and bf16 are summed in f32."""
+def sum_axes(x: Stage, axes: Sequence[int], keepdims: bool, dtype: DType) -> Stage:
+    """`x` summed along `axes`."""
+    return fold_axes(x, axes, keepdims, 0, lambda a, b: a + b, dtype)
+
+
+def wide(x: np.ndarray) -> Any:
+    """The NumPy type in which sums of `x` are computed."""
+    return np.float32 if x.dtype.itemsize == 2 else x.dtype
+
+
+def bounds(dtype: DType) -> tuple[float, float]:
+    """The smallest and the largest value of a type: what max and min begin with."""
+    if dtype.is_float:
+        return -np.inf, np.inf
+    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
+    return int(info.min), int(info.max)
+
+
+def reduction(
+    name: str,
+    doc: str,
+    *,
+    init: Callable[[DType], Any],
+    combine: Callable[[Expr, Expr], Expr],
+    reference: Callable[..., Any],
+    grad: Rule | Absent,
+    allowed: Sequence[DType] = dtypes.NUMERIC,
+    result: DType | None = None,
+    linear: str | None = None,
+    element: Callable[[Expr], Expr] = lambda e: e,
+    empty: bool = True,
+) -> Operator:
+    """Registers one reduction.
+
+    Args:
+        name: the operator's name.
+        doc: what it computes.
+        init: the value to begin with, by element type of `x`.
+        combine: how two values become one.
+        reference: the NumPy form, called with the array and `axis` and `keepdims` for NumPy.
+        grad: the gradient rule.
+        allowed: element types of `x`.
+        result: the element type of `y`; None: that of `x`.
+        linear: as in `Factors`.
+        element: what is combined, from an element.
+        empty: whether an axis without elements may be reduced.
+    """
 
     def types(op: Call) -> TensorDesc:
-        expect_dtype(op, "x", op.x, dtypes.NUMERIC)
-        return TensorDesc(reduced_shape(op.x.shape, reduction_axes(op, op.x.rank), op.keepdims), op.x.dtype)
-
-    def sbp(op: Call) -> Factors:
-        return reduction_factors(op, "joint")
-
-    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        expect_dtype(op, "x", op.x, allowed)
         axes = reduction_axes(op, op.x.rank)
-        return {"x": ops.broadcast_like(dy, op.x, broadcast_axes=() if op.keepdims else axes)}
+        if not empty and any(op.x.shape[i] == 0 for i in axes):
+            raise op.error(f"expected at least one element along axes {list(axes)}, got {op.x}")
+        return TensorDesc(reduced_shape(op.x.shape, axes, op.keepdims), result or op.x.dtype)
 
     def compute(op: Call) -> Stage:
         axes = reduction_axes(op, op.x.rank)
-        return fold_axes(op.x, axes, op.keepdims, 0, lambda a, b: a + b, op.x.dtype)
+        return fold_axes(op.x, axes, op.keepdims, init(op.x.dtype), combine, result or op.x.dtype, element)
 
-    def reference(x, *, axis, keepdims):  # type: ignore[no-untyped-def]
-        wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
-        return np.sum(x, axis=tuple(axis) or None, dtype=wide, keepdims=keepdims).astype(x.dtype)
+    def run(x, *, axis, keepdims):  # type: ignore[no-untyped-def]
+        return np.asarray(reference(x, axis=tuple(axis) or None, keepdims=keepdims))
+
+    return define(
+        f"{name}(x, axis: list_int32, keepdims: bool = False) -> y",
+        depth=2, doc=doc, types=types, sbp=lambda op: reduction_factors(op, linear), grad=grad, compute=compute,
+        reference=run,
+    )  # fmt: skip
+
+
+def spread(ops: Builder, op: Call, y: Value) -> Value:
+    """A result of a reduction repeated along the reduced axes."""
+    axes = () if op.keepdims else reduction_axes(op, op.x.rank)
+    return ops.call("broadcast_like", y, op.x, broadcast_axes=axes)[0]
+
+
+def _sum_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    return {"x": spread(ops, op, dy)}
+
+
+def _nansum_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    numbers = ops.cast(ops.broadcast_equal(op.x, op.x), dtype=op.x.dtype)
+    return {"x": spread(ops, op, dy) * numbers}
+
+
+def _extreme_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """dy shared evenly among the elements that equal the extreme."""
+    hits = ops.cast(ops.broadcast_equal(op.x, spread(ops, op, op.y)), dtype=op.x.dtype)
+    ties = ops.reduce_sum(hits, axis=op.axis, keepdims=op.keepdims)
+    return {"x": hits * spread(ops, op, dy / ties)}
+
+
+def _prod_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """dy times the product of the other elements, which is zero where one of those is."""
+    zero = ops.cast(ops.scalar_logical_equal(op.x, float_operand=0.0, has_float_operand=True), dtype=op.x.dtype)
+    safe = op.x + zero
+    product, zeros = ops.reduce_prod(safe, axis=op.axis, keepdims=True), ops.reduce_sum(zero, axis=op.axis, keepdims=True)
+    alone = ops.broadcast_equal(zero, ops.broadcast_like(zeros, op.x, broadcast_axes=()))
+    others = product / safe * ops.cast(alone, dtype=op.x.dtype)
+    return {"x": spread(ops, op, dy) * others}
+
+
+def _in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy reduction of 16-bit floats computed in f32; integers keep their type."""
+    return lambda x, **options: np.asarray(function(x, dtype=wide(x), **options)).astype(x.dtype)
+
+
+reduction(
+    "reduce_sum", "The sum over `axis` (all axes if empty); f16 and bf16 are summed in f32.",
+    init=lambda _: 0, combine=lambda a, b: a + b, reference=_in_wide(np.sum), grad=_sum_grad, linear="joint",
+)  # fmt: skip
+reduction(
+    "reduce_nansum", "The sum over `axis` of what is not NaN.",
+    init=lambda _: 0, combine=lambda a, b: a + b, element=lambda e: s.where(s.isnan(e), 0, e),
+    reference=_in_wide(lambda x, **options: np.sum(np.where(np.isnan(x), np.zeros_like(x), x), **options)),
+    grad=_nansum_grad, allowed=dtypes.FLOATS,
+)  # fmt: skip
+reduction(
+    "reduce_prod", "The product over `axis` (all axes if empty).",
+    init=lambda _: 1, combine=lambda a, b: a * b, reference=_in_wide(np.prod), grad=_prod_grad,
+)  # fmt: skip
+reduction(
+    "reduce_max", "The largest element along `axis` (all axes if empty); NaN if one is NaN.",
+    init=lambda d: bounds(d)[0], combine=s.maximum, reference=np.max, grad=_extreme_grad, empty=False,
+)  # fmt: skip
+reduction(
+    "reduce_min", "The smallest element along `axis` (all axes if empty); NaN if one is NaN.",
+    init=lambda d: bounds(d)[1], combine=s.minimum, reference=np.min, grad=_extreme_grad, empty=False,
+)  # fmt: skip
+reduction(
+    "reduce_any", "Whether an element along `axis` is not zero.",
+    init=lambda _: False, combine=lambda a, b: a | b, element=lambda e: s.cast(e, dtypes.bool_),
+    reference=lambda x, **options: np.any(np.not_equal(x, 0), **options),
+    grad=no_grad("the result is bool"), allowed=dtypes.ALL, result=dtypes.bool_,
+)  # fmt: skip
+reduction(
+    "reduce_all", "Whether every element along `axis` is not zero.",
+    init=lambda _: True, combine=lambda a, b: a & b, element=lambda e: s.cast(e, dtypes.bool_),
+    reference=lambda x, **options: np.all(np.not_equal(x, 0), **options),
+    grad=no_grad("the result is bool"), allowed=dtypes.ALL, result=dtypes.bool_,
+)  # fmt: skip
+
+
+def aligned_axes(rank: int, apart: Sequence[int], small: int) -> list[int]:
+    """For each of the `small` dimensions of the smaller tensor, the dimension of the larger one it stands for.
+
+    Those in order that are not set `apart`, where counts agree, else the last ones as NumPy broadcasts.
+    """
+    kept = [i for i in range(rank) if i not in apart]
+    return kept if len(kept) == small else list(range(rank - small, rank))
+
+
+def like_signatures(op: Call, text: str) -> list[SbpSignature]:
+    """Signatures of a map that is linear in its first operand and takes only the shape of the second."""
+    split = Factors(text).signatures([d.shape for d in op.operands])
+    return [*split, SbpSignature((P, B), (P,)), SbpSignature((B, P), (B,))]
 
 
 @operator("reduce_sum_like(x, like, axis: list_int32) -> y")
@@ -83,27 +226,107 @@ class ReduceSumLike:
     """The sum over `axis`, in the shape of `like`: the adjoint of broadcasting."""
 
     def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "x", op.x, dtypes.NUMERIC)
         axes = op.normalize_axes(op.axis, op.x.rank)
-        kept: Shape = reduced_shape(op.x.shape, axes, False)
-        found = [d for d in op.like.shape if d != 1]
-        if len([d for d in kept if d != 1]) > len(found):
-            raise op.error(f"expected {op.x} without axes {list(axes)} to fit like, got {op.like}")
-        return TensorDesc(op.like.shape, op.x.dtype)
+        shape: list[Any] = []
+        if op.like.rank > op.x.rank or op.x.rank - op.like.rank > len(axes):
+            raise op.error(f"expected like to be x without axes {list(axes)}, got {op.x} and {op.like}")
+        for dim, axis in enumerate(aligned_axes(op.x.rank, axes, op.like.rank)):
+            wanted = 1 if axis in axes else op.x.shape[axis]
+            shape.append(expect_dim(op, f"dimension {dim} of like", op.like.shape[dim], wanted))
+        return TensorDesc(tuple(shape), op.x.dtype)
 
-    def sbp(op: Call) -> Factors:
+    def sbp(op: Call) -> list[SbpSignature]:
+        axes = op.normalize_axes(op.axis, op.x.rank)
         names = [f"d{i}" for i in range(op.x.rank)]
-        lead = op.x.rank - op.like.rank
-        like = ["_" if lead + i in op.axis else names[lead + i] for i in range(op.like.rank)]
-        return Factors(f"{' '.join(names)}, {' '.join(like)} -> {' '.join(like)}")
+        like = " ".join("_" if i in axes else names[i] for i in aligned_axes(op.x.rank, axes, op.like.rank))
+        return like_signatures(op, f"{' '.join(names)}, {like} -> {like}")
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-        return {"x": ops.broadcast_like(dy, op.x, broadcast_axes=()), "like": None}
+        axes = op.normalize_axes(op.axis, op.x.rank)
+        apart = axes if op.like.rank == op.x.rank - len(axes) else ()
+        return {"x": ops.broadcast_like(dy, op.x, broadcast_axes=apart)}
 
     def compute(op: Call) -> Stage:
         axes = op.normalize_axes(op.axis, op.x.rank)
-        summed = fold_axes(op.x, axes, False, 0, lambda a, b: a + b, op.x.dtype)
-        return c.reshape(summed, op.like.shape)
+        return c.reshape(sum_axes(op.x, axes, False, op.x.dtype), op.like.shape)
 
     def reference(x, like, *, axis):  # type: ignore[no-untyped-def]
-        wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
-        return np.sum(x, axis=tuple(axis), dtype=wide).astype(x.dtype).reshape(like.shape)
+        return np.sum(x, axis=tuple(axis), dtype=wide(x)).astype(x.dtype).reshape(like.shape)
+
+
+@operator("broadcast_like(x, like, broadcast_axes: list_int32) -> y")
+class BroadcastLike:
+    """`x` repeated to the shape of `like`; the dimensions of `x` are those of `like` without `broadcast_axes`.
+
+    Where counts say otherwise, shapes are aligned at the last dimension as in NumPy.
+    """
+
+    def types(op: Call) -> TensorDesc:
+        axes = op.normalize_axes(op.broadcast_axes, op.like.rank, "broadcast_axes")
+        expect_rank(op, "x", op.x, 0, op.like.rank)
+        shape = list(op.like.shape)
+        for dim, axis in enumerate(aligned_axes(op.like.rank, axes, op.x.rank)):
+            if op.x.shape[dim] != 1:
+                shape[axis] = expect_dim(op, f"dimension {dim} of x", op.x.shape[dim], shape[axis])
+        return TensorDesc(tuple(shape), op.x.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        names = [f"d{i}" for i in range(op.like.rank)]
+        axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
+        x = " ".join(names[i] for i in aligned_axes(op.like.rank, axes, op.x.rank))
+        return like_signatures(op, f"{x}, {' '.join(names)} -> {' '.join(names)}")
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
+        at = aligned_axes(op.like.rank, axes, op.x.rank)
+        repeated = [i for i in range(dy.rank) if i not in at or op.x.shape[at.index(i)] == 1]
+        return {"x": ops.reduce_sum_like(dy, op.x, axis=repeated) if repeated else dy}
+
+    def compute(op: Call) -> Stage:
+        axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
+        at = aligned_axes(op.like.rank, axes, op.x.rank)
+
+        def read(*position: Expr) -> Expr:
+            return op.x[tuple(0 if n == 1 else position[axis] for n, axis in zip(op.x.shape, at, strict=True))]
+
+        return c.element_wise(op.like.shape, read, op.x.dtype)
+
+    def reference(x, like, *, broadcast_axes):  # type: ignore[no-untyped-def]
+        axes = [a % like.ndim for a in broadcast_axes]
+        if axes and x.ndim == like.ndim - len(axes):
+            x = np.expand_dims(x, tuple(axes))
+        return np.broadcast_to(x, like.shape)
+
+
+@operator("argmax(in) -> out")
+class Argmax:
+    """The position (i64) of the largest element along the last axis; the first of equals, NaN the largest."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "in", op.in_, dtypes.NUMERIC)
+        expect_rank(op, "in", op.in_, 1, -1)
+        if op.in_.shape[-1] == 0:
+            raise op.error(f"expected at least one element along the last axis, got {op.in_}")
+        shape: Shape = op.in_.shape[:-1]
+        return TensorDesc(shape, dtypes.int64)
+
+    def sbp(op: Call) -> Factors:
+        names = " ".join(f"d{i}" for i in range(op.in_.rank - 1))
+        return Factors(f"{names} _ -> {names}")
+
+    grad = no_grad("integer output")
+
+    def compute(op: Call) -> Stage:
+        x = op.in_
+        inits = [s.const(bounds(x.dtype)[0], x.dtype.accumulator), s.const(0, dtypes.int64)]
+
+        def step(at: tuple[Expr, ...], r: tuple[Expr, ...], acc: tuple[Expr, ...]) -> list[Expr]:
+            value, best = x[(*at, *r)], acc[0]
+            better = (value > best) | (s.isnan(value) & ~s.isnan(best))
+            return [s.where(better, value, best), s.where(better, s.cast(r[0], dtypes.int64), acc[1])]
+
+        return c.fold(x.shape[:-1], x.shape[-1:], inits, step)[1]
+
+    def reference(x):  # type: ignore[no-untyped-def]
+        return np.asarray(np.argmax(x, axis=-1), np.int64)
