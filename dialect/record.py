@@ -118,7 +118,14 @@ class Operator:
         rule = self.sbp if isinstance(self.sbp, Factors) else self.sbp(op)
         if isinstance(rule, Factors):
             rule = rule.signatures([d.shape for d in op.operands])
-        return [*dict.fromkeys((*rule, everywhere))]
+        bools = [d.dtype.kind == "bool" for d in (*op.operands, *op.results)]
+        return [s for s in dict.fromkeys((*rule, everywhere)) if not _sums_bools(s, bools)]
+
+
+def _sums_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
+    """Whether a signature has partial sums of bool tensors, which cannot be added."""
+    everything = (*signature.inputs, *signature.outputs)
+    return any(b and sbp.kind == "P" for sbp, b in zip(everything, bools, strict=True))
 
 
 @dataclass(frozen=True)

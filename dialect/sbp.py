@@ -71,7 +71,7 @@ class Factors:
         left, arrow, right = self.text.partition("->")
         if not arrow:
             raise ValueError(f"expected `operands -> results` in factors, got {self.text!r}")
-        ins, outs = ([t.split() for t in side.split(",")] if side.strip() else [] for side in (left, right))
+        ins, outs = ([t.split() for t in side.split(",")] for side in (left, right))
         return ins, outs
 
     def signatures(self, shapes: Sequence[Shape] | None = None) -> list[SbpSignature]:
