@@ -172,7 +172,7 @@ def parse_signature(text: str) -> Signature:
     inputs = tuple(_parse_arg(p) for p in parts if ":" not in p)
     attrs = tuple(_parse_attr(p) for p in parts if ":" in p)
     outputs = tuple(_parse_arg(p) for p in split_commas(results))
-    names = [a.name for a in (*inputs, *outputs, *attrs)]
+    names = [*(a.name for a in (*inputs, *outputs)), *(a.name for a in attrs)]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         raise SignatureError(f"{name}: the name {twice[0]!r} is used twice")

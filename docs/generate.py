@@ -1,6 +1,6 @@
 """Writes `docs/ops.md` and `docs/passes.md` from the registries; `--check` only compares.
 
-    python docs/generate.py [--check]
+python docs/generate.py [--check]
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def passes() -> str:
     lines = ["# Passes", "", "Generated from the pass registry by `docs/generate.py`.", ""]
     for name, cls in sorted(PASSES.items()):
         lines += [f"## {name}", "", inspect.cleandoc(cls.__doc__ or ""), ""]
-        options = [f for f in dataclasses.fields(cls)]
+        options = list(dataclasses.fields(cls))
         lines += [f"- `{f.name.replace('_', '-')}`: {f.type}, default `{f.default!r}`" for f in options]
         lines += [""] if options else []
     lines += ["## Pipelines", ""]

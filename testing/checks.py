@@ -46,8 +46,7 @@ def make_call(sample: Sample | Bad, arrays: Sequence[Any], attrs: dict[str, Any]
     names = [a.name for a in record.signature.inputs]
     given = [*arrays, *[None] * (len(names) - len(arrays))]
     inputs = {
-        a.name: () if a.is_variadic and g is None else g
-        for a, g in zip(record.signature.inputs, given, strict=True)
+        a.name: () if a.is_variadic and g is None else g for a, g in zip(record.signature.inputs, given, strict=True)
     }
     return Call(record, inputs, attribute_values(record, attrs))
 
@@ -303,9 +302,7 @@ def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, text: str) ->
         assert_close(got, want, (1e-9, 1e-9), text)
 
 
-def check_round_trip(
-    sample: Sample, dtype: DType, context: ir.Context, registry: Registry = REGISTRY
-) -> None:
+def check_round_trip(sample: Sample, dtype: DType, context: ir.Context, registry: Registry = REGISTRY) -> None:
     """Printed and read again, the operation is the same."""
     op = _case(sample, dtype, registry)
     call = described(op)

@@ -42,9 +42,9 @@ class T:
             return rng.integers(0, 2, self.shape).astype(np.bool_)
         low = max(self.low, 0.0) if own.kind == "uint" else self.low
         if own.is_integer:
-            return rng.integers(int(np.ceil(low)), max(int(np.ceil(self.high)), int(np.ceil(low)) + 1), self.shape).astype(
-                own.numpy
-            )
+            first = int(np.ceil(low))
+            last = max(int(np.ceil(self.high)), first + 1)
+            return rng.integers(first, last, self.shape).astype(own.numpy)
         return rng.uniform(low, self.high, self.shape).astype(own.numpy)
 
 
@@ -59,7 +59,12 @@ def v(values: Any, dtype: DType | None = None) -> T:
 
 
 #: Relative and absolute tolerance of a backend against the reference, by element type.
-TOLERANCE = {dt.float16: (2e-3, 2e-3), dt.bfloat16: (2e-2, 2e-2), dt.float32: (2e-5, 2e-6), dt.float64: (1e-10, 1e-12)}
+TOLERANCE = {
+    dt.float16: (2e-3, 2e-3),
+    dt.bfloat16: (2e-2, 2e-2),
+    dt.float32: (2e-5, 2e-6),
+    dt.float64: (1e-10, 1e-12),
+}
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,6 @@ class Sample:
         rtol, atol: tolerance of f32 results where the default is too tight, with the reason in `why`.
         gradient: whether the gradient is compared with finite differences (f64); False needs a reason in `why`.
         second_order: whether the gradient's gradient is too.
-        shapes_only: results are random: only types are compared (`why` says so).
     """
 
     op: str

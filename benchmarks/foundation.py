@@ -1,0 +1,191 @@
+"""Measures the tools, the compiler and the CPU kernels, and writes `benchmarks/results.md`.
+
+    python benchmarks/foundation.py [--print]
+
+Kernels are compared with NumPy in the same run: both are called in turn, the medians' ratio is reported
+(above 1: faster than NumPy). Compile times are in process, of the first use after imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from oneflow.passes.pipeline import run_pipeline
+from scipy import special
+
+import oneflow as flow
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect.reader import read_module
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).with_name("results.md")
+
+
+def machine() -> str:
+    """The processor, its count of cores, and versions."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    cores = len(os.sched_getaffinity(0))
+    return f"{model}, {cores} cores; Python {platform.python_version()}, NumPy {np.__version__}"
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """How long one call takes."""
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def interleaved(first: Callable[[], object], second: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Median seconds of two calls made in turn, after one warm-up of each."""
+    first(), second()
+    pairs = [(seconds(first), seconds(second)) for _ in range(rounds)]
+    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+
+
+def chain_text(count: int) -> str:
+    """A function of `count` operators, every result type left to inference but the last."""
+    kinds = ("relu", "tanh", "negative", "exp")
+    lines = [
+        f'  %{i + 1} = "oneflow.{kinds[i % 4]}"(%{i}) : (tensor<{"8x" if i == 0 else "?x"}64xf32>) -> tensor<?x64xf32>'
+        for i in range(count)
+    ]
+    body = "\n".join(lines)
+    return (
+        f"func.func @f(%0: tensor<8x64xf32>) -> tensor<?x64xf32> {{\n{body}\n  return %{count} : tensor<?x64xf32>\n}}"
+    )
+
+
+def tool_rows() -> list[tuple[str, str, str]]:
+    """Start of oneflow-opt, and reading, verifying and inferring many operators."""
+    program = "\n".join(chain_text(10).splitlines())
+    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+        file.write(program)
+        file.flush()
+        command = [sys.executable, "-m", "oneflow.tools.oneflow_opt", file.name, "--oneflow-infer-types"]
+        whole = [seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(5)]
+    rows = [("oneflow-opt on a 10-line file, whole process", f"{statistics.median(whole):.2f} s", "1.2 s")]
+    rows.append(("parse + verify + infer-types, 10,000 operators", f"{infer_seconds(10_000):.2f} s", "1 s"))
+    text = chain_text(100_000)
+    context = dialect.create_context()
+    rows.append(("parse + verify, 100,000 operators", f"{seconds(lambda: read_module(text, context)):.2f} s", ""))
+    return rows
+
+
+def infer_seconds(count: int) -> float:
+    """Median of three runs of reading and inferring `count` operators."""
+    text, context = chain_text(count), dialect.create_context()
+
+    def action() -> None:
+        run_pipeline(read_module(text, context), "builtin.module(oneflow-infer-types)")
+
+    return statistics.median(seconds(action) for _ in range(3))
+
+
+def compile_rows() -> list[tuple[str, str, str]]:
+    """Compiling the digits classifier without and with the disk cache, each in a fresh process."""
+    rows = []
+    with tempfile.TemporaryDirectory() as cache:
+        for label, goal in (("cold", "1 s"), ("from the disk cache", "0.2 s")):
+            rows.append((f"compile of the digits MLP, {label}", f"{compile_seconds(cache):.3f} s", goal))
+    return rows
+
+
+def compile_seconds(cache: str) -> float:
+    """The time of compile_module on the digits MLP in a fresh process that uses the folder `cache`."""
+    code = f"""
+import time
+from oneflow.dialect import oneflow as dialect, ops
+from oneflow.dialect.reader import read_module
+text = open({str(ROOT / "examples/digits/mlp.mlir")!r}).read()
+begin = time.perf_counter()
+compile_module(read_module(text, dialect.create_context()), "predict")
+print(time.perf_counter() - begin)
+"""
+    environment = {**os.environ, "ONEFLOW_CACHE_DIR": cache}
+    return float(subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=-1).stdout)
+
+
+def numpy_softmax(x: np.ndarray) -> np.ndarray:
+    """Softmax over rows as NumPy code would write it."""
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def numpy_layer_norm(x: np.ndarray, g: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Layer normalization over rows as NumPy code would write it."""
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + np.float32(1e-5)) * g + b
+
+
+def numpy_gelu(x: np.ndarray) -> np.ndarray:
+    """gelu with SciPy's error function."""
+    return np.float32(0.5) * x * (1 + special.erf(x * np.float32(0.7071067811865476)))
+
+
+def kernels() -> list[tuple[str, Callable[..., object], Callable[..., object], list[np.ndarray]]]:
+    """Name, our function, NumPy's function, arguments."""
+    rng = np.random.default_rng(0)
+
+    def f32(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape, dtype=np.float32)
+
+    rows = f32(4096, 1024)
+    gamma, beta, a, b = f32(1024), f32(1024), f32(512, 512), f32(512, 512)
+    return [
+        ("x * 2 + 1, 4096 x 1024", lambda x: x * 2.0 + 1.0, lambda x: x * np.float32(2) + np.float32(1), [rows]),
+        ("tanh(x * y) + x, 4096 x 1024", lambda x, y: flow.tanh(x * y) + x, lambda x, y: np.tanh(x * y) + x, [rows, rows]),
+        ("gelu, 4096 x 1024", flow.gelu, numpy_gelu, [rows]),
+        ("softmax of rows, 4096 x 1024", lambda x: flow.softmax(x, 1), numpy_softmax, [rows]),
+        ("layer_norm, 4096 x 1024", lambda x, g, b: flow.layer_norm(x, (1024,), g, b), numpy_layer_norm, [rows, gamma, beta]),
+        ("sum of rows, 4096 x 1024", lambda x: flow.sum(x, 1), lambda x: x.sum(1), [rows]),
+        ("matmul 512 x 512 x 512", flow.matmul, np.matmul, [a, b]),
+        ("gelu(x @ w + b), 512 x 512 x 512", lambda x, w, c: flow.gelu(x @ w + c), lambda x, w, c: numpy_gelu(x @ w + c), [a, b, b[0]]),
+    ]  # fmt: skip
+
+
+def kernel_rows(rounds: int = 30) -> list[tuple[str, str, str]]:
+    """Each kernel against NumPy."""
+    rows = []
+    for name, ours, theirs, args in kernels():
+        compiled = flow.compile(ours)
+        got, want = interleaved(lambda f=compiled, a=args: f(*a), lambda f=theirs, a=args: f(*a), rounds)
+        rows.append((name, f"{got * 1e3:.2f} ms, NumPy {want * 1e3:.2f} ms", f"{want / got:.2f}"))
+    return rows
+
+
+def report() -> str:
+    """The whole of results.md."""
+    lines = ["# Measured figures", "", f"By `python benchmarks/foundation.py` on: {machine()}.", ""]
+    lines += ["| tool | measured | goal |", "| --- | --- | --- |"]
+    lines += [f"| {a} | {b} | {c} |" for a, b, c in (*tool_rows(), *compile_rows())]
+    lines += ["", "f32, medians of 30 calls of each in turn, default number of threads on both sides:", ""]
+    lines += ["| kernel | time | NumPy's time / ours |", "| --- | --- | --- |"]
+    lines += [f"| {a} | {b} | {c} |" for a, b, c in kernel_rows()]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Writes or prints the report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--print", action="store_true", help="print instead of writing results.md")
+    only_print = parser.parse_args().print
+    text = report()
+    if only_print:
+        print(text)
+    else:
+        RESULTS.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
