@@ -9,7 +9,7 @@ that messages speak of operands by name, and read again. Imports `oneflow` (the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect import oneflow as dialect
@@ -21,7 +21,7 @@ from oneflow.dialect.tensor_desc import common_type
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message: its severity, text and place (`file:line:col` or MLIR's location text)."""
+    """One message: its severity, text and place (`file:line:col`, or `<unknown>:0`)."""
 
     severity: str
     message: str
@@ -43,11 +43,15 @@ class ProgramError(ValueError):
 
 @dataclass
 class Collector:
-    """Collects what a context diagnoses, as a context manager; `name` is the file the program came from."""
+    """Collects what a context diagnoses, as a context manager.
+
+    `name` is the file the program came from; `report` is told each diagnostic as it comes.
+    """
 
     context: ir.Context
     name: str = "-"
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    report: Callable[[Diagnostic], None] = lambda diagnostic: None
 
     def __enter__(self) -> Collector:
         self._handler = self.context.attach_diagnostic_handler(self._collect)
@@ -57,8 +61,13 @@ class Collector:
         self._handler.detach()
 
     def _collect(self, diagnostic: ir.Diagnostic) -> bool:
-        self.diagnostics.append(convert_diagnostic(diagnostic, self.name))
+        self.add(convert_diagnostic(diagnostic, self.name))
         return True
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Takes one more diagnostic."""
+        self.diagnostics.append(diagnostic)
+        self.report(diagnostic)
 
 
 def convert_diagnostic(diagnostic: ir.Diagnostic, name: str = "-") -> Diagnostic:
@@ -68,14 +77,14 @@ def convert_diagnostic(diagnostic: ir.Diagnostic, name: str = "-") -> Diagnostic
     return Diagnostic(severity, str(diagnostic.message), place_of(diagnostic.location, name), notes)
 
 
-_FILE_LOC = re.compile(r'loc\("(?P<file>[^"]*)":(?P<line>\d+):(?P<col>\d+)\)')
+_FILE_LOC = re.compile(r'"(?P<file>[^"]*)":(?P<line>\d+):(?P<col>\d+)')
 
 
 def place_of(location: ir.Location, name: str = "-") -> str:
-    """`file:line:col` of a location (`name` for text that came without a file), or its MLIR text."""
-    match = _FILE_LOC.fullmatch(str(location))
+    """`file:line:col`, the first in a location (`name` for text that came without a file), or `<unknown>:0`."""
+    match = _FILE_LOC.search(str(location))
     if match is None:
-        return str(location).replace('"-":', f'"{name}":')
+        return "<unknown>:0"
     file = name if match["file"] == "-" else match["file"]
     return f"{file}:{match['line']}:{match['col']}"
 

@@ -1,0 +1,221 @@
+"""Running pipelines of our passes and MLIR's, verified after each run.
+
+    Pipeline.parse("builtin.module(canonicalize,oneflow-infer-types)", context).run(module)
+
+MLIR's pass manager gets maximal runs of its own passes; when passes are timed or printed, each pass alone.
+On failure the pipeline is replayed on a copy to find the pass that failed, the program before that pass is
+written to a file, and the error ends with the command that reproduces it. Imports `pipeline_text`, the
+reader's diagnostics and the dialect's verifier.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TextIO
+
+from oneflow.dialect._mlir import ir, passmanager
+from oneflow.dialect.oneflow import Verifier
+from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic
+from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.passes.base import PassError
+from oneflow.passes.pipeline_text import Step, format_steps, parse_flag, parse_pipeline
+
+
+class PipelineFailure(PassError):
+    """A pass that failed: its name, what was diagnosed, and the command that reproduces it."""
+
+    def __init__(self, step: Step, diagnostics: Sequence[Diagnostic], reproduce: str) -> None:
+        texts = [str(d) for d in diagnostics if d.severity == "error"]
+        message = "\n".join([*texts, f"note: the pass {step.name} failed"])
+        super().__init__(f"{message}; reproduce with: {reproduce}" if reproduce else message)
+        self.step, self.diagnostics, self.reproduce = step, list(diagnostics), reproduce
+
+
+@dataclass
+class Watch:
+    """What is observed of a run.
+
+    `before` and `after` name passes to print the program at (`*` for all), on `stream` by `show`. `report`
+    gets each diagnostic as it comes. `seconds` fills up with the time of each pass when `timing`.
+    `reproducers` is the folder for the program before a failing pass; None writes none.
+    """
+
+    verify_each: bool = True
+    before: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    timing: bool = False
+    file: str = "-"
+    report: Callable[[Diagnostic], None] = lambda diagnostic: None
+    show: Callable[[ir.Module], str] = str
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    reproducers: Path | None = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    seconds: list[tuple[str, float]] = field(default_factory=list)
+
+    @property
+    def singly(self) -> bool:
+        """Whether passes have to run one by one."""
+        return bool(self.before or self.after or self.timing)
+
+    def print(self, module: ir.Module, step: Step, when: str, names: frozenset[str]) -> None:
+        """Prints the program under mlir-opt's heading if `step` is among `names`."""
+        if names & {step.name, "*"}:
+            self.stream.write(f"// -----// IR Dump {when} {step.text} //----- //\n{self.show(module)}\n\n")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes in the order in which they run."""
+
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def parse(cls, text: str, context: ir.Context) -> Pipeline:
+        """The pipeline that `builtin.module(..)` writes.
+
+        Raises:
+            PipelineError: the text is malformed, or a pass or option unknown.
+        """
+        with context:
+            return cls(tuple(parse_pipeline(text)))
+
+    @classmethod
+    def from_flags(cls, flags: Sequence[tuple[str, str]], context: ir.Context) -> Pipeline:
+        """The pipeline of flags `--name="options"` in order.
+
+        Raises:
+            PipelineError: a pass or option is unknown.
+        """
+        with context:
+            return cls(tuple(step for name, options in flags for step in parse_flag(name, options)))
+
+    def __str__(self) -> str:
+        return format_steps(self.steps)
+
+    def run(self, module: ir.Module, registry: Registry = REGISTRY, watch: Watch | None = None) -> None:
+        """Transforms `module` in place.
+
+        Raises:
+            PipelineFailure: a pass failed or left a program that does not verify.
+        """
+        watch = watch or Watch()
+        original = module.operation.clone()
+        verifier = Verifier(registry) if watch.verify_each else None
+        with module.context, Collector(module.context, watch.file, report=watch.report) as collector:
+            for group in _groups(self.steps, watch.singly):
+                try:
+                    _run_watched(group, module, registry, verifier, watch)
+                except PassError as error:
+                    _emit(error, module, collector)
+                    self._fail(original, registry, verifier, watch, collector.diagnostics)
+
+    def _fail(
+        self,
+        original: ir.Operation,
+        registry: Registry,
+        verifier: Verifier | None,
+        watch: Watch,
+        diagnostics: list[Diagnostic],
+    ) -> None:
+        step, text = self._replay(original, registry, verifier)
+        raise PipelineFailure(step, diagnostics, _write_reproducer(step, text, watch))
+
+    def _replay(self, original: ir.Operation, registry: Registry, verifier: Verifier | None) -> tuple[Step, str]:
+        """The step that fails, and the program before it."""
+        module = ir.Module.parse(_text(original))
+        with Collector(module.context):
+            for step in self.steps:
+                before = _text(module.operation)
+                try:
+                    _run([step], module, registry, verifier)
+                except PassError:
+                    return step, before
+        return self.steps[-1], _text(original)
+
+
+def _text(op: ir.Operation) -> str:
+    return str(op.get_asm(enable_debug_info=True, assume_verified=True))
+
+
+def _groups(steps: Sequence[Step], singly: bool) -> Iterator[list[Step]]:
+    """Runs of MLIR's passes, and each of ours alone."""
+    for upstream, group in groupby(steps, key=lambda step: step.ours is None):
+        if upstream and not singly:
+            yield list(group)
+        else:
+            yield from ([step] for step in group)
+
+
+def _run_watched(
+    group: list[Step], module: ir.Module, registry: Registry, verifier: Verifier | None, watch: Watch
+) -> None:
+    watch.print(module, group[0], "Before", watch.before)
+    start = time.perf_counter()
+    _run(group, module, registry, verifier)
+    watch.seconds.append((group[0].name, time.perf_counter() - start))
+    watch.print(module, group[-1], "After", watch.after)
+
+
+def _run(group: list[Step], module: ir.Module, registry: Registry, verifier: Verifier | None) -> None:
+    ours = group[0].ours
+    if ours is not None:
+        ours.run(module, registry)
+        if verifier is not None and not _verifies(module):
+            raise PassError("")
+    else:
+        _run_upstream(group, module, verifier is not None)
+    if verifier is not None and not verifier.verify(module.operation):
+        raise PassError("")
+
+
+def _run_upstream(group: list[Step], module: ir.Module, verify: bool) -> None:
+    manager = passmanager.PassManager.parse(format_steps(group))
+    manager.enable_verifier(verify)
+    try:
+        manager.run(module.operation)
+    except ir.MLIRError as error:
+        raise UpstreamError(error) from None
+
+
+def _verifies(module: ir.Module) -> bool:
+    try:
+        return bool(module.operation.verify())
+    except ir.MLIRError as error:
+        raise UpstreamError(error) from None
+
+
+class UpstreamError(PassError):
+    """What MLIR diagnosed itself."""
+
+    def __init__(self, error: ir.MLIRError) -> None:
+        super().__init__(str(error))
+        self.diagnostics = error.error_diagnostics
+
+
+def _emit(error: PassError, module: ir.Module, collector: Collector) -> None:
+    """Hands the error to `collector`; an empty message has been emitted before."""
+    if isinstance(error, UpstreamError):
+        for diagnostic in error.diagnostics:
+            collector.add(convert_diagnostic(diagnostic, collector.name))
+    elif error.message:
+        (error.location or module.operation.location).emit_error(error.message)
+
+
+def _write_reproducer(step: Step, text: str, watch: Watch) -> str:
+    """Writes the program before `step`; the command that runs it, or why there is none."""
+    if watch.reproducers is None:
+        return ""
+    stem = "stdin" if watch.file == "-" else Path(watch.file).stem
+    path = watch.reproducers / f"{stem}.{step.name}.reproducer.mlir"
+    command = f"oneflow-opt {shlex.quote(str(path))} --pass-pipeline={shlex.quote(format_steps([step]))}"
+    try:
+        path.write_text(f"// {command}\n{text}\n", encoding="utf-8")
+    except OSError as error:
+        return f"--pass-pipeline={shlex.quote(format_steps([step]))} (the program could not be written: {error})"
+    return command

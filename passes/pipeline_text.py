@@ -1,0 +1,151 @@
+"""Pipelines as text: `builtin.module(func.func(canonicalize,cse),oneflow-infer-types{keep-public=true})`.
+
+The grammar is mlir-opt's; our passes and MLIR's stand in one list. Reading gives `Step`s, one per pass, with
+the operations it is nested in. Imports `registry` and, to check MLIR's names, its pass manager.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from oneflow.dialect._mlir import passmanager
+from oneflow.dialect.record import suggestion
+from oneflow.dialect.signature import split_commas
+from oneflow.passes.base import Pass, PipelineError
+from oneflow.passes.registry import PASSES, PIPELINES, lookup_pass
+from oneflow.passes.upstream import UPSTREAM
+
+ROOT = "builtin.module"
+_PART = re.compile(r"(?P<name>[\w.-]+)\s*(?:\((?P<nested>.*)\)|\{(?P<options>.*)\})?", re.DOTALL)
+_RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass of a pipeline: the operations it is nested in below the module, its name and its options."""
+
+    name: str
+    options: str = ""
+    anchors: tuple[str, ...] = ()
+
+    @property
+    def ours(self) -> Pass | None:
+        """The pass, where it is one of ours."""
+        return PASSES[self.name].from_options(split_options(self.options)) if self.name in PASSES else None
+
+    @property
+    def text(self) -> str:
+        """The pass alone as pipeline text."""
+        return f"{self.name}{{{self.options}}}" if self.options else self.name
+
+
+def format_steps(steps: Iterable[Step]) -> str:
+    """Steps as the text of a pipeline on the module."""
+    return f"{ROOT}({','.join(_format_nested([(s.anchors, s.text) for s in steps]))})"
+
+
+def _format_nested(parts: Sequence[tuple[tuple[str, ...], str]]) -> Iterator[str]:
+    for anchor, group in groupby(parts, key=lambda part: part[0][:1]):
+        if not anchor:
+            yield from (text for _, text in group)
+        else:
+            yield f"{anchor[0]}({','.join(_format_nested([(a[1:], text) for a, text in group]))})"
+
+
+def parse_pipeline(text: str) -> list[Step]:
+    """The steps of a pipeline text, checked; a context has to be current.
+
+    Raises:
+        PipelineError: the text is malformed, or a pass or option unknown.
+    """
+    match = _PART.fullmatch(text.strip())
+    if match is None or match["name"] not in (ROOT, "any") or match["nested"] is None:
+        raise PipelineError(f"expected a pipeline such as {ROOT}(canonicalize,cse), got {text!r}")
+    steps = list(_parse_list(match["nested"], ()))
+    for step in steps:
+        check_step(step)
+    return steps
+
+
+def _parse_list(text: str, anchors: tuple[str, ...]) -> Iterator[Step]:
+    for part in split_commas(text):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise PipelineError(f"expected a pass, `pass{{option=value}}` or `operation(passes)`, got {part!r}")
+        if match["nested"] is not None:
+            yield from _parse_list(match["nested"], (*anchors, match["name"]))
+        else:
+            yield from expand(Step(match["name"], match["options"] or "", anchors))
+
+
+def expand(step: Step) -> Iterator[Step]:
+    """The steps that a step stands for: those of a registered pipeline, or itself.
+
+    Raises:
+        PipelineError: a pipeline is given options, or stands inside an operation.
+    """
+    if step.name not in PIPELINES:
+        yield step
+    elif step.options or step.anchors:
+        raise PipelineError(f"pipeline {step.name}: expected no options and no nesting, got {step.text}")
+    else:
+        yield from _parse_list(PIPELINES[step.name], ())
+
+
+def parse_flag(name: str, options: str) -> list[Step]:
+    """The steps of `--name="options"`; passes of MLIR that want a function are nested in `func.func`.
+
+    Raises:
+        PipelineError: the pass or an option is unknown.
+    """
+    steps = list(expand(Step(name, options)))
+    return [check_step(step) for step in steps]
+
+
+def check_step(step: Step) -> Step:
+    """`step`, nested in the operation that MLIR wants where it says so.
+
+    Raises:
+        PipelineError: the pass or an option is unknown, or one of our passes is not on the module.
+    """
+    if step.name.startswith("oneflow-"):
+        lookup_pass(step.name)
+    if step.name in PASSES:
+        if step.anchors:
+            inside = "(".join(step.anchors)
+            raise PipelineError(f"pass {step.name}: runs on the module, got it inside {inside}(..); write it outside")
+        PASSES[step.name].from_options(split_options(step.options))
+        return step
+    try:
+        passmanager.PassManager.parse(format_steps([step]))
+    except ValueError as error:
+        wanted = _RESTRICTED.search(str(error))
+        if wanted and not step.anchors:
+            return check_step(Step(step.name, step.options, (wanted[1],)))
+        raise PipelineError(_explain(step, str(error))) from None
+    return step
+
+
+def _explain(step: Step, message: str) -> str:
+    if "does not refer to a registered pass" in message:
+        return f"unknown pass {step.name}{suggestion(step.name, [*PASSES, *PIPELINES, *UPSTREAM])}"
+    return f"pass {step.name}: {' '.join(message.replace('<Pass-Options-Parser>: ', '').split())}"
+
+
+def split_options(text: str) -> dict[str, str]:
+    """`a=1 b="x y" c={z}` as a mapping; an option without `=` has the value ''.
+
+    Raises:
+        PipelineError: an option is given twice.
+    """
+    options: dict[str, str] = {}
+    for match in re.finditer(r"""([^\s=]+)(?:=("[^"]*"|'[^']*'|\{[^}]*\}|\S*))?""", text):
+        name, value = match[1], match[2] or ""
+        if name in options:
+            raise PipelineError(f"option {name}: given twice in {text!r}")
+        quoted = len(value) > 1 and value[0] + value[-1] in ('""', "''", "{}")
+        options[name] = value[1:-1] if quoted else value
+    return options
