@@ -31,7 +31,7 @@ UNARY_RULES: dict[str, Partial] = {
     "abs": lambda y: _sign(y.args[0]),
     "exp": lambda y: y,
     "exp2": lambda y: y * LN2,
-    "expm1": lambda y: y + 1.0,
+    "expm1": lambda y: s.exp(y.args[0]),
     "log": lambda y: 1.0 / y.args[0],
     "log2": lambda y: 1.0 / (y.args[0] * LN2),
     "log10": lambda y: 1.0 / (y.args[0] * LN10),
@@ -57,15 +57,40 @@ UNARY_RULES: dict[str, Partial] = {
 FLAT = frozenset("ceil floor trunc rint not".split()) | s.COMPARE
 
 
-def _log_or_zero(x: Expr) -> Expr:
-    """log(x) where x > 0, else 0: the factor of d pow / d exponent, with 0 * log(0) = 0."""
-    positive = x > 0
-    return s.where(positive, s.log(s.where(positive, x, 1.0)), 0.0)
+def _pow_by_base(y: Expr) -> Expr:
+    """b * a ** (b - 1), and 0 where b is 0 whatever the base."""
+    base, exponent = y.args
+    if exponent.kind == "const":
+        return times(exponent, _power(base, exponent.value - 1.0))
+    flat = exponent.eq(0)
+    return s.where(flat, 0.0, exponent * s.power(s.where(flat, 1.0, base), exponent - 1.0))
 
 
-def _half(x: Expr, y: Expr, wins: Expr) -> Expr:
-    """1 where `wins`, 1/2 at a tie, else 0: how max and min share a gradient."""
-    return s.where(x.eq(y), s.const(0.5, x.dtype), s.where(wins, s.const(1, x.dtype), s.const(0, x.dtype)))
+def _power(base: Expr, exponent: float) -> Expr:
+    """base ** exponent for a known exponent: no power of 0 or 1 is left."""
+    if exponent in (0.0, 1.0):
+        return base if exponent else s.const(1, base.dtype)
+    return s.power(base, exponent)
+
+
+def _pow_by_exponent(y: Expr) -> Expr:
+    """a ** b * log(a), and 0 where a is 0 and b is not negative."""
+    base, exponent = y.args
+    if base.kind == "const" and base.value > 0:
+        return y * math.log(base.value)
+    flat = base.eq(0) & (exponent >= 0)
+    return y * s.log(s.where(flat, 1.0, base))
+
+
+def _share(x: Expr, y: Expr, loses: Expr) -> Expr:
+    """1/2 at a tie, 0 where x `loses`, else 1 (NaN too): how max and min share a gradient."""
+    return s.where(x.eq(y), s.const(0.5, x.dtype), s.where(loses, s.const(0, x.dtype), s.const(1, x.dtype)))
+
+
+def _over_norm(y: Expr, side: Expr) -> Expr:
+    """side / (a ** 2 + b ** 2), 0 at the origin: the derivatives of atan2."""
+    norm = y.args[0] * y.args[0] + y.args[1] * y.args[1]
+    return side / s.where(norm.eq(0), 1.0, norm)
 
 
 #: (d kind(a, b) / da, d kind(a, b) / db) from the node.
@@ -76,21 +101,15 @@ BINARY_RULES: dict[str, tuple[Partial | None, Partial | None]] = {
     "div": (lambda y: 1.0 / y.args[1], lambda y: -(y / y.args[1])),
     "rem": (lambda y: s.const(1, y.dtype), lambda y: -s.trunc(y.args[0] / y.args[1])),
     "max": (
-        lambda y: _half(y.args[0], y.args[1], y.args[0] > y.args[1]),
-        lambda y: _half(y.args[0], y.args[1], y.args[1] > y.args[0]),
+        lambda y: _share(y.args[0], y.args[1], y.args[0] < y.args[1]),
+        lambda y: _share(y.args[0], y.args[1], y.args[1] < y.args[0]),
     ),
     "min": (
-        lambda y: _half(y.args[0], y.args[1], y.args[0] < y.args[1]),
-        lambda y: _half(y.args[0], y.args[1], y.args[1] < y.args[0]),
+        lambda y: _share(y.args[0], y.args[1], y.args[0] > y.args[1]),
+        lambda y: _share(y.args[0], y.args[1], y.args[1] > y.args[0]),
     ),
-    "pow": (
-        lambda y: s.where(y.args[1].eq(0), 0.0, y.args[1] * s.power(y.args[0], y.args[1] - 1.0)),
-        lambda y: y * _log_or_zero(y.args[0]),
-    ),
-    "atan2": (
-        lambda y: y.args[1] / (y.args[0] * y.args[0] + y.args[1] * y.args[1]),
-        lambda y: -(y.args[0] / (y.args[0] * y.args[0] + y.args[1] * y.args[1])),
-    ),
+    "pow": (_pow_by_base, _pow_by_exponent),
+    "atan2": (lambda y: _over_norm(y, y.args[1]), lambda y: -_over_norm(y, y.args[0])),
 }
 
 
@@ -115,13 +134,13 @@ def _tangent(node: Expr, tangents: Mapping[int, Expr | None]) -> Expr | None:
         return None
     if node.kind == "select":
         a, b = (t if t is not None else s.const(0, node.dtype) for t in inner[1:])
-        return None if inner[1] is None and inner[2] is None else s.where(node.args[0], a, b)
+        return _choice(node.args[0], a, b)
     if node.kind == "cast":
         return None if inner[0] is None else s.cast(inner[0], node.dtype)
     total: Expr | None = None
     for partial, tangent in zip(_partials(node), inner, strict=True):
-        if tangent is not None and partial is not None:
-            term = _times(partial(node), tangent)
+        term = None if tangent is None or partial is None else times(partial(node), tangent)
+        if term is not None and not _is_const(term, 0):
             total = term if total is None else total + term
     return total
 
@@ -134,10 +153,25 @@ def _partials(node: Expr) -> tuple[Partial | None, ...]:
     raise NotImplementedError(f"the scalar operation {node.kind} has no derivative")
 
 
-def _times(a: Expr, b: Expr) -> Expr:
+def _choice(condition: Expr, a: Expr, b: Expr) -> Expr | None:
+    """A choice of derivatives, None where both are zero."""
+    return None if _is_const(a, 0) and _is_const(b, 0) else s.where(condition, a, b)
+
+
+def _is_const(node: Expr, *values: float) -> bool:
+    return node.kind == "const" and node.value in values
+
+
+def times(a: Expr, b: Expr) -> Expr:
+    """a * b without products by 0, 1 and -1; a choice by 0 or 1 stays a choice, so that it masks NaN."""
     for one, other in ((a, b), (b, a)):
-        if one.kind == "const" and one.value == 1:
-            return other
+        if _is_const(one, 0, 1):
+            return other if one.value else one
+        if _is_const(one, -1):
+            return -other
+    for one, other in ((a, b), (b, a)):
+        if one.kind == "select" and any(_is_const(branch, 0, 1, -1) for branch in one.args[1:]):
+            return s.where(one.args[0], times(one.args[1], other), times(one.args[2], other))
     return a * b
 
 
@@ -163,29 +197,51 @@ OPERATORS: dict[str, str] = {
     "atan2": "atan2",
     "select": "where",
 }
-#: Kinds that take a number on the right as `scalar_<kind>`.
-WITH_NUMBER = frozenset("add mul div pow".split())
+#: The operators that take a number on the right.
+WITH_NUMBER: dict[str, str] = {
+    **{k: f"scalar_{k}" for k in ("add", "mul", "div", "pow", "floordiv")},
+    "rem": "scalar_fmod",
+    "eq": "scalar_logical_equal",
+    "ne": "scalar_logical_not_equal",
+    "lt": "scalar_logical_less",
+    "le": "scalar_logical_less_equal",
+    "gt": "scalar_logical_greater",
+    "ge": "scalar_logical_greater_equal",
+}
+#: The kind that a kind becomes when its arguments change places.
+MIRRORED = {"add": "add", "mul": "mul", "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 def build(ops: Builder, root: Expr, env: Mapping[int, Value]) -> Value:
     """`root` computed on tensors: `env` gives the value of each leaf by its identity."""
     values: dict[int, Value] = dict(env)
     for node in s.walk([root]):
-        if id(node) not in values:
+        if id(node) not in values and node.kind != "const":
             values[id(node)] = _build_node(ops, node, values)
-    return values[id(root)]
+    return _value(ops, root, values)
+
+
+def _value(ops: Builder, node: Expr, values: Mapping[int, Value]) -> Value:
+    """The value of a node that has one, or a literal made into a tensor."""
+    return values[id(node)] if id(node) in values else constant(ops, node)
 
 
 def _build_node(ops: Builder, node: Expr, values: Mapping[int, Value]) -> Value:
-    if node.kind == "const":
-        return constant(ops, node)
-    args = [values[id(a)] for a in node.args]
     if node.kind == "cast":
-        return ops.call("cast", args[0], dtype=node.dtype)[0]
-    for left, right in ((0, 1), (1, 0)) if node.kind in ("add", "mul") else ((0, 1),):
-        if node.kind in WITH_NUMBER and node.args[right].kind == "const":
-            return ops.binary(node.kind, args[left], node.args[right].value)
-    return ops.call(OPERATORS[node.kind], *args)[0]
+        return ops.call("cast", _value(ops, node.args[0], values), dtype=node.dtype)[0]
+    kind, args = node.kind, node.args
+    if args[0].kind == "const" and kind in MIRRORED:
+        kind, args = MIRRORED[kind], args[::-1]
+    if kind in WITH_NUMBER and args[1].kind == "const":
+        return ops.call(WITH_NUMBER[kind], _value(ops, args[0], values), **number(args[1]))[0]
+    return ops.call(OPERATORS[kind], *(_value(ops, a, values) for a in args))[0]
+
+
+def number(node: Expr) -> dict[str, bool | int | float]:
+    """A literal as the attributes of the `scalar_*` operators."""
+    if node.dtype.is_float:
+        return {"has_float_operand": True, "float_operand": float(node.value)}
+    return {"has_int_operand": True, "int_operand": int(node.value)}
 
 
 def constant(ops: Builder, node: Expr) -> Value:

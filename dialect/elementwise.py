@@ -2,19 +2,23 @@
 
     elementwise("tanh(x) -> y", "The hyperbolic tangent.", scalar=s.tanh, reference=np.tanh)
 
-Operands broadcast as in NumPy. Imports `record`, `shapes`, `sbp`, `derivative`.
+Operands broadcast as in NumPy. Rows add laws from a small table: `idempotent`, `involution`, `neutral`.
+Imports `record`, `shapes`, `sbp`, `derivative` and NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from oneflow.dialect import derivative, dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.record import Absent, Call, Operator, Rule, call_rule, define
+from oneflow.dialect.record import Absent, Call, Law, Operator, Rule, call_rule, define
 from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
@@ -30,7 +34,8 @@ def elementwise(
     reference: Rule,
     allowed: Sequence[DType] = dtypes.FLOATS,
     result: DType | None = None,
-    linear: str | None = None,
+    linear: str | Rule | None = None,
+    depth: int = 1,
     **slots: Any,
 ) -> Operator:
     """Registers an element-wise operator.
@@ -42,7 +47,8 @@ def elementwise(
         reference: the NumPy form, called in the same way with arrays.
         allowed: the element types of the operands, which have to be equal.
         result: the element type of the result; None: that of the operands.
-        linear: whether partial sums pass through, as in `Factors`.
+        linear: whether partial sums pass through, as in `Factors`; or a function of the call that says so.
+        depth: how many callers up the definition stands.
         slots: slots to state otherwise than derived (`grad`, `types`, `sbp`, `laws`).
     """
     slots.setdefault("types", _types(allowed, result))
@@ -53,7 +59,7 @@ def elementwise(
         no = Absent("grad", "the result is not a floating-point number")
         slots["grad"] = no if flat or integers else scalar_gradient
     assert len(parse_signature(signature).outputs) == 1, signature
-    return define(signature, doc=doc, scalar=scalar, reference=reference, depth=2, **slots)
+    return define(signature, doc=doc, scalar=scalar, reference=reference, depth=depth + 1, **slots)
 
 
 def _types(allowed: Sequence[DType], result: DType | None) -> Rule:
@@ -69,9 +75,10 @@ def _types(allowed: Sequence[DType], result: DType | None) -> Rule:
     return types
 
 
-def _sbp(linear: str | None) -> Rule:
+def _sbp(linear: str | Rule | None) -> Rule:
     def sbp(op: Call) -> Factors:
-        return broadcast_factors([d.shape for d in op.operands], op.results[0].rank, linear)
+        passed = linear(op) if callable(linear) else linear
+        return broadcast_factors([d.shape for d in op.operands], op.results[0].rank, passed)
 
     return sbp
 
@@ -100,14 +107,20 @@ def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 def _thunk(ops: Builder, dy: Value, slope: Expr, env: dict[int, Value], operand: Value) -> Any:
     def gradient() -> Value:
         seed = s.arg(-1, slope.dtype)
-        widened = dy if dy.dtype == slope.dtype else ops.call("cast", dy, dtype=slope.dtype)[0]
-        product = slope if slope.kind == "const" and slope.value == 1 else None
-        body = seed if product is not None else seed * slope
-        whole = derivative.build(ops, body, {**env, id(seed): widened})
-        narrow = whole if whole.dtype == operand.dtype else ops.call("cast", whole, dtype=operand.dtype)[0]
-        return sum_to(ops, narrow, operand)
+        widened = _cast(ops, dy, slope.dtype)
+        whole = derivative.build(ops, derivative.times(seed, slope), {**env, id(seed): widened})
+        return sum_to(ops, _cast(ops, whole, operand.dtype), operand)
 
     return gradient
+
+
+def _cast(ops: Builder, value: Value, dtype: DType) -> Value:
+    return value if value.dtype == dtype else ops.call("cast", value, dtype=dtype)[0]
+
+
+def flat_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """The gradient of a step function: nothing flows."""
+    return {}
 
 
 def _by_name(op: Call, grads: Sequence[Any]) -> dict[str, Any]:
@@ -127,3 +140,44 @@ def sum_to(ops: Builder, grad: Value, operand: Value) -> Value:
     axes = list(range(lead))
     axes += [lead + i for i, d in enumerate(operand.shape) if d == 1 and grad.shape[lead + i] != 1]
     return ops.call("reduce_sum_like", grad, operand, axis=axes)[0] if axes else grad
+
+
+def idempotent(name: str) -> Law:
+    """The law f(f(x)) = f(x) of the operator `name`."""
+
+    def apply(ops: Any, op: Call) -> Value | None:
+        return None if ops.producer(op.operands[0], name) is None else op.operands[0]
+
+    return Law(f"{name}-idempotent", f"{name}({name}(x)) = {name}(x)", apply)
+
+
+def involution(name: str, holds: Callable[[Value], bool] = lambda x: True) -> Law:
+    """The law f(f(x)) = x of the operator `name`, for operands that it `holds` for."""
+
+    def apply(ops: Any, op: Call) -> Value | None:
+        inner = ops.producer(op.operands[0], name)
+        return inner.operands[0] if inner is not None and holds(inner.operands[0]) else None
+
+    return Law(f"{name}-involution", f"{name}({name}(x)) = x", apply)
+
+
+def neutral(name: str, text: str, holds: Callable[[Call], bool]) -> Law:
+    """The law that a call gives its first operand unchanged where it `holds`."""
+
+    def apply(ops: Any, op: Call) -> Value | None:
+        return op.operands[0] if holds(op) else None
+
+    return Law(name, text, apply)
+
+
+def in_double(function: Rule) -> Rule:
+    """A reference that computes floats in f64 and rounds once, so that it is better than what it judges."""
+
+    @functools.wraps(function)
+    def reference(*arrays: np.ndarray, **attrs: Any) -> Any:
+        dtype = arrays[0].dtype
+        if dtype.kind in "biu":
+            return function(*arrays, **attrs)
+        return np.asarray(function(*(a.astype(np.float64) for a in arrays), **attrs)).astype(dtype)
+
+    return reference

@@ -260,8 +260,13 @@ def _range(arg: ArgDef) -> str:
 
 
 def call_rule(rule: Rule, args: Sequence[Any], attrs: Mapping[str, AttrValue]) -> Any:
-    """`rule(*args)` with those attributes that its parameters name (scalar bodies and references)."""
+    """`rule(*args)` with those attributes that its parameters name, all of them for `**attrs`.
+
+    Scalar bodies and references are called with it.
+    """
     parameters = inspect.signature(rule).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return rule(*args, **attrs)
     keywords = {p.name: attrs[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in attrs}
     return rule(*args, **keywords)
 

@@ -198,7 +198,8 @@ def binary(kind: str, a: Operand, b: Operand) -> Expr:
     if kind in COMPARE:
         return Expr(kind, (left, right), dtypes.bool_)
     assert kind in BINARY, kind
-    return _fold_positions(kind, left, right) or Expr(kind, (left, right), left.dtype)
+    folded = _fold_positions(kind, left, right)
+    return Expr(kind, (left, right), left.dtype) if folded is None else folded
 
 
 def where(condition: Expr, a: Operand, b: Operand) -> Expr:
@@ -247,9 +248,45 @@ def isnan(x: Expr) -> Expr:
     return x.ne(x)
 
 
+def decay(x: Expr) -> Expr:
+    """exp(-|x|): never overflows, and has the derivative of exp(-x) at 0."""
+    return exp(where(x < 0, x, -x))
+
+
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + exp(-x)), without overflow to NaN at either end."""
-    return 1.0 / (exp(-x) + 1.0)
+    """1 / (1 + exp(-x)), finite at either end together with its derivatives."""
+    e = decay(x)
+    return where(x < 0, e, 1.0) / (e + 1.0)
+
+
+def softplus(x: Expr) -> Expr:
+    """log(1 + exp(x)), without overflow."""
+    return where(x < 0, 0.0, x) + log1p(decay(x))
+
+
+def truncdiv(a: Expr, b: Operand) -> Expr:
+    """a / b rounded towards zero; integers give 0 where b is 0."""
+    left, right = _pair(a, b)
+    if left.dtype.is_float:
+        return trunc(left / right)
+    return (left - remainder(left, right)) // right
+
+
+def floormod(a: Expr, b: Operand) -> Expr:
+    """The remainder of floor division: the sign of the divisor; integers give 0 where b is 0."""
+    left, right = _pair(a, b)
+    rest = remainder(left, right)
+    return where(rest.ne(0) & ((rest < 0) ^ (right < 0)), rest + right, rest)
+
+
+def integer_power(a: Expr, b: Operand) -> Expr:
+    """`a` to the power `b` for integers: exact modulo the width; negative exponents round towards zero."""
+    left, right = _pair(a, b)
+    if left.dtype.kind == "uint":
+        return power(left, right)
+    odd = (right & 1).ne(0)
+    unit = where(left.eq(-1), where(odd, const(-1, left.dtype), const(1, left.dtype)), where(left.eq(1), left, 0))
+    return where(right < 0, unit, power(left, maximum(right, 0)))
 
 
 def floor_div_float(a: Expr, b: Operand) -> Expr:
