@@ -5,8 +5,10 @@ Sizes are ints or None (`?`); a result is None exactly where it cannot be decide
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc, count, format_shape
 
@@ -87,30 +89,102 @@ def expect_dim(op: Call, name: str, got: Dim, wanted: Dim) -> Dim:
     return wanted if got is None else got
 
 
+def expect_fill(op: Call, value: float, dtype: DType) -> None:
+    """Checks that a value can fill a tensor of `dtype`: integers and bools take finite ones only.
+
+    Raises:
+        OperatorError: it cannot.
+    """
+    if not dtype.is_float and not math.isfinite(value):
+        raise op.error(f"expected a finite fill value for {dtype}, got {value}")
+
+
 def solve_reshape(op: Call, source: Shape, target: Sequence[int]) -> Shape:
     """The result shape of a reshape; one -1 in `target` is solved from the element count.
 
-    With dynamic dimensions the -1 is solved where they cancel: `?x4` to `(-1, 2)` is `?x2`.
+    It stays unknown while the count is: `?x4` to `(-1, 2)` is `?x2`, but `?x0` to `(-1, 2)` is `0x2`.
 
     Raises:
         OperatorError: counts differ, or more than one -1 is given.
     """
     if any(t < -1 for t in target) or list(target).count(-1) > 1:
         raise op.error(f"expected sizes of at least 0 and at most one -1 in shape, got {list(target)}")
-    total = count(source)
-    if -1 not in target:
-        wanted = count(target)
-        if total is not None and total != wanted:
-            raise op.error(f"expected a shape of {total} elements for {format_shape(source)}, got {list(target)}")
-        return tuple(target)
-    rest = count([t for t in target if t != -1])
-    if total is None:
-        return tuple(None if t == -1 else t for t in target)
-    if not rest or total % rest:
-        raise op.error(f"cannot solve -1 in shape {list(target)} for {total} elements")
-    return tuple(total // rest if t == -1 else t for t in target)
+    if -1 in target:
+        return _solve_free(op, source, target)
+    wanted = math.prod(target)
+    if not _can_count(source, wanted):
+        total = count(source)
+        elements = f"{'a multiple of ' if total is None else ''}{known_count(source)} elements"
+        raise op.error(f"expected a shape of {elements} for {format_shape(source)}, got {list(target)}")
+    return tuple(target)
 
 
-def dims_of(sizes: Sequence[object]) -> Shape:
-    """Sizes of compute stages as dimensions: expressions become None."""
-    return tuple(s if isinstance(s, int) else None for s in sizes)
+def _solve_free(op: Call, source: Shape, target: Sequence[int]) -> Shape:
+    total, rest = count(source), math.prod(t for t in target if t != -1)
+    if rest == 0 or (total is not None and total % rest):
+        elements = "an unknown number of" if total is None else total
+        raise op.error(f"cannot solve -1 in shape {list(target)} for {elements} elements")
+    return tuple((None if total is None else total // rest) if t == -1 else t for t in target)
+
+
+def _can_count(source: Shape, wanted: int) -> bool:
+    """Whether `source`, its unknown sizes chosen freely, can have `wanted` elements."""
+    known = known_count(source)
+    if None not in source:
+        return known == wanted
+    return wanted % known == 0 if known else wanted == 0
+
+
+def known_count(shape: Sequence[Dim]) -> int:
+    """The product of the known dimensions."""
+    return math.prod(d for d in shape if d is not None)
+
+
+def solve_like(op: Call, source: Shape, like: Shape) -> Shape:
+    """The shape `like`, its one unknown dimension solved from the elements of `source`.
+
+    Raises:
+        OperatorError: the shapes cannot have the same number of elements.
+    """
+    total, known = count(source), known_count(like)
+    fits = _can_count(like, total) if total is not None else None in like or _can_count(source, known)
+    if not fits:
+        raise op.error(
+            f"expected like of as many elements as in, got {format_shape(source)} and {format_shape(like)}"
+        )
+    if like.count(None) != 1 or total is None or not known:
+        return like
+    return tuple(total // known if d is None else d for d in like)
+
+
+def paired_axes(source: Shape, target: Shape) -> list[tuple[int, int]]:
+    """Axes (of source, of target) that a reshape leaves as they are, those of size 1 left out.
+
+    Two axes correspond where two of these are known to agree: the elements before them, their sizes, the
+    elements after them; the third then agrees as well, dynamic dimensions included.
+    """
+
+    def agree(i: int, j: int) -> bool:
+        pairs = [(source[:i], target[:j]), ((source[i],), (target[j],)), (source[i + 1 :], target[j + 1 :])]
+        same = [count(a) == count(b) for a, b in pairs if count(a) and count(b)]
+        return len(same) > 1 and all(same)
+
+    candidates = [(i, j) for i, d in enumerate(source) for j, e in enumerate(target) if d != 1 and e != 1]
+    return [(i, j) for i, j in candidates if agree(i, j)]
+
+
+def is_identity(source: Shape, target: Shape) -> bool:
+    """Whether a reshape between these shapes, of equal element counts, is known to change nothing."""
+    if source != target or source.count(None) > 1:
+        return False
+    return None not in source or known_count(source) != 0
+
+
+def letters(shape: Shape, whole: Sequence[int] = (), letter: str = "d") -> list[str]:
+    """SBP factors of a shape, one per axis; axes of size 1 and those in `whole` stay whole."""
+    return ["_" if d == 1 or i in whole else f"{letter}{i}" for i, d in enumerate(shape)]
+
+
+def as_target(shape: Shape) -> tuple[int, ...]:
+    """A shape as sizes of a `shape` attribute: -1 for what is unknown."""
+    return tuple(-1 if d is None else d for d in shape)

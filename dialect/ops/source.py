@@ -1,34 +1,198 @@
-"""Operators without tensor operands that make values: constants, ranges."""
+"""Operators that make values: constants, ranges, and constants in the shape of another tensor.
+
+Imports `record`, `sbp`, `compute`, `scalar`.
+"""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
 from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.record import Call, no_grad, no_sbp, operator
+from oneflow.dialect.record import Call, Shard, no_grad, no_sbp, operator
+from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
+from oneflow.dialect.shapes import expect_fill, letters
 from oneflow.dialect.tensor_desc import TensorDesc
+
+NO_OPERAND = no_grad("has no operand")
+NO_DEPENDENCE = no_grad("does not depend on the elements of its operand")
+
+
+def filled(op: Call) -> TensorDesc:
+    """The result of an operator with attributes `shape` and `dtype`.
+
+    Raises:
+        OperatorError: a size is negative.
+    """
+    if any(d < 0 for d in op.shape):
+        raise op.error(f"expected sizes of at least 0 in shape, got {list(op.shape)}")
+    return TensorDesc(op.shape, op.dtype)
+
+
+def _split_anywhere(op: Call) -> list[SbpSignature]:
+    """Every device makes its part: each axis of the result can be split."""
+    return [SbpSignature((), (S(i),)) for i, d in enumerate(op.shape) if d != 1]
+
+
+def _local_shape(op: Call, shard: Shard) -> dict[str, Any]:
+    return {"shape": shard.outputs[0].shape}
+
+
+def _value(op: Call) -> float | int:
+    value: float | int = op.floating_value if op.is_floating_value else op.integer_value
+    return value
+
+
+def _full(op: Call, value: float | int) -> Stage:
+    return c.element_wise(op.shape, lambda *i: s.const(value, op.dtype), op.dtype)
 
 
 @operator(
-    "constant(dtype: data_type, shape: shape = [], is_floating_value: bool = True,"
+    "constant(dtype: data_type, shape: shape = [], is_floating_value: bool = False,"
     " floating_value: double = 0.0, integer_value: int64 = 0) -> out"
 )
 class Constant:
-    """A tensor of one value: `floating_value`, or `integer_value` where `is_floating_value` is false."""
+    """A tensor of one value: `floating_value` where `is_floating_value`, else `integer_value`."""
+
+    sbp = _split_anywhere
+    local = _local_shape
+    grad = NO_OPERAND
 
     def types(op: Call) -> TensorDesc:
-        if any(d < 0 for d in op.shape):
-            raise op.error(f"expected sizes of at least 0 in shape, got {list(op.shape)}")
-        return TensorDesc(op.shape, op.dtype)
-
-    sbp = no_sbp("has no operand to take a placement from")
-    grad = no_grad("has no operand")
+        expect_fill(op, _value(op), op.dtype)
+        return filled(op)
 
     def compute(op: Call) -> Stage:
-        value = op.floating_value if op.is_floating_value else op.integer_value
-        return c.element_wise(op.shape, lambda *i: s.const(value, op.dtype), op.dtype)
+        return _full(op, _value(op))
 
     def reference(*, dtype, shape, is_floating_value, floating_value, integer_value):  # type: ignore[no-untyped-def]
-        return np.full(shape, floating_value if is_floating_value else integer_value, dtype.numpy)
+        value = np.asarray(floating_value if is_floating_value else integer_value)
+        return np.broadcast_to(value.astype(dtype.numpy), shape)
+
+
+@operator("empty(dtype: data_type, shape: shape) -> out")
+class Empty:
+    """A tensor whose elements do not matter; they are 0, so that runs repeat."""
+
+    types = filled
+    sbp = _split_anywhere
+    local = _local_shape
+    grad = NO_OPERAND
+
+    def compute(op: Call) -> Stage:
+        return _full(op, 0)
+
+    def reference(*, dtype, shape):  # type: ignore[no-untyped-def]
+        return np.zeros(shape, dtype.numpy)
+
+
+@operator("eye(dtype: data_type, rows: int64 = 0, cols: int64 = 0) -> out")
+class Eye:
+    """A matrix of ones on the diagonal and zeros elsewhere."""
+
+    def types(op: Call) -> TensorDesc:
+        if op.rows < 0 or op.cols < 0:
+            raise op.error(f"expected rows and cols of at least 0, got {op.rows} and {op.cols}")
+        return TensorDesc((op.rows, op.cols), op.dtype)
+
+    sbp = no_sbp("a part of the matrix is not always of the operator's form")
+    grad = NO_OPERAND
+
+    def compute(op: Call) -> Stage:
+        return c.element_wise((op.rows, op.cols), lambda i, j: s.cast(i.eq(j), op.dtype), op.dtype)
+
+    def reference(*, dtype, rows, cols):  # type: ignore[no-untyped-def]
+        return np.eye(rows, cols, dtype=dtype.numpy)
+
+
+def _steps(op: Call) -> tuple[float, float, float]:
+    """Start, step and limit of `arange`: the floating-point ones for floating-point results."""
+    kind = "float" if op.dtype.is_float else "integer"
+    return op[f"{kind}_start"], op[f"{kind}_delta"], op[f"{kind}_limit"]
+
+
+@operator(
+    "arange(dtype: data_type, integer_start: int64 = 0, integer_delta: int64 = 0, integer_limit: int64 = 0,"
+    " float_start: double = 0.0, float_delta: double = 0.0, float_limit: double = 0.0) -> out"
+)
+class Arange:
+    """start, start + delta, .. up to but without limit; the `float_*` values for floats, else `integer_*`."""
+
+    def types(op: Call) -> TensorDesc:
+        start, delta, limit = _steps(op)
+        if op.dtype is dtypes.bool_:
+            raise op.error("expected dtype to be a number type, got i1")
+        if not all(map(math.isfinite, (start, delta, limit))) or delta == 0 or (limit - start) * delta < 0:
+            raise op.error(f"expected a delta that leads from {start} to {limit}, got {delta}")
+        return TensorDesc((_step_count(start, delta, limit),), op.dtype)
+
+    sbp = no_sbp("the start of a part depends on the number of devices")
+    grad = NO_OPERAND
+
+    def compute(op: Call) -> Stage:
+        wide = op.dtype.accumulator
+        start, delta, limit = _steps(op)
+
+        def body(i: Any) -> Any:
+            return s.cast(i, wide) * s.const(delta, wide) + s.const(start, wide)
+
+        return c.element_wise((_step_count(start, delta, limit),), body, op.dtype)
+
+    def reference(*, dtype, integer_start, integer_delta, integer_limit, float_start, float_delta, float_limit):  # type: ignore[no-untyped-def]
+        start, delta, limit = integer_start, integer_delta, integer_limit
+        if dtype.is_float:
+            start, delta, limit = float_start, float_delta, float_limit
+        wide = dtype.accumulator.numpy
+        steps = np.arange(_step_count(start, delta, limit)).astype(wide)
+        return (steps * np.asarray(delta).astype(wide) + np.asarray(start).astype(wide)).astype(dtype.numpy)
+
+
+def _step_count(start: float, delta: float, limit: float) -> int:
+    return -((start - limit) // delta) if isinstance(start, int) else math.ceil((limit - start) / delta)
+
+
+def _like_sbp(op: Call) -> list[SbpSignature]:
+    names = " ".join(letters(op.like.shape))
+    return [*Factors(f"{names} -> {names}").signatures(), SbpSignature((P,), (B,))]
+
+
+def _full_like(like: Stage, value: int) -> Stage:
+    return c.element_wise(like.shape, lambda *i: s.const(value, like.dtype), like.dtype)
+
+
+def _same_type(op: Call) -> TensorDesc:
+    desc: TensorDesc = op.like
+    return desc
+
+
+@operator("zero_like(like) -> out")
+class ZeroLike:
+    """Zeros in the shape and type of `like`."""
+
+    types = _same_type
+    sbp = _like_sbp
+    grad = NO_DEPENDENCE
+
+    def compute(op: Call) -> Stage:
+        return _full_like(op.like, 0)
+
+    reference = np.zeros_like
+
+
+@operator("ones_like(like) -> out")
+class OnesLike:
+    """Ones in the shape and type of `like`."""
+
+    types = _same_type
+    sbp = _like_sbp
+    grad = NO_DEPENDENCE
+
+    def compute(op: Call) -> Stage:
+        return _full_like(op.like, 1)
+
+    reference = np.ones_like

@@ -1,0 +1,51 @@
+"""Samples of operators that make values."""
+
+from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, NUMERIC, bool_, float32, int32
+from oneflow.testing.sample import Bad, Sample, t
+
+SAMPLES = [
+    Sample("constant", [], {"dtype": "dtype", "shape": (2, 3), "integer_value": 1}, dtypes=ALL),
+    Sample(
+        "constant", [], {"dtype": "dtype", "shape": (5,), "is_floating_value": True, "floating_value": -2.5},
+        dtypes=(int32, *FLOATS),
+    ),
+    Sample("constant", [], {"dtype": "dtype", "is_floating_value": True, "floating_value": float("nan")}),
+    Sample("constant", [], {"dtype": "dtype", "shape": (0, 3)}),
+    Sample("empty", [], {"dtype": "dtype", "shape": (3, 2)}, dtypes=ALL),
+    Sample("empty", [], {"dtype": "dtype", "shape": ()}),
+    Sample("eye", [], {"dtype": "dtype", "rows": 3, "cols": 4}, dtypes=ALL),
+    Sample("eye", [], {"dtype": "dtype", "rows": 3}),
+    Sample(
+        "arange", [], {"dtype": "dtype", "integer_start": 5, "integer_delta": -2, "integer_limit": 0},
+        dtypes=INTEGERS[1:],
+    ),
+    Sample("arange", [], {"dtype": "dtype", "integer_delta": 3, "integer_limit": 10}, dtypes=INTEGERS),
+    Sample("arange", [], {"dtype": "dtype", "integer_delta": 3}, dtypes=(int32,)),
+    Sample(
+        "arange", [], {"dtype": "dtype", "float_start": 1.0, "float_delta": 0.25, "float_limit": 2.6}, dtypes=FLOATS
+    ),
+    Sample("zero_like", [t(2, 3)], dtypes=ALL),
+    Sample("zero_like", [t()]),
+    Sample("zero_like", [t(0, 2)]),
+    Sample("ones_like", [t(3, 4)], dtypes=ALL),
+    Sample("ones_like", [t()], dtypes=NUMERIC),
+]  # fmt: skip
+BAD = [
+    Bad("constant", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
+    Bad(
+        "constant", [], {"dtype": int32, "is_floating_value": True, "floating_value": float("inf")},
+        match="expected a finite fill value for i32, got inf",
+    ),
+    Bad("empty", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
+    Bad("eye", [], {"dtype": float32, "rows": -1}, match="expected rows and cols of at least 0, got -1 and 0"),
+    Bad(
+        "arange", [], {"dtype": int32, "integer_delta": -1, "integer_limit": 3},
+        match="expected a delta that leads from 0 to 3, got -1",
+    ),
+    Bad("arange", [], {"dtype": float32, "float_limit": 3.0}, match="expected a delta that leads from 0.0 to 3.0, got 0.0"),
+    Bad(
+        "arange", [], {"dtype": float32, "float_limit": float("inf"), "float_delta": 1.0},
+        match="expected a delta that leads from 0.0 to inf",
+    ),
+    Bad("arange", [], {"dtype": bool_, "integer_delta": 1}, match="expected dtype to be a number type, got i1"),
+]  # fmt: skip
