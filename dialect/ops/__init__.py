@@ -7,6 +7,7 @@ from oneflow.dialect.ops import (
     order,
     reduce,
     scalar_ops,
+    scan,
     select,
     slicing,
     softmax,
@@ -14,6 +15,6 @@ from oneflow.dialect.ops import (
     unary,
 )
 
-FAMILIES = (unary, binary, scalar_ops, select, reduce, matmul, softmax, movement, order, slicing, source)
+FAMILIES = (unary, binary, scalar_ops, select, reduce, scan, matmul, softmax, movement, order, slicing, joining, source)
 
 __all__ = ["FAMILIES"]

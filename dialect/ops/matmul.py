@@ -40,6 +40,15 @@ def with_addend(op: Call, signatures: Sequence[SbpSignature]) -> list[SbpSignatu
     return [SbpSignature((*s.inputs, s.outputs[0]), s.outputs) for s in signatures]
 
 
+def with_bias(signatures: Sequence[SbpSignature], axis: int) -> list[SbpSignature]:
+    """Signatures of a call without its bias, with the bias, which lies along `axis` of the result, added.
+
+    A bias beside partial sums has to be one too: whole, every device would add it.
+    """
+    placed = {S(axis): S(0), P: P}
+    return [SbpSignature((*s.inputs, placed.get(s.outputs[0], B)), s.outputs) for s in signatures]
+
+
 def scale_and_add(product: Stage, alpha: float, added: Stage | None, dtype: DType) -> Stage:
     """alpha * product + added in the accumulator's type, converted to `dtype`."""
     if alpha == 1.0 and added is None:
@@ -218,9 +227,9 @@ class BroadcastMatmulGradB:
         return _scaled(x.T @ y, alpha, add, a.dtype)
 
 
-@operator("fused_matmul_bias(x, weight, bias, _add_to_output?, alpha: double = 1.0, beta: double = 1.0) -> out")
+@operator("fused_matmul_bias(x, weight, bias, _add_to_output?, alpha: double = 1.0) -> out")
 class FusedMatmulBias:
-    """alpha * x @ transpose(weight) + bias (+ beta * _add_to_output): a linear layer."""
+    """alpha * x @ transpose(weight) + bias (+ _add_to_output): a linear layer."""
 
     def types(op: Call) -> TensorDesc:
         expect_rank(op, "x", op.x, 2, -1)
@@ -236,34 +245,26 @@ class FusedMatmulBias:
 
     def sbp(op: Call) -> list[SbpSignature]:
         rows = " ".join(f"d{i}" for i in range(op.x.rank - 1))
-        last = S(op.x.rank - 1)
-        bias = {last: S(0), P: P}
         factors = Factors(f"{rows} k, n k -> {rows} n", "each")
         found = factors.signatures([op.x.shape, op.weight.shape])
-        rest = [SbpSignature((*s.inputs, bias.get(s.outputs[0], B)), s.outputs) for s in found]
-        return with_addend(op, rest)
+        return with_addend(op, with_bias(found, op.x.rank - 1))
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        def add() -> Value:
-            return dout if op.beta == 1.0 else dout * op.beta
-
         return {
             "x": lambda: ops.broadcast_matmul(dout, op.weight, alpha=op.alpha),
             "weight": lambda: ops.broadcast_matmul_grad_b(dout, op.x, alpha=op.alpha),
             "bias": lambda: ops.reduce_sum(dout, axis=range(dout.rank - 1)),
-            "_add_to_output": add,
+            "_add_to_output": dout,
         }
 
     def decompose(ops: Builder, op: Call) -> Value:
         product = ops.broadcast_matmul(op.x, op.weight, transpose_b=True, alpha=op.alpha) + op.bias
-        if op._add_to_output is None:
-            return product
-        return product + (op._add_to_output if op.beta == 1.0 else op._add_to_output * op.beta)
+        return product if op._add_to_output is None else product + op._add_to_output
 
-    def reference(x, weight, bias, add, *, alpha, beta):  # type: ignore[no-untyped-def]
+    def reference(x, weight, bias, add, *, alpha):  # type: ignore[no-untyped-def]
         product = np.matmul(x.astype(wide(x)), weight.astype(wide(x)).T)
         biased = product * np.asarray(alpha, product.dtype) + bias
-        return (biased if add is None else biased + add * np.asarray(beta, product.dtype)).astype(x.dtype)
+        return (biased if add is None else biased + add).astype(x.dtype)
 
 
 @operator("bias_add(a, b, axis: int32 = 0) -> out")

@@ -1,4 +1,4 @@
-"""Softmax and its like, along the last axis."""
+"""Softmax and its like, along the last axis. Imports `record`, `builder`, `shapes`, `sbp`."""
 
 from __future__ import annotations
 
@@ -17,31 +17,132 @@ from oneflow.dialect.tensor_desc import TensorDesc
 def last_axis_whole(op: Call) -> Factors:
     """Factors of a map over rows: every axis but the last can be split."""
     names = " ".join([*[f"d{i}" for i in range(op.operands[0].rank - 1)], "_"])
-    return Factors(f"{names} -> {names}")
+    return Factors(f"{', '.join([names] * len(op.operands))} -> {names}")
+
+
+def widen(ops: Builder, x: Value) -> Value:
+    """`x` in the type that sums of it are computed in."""
+    return narrow(ops, x, x.dtype.accumulator)
+
+
+def narrow(ops: Builder, x: Value, dtype: dtypes.DType) -> Value:
+    """`x` in `dtype`."""
+    return x if x.dtype == dtype else ops.call("cast", x, dtype=dtype)[0]
+
+
+def _row_sum(ops: Builder, x: Value) -> Value:
+    return ops.call("reduce_sum", x, axis=[x.rank - 1], keepdims=True)[0]
+
+
+def _row_types(op: Call) -> TensorDesc:
+    x = op.in_
+    expect_dtype(op, "in", x, dtypes.FLOATS)
+    expect_rank(op, "in", x, 1, -1)
+    return TensorDesc(x.shape, x.dtype)
+
+
+def _row_grad_types(op: Call) -> TensorDesc:
+    (name, y), (_, dy) = op.inputs.items()
+    expect_dtype(op, name, y, dtypes.FLOATS)
+    expect_rank(op, name, y, 1, -1)
+    if not dy.compatible(y):
+        raise op.error(f"expected dy of type {y}, got {dy}")
+    return TensorDesc(y.meet(dy).shape, y.dtype)
+
+
+def _shifted(ops: Builder, x: Value) -> Value:
+    """x - max(x) of each row, widened."""
+    whole = widen(ops, x)
+    return whole - ops.call("reduce_max", whole, axis=[x.rank - 1], keepdims=True)[0]
+
+
+def _shifted_reference(x: np.ndarray) -> Any:
+    whole = x.astype(np.float64)
+    return whole - whole.max(axis=-1, keepdims=True, initial=-np.inf)
 
 
 @operator("softmax(in) -> out")
 class Softmax:
     """exp(in) / sum(exp(in)) along the last axis, computed from in - max(in)."""
 
-    def types(op: Call) -> TensorDesc:
-        expect_dtype(op, "in", op.in_, dtypes.FLOATS)
-        expect_rank(op, "in", op.in_, 1, -1)
-        return op.in_
-
+    types = _row_types
     sbp = last_axis_whole
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-        inner = ops.reduce_sum(dy * op.out, axis=[op.out.rank - 1], keepdims=True)
-        return {"in": op.out * (dy - inner)}
+        return {"in": ops.softmax_grad(op.out, dy)}
 
     def decompose(ops: Builder, op: Call) -> Value:
-        axis = [op.in_.rank - 1]
-        x = ops.cast(op.in_, dtype=op.in_.dtype.accumulator)
-        e = ops.exp(x - ops.reduce_max(x, axis=axis, keepdims=True))
-        return ops.cast(e / ops.reduce_sum(e, axis=axis, keepdims=True), dtype=op.in_.dtype)
+        if op.in_.shape[-1] == 0:
+            return op.in_
+        e = ops.exp(_shifted(ops, op.in_))
+        return narrow(ops, e / _row_sum(ops, e), op.in_.dtype)
 
     def reference(x):  # type: ignore[no-untyped-def]
-        wide = x.astype(np.float64)
-        e = np.exp(wide - wide.max(axis=-1, keepdims=True))
+        e = np.exp(_shifted_reference(x))
         return (e / e.sum(axis=-1, keepdims=True)).astype(x.dtype)
+
+
+@operator("softmax_grad(y, dy) -> dx")
+class SoftmaxGrad:
+    """y * (dy - sum(y * dy)) along the last axis: the gradient of `softmax`."""
+
+    types = _row_grad_types
+    sbp = last_axis_whole
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        def y() -> Value:
+            return ddx * (op.dy - _row_sum(ops, op.y * op.dy)) - op.dy * _row_sum(ops, ddx * op.y)
+
+        return {"y": y, "dy": lambda: ops.softmax_grad(op.y, ddx)}
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        y, dy = widen(ops, op.y), widen(ops, op.dy)
+        return narrow(ops, y * (dy - _row_sum(ops, y * dy)), op.y.dtype)
+
+    def reference(y, dy):  # type: ignore[no-untyped-def]
+        p, g = y.astype(np.float64), dy.astype(np.float64)
+        return (p * (g - (p * g).sum(axis=-1, keepdims=True))).astype(y.dtype)
+
+
+@operator("log_softmax(in) -> prob")
+class LogSoftmax:
+    """log(softmax(in)) along the last axis, computed from in - max(in)."""
+
+    types = _row_types
+    sbp = last_axis_whole
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        return {"in": ops.log_softmax_grad(op.prob, dy)}
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        if op.in_.shape[-1] == 0:
+            return op.in_
+        x = _shifted(ops, op.in_)
+        return narrow(ops, x - ops.log(_row_sum(ops, ops.exp(x))), op.in_.dtype)
+
+    def reference(x):  # type: ignore[no-untyped-def]
+        shifted = _shifted_reference(x)
+        return (shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))).astype(x.dtype)
+
+
+@operator("log_softmax_grad(prob, dy) -> dx")
+class LogSoftmaxGrad:
+    """dy - exp(prob) * sum(dy) along the last axis: the gradient of `log_softmax`, whose result is `prob`."""
+
+    types = _row_grad_types
+    sbp = last_axis_whole
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        p = ops.exp(op.prob)
+        return {
+            "prob": lambda: -(p * _row_sum(ops, op.dy) * ddx),
+            "dy": lambda: ddx - _row_sum(ops, p * ddx),
+        }
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        prob, dy = widen(ops, op.prob), widen(ops, op.dy)
+        return narrow(ops, dy - ops.exp(prob) * _row_sum(ops, dy), op.dy.dtype)
+
+    def reference(prob, dy):  # type: ignore[no-untyped-def]
+        g = dy.astype(np.float64)
+        return (g - np.exp(prob.astype(np.float64)) * g.sum(axis=-1, keepdims=True)).astype(dy.dtype)

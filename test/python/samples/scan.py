@@ -1,0 +1,26 @@
+"""Samples of running sums and products."""
+
+from oneflow.dialect.dtypes import FLOATS, NUMERIC, bool_
+from oneflow.testing.sample import Bad, Sample, t, v
+
+NAN = float("nan")
+SAMPLES = [
+    Sample("cumsum", [t(2, 3, 2)], {"dim": 1}, dtypes=NUMERIC),
+    Sample("cumsum", [t(2, 3)], {"dim": -1}),
+    Sample("cumsum", [t(4)], {"dim": 0}),
+    Sample("cumsum", [t(0, 3)], {"dim": 0}),
+    Sample("cumsum", [v([1.0, NAN, 2.0])], {"dim": 0}, gradient=False, why="NaN"),
+    Sample("cumprod", [t(2, 3, 2)], {"dim": 1}, dtypes=NUMERIC, second_order=False, why="first derivative only"),
+    Sample("cumprod", [v([[2.0, 0.0, 3.0, 0.0]])], {"dim": -1}, second_order=False, why="first derivative only"),
+    Sample("cumprod", [t(0, 3)], {"dim": 1}, second_order=False, why="first derivative only"),
+    Sample("cumprod_grad", [t(2, 3, 2), t(2, 3, 2), t(2, 3, 2)], {"dim": 1}, dtypes=FLOATS),
+    Sample("cumprod_grad", [t(4), t(4), v([2.0, 0.0, 3.0, 0.0])], {"dim": 0}),
+]
+BAD = [
+    Bad("cumsum", [t(2, 3)], {"dim": 2}, match="expected dim in [-2, 2), got 2"),
+    Bad("cumsum", [t()], {"dim": 0}, match="expected dim in [0, 0), got 0"),
+    Bad("cumsum", [t(2)], {"dim": 0}, dtype=bool_, match="expected x of type"),
+    Bad("cumsum", [t(2)], match="expected the attribute dim: int64"),
+    Bad("cumprod", [t(2, 3)], {"dim": -3}, match="expected dim in [-2, 2), got -3"),
+    Bad("cumprod_grad", [t(2), t(2), t(3)], {"dim": 0}, match="expected input of type tensor<2xf32>"),
+]
