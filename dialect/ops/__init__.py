@@ -15,6 +15,20 @@ from oneflow.dialect.ops import (
     unary,
 )
 
-FAMILIES = (unary, binary, scalar_ops, select, reduce, scan, matmul, softmax, movement, order, slicing, joining, source)
+FAMILIES = (
+    unary,
+    binary,
+    scalar_ops,
+    select,
+    reduce,
+    scan,
+    matmul,
+    softmax,
+    movement,
+    order,
+    slicing,
+    joining,
+    source,
+)
 
 __all__ = ["FAMILIES"]

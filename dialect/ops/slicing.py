@@ -1,4 +1,4 @@
-"""Operators that take parts of tensors and put tensors together.
+"""Operators that take a part of a tensor, replace a part, or surround it.
 
 Imports `movement`, `record`, `shapes`, `sbp`, `compute`, `scalar`.
 """
@@ -18,164 +18,30 @@ from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
 from oneflow.dialect.record import Call, Law, Shard, operator
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
-from oneflow.dialect.shapes import expect_dim, letters, same_dtype
+from oneflow.dialect.shapes import letters
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
 #: A `stop` that is the end of any axis.
 END = 2**63 - 1
 
 
-def _joined_shape(op: Call, axis: int | None) -> list[Dim]:
-    """What is known of the shape that the tensors of `in` have in common, `axis` left aside."""
-    same_dtype(op, op.in_)
-    shape = list(op.in_[0].shape)
-    for number, desc in enumerate(op.in_[1:], 1):
-        if desc.rank != len(shape):
-            raise op.error(f"expected tensors of one rank, got {op.in_[0]} and {desc}")
-        for i, d in enumerate(desc.shape):
-            if i != axis:
-                shape[i] = expect_dim(op, f"axis {i} of in {number}", d, shape[i])
-    return shape
-
-
-def _along(rank: int, axis: int, offset: Size) -> list[Size]:
+def along(rank: int, axis: int, offset: Size) -> list[Size]:
     """Offsets of a part that begins at `offset` along `axis`."""
     return [offset if i == axis else 0 for i in range(rank)]
 
 
-def _place_in_row(shape: Sequence[Size], parts: Sequence[Stage], axis: int) -> Stage:
-    """Tensors set one behind the other along `axis`."""
-    offset: Size = 0
-    placed = []
-    for part in parts:
-        placed.append((part, _along(len(shape), axis, offset)))
-        offset = offset + part.shape[axis]
-    return c.place(shape, None, placed, parts[0].dtype)
-
-
-def _known(stages: Sequence[Stage], axis: int) -> Size:
-    """The size of an axis that several tensors share, a number where one of them tells it."""
-    sizes = [x.shape[axis] for x in stages]
-    return next((d for d in sizes if isinstance(d, int)), sizes[0])
-
-
-@operator("cat(in+, axis: int64 = 0, max_dim_size: int64 = 0) -> out")
-class Cat:
-    """Tensors one behind the other along `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
-
-    def types(op: Call) -> TensorDesc:
-        axis = op.normalize_axis(op.axis, op.in_[0].rank)
-        shape = _joined_shape(op, axis)
-        sizes = [d.shape[axis] for d in op.in_]
-        shape[axis] = None if None in sizes else sum(sizes)
-        return TensorDesc(tuple(shape), op.in_[0].dtype)
-
-    def sbp(op: Call) -> Factors:
-        rank = op.in_[0].rank
-        names = " ".join(letters(op.in_[0].shape, (op.axis % rank,)))
-        return Factors(f"{', '.join([names] * len(op.in_))} -> {names}", "joint")
-
-    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        return {"in": ops.call("split_like", dout, op.in_, axis=op.axis)}
-
-    def compute(op: Call) -> Stage:
-        rank = op.in_[0].rank
-        axis = op.normalize_axis(op.axis, rank)
-        shape = [_known(op.in_, i) for i in range(rank)]
-        shape[axis] = sum(x.shape[axis] for x in op.in_)
-        return _place_in_row(shape, op.in_, axis)
-
-    def reference(tensors, *, axis):  # type: ignore[no-untyped-def]
-        return np.concatenate(tensors, axis)
-
-    laws = (Law("cat-of-one", "cat([x]) = x", lambda ops, op: op["in"][0] if len(op["in"]) == 1 else None),)
-
-
-@operator("split_like(in, like+, axis: int64 = 0) -> out+")
-class SplitLike:
-    """`in` cut along `axis` into tensors of the sizes of `like`: the adjoint of `cat`."""
-
-    def types(op: Call) -> list[TensorDesc]:
-        axis = op.normalize_axis(op.axis, op.in_.rank)
-        sizes = []
-        for like in op.like:
-            if like.rank != op.in_.rank:
-                raise op.error(f"expected like of rank {op.in_.rank}, got {like}")
-            sizes.append(like.shape[axis])
-        if None not in sizes:
-            expect_dim(op, f"the sizes of like along axis {axis} added up", sum(sizes), op.in_.shape[axis])
-        shape = op.in_.shape
-        return [TensorDesc((*shape[:axis], d, *shape[axis + 1 :]), op.in_.dtype) for d in sizes]
-
-    def sbp(op: Call) -> list[SbpSignature]:
-        count = len(op.like)
-        names = " ".join(letters(op.in_.shape, (op.axis % op.in_.rank,)))
-        split = Factors(f"{', '.join([names] * (1 + count))} -> {', '.join([names] * count)}", "joint")
-        return [*split.signatures(), SbpSignature((P, *[B] * count), (P,) * count)]
-
-    def grad(ops: Builder, op: Call, *douts: Value | None) -> dict[str, Any]:
-        parts = [ops.zero_like(o) if d is None else d for d, o in zip(douts, op.out, strict=True)]
-        return {"in": lambda: ops.cat(parts, axis=op.axis)}
-
-    def compute(op: Call) -> list[Stage]:
-        axis = op.normalize_axis(op.axis, op.in_.rank)
-        offset: Size = 0
-        parts = []
-        for like in op.like:
-            parts.append(take(op.in_, axis, offset, like.shape[axis]))
-            offset = offset + like.shape[axis]
-        return parts
-
-    def reference(x, like, *, axis):  # type: ignore[no-untyped-def]
-        return np.split(x, np.cumsum([y.shape[axis] for y in like])[:-1], axis)
-
-
-def take(x: Stage, axis: int, start: Size, length: Size) -> Stage:
-    """`length` slices of `x` along `axis` from `start` on; an unknown size is checked as it is used."""
+def take(x: Stage, axis: int, start: Size, length: Size, text: str) -> Stage:
+    """`length` slices of `x` along `axis` from `start` on; where a size is unknown, positions are checked."""
     size = x.shape[axis]
+    known = all(isinstance(n, int) for n in (size, start, length))
 
     def source(i: Any) -> Any:
-        position = i + start
-        known = isinstance(size, int) or start == 0 and length is size
-        return position if known else s.checked(position, size, "oneflow.narrow: in")
+        return i + start if known else s.checked(i + start, size, text)
 
-    shape = [length if k == axis else d for k, d in enumerate(x.shape)]
-    return c.element_wise(
-        shape, lambda *at: x[tuple(source(i) if k == axis else i for k, i in enumerate(at))], x.dtype
-    )
+    def body(*at: Any) -> Any:
+        return x[tuple(source(i) if k == axis else i for k, i in enumerate(at))]
 
-
-@operator("stack(in+, axis: int64 = 0, max_dim_size: int64 = 0) -> out")
-class Stack:
-    """Tensors of one shape along a new axis `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
-
-    def types(op: Call) -> TensorDesc:
-        shape = _joined_shape(op, None)
-        axis = op.normalize_axis(op.axis, len(shape) + 1)
-        return TensorDesc((*shape[:axis], len(op.in_), *shape[axis:]), op.in_[0].dtype)
-
-    def sbp(op: Call) -> Factors:
-        axis = op.axis % (op.in_[0].rank + 1)
-        names = letters(op.in_[0].shape)
-        out = [*names[:axis], "_", *names[axis:]]
-        return Factors(f"{', '.join([' '.join(names)] * len(op.in_))} -> {' '.join(out)}", "joint")
-
-    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        def part(number: int) -> Value:
-            one = ops.narrow(dout, dim=op.axis, start=number, length=1)
-            return ops.squeeze(one, axes=[op.axis])
-
-        return {"in": tuple(lambda n=n: part(n) for n in range(len(op.in_)))}
-
-    def compute(op: Call) -> Stage:
-        rank = op.in_[0].rank
-        axis = op.normalize_axis(op.axis, rank + 1)
-        shape = [_known(op.in_, i) for i in range(rank)]
-        rows = [c.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in op.in_]
-        return _place_in_row([*shape[:axis], len(rows), *shape[axis:]], rows, axis)
-
-    def reference(tensors, *, axis):  # type: ignore[no-untyped-def]
-        return np.stack(tensors, axis)
+    return c.element_wise([length if k == axis else d for k, d in enumerate(x.shape)], body, x.dtype)
 
 
 def _narrow_start(op: Call, size: Dim) -> int:
@@ -230,7 +96,7 @@ class Narrow:
 
     def compute(op: Call) -> Stage:
         dim = op.normalize_axis(op.dim, op.in_.rank, "dim")
-        return take(op.in_, dim, _narrow_offset(op, op.in_.shape[dim]), op.length)
+        return take(op.in_, dim, _narrow_offset(op, op.in_.shape[dim]), op.length, "oneflow.narrow: in")
 
     def reference(x, *, dim, start, length):  # type: ignore[no-untyped-def]
         first = start % x.shape[dim] if start < 0 else start
@@ -265,7 +131,7 @@ class NarrowGrad:
     def compute(op: Call) -> Stage:
         dim = op.normalize_axis(op.dim, op.like.rank, "dim")
         offset = _narrow_offset(op, op.like.shape[dim])
-        return c.place(op.like.shape, 0, [(op.dy, _along(op.like.rank, dim, offset))], op.dy.dtype)
+        return c.place(op.like.shape, 0, [(op.dy, along(op.like.rank, dim, offset))], op.dy.dtype)
 
     def reference(dy, like, *, dim, start, length):  # type: ignore[no-untyped-def]
         dx = np.zeros(like.shape, dy.dtype)
@@ -311,9 +177,8 @@ def _sliced(op: Call, shape: Shape) -> Shape:
 
 def _is_whole(start: int, stop: int, step: int, size: Dim) -> bool:
     """Whether a slice takes everything of an axis."""
-    return (
-        step == 1 and (start == 0 or size is not None and start <= -size) and stop >= (END if size is None else size)
-    )
+    from_begin = start == 0 or (size is not None and start <= -size)
+    return step == 1 and from_begin and stop >= (END if size is None else size)
 
 
 def _cut_axes(op: Call, shape: Shape) -> list[int]:

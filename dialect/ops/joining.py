@@ -1,0 +1,167 @@
+"""Operators that put tensors together, and take them apart again.
+
+Imports `slicing`, `record`, `shapes`, `sbp`, `compute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.ops.slicing import along, take
+from oneflow.dialect.record import Call, Law, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.shapes import expect_dim, letters, same_dtype
+from oneflow.dialect.tensor_desc import Dim, TensorDesc
+
+
+def _joined_shape(op: Call, axis: int | None) -> list[Dim]:
+    """What is known of the shape that the tensors of `in` have in common, `axis` left aside."""
+    same_dtype(op, op.in_)
+    shape = list(op.in_[0].shape)
+    for number, desc in enumerate(op.in_[1:], 1):
+        if desc.rank != len(shape):
+            raise op.error(f"expected tensors of one rank, got {op.in_[0]} and {desc}")
+        for i, d in enumerate(desc.shape):
+            if i != axis:
+                shape[i] = expect_dim(op, f"axis {i} of in {number}", d, shape[i])
+    return shape
+
+
+def _place_in_row(shape: Sequence[Size], parts: Sequence[Stage], axis: int) -> Stage:
+    """Tensors set one behind the other along `axis`."""
+    offset: Size = 0
+    placed = []
+    for part in parts:
+        placed.append((part, along(len(shape), axis, offset)))
+        offset = offset + part.shape[axis]
+    return c.place(shape, None, placed, parts[0].dtype)
+
+
+def _known(stages: Sequence[Stage], axis: int) -> Size:
+    """The size of an axis that several tensors share, a number where one of them tells it."""
+    sizes = [x.shape[axis] for x in stages]
+    return next((d for d in sizes if isinstance(d, int)), sizes[0])
+
+
+@operator("cat(in+, axis: int64 = 0, max_dim_size: int64 = 0) -> out")
+class Cat:
+    """Tensors one behind the other along `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
+
+    def types(op: Call) -> TensorDesc:
+        axis = op.normalize_axis(op.axis, op.in_[0].rank)
+        shape = _joined_shape(op, axis)
+        sizes = [d.shape[axis] for d in op.in_]
+        shape[axis] = None if None in sizes else sum(sizes)
+        return TensorDesc(tuple(shape), op.in_[0].dtype)
+
+    def sbp(op: Call) -> Factors:
+        rank = op.in_[0].rank
+        names = " ".join(letters(op.in_[0].shape, (op.axis % rank,)))
+        return Factors(f"{', '.join([names] * len(op.in_))} -> {names}", "joint")
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"in": ops.call("split_like", dout, op.in_, axis=op.axis)}
+
+    def compute(op: Call) -> Stage:
+        rank = op.in_[0].rank
+        axis = op.normalize_axis(op.axis, rank)
+        shape = [_known(op.in_, i) for i in range(rank)]
+        shape[axis] = sum(x.shape[axis] for x in op.in_)
+        return _place_in_row(shape, op.in_, axis)
+
+    def reference(tensors, *, axis):  # type: ignore[no-untyped-def]
+        return np.concatenate(tensors, axis)
+
+    laws = (Law("cat-of-one", "cat([x]) = x", lambda ops, op: op["in"][0] if len(op["in"]) == 1 else None),)
+
+
+def _split_sizes(op: Call, sizes: list[Dim], whole: Dim) -> list[Dim]:
+    """The sizes of the parts of an axis of size `whole`; one that is unknown is solved from the others.
+
+    Raises:
+        OperatorError: they do not add up.
+    """
+    known = sum(d for d in sizes if d is not None)
+    if None not in sizes or (whole is not None and known > whole):
+        expect_dim(op, f"the sizes of like along axis {op.axis} added up", known, whole)
+    if sizes.count(None) != 1 or whole is None:
+        return sizes
+    return [whole - known if d is None else d for d in sizes]
+
+
+@operator("split_like(in, like+, axis: int64 = 0) -> out+")
+class SplitLike:
+    """`in` cut along `axis` into tensors of the sizes of `like`: the adjoint of `cat`."""
+
+    def types(op: Call) -> list[TensorDesc]:
+        axis = op.normalize_axis(op.axis, op.in_.rank)
+        shape = list(op.in_.shape)
+        for number, like in enumerate(op.like):
+            if like.rank != op.in_.rank:
+                raise op.error(f"expected like of rank {op.in_.rank}, got {like}")
+            for i in range(like.rank):
+                if i != axis:
+                    shape[i] = expect_dim(op, f"axis {i} of like {number}", like.shape[i], shape[i])
+        sizes = _split_sizes(op, [like.shape[axis] for like in op.like], shape[axis])
+        return [TensorDesc((*shape[:axis], d, *shape[axis + 1 :]), op.in_.dtype) for d in sizes]
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        count = len(op.like)
+        names = " ".join(letters(op.in_.shape, (op.axis % op.in_.rank,)))
+        split = Factors(f"{', '.join([names] * (1 + count))} -> {', '.join([names] * count)}", "joint")
+        return [*split.signatures(), SbpSignature((P, *[B] * count), (P,) * count)]
+
+    def grad(ops: Builder, op: Call, *douts: Value | None) -> dict[str, Any]:
+        parts = [ops.zero_like(o) if d is None else d for d, o in zip(douts, op.out, strict=True)]
+        return {"in": lambda: ops.cat(parts, axis=op.axis)}
+
+    def compute(op: Call) -> list[Stage]:
+        axis = op.normalize_axis(op.axis, op.in_.rank)
+        offset: Size = 0
+        parts = []
+        for like in op.like:
+            parts.append(take(op.in_, axis, offset, like.shape[axis], "oneflow.split_like: in"))
+            offset = offset + like.shape[axis]
+        return parts
+
+    def reference(x, like, *, axis):  # type: ignore[no-untyped-def]
+        return np.split(x, np.cumsum([y.shape[axis] for y in like])[:-1], axis)
+
+
+@operator("stack(in+, axis: int64 = 0, max_dim_size: int64 = 0) -> out")
+class Stack:
+    """Tensors of one shape along a new axis `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
+
+    def types(op: Call) -> TensorDesc:
+        shape = _joined_shape(op, None)
+        axis = op.normalize_axis(op.axis, len(shape) + 1)
+        return TensorDesc((*shape[:axis], len(op.in_), *shape[axis:]), op.in_[0].dtype)
+
+    def sbp(op: Call) -> Factors:
+        axis = op.axis % (op.in_[0].rank + 1)
+        names = letters(op.in_[0].shape)
+        out = [*names[:axis], "_", *names[axis:]]
+        return Factors(f"{', '.join([' '.join(names)] * len(op.in_))} -> {' '.join(out)}", "joint")
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        def part(number: int) -> Value:
+            one = ops.narrow(dout, dim=op.axis, start=number, length=1)
+            return ops.squeeze(one, axes=[op.axis])
+
+        return {"in": tuple(lambda n=n: part(n) for n in range(len(op.in_)))}
+
+    def compute(op: Call) -> Stage:
+        rank = op.in_[0].rank
+        axis = op.normalize_axis(op.axis, rank + 1)
+        shape = [_known(op.in_, i) for i in range(rank)]
+        rows = [c.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in op.in_]
+        return _place_in_row([*shape[:axis], len(rows), *shape[axis:]], rows, axis)
+
+    def reference(tensors, *, axis):  # type: ignore[no-untyped-def]
+        return np.stack(tensors, axis)
