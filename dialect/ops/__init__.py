@@ -2,6 +2,7 @@
 
 from oneflow.dialect.ops import (
     binary,
+    joining,
     matmul,
     movement,
     order,
@@ -18,6 +19,7 @@ from oneflow.dialect.ops import (
 FAMILIES = (
     unary,
     binary,
+    joining,
     scalar_ops,
     select,
     reduce,
