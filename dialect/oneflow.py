@@ -32,6 +32,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 PREFIX = "oneflow."
 OPERAND_SEGMENTS = ("operandSegmentSizes", "operand_segment_sizes")
 RESULT_SEGMENTS = ("resultSegmentSizes", "result_segment_sizes")
+CAST = "tensor.cast"
 #: OneFlow's bookkeeping: carried along, never needed.
 BOOKKEEPING = frozenset(
     """op_name device_tag device_name hierarchy scope_symbol_id output_lbns op_type_name nd_sbp parallel
@@ -165,89 +166,148 @@ def read_attributes(op: ir.Operation, record: Operator) -> dict[str, Any]:
     return attribute_values(record, given)
 
 
+def stated_desc(value: ir.Value) -> TensorDesc:
+    """The description of a value's type.
+
+    Raises:
+        OperatorError: it is not a tensor of a type OneFlow has.
+    """
+    desc = from_mlir(value.type)
+    if desc is None:
+        raise OperatorError(f"expected a tensor of a data type OneFlow has, got {value.type}")
+    return desc
+
+
 def desc_of(value: ir.Value) -> TensorDesc:
     """The description of a value: of its type, or of what it was cast from.
 
     Raises:
         OperatorError: it is not a tensor of a type OneFlow has.
     """
-    desc = from_mlir(value.type)
-    if desc is not None and not desc.is_static:
-        desc = _before_cast(value, desc)
-    if desc is None:
-        raise OperatorError(f"expected a tensor of a data type OneFlow has, got {value.type}")
-    return desc
-
-
-def _before_cast(value: ir.Value, desc: TensorDesc) -> TensorDesc:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "tensor.cast":
+    desc = stated_desc(value)
+    if desc.is_static or isinstance(value.owner, ir.Block) or value.owner.name != CAST:
         return desc
-    source = from_mlir(owner.operands[0].type)
-    return source if source is not None and source.compatible(desc) else desc
+    return before_cast(desc, value.owner.operands[0])
 
 
-def infer_results(op: ir.Operation, registry: Registry = REGISTRY) -> tuple[TensorDesc, ...] | None:
-    """What the operator's rule says of the results; None while an operand is unranked.
+def before_cast(desc: TensorDesc, source: ir.Value) -> TensorDesc:
+    """What is known of a value described by `desc` that was cast from `source`."""
+    known = from_mlir(source.type)
+    return desc.meet(known) if known is not None and known.compatible(desc) else desc
 
-    Raises:
-        OperatorError: the operator does not allow this call.
+
+class Inference:
+    """What operators' rules say of results; equal calls are computed once.
+
+    `casts` are the operands of the casts met so far, by their results: asking a value for its owner is slow.
     """
-    record = record_of(op, registry)
-    call = operand_call(op, record, desc_of)
-    if any(d.shape is None for d in call.operands):
-        return None
-    results = infer(record, call)
-    if len(results) != len(op.results):
-        raise OperatorError(f"{op.name}: expected {len(results)} results, got {len(op.results)}")
-    return results
+
+    def __init__(self, registry: Registry = REGISTRY) -> None:
+        self.registry = registry
+        self.casts: dict[ir.Value, ir.Value] = {}
+        self._by_types: dict[Any, tuple[TensorDesc, ...] | None] = {}
+        self._by_descs: dict[Any, tuple[TensorDesc, ...] | None] = {}
+
+    def results(self, op: ir.Operation) -> tuple[TensorDesc, ...] | None:
+        """The result descriptions; None while an operand is unranked.
+
+        Raises:
+            OperatorError: the operator does not allow this call.
+        """
+        attributes = str(op.attributes) if len(op.attributes) else ""
+        by_types = (op.name, tuple([v.type for v in op.operands]), attributes)
+        if by_types in self._by_types and not (self.casts and any(v in self.casts for v in op.operands)):
+            found = self._by_types[by_types]
+        else:
+            found = self._described(op, by_types, attributes)
+        if found is not None and len(found) != len(op.results):
+            raise OperatorError(f"{op.name}: expected {len(found)} results, got {len(op.results)}")
+        return found
+
+    def _described(self, op: ir.Operation, by_types: Any, attributes: str) -> tuple[TensorDesc, ...] | None:
+        """As `results`, looking through casts, which types alone do not show."""
+        descs = tuple([self.desc_of(v) for v in op.operands])
+        key = (op.name, descs, attributes)
+        if key not in self._by_descs:
+            self._by_descs[key] = self._compute(op, descs)
+        found = self._by_descs[key]
+        if not any(v in self.casts for v in op.operands):
+            self._by_types[by_types] = found
+        return found
+
+    def desc_of(self, value: ir.Value) -> TensorDesc:
+        """As the function, through `casts`.
+
+        Raises:
+            OperatorError: it is not a tensor of a type OneFlow has.
+        """
+        desc = stated_desc(value)
+        if desc.is_static or value not in self.casts:
+            return desc
+        return before_cast(desc, self.casts[value])
+
+    def _compute(self, op: ir.Operation, descs: Sequence[TensorDesc]) -> tuple[TensorDesc, ...] | None:
+        record = record_of(op, self.registry)
+        rest = iter(descs)
+        call = operand_call(op, record, lambda value: next(rest))
+        return None if any(d.shape is None for d in descs) else infer(record, call)
 
 
-def verify_operation(op: ir.Operation, registry: Registry = REGISTRY) -> str | None:
-    """The message for an operation that breaks its operator's rules, or None."""
-    try:
-        results = infer_results(op, registry)
-        for number, value in enumerate(op.results):
-            stated = desc_of(value)
-            if results is not None and not stated.compatible(results[number]):
-                return f"{op.name}: expected result {number} of type {results[number]}, got {stated}"
-            if stated.element_count is not None and stated.element_count >= 2**63:
-                return f"{op.name}: result {number} has more than 2^63 - 1 elements: {stated}"
-    except OperatorError as error:
-        text = str(error)
-        return text if text.startswith(PREFIX) else f"{op.name}: {text}"
+def disagreement(op: ir.Operation, results: Sequence[TensorDesc] | None) -> str | None:
+    """The message where the stated results cannot be what was inferred, or None."""
+    for number, value in enumerate(op.results):
+        stated = stated_desc(value)
+        if results is not None and not stated.compatible(results[number]):
+            return f"{op.name}: expected result {number} of type {results[number]}, got {stated}"
+        if stated.element_count is not None and stated.element_count >= 2**63:
+            return f"{op.name}: result {number} has more than 2^63 - 1 elements: {stated}"
     return None
+
+
+def message_of(op: ir.Operation, error: OperatorError) -> str:
+    """An error's text, which names the operator."""
+    text = str(error)
+    return text if text.startswith(PREFIX) else f"{op.name}: {text}"
 
 
 class Verifier:
     """Verifies modules; equal operations (name, types, attributes) are checked once."""
 
     def __init__(self, registry: Registry = REGISTRY) -> None:
-        self.registry = registry
+        self.inference = Inference(registry)
         self._passed: set[Any] = set()
+
+    def check(self, op: ir.Operation) -> str | None:
+        """The message for an operation that breaks its operator's rules, or None."""
+        try:
+            results = self.inference.results(op)
+            stated = (op.name, results, tuple([v.type for v in op.results]))
+            if stated in self._passed:
+                return None
+            message = disagreement(op, results)
+        except OperatorError as error:
+            return message_of(op, error)
+        if message is None:
+            self._passed.add(stated)
+        return message
 
     def verify(self, root: ir.Operation) -> bool:
         """Emits an error at each operation that breaks its operator's rules; whether none does."""
         ok = True
 
-        def visit(op: ir.Operation) -> None:
+        def visit(op: ir.Operation) -> ir.WalkResult:
             nonlocal ok
-            key = (
-                op.name,
-                tuple([v.type for v in op.operands]),
-                tuple([v.type for v in op.results]),
-                str(op.attributes) if len(op.attributes) else "",
-            )
-            if key in self._passed:
-                return
-            message = verify_operation(op, self.registry)
-            if message is None:
-                self._passed.add(key)
-            else:
-                ok = False
-                op.location.emit_error(message)
+            if op.name == CAST:
+                self.inference.casts[op.results[0]] = op.operands[0]
+            elif op.name.startswith(PREFIX):
+                message = self.check(op)
+                if message is not None:
+                    ok = False
+                    op.location.emit_error(message)
+            return ir.WalkResult.ADVANCE
 
-        walk(root, visit)
+        self.inference.casts.clear()
+        root.walk(visit)
         return ok
 
 

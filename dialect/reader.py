@@ -165,7 +165,7 @@ def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
         record = registry[op.name[len(dialect.PREFIX) :]]
         changed |= _canonical_attributes(op, record)
         changed |= _segment_sizes(op, record)
-        changed |= _shared_types(op, record)
+        changed |= share_types(op, record)
     return changed
 
 
@@ -227,7 +227,7 @@ def _segment_sizes(op: ir.Operation, record: Operator) -> bool:
     return changed
 
 
-def _shared_types(op: ir.Operation, record: Operator) -> bool:
+def share_types(op: ir.Operation, record: Operator) -> bool:
     """Casts the tensors of a repeated operand, or result, to the type they share."""
     if not any(a.is_variadic for a in (*record.signature.inputs, *record.signature.outputs)):
         return False

@@ -1,0 +1,242 @@
+"""`oneflow-infer-types`: shapes to a fixpoint, within functions, through calls and control flow.
+
+Types are only refined: `tensor<*xf32>` and `?` become what the operators' rules say, never the other way. An
+operation of another dialect that needs the old type gets a `tensor.cast` back to it. Values that have to have
+one type (the two yields of an `scf.if`, what callers pass and a function takes) are refined to what all of
+them agree on, and cast to it. Imports `dialect` and the program's structure from `passes.structure`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect.reader import share_types
+from oneflow.dialect.record import OperatorError, Registry, distribute
+from oneflow.dialect.tensor_desc import TensorDesc, common_type, from_mlir
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.registry import register_pass
+from oneflow.passes.structure import Function, Join, Operand, Structure
+
+
+@register_pass
+@dataclass(frozen=True)
+class InferTypes(Pass):
+    """Refines the types of results, function arguments and function results to what is known.
+
+        %0 = "oneflow.relu"(%x) : (tensor<2x3xf32>) -> tensor<*xf32>
+    becomes
+        %0 = "oneflow.relu"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+
+    The arguments of a function are refined when all its calls agree; `keep-public` leaves those of public
+    functions as they are.
+    """
+
+    name: ClassVar[str] = "oneflow-infer-types"
+    keep_public: bool = False
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Refines types in place.
+
+        Raises:
+            PassError: an operator's rule contradicts the type that the program states.
+        """
+        _Refiner(Structure.of(module.operation), registry, self.keep_public).run()
+
+
+class _Refiner:
+    """Refines the functions of a program until nothing changes."""
+
+    def __init__(self, structure: Structure, registry: Registry, keep_public: bool) -> None:
+        self.structure, self.registry, self.keep_public = structure, registry, keep_public
+        self.inference = dialect.Inference(registry)
+        self.type_of = cache(TensorDesc.to_mlir)
+        self.holders: dict[ir.Value, ir.Value] = {}
+        self.changed = False
+
+    def run(self) -> None:
+        queue = deque(self.structure.functions.values())
+        while queue:
+            function = queue.popleft()
+            self._sweep(function)
+            for other in self._across_calls(function):
+                if other not in queue:
+                    queue.append(other)
+        self._settle()
+
+    def _sweep(self, function: Function) -> None:
+        """Visits the operations in program order, again while a loop's or block's arguments change."""
+        while True:
+            for op in function.operations:
+                self._visit(op)
+            self.changed = False
+            for join in function.joins:
+                self._join(join)
+            if not self.changed:
+                return
+
+    def _visit(self, op: ir.Operation) -> None:
+        if op.name == dialect.CAST:
+            self._visit_cast(op)
+            return
+        try:
+            found = self.inference.results(op)
+            message = dialect.disagreement(op, found)
+        except OperatorError as error:
+            message = dialect.message_of(op, error)
+        if message is not None:
+            raise PassError(message, op.location)
+        if found is not None:
+            self._refine_results(op, found)
+
+    def _visit_cast(self, op: ir.Operation) -> None:
+        source, result = op.operands[0], op.results[0]
+        self.inference.casts[result] = source
+        known, stated = from_mlir(source.type), from_mlir(result.type)
+        if known is not None and stated is not None and not known.compatible(stated):
+            raise PassError(f"tensor.cast: expected a tensor that can be {stated}, got {known}", op.location)
+
+    def _refine_results(self, op: ir.Operation, found: Sequence[TensorDesc]) -> None:
+        record = dialect.record_of(op, self.registry)
+        if not record.signature.outputs or not any(a.is_variadic for a in record.signature.outputs):
+            for value, desc in zip(op.results, found, strict=True):
+                self._refine(value, desc)
+            return
+        pairs = list(zip(op.results, found, strict=True))
+        for group in distribute(record.signature.outputs, pairs, None).values():
+            if isinstance(group, tuple) and not isinstance(group[0], ir.Value):
+                self._refine_group(op, group)
+            else:
+                self._refine(*group)
+
+    def _refine_group(self, op: ir.Operation, group: Sequence[tuple[ir.Value, TensorDesc]]) -> None:
+        """Refines results that share a type: each is cast to its own where that says more."""
+        exact = [desc.meet(dialect.stated_desc(value)) for value, desc in group]
+        shared = common_type(exact)
+        for (value, _), desc in zip(group, exact, strict=True):
+            self._refine(value, shared)
+            if value in self.holders:
+                self._refine(self.holders[value], desc)
+            elif desc != shared:
+                self.holders[value] = self._hold(op, value, desc)
+
+    def _hold(self, op: ir.Operation, value: ir.Value, desc: TensorDesc) -> ir.Value:
+        """`value` cast to `desc`: by a cast that is there, or a new one for all users."""
+        target = self.type_of(desc)
+        for use in value.uses:
+            if use.owner.name == dialect.CAST and use.owner.results[0].type == target:
+                return use.owner.results[0]
+        with op.location:
+            cast = tensor.CastOp(target, value, ip=ir.InsertionPoint.after(op))
+        value.replace_all_uses_except(cast.result, cast.operation)
+        return cast.result
+
+    def _refine(self, value: ir.Value, known: TensorDesc) -> bool:
+        """Gives `value` the type that it and `known` say together; whether that is news."""
+        stated = from_mlir(value.type)
+        if stated is None or stated == known or not stated.compatible(known):
+            return False
+        target = stated.meet(known)
+        if target == stated:
+            return False
+        old = value.type
+        value.set_type(self.type_of(target))
+        self._cast_back(value, old)
+        return True
+
+    def _cast_back(self, value: ir.Value, old: ir.Type) -> None:
+        """Gives users of other dialects the type they had."""
+        uses = self.structure.fixed.pop(value, None)
+        if not uses:
+            return
+        point, place = _after(value)
+        back = tensor.CastOp(old, value, ip=point, loc=place).result
+        for use in uses:
+            use.op.operands[use.index] = back
+
+    def _known(self, operands: Sequence[Operand]) -> TensorDesc | None:
+        """What all of these values are known to be; None where one is no tensor of OneFlow's."""
+        values = [o.value for o in operands]
+        if not values or any(from_mlir(v.type) is None for v in values):
+            return None
+        return common_type([self.inference.desc_of(v) for v in values])
+
+    def _join(self, join: Join) -> None:
+        known = self._known(join.sources)
+        if known is not None:
+            for target in join.targets:
+                self.changed |= self._refine(target, known)
+
+    def _across_calls(self, function: Function) -> list[Function]:
+        """Refines what `function` returns and passes on; the functions for which that is news."""
+        news = []
+        for number in range(len(function.results)):
+            known = self._known([Operand(op, number) for op in function.returns])
+            if known is not None and function.refine_result(number, known, self.type_of):
+                news += [c.function for c in self.structure.calls_of(function)]
+        for call in self.structure.calls_of(function):
+            self._return(function, call.op)
+        for call in function.calls:
+            callee = self.structure.functions.get(call.callee)
+            if callee is not None and self._pass_arguments(callee):
+                news.append(callee)
+        return news
+
+    def _return(self, function: Function, call: ir.Operation) -> None:
+        for value, result in zip(call.results, function.results, strict=True):
+            known = from_mlir(result)
+            if known is not None:
+                self._refine(value, known)
+
+    def _pass_arguments(self, callee: Function) -> bool:
+        """Refines the arguments of `callee` to what all calls pass; whether that is news."""
+        if callee.is_declaration or (self.keep_public and callee.is_public):
+            return False
+        calls = self.structure.calls_of(callee)
+        news = False
+        for number, argument in enumerate(callee.arguments):
+            known = self._known([Operand(c.op, number) for c in calls])
+            news |= known is not None and self._refine(argument, known)
+        if news:
+            callee.update_type()
+        return news
+
+    def _settle(self) -> None:
+        """Casts what has to have a given type, and the tensors of repeated operands to a shared one."""
+        for function in self.structure.functions.values():
+            for op in function.operations:
+                if op.name != dialect.CAST:
+                    share_types(op, dialect.record_of(op, self.registry))
+            for join in function.joins:
+                for source in join.sources:
+                    self._cast_to(source, join.targets[0].type)
+            for op in function.returns:
+                for number, result in enumerate(function.results):
+                    self._cast_to(Operand(op, number), result)
+            for call in function.calls:
+                callee = self.structure.functions.get(call.callee)
+                for number, taken in enumerate(callee.inputs if callee else ()):
+                    self._cast_to(Operand(call.op, number), taken)
+
+    def _cast_to(self, operand: Operand, target: ir.Type) -> None:
+        value = operand.value
+        while value.type != target and value in self.inference.casts:
+            value = self.inference.casts[value]
+        if value.type != target:
+            value = operand.value
+            with operand.op.location:
+                value = tensor.CastOp(target, value, ip=ir.InsertionPoint(operand.op)).result
+        if value != operand.value:
+            operand.op.operands[operand.index] = value
+
+
+def _after(value: ir.Value) -> tuple[ir.InsertionPoint, ir.Location]:
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return ir.InsertionPoint.at_block_begin(owner), value.location
+    return ir.InsertionPoint.after(owner), owner.location

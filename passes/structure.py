@@ -1,0 +1,196 @@
+"""The structure of a program that whole-program passes need: functions, calls, and values that share a type.
+
+Read in one walk. Imports the MLIR seam and the names of the dialect.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import CAST, PREFIX
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+
+#: Operations whose operands may change their type; besides those of the dialect and those that joins name.
+FLEXIBLE = frozenset({CAST, "tensor.dim", "func.return", "func.call"})
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of an operation."""
+
+    op: ir.Operation
+    index: int
+
+    @property
+    def value(self) -> ir.Value:
+        """The value it is now."""
+        return self.op.operands[self.index]
+
+
+@dataclass(frozen=True)
+class Join:
+    """Values that have one type: control flow takes the sources to the targets."""
+
+    targets: tuple[ir.Value, ...]
+    sources: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call and the function that makes it."""
+
+    op: ir.Operation
+    callee: str
+    function: Function
+
+
+@dataclass(eq=False)
+class Function:
+    """One `func.func`: the dialect's operations and casts in program order, and what leaves and enters."""
+
+    op: ir.Operation
+    operations: list[ir.Operation] = field(default_factory=list)
+    returns: list[ir.Operation] = field(default_factory=list)
+    calls: list[CallSite] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        kind = self.op.attributes["function_type"].value
+        self.inputs, self.results = list(kind.inputs), list(kind.results)
+
+    @property
+    def name(self) -> str:
+        """The symbol."""
+        return str(self.op.attributes["sym_name"].value)
+
+    @property
+    def is_declaration(self) -> bool:
+        """Whether there is no body."""
+        return not self.op.regions[0].blocks
+
+    @property
+    def is_public(self) -> bool:
+        """Whether other modules may call it."""
+        attributes = self.op.attributes
+        return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
+
+    @property
+    def arguments(self) -> list[ir.Value]:
+        """The arguments of the body."""
+        return [] if self.is_declaration else list(self.op.regions[0].blocks[0].arguments)
+
+    def refine_result(self, number: int, known: TensorDesc, type_of: Callable[[TensorDesc], ir.Type]) -> bool:
+        """States what is known of a result; whether that is news."""
+        stated = from_mlir(self.results[number])
+        if stated is None or not stated.compatible(known) or stated.meet(known) == stated:
+            return False
+        self.results[number] = type_of(stated.meet(known))
+        self.update_type()
+        return True
+
+    def update_type(self) -> None:
+        """Writes the function's type as arguments and results now are."""
+        self.inputs = [a.type for a in self.arguments] or self.inputs
+        kind = ir.FunctionType.get(self.inputs, self.results)
+        self.op.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
+@dataclass
+class Structure:
+    """The functions of a program by name, the calls of each, and the values whose users need their type."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    fixed: dict[ir.Value, list[Operand]] = field(default_factory=lambda: defaultdict(list))
+    _calls: dict[str, list[CallSite]] = field(default_factory=lambda: defaultdict(list))
+
+    def calls_of(self, function: Function) -> list[CallSite]:
+        """Every call of a function."""
+        return self._calls[function.name]
+
+    @classmethod
+    def of(cls, root: ir.Operation) -> Structure:
+        """The structure of everything below `root`."""
+        structure = cls()
+        body: list[ir.Operation] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "func.func":
+                structure._add(Function(op), body)
+                body.clear()
+            else:
+                body.append(op)
+            return ir.WalkResult.ADVANCE
+
+        root.walk(visit)
+        return structure
+
+    def _add(self, function: Function, body: Sequence[ir.Operation]) -> None:
+        self.functions[function.name] = function
+        branches: dict[ir.Block, list[tuple[ir.Operation, int]]] = defaultdict(list)
+        for op in body:
+            name = op.name
+            if name.startswith(PREFIX) or name == CAST:
+                function.operations.append(op)
+            elif name == "func.return":
+                function.returns.append(op)
+            elif name == "func.call":
+                site = CallSite(op, op.attributes["callee"].value, function)
+                function.calls.append(site)
+                self._calls[site.callee].append(site)
+            elif name in _JOINS:
+                function.joins += _JOINS[name](op)
+            elif name in ("cf.br", "cf.cond_br"):
+                for block, first in _successors(op):
+                    branches[block].append((op, first))
+        function.joins += [j for block, sources in branches.items() for j in _block_joins(block, sources)]
+        joined = {(s.op, s.index) for j in function.joins for s in j.sources}
+        for op in body:
+            self._add_fixed(op, joined)
+
+    def _add_fixed(self, op: ir.Operation, joined: set[tuple[ir.Operation, int]]) -> None:
+        if op.name in FLEXIBLE or op.name.startswith(PREFIX):
+            return
+        for index, value in enumerate(op.operands):
+            if (op, index) not in joined:
+                self.fixed[value].append(Operand(op, index))
+
+
+def _yields(op: ir.Operation) -> list[ir.Operation]:
+    return [list(region.blocks[0].operations)[-1].operation for region in op.regions if region.blocks]
+
+
+def _if_joins(op: ir.Operation) -> list[Join]:
+    yields = _yields(op)
+    return [Join((value,), tuple(Operand(y, i) for y in yields)) for i, value in enumerate(op.results)]
+
+
+def _for_joins(op: ir.Operation) -> list[Join]:
+    """Bounds and step come before the initial values, the position before the carried arguments."""
+    (last,) = _yields(op)
+    carried = list(op.regions[0].blocks[0].arguments)[1:]
+    return [
+        Join((argument, value), (Operand(op, 3 + i), Operand(last, i)))
+        for i, (argument, value) in enumerate(zip(carried, op.results, strict=True))
+    ]
+
+
+_JOINS = {"scf.if": _if_joins, "scf.for": _for_joins}
+
+
+def _successors(op: ir.Operation) -> list[tuple[ir.Block, int]]:
+    """The blocks a branch goes to, and the number of the first operand it hands to each."""
+    blocks = list(op.successors)
+    if op.name == "cf.br":
+        return [(blocks[0], 0)]
+    condition, taken, _ = op.attributes["operandSegmentSizes"]
+    return [(blocks[0], condition), (blocks[1], condition + taken)]
+
+
+def _block_joins(block: ir.Block, sources: Sequence[tuple[ir.Operation, int]]) -> list[Join]:
+    return [
+        Join((argument,), tuple(Operand(op, first + i) for op, first in sources))
+        for i, argument in enumerate(block.arguments)
+    ]
