@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -333,9 +334,9 @@ def define(signature: str, *, registry: Registry = REGISTRY, depth: int = 1, **s
     Raises:
         SignatureError: a slot is missing, unknown or not of its kind, or the name is taken.
     """
-    frame = inspect.stack()[depth]
-    slots.setdefault("where", f"{frame.filename}:{frame.lineno}")
-    slots.setdefault("family", frame.frame.f_globals.get("__name__", "").rpartition(".")[2])
+    frame = sys._getframe(depth)
+    slots.setdefault("where", f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    slots.setdefault("family", frame.f_globals.get("__name__", "").rpartition(".")[2])
     parsed = parse_signature(signature)
     _check_slots(parsed.name, slots)
     return registry.add(Operator(parsed, **slots))
