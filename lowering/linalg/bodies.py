@@ -1,0 +1,100 @@
+"""Expression graphs written at the insertion point: the bodies of loops.
+
+Leaves are bound beforehand (positions, accumulators, operands of the loop) or read with `tensor.extract`;
+sizes and tensors have to have been computed outside already. Imports `scalars`, `checks`, `sizes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from oneflow.dialect import scalar as s
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.scalar import Expr
+from oneflow.lowering.linalg.checks import Checks
+from oneflow.lowering.linalg.emit import Emitter, Value
+from oneflow.lowering.linalg.scalars import Scalars
+from oneflow.lowering.linalg.sizes import Sizes
+
+
+@dataclass(frozen=True)
+class Context:
+    """What bodies of one operator call are written with; `tensor` gives the value of a stage."""
+
+    emitter: Emitter
+    scalars: Scalars
+    checks: Checks
+    sizes: Sizes
+    tensor: Callable[[Stage], Value]
+    place: ir.Location
+
+
+def needed(roots: Sequence[Expr], bound: Mapping[int, object]) -> list[Expr]:
+    """The nodes that have to be written for `roots`, arguments first: those behind bound ones are not."""
+    order = s.walk(roots)
+    wanted = {id(r) for r in roots}
+    for node in reversed(order):
+        if id(node) in wanted and id(node) not in bound:
+            wanted.update(id(a) for a in node.args)
+    return [n for n in order if id(n) in wanted and id(n) not in bound]
+
+
+class Body:
+    """Writes one body in one or several steps.
+
+    `leaves` are the nodes that `write` will be given values of, `positions` the loops that `linalg.index` gives,
+    `relaxed` the nodes that may be reassociated.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        roots: Sequence[Expr],
+        leaves: Iterable[int] = (),
+        positions: Mapping[int, int] = MappingProxyType({}),
+        relaxed: frozenset[int] = frozenset(),
+    ) -> None:
+        """Computes outside of the loop, at the insertion point, what the body takes from there."""
+        self.context, self.positions, self.relaxed = context, positions, relaxed
+        nodes = needed(roots, dict.fromkeys(leaves))
+        self.sizes = {id(n): context.sizes.extent(n) for n in nodes if n.kind == "size"}
+        self.tensors = {id(n): context.tensor(n.value) for n in nodes if n.kind == "load"}
+        self.values: dict[int, Value] = {}
+
+    def write(self, roots: Sequence[Expr], bound: Mapping[int, Value] = MappingProxyType({})) -> list[Value]:
+        """The values of `roots`, written here; `bound` adds values of leaves."""
+        self.values.update(bound)
+        for node in needed(roots, self.values):
+            self.values[id(node)] = self._node(node, [self.values[id(a)] for a in node.args])
+        return [self.values[id(r)] for r in roots]
+
+    def _node(self, node: Expr, args: list[Value]) -> Value:
+        e = self.context.emitter
+        if node.kind == "load":
+            return e.op("tensor.extract", e.element(node.dtype), [self.tensors[id(node)], *args])
+        if node.kind == "size":
+            extent = self.sizes[id(node)]
+            return e.index(extent) if isinstance(extent, int) else extent
+        if node.kind == "index":
+            return e.op("linalg.index", e.index_type, (), {"dim": e.attribute(f"{self.positions[id(node)]} : i64")})
+        if node.kind == "checked":
+            return self.context.checks.index(args[0], args[1], node.value, self.context.place)
+        assert node.kind != "arg", f"unbound {node}"
+        return self.context.scalars.emit(node, args, id(node) in self.relaxed)
+
+
+def is_uniform(root: Expr) -> bool:
+    """Whether the expression is the same at every position."""
+    return all(node.kind not in ("load", "index", "arg") for node in s.walk([root]))
+
+
+def depending(roots: Sequence[Expr], leaves: Sequence[Expr]) -> frozenset[int]:
+    """The nodes below `roots` that depend on `leaves`."""
+    found = {id(leaf) for leaf in leaves}
+    for node in s.walk(roots):
+        if any(id(a) in found for a in node.args):
+            found.add(id(node))
+    return frozenset(found)

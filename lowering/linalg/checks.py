@@ -1,0 +1,80 @@
+"""Checks made at run time: calls of `oneflow_rt_check_index` and `oneflow_rt_check_size`.
+
+A site is what a failing check says: its text and the place in the program. Calls carry the site's number; the
+module attribute `oneflow.sites` lists the texts. Imports `emit` and the reader's place of a location.
+"""
+
+from __future__ import annotations
+
+import re
+
+from oneflow.dialect import dtypes
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.reader import place_of
+from oneflow.lowering.linalg.emit import Emitter, Value
+
+SITES = "oneflow.sites"
+CHECK_INDEX = "oneflow_rt_check_index"
+CHECK_SIZE = "oneflow_rt_check_size"
+_TYPES = {CHECK_INDEX: "(i64, i64, i32) -> i64", CHECK_SIZE: "(i64, i64, i32) -> ()"}
+
+
+class Checks:
+    """Emits checks into one module; `finish` writes the sites."""
+
+    def __init__(self, module: ir.Module, emitter: Emitter) -> None:
+        self.module, self.e = module, emitter
+        known = module.operation.attributes
+        texts = [ir.StringAttr(a).value for a in known[SITES]] if SITES in known else []
+        self.sites: dict[str, int] = {text: number for number, text in enumerate(texts)}
+        self._declared = {str(op.attributes["sym_name"].value) for op in module.body if "sym_name" in op.attributes}
+        self._made: set[tuple[ir.Block, Value, Value]] = set()
+
+    def index(self, position: Value, size: Value, text: str, place: ir.Location) -> Value:
+        """`position`, or a safe one where it is not in `[0, size)`: then the run fails with the site's text."""
+        operands = [self._wide(position), self._wide(size), self._site(text, place)]
+        safe = self._call(CHECK_INDEX, operands, [self.e.element(dtypes.int64)]).result
+        return self.e.op("arith.index_cast", self.e.index_type, [safe])
+
+    def size(self, got: Value, wanted: Value, text: str, place: ir.Location) -> None:
+        """Lets the run fail with the site's text where `got` is not `wanted`; once per pair and block."""
+        key = (ir.InsertionPoint.current.block, got, wanted)
+        if got == wanted or key in self._made:
+            return
+        self._made.add(key)
+        self._call(CHECK_SIZE, [self._wide(got), self._wide(wanted), self._site(text, place)], [])
+
+    def finish(self) -> None:
+        """Writes the sites on the module."""
+        if self.sites:
+            texts = [ir.StringAttr.get(text) for text in self.sites]
+            self.module.operation.attributes[SITES] = ir.ArrayAttr.get(texts)
+
+    def _wide(self, value: Value) -> Value:
+        return self.e.op("arith.index_cast", self.e.element(dtypes.int64), [value])
+
+    def _site(self, text: str, place: ir.Location) -> Value:
+        whole = f"{text} ({site_place(place)})"
+        return self.e.constant(self.sites.setdefault(whole, len(self.sites)), dtypes.int32)
+
+    def _call(self, callee: str, operands: list[Value], results: list[ir.Type]) -> ir.Operation:
+        self._declare(callee)
+        callee_attribute = {"callee": ir.FlatSymbolRefAttr.get(callee)}
+        return ir.Operation.create("func.call", results=results, operands=operands, attributes=callee_attribute)
+
+    def _declare(self, name: str) -> None:
+        if name in self._declared:
+            return
+        self._declared.add(name)
+        attributes = {
+            "sym_name": ir.StringAttr.get(name),
+            "function_type": ir.TypeAttr.get(ir.Type.parse(_TYPES[name])),
+            "sym_visibility": ir.StringAttr.get("private"),
+        }
+        start = ir.InsertionPoint.at_block_begin(self.module.body)
+        ir.Operation.create("func.func", attributes=attributes, regions=1, ip=start, loc=ir.Location.unknown())
+
+
+def site_place(place: ir.Location) -> str:
+    """`file:line` of a location, or what MLIR writes for it."""
+    return re.sub(r"(:\d+):\d+$", r"\1", place_of(place))

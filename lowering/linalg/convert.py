@@ -1,0 +1,154 @@
+"""`convert-oneflow-to-linalg`: every operation of the dialect becomes linalg on tensors.
+
+Imports `rules`, `dialect.meaning` and the pass interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect import meaning
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import Call, OperatorError, Registry, infer
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.linalg.checks import Checks
+from oneflow.lowering.linalg.emit import Emitter, Value
+from oneflow.lowering.linalg.rules import RULES
+from oneflow.lowering.linalg.scalars import Scalars
+from oneflow.lowering.linalg.sizes import Extent, Shapes, cast_source
+from oneflow.lowering.linalg.stages import Stages
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.registry import register_pass
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An operation to convert: the call it makes on descriptions, and the types it states for its results."""
+
+    op: ir.Operation
+    call: Call
+    results: tuple[TensorDesc, ...]
+    stated: tuple[TensorDesc, ...]
+
+
+@register_pass
+@dataclass(frozen=True)
+class ConvertOneflowToLinalg(Pass):
+    """Turns every operator into linalg on tensors; uint8 tensors become i8.
+
+        %0 = "oneflow.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+
+    becomes
+
+        %e = tensor.empty() : tensor<4xf32>
+        %0 = linalg.generic {..} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+        ^bb0(%in: f32, %out: f32):
+          %z = arith.constant 0.0 : f32
+          %m = arith.maximumf %in, %z : f32
+          linalg.yield %m : f32
+        } -> tensor<4xf32>
+    """
+
+    name: ClassVar[str] = "convert-oneflow-to-linalg"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Converts each operation where it stands, with its location.
+
+        Raises:
+            PassError: a type is unranked, an operator has to be decomposed first or refuses the call.
+        """
+        found: list[ir.Operation] = []
+        dialect.walk(module.operation, found.append)
+        uses = [_use(op, registry) for op in found]
+        _retype_unsigned(module.operation)
+        converter = _Converter(module)
+        for use in uses:
+            converter.convert(use)
+        converter.checks.finish()
+
+
+def _use(op: ir.Operation, registry: Registry) -> _Use:
+    record = dialect.record_of(op, registry)
+    if record.decompose is not None:
+        raise PassError(f"{op.name}: expected operators that compute; run oneflow-decompose first", op.location)
+    try:
+        call = dialect.operand_call(op, record, dialect.desc_of)
+        stated = tuple(dialect.desc_of(v) for v in op.results)
+        if any(d.shape is None for d in call.operands):
+            raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
+        return _Use(op, call, infer(record, call), stated)
+    except OperatorError as error:
+        raise PassError(str(error), op.location) from None
+
+
+def _retype_unsigned(root: ir.Operation) -> None:
+    """Makes uint8 tensors i8, in values and in function types."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        arguments = [a for region in op.regions for block in region for a in block.arguments]
+        for value in (*op.results, *arguments):
+            text = str(value.type)
+            if "ui8" in text:
+                value.set_type(ir.Type.parse(text.replace("ui8", "i8")))
+        if "function_type" in op.attributes:
+            text = str(op.attributes["function_type"])
+            if "ui8" in text:
+                op.attributes["function_type"] = ir.Attribute.parse(text.replace("ui8", "i8"))
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+
+
+class _Converter:
+    """Converts the operations of one module in program order."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.e = Emitter()
+        self.shapes = Shapes(self.e, Scalars(self.e))
+        self.checks = Checks(module, self.e)
+
+    def convert(self, use: _Use) -> None:
+        """Replaces one operation by its stages."""
+        with ir.InsertionPoint(use.op), use.op.location:
+            operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
+            at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
+            try:
+                stages = meaning.stages(meaning.input_stages(use.call), use.results)
+            except OperatorError as error:
+                raise PassError(str(error), use.op.location) from None
+            for old, stage, stated in zip(use.op.results, stages, use.stated, strict=True):
+                value = at.tensor(stage)
+                old.replace_all_uses_with(self._result(at, value, stated, at.sizes.extents(stage.shape)))
+        use.op.erase()
+
+    def _operand(self, value: Value, desc: TensorDesc) -> Value:
+        """The operand with exactly the described type, which a cast before it may have hidden."""
+        wanted = self.e.tensor(desc.shape or (), desc.dtype)
+        source: Value | None = value
+        while source is not None and source.type != wanted:
+            source = cast_source(source)
+        return self.e.cast(value, wanted) if source is None else source
+
+    def _result(self, at: Stages, value: Value, stated: TensorDesc, extents: Sequence[Extent]) -> Value:
+        """The value with the stated type; sizes that only the statement knows are checked."""
+        if stated.shape is None:
+            return self.e.cast(value, ir.UnrankedTensorType.get(value.type.element_type))
+        for number, (extent, dim) in enumerate(zip(extents, stated.shape, strict=True)):
+            if dim is not None and extent != dim:
+                at.expect_equal(extent, dim, f"dimension {number} of the result")
+        cast = self.e.cast(value, self.e.tensor(stated.shape, stated.dtype))
+        self.shapes.remember(cast, extents)
+        return cast
+
+
+def _names(call: Call) -> list[str]:
+    names: list[str] = []
+    for name, operand in call.inputs.items():
+        if isinstance(operand, tuple):
+            names += [f"{name}[{i}]" for i in range(len(operand))]
+        elif operand is not None:
+            names.append(name)
+    return names

@@ -1,0 +1,82 @@
+"""Emitting single operations: types, attributes and constants made once, operations in one call.
+
+Everything lands at the insertion point and location in force. Imports `dtypes` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oneflow.dialect import dtypes
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.tensor_desc import Shape
+
+DYNAMIC: int = ir.ShapedType.get_dynamic_size()
+Value = ir.Value
+
+
+def dense(numbers: Sequence[int]) -> ir.Attribute:
+    """An `array<i64: ..>`; None stands for `?`."""
+    return ir.DenseI64ArrayAttr.get([DYNAMIC if n is None else n for n in numbers])
+
+
+class Emitter:
+    """Emits operations into the current context; keeps the types and attributes it has made."""
+
+    def __init__(self) -> None:
+        self._elements: dict[DType, ir.Type] = {}
+        self._attributes: dict[str, ir.Attribute] = {}
+        self.index_type = ir.IndexType.get()
+
+    def element(self, dtype: DType) -> ir.Type:
+        """The builtin element type; unsigned integers are signless here."""
+        found = self._elements.get(dtype)
+        if found is None:
+            found = ir.Type.parse(f"i{dtype.bits}" if dtype.kind == "uint" else dtype.mlir)
+            self._elements[dtype] = found
+        return found
+
+    def tensor(self, shape: Shape, dtype: DType) -> ir.Type:
+        """`tensor<shape x dtype>`; None is a dynamic dimension."""
+        return ir.RankedTensorType.get([DYNAMIC if d is None else d for d in shape], self.element(dtype))
+
+    def attribute(self, text: str) -> ir.Attribute:
+        """The attribute that `text` writes."""
+        found = self._attributes.get(text)
+        if found is None:
+            found = self._attributes[text] = ir.Attribute.parse(text)
+        return found
+
+    def op(
+        self, name: str, result: ir.Type, operands: Sequence[Value], attributes: dict[str, ir.Attribute] | None = None
+    ) -> Value:
+        """The result of a new operation."""
+        created: Value = ir.Operation.create(
+            name, results=[result], operands=operands, attributes=attributes or {}
+        ).result
+        return created
+
+    def constant(self, value: float | int | bool, dtype: DType) -> Value:
+        """An `arith.constant`; integers wrap to the width."""
+        element = self.element(dtype)
+        if dtype.is_float:
+            attribute = ir.FloatAttr.get(element, float(value))
+        else:
+            attribute = ir.IntegerAttr.get(element, _wrapped(int(value), dtype))
+        return self.op("arith.constant", element, (), {"value": attribute})
+
+    def index(self, value: int) -> Value:
+        """A constant of type `index`."""
+        return self.constant(value, dtypes.index)
+
+    def cast(self, value: Value, target: ir.Type) -> Value:
+        """`tensor.cast` to `target` where the type differs."""
+        return value if value.type == target else self.op("tensor.cast", target, [value])
+
+
+def _wrapped(value: int, dtype: DType) -> int:
+    if dtype.kind == "bool":
+        return int(value != 0)
+    half = 1 << (dtype.bits - 1)
+    return (value + half) % (2 * half) - half

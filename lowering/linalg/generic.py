@@ -1,0 +1,212 @@
+"""Loops: a `linalg.generic` from positions, extents and bodies.
+
+Decides which element reads are operands with an indexing map: those whose position is affine in the loops'
+positions and that linalg's verifier takes (a plain position has to range over the whole dimension, any other
+has to stay inside). Where extents are dynamic, what a shared loop takes for granted is checked at run time.
+Imports `emit`, `sizes`, `checks`, `scalars`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import scalar as s
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.scalar import Expr
+from oneflow.lowering.linalg.sizes import Sizes, known
+
+
+@dataclass(frozen=True)
+class Loops:
+    """A loop nest: position nodes, their extents, and those whose steps combine (`reduction` iterators)."""
+
+    positions: tuple[Expr, ...]
+    extents: tuple[c.Size, ...]
+    reductions: tuple[int, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """The number of loops."""
+        return len(self.positions)
+
+    def select(self, loops: Sequence[int]) -> ir.AffineMap:
+        """The map that gives the positions of `loops`."""
+        return ir.AffineMap.get(self.rank, 0, [ir.AffineExpr.get_dim(i) for i in loops])
+
+    @property
+    def identity(self) -> ir.AffineMap:
+        """The map that gives every position."""
+        return self.select(range(self.rank))
+
+    def uncovered(self, maps: Sequence[ir.AffineMap]) -> list[int]:
+        """The loops whose extent no operand with one of `maps` reveals."""
+        plain = [result for m in maps for result in m.results]
+        return [i for i in range(self.rank) if ir.AffineExpr.get_dim(i) not in plain]
+
+
+@dataclass
+class Reads:
+    """The operands of a loop nest and what its bodies read through them.
+
+    `operands` are tensors with maps, each pair once; `bound` gives the operand's number of a load;
+    `equated` are (load, dimension, loop) that have to agree at run time, `bounded` the (load, dimension)
+    whose positions have to stay inside.
+    """
+
+    operands: list[tuple[Stage, ir.AffineMap]] = field(default_factory=list)
+    bound: dict[int, int] = field(default_factory=dict)
+    equated: list[tuple[Expr, int, int]] = field(default_factory=list)
+    bounded: list[tuple[Expr, int]] = field(default_factory=list)
+
+
+def find_reads(loops: Loops, roots: Sequence[Expr], sizes: Sizes) -> Reads:
+    """Which loads below `roots` become operands of a generic over `loops`."""
+    return _Finder(loops, sizes).run([n for n in s.walk(roots) if n.kind == "load"])
+
+
+class _Finder:
+    def __init__(self, loops: Loops, sizes: Sizes) -> None:
+        self.loops, self.sizes = loops, sizes
+        self.dims = [ir.AffineExpr.get_dim(i) for i in range(loops.rank)]
+        self.by_node = {id(p): d for p, d in zip(loops.positions, self.dims, strict=True)}
+        self.lengths = [known(e) for e in loops.extents]
+        self.reads = Reads()
+
+    def run(self, loads: Sequence[Expr]) -> Reads:
+        maps = [(load, self._results(load)) for load in loads]
+        whole = {loop for load, results in maps for loop in self._spanned(load, results or ())}
+        for load, results in maps:
+            if results is not None:
+                self._add(load, results, whole)
+        return self.reads
+
+    def _results(self, load: Expr) -> list[ir.AffineExpr] | None:
+        found = [affine(position, self.by_node) for position in load.args]
+        return None if any(r is None for r in found) else found  # type: ignore[return-value]
+
+    def _spanned(self, load: Expr, results: Sequence[ir.AffineExpr]) -> list[int]:
+        """The loops whose extent is by construction that of a dimension which the load reads."""
+        plain = [(dim, self.dims.index(r)) for dim, r in enumerate(results) if r in self.dims]
+        return [loop for dim, loop in plain if self._same(load.value.shape[dim], self.loops.extents[loop])]
+
+    def _same(self, a: c.Size, b: c.Size) -> bool:
+        first, second = known(a), known(b)
+        if first is not None or second is not None:
+            return first == second
+        return bool(self.sizes.extent(a) == self.sizes.extent(b))
+
+    def _add(self, load: Expr, results: Sequence[ir.AffineExpr], whole: set[int]) -> None:
+        equated, bounded, fits = [], [], True
+        for dim, result in enumerate(results):
+            if result not in self.dims:
+                fits = fits and self._inside(load, dim)
+                if self._is_open(load, dim):
+                    bounded.append((load, dim))
+                continue
+            loop = self.dims.index(result)
+            size, length = known(load.value.shape[dim]), self.lengths[loop]
+            if self._same(load.value.shape[dim], self.loops.extents[loop]):
+                continue
+            if size is not None and length is not None:
+                fits = False
+            elif loop in whole:
+                equated.append((load, dim, loop))
+            else:
+                fits = False
+                bounded.append((load, dim))
+        self.reads.bounded += bounded
+        if fits:
+            self.reads.equated += equated
+            self._bind(load, ir.AffineMap.get(self.loops.rank, 0, list(results)))
+
+    def _inside(self, load: Expr, dim: int) -> bool:
+        """What linalg's verifier asks of a computed position: its first and last value are in the dimension.
+
+        It looks only where every loop's extent is known.
+        """
+        size = known(load.value.shape[dim])
+        if size in (None, 0) or None in self.lengths:
+            return True
+        first = evaluate(load.args[dim], dict.fromkeys(self.by_node, 0))
+        last = evaluate(load.args[dim], {n: (e or 0) - 1 for n, e in zip(self.by_node, self.lengths, strict=True)})
+        return min(first, last) >= 0 and max(first, last) < (size or 0)
+
+    def _is_open(self, load: Expr, dim: int) -> bool:
+        """Whether only the run decides that a computed position stays inside."""
+        loops = [i for i, p in enumerate(self.loops.positions) if p in s.walk([load.args[dim]])]
+        return known(load.value.shape[dim]) is None or any(self.lengths[i] is None for i in loops)
+
+    def _bind(self, load: Expr, indexing: ir.AffineMap) -> None:
+        operands = self.reads.operands
+        number = next((i for i, (x, m) in enumerate(operands) if x is load.value and m == indexing), len(operands))
+        if number == len(operands):
+            operands.append((load.value, indexing))
+        self.reads.bound[id(load)] = number
+
+
+def affine(position: Expr, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr | None:
+    """A position as an affine expression of the loops, or None where it is not one."""
+    if id(position) in dims:
+        return dims[id(position)]
+    if position.kind == "const":
+        return ir.AffineExpr.get_constant(position.value)
+    if position.kind not in ("add", "sub", "mul", "floordiv", "neg"):
+        return None
+    args = [affine(a, dims) for a in position.args]
+    if any(a is None for a in args):
+        return None
+    return _combined(position, args)
+
+
+def _combined(position: Expr, args: Sequence[ir.AffineExpr]) -> ir.AffineExpr | None:
+    literal = [a.kind == "const" for a in position.args]
+    if position.kind == "neg":
+        return args[0] * -1
+    if position.kind == "add":
+        return args[0] + args[1]
+    if position.kind == "sub":
+        return args[0] - args[1]
+    if position.kind == "mul":
+        return args[0] * args[1] if any(literal) else None
+    positive = literal[1] and position.args[1].value > 0
+    return ir.AffineExpr.get_floor_div(args[0], args[1]) if positive else None
+
+
+_ARITHMETIC = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "neg": lambda a: -a,
+}
+
+
+def evaluate(position: Expr, at: Mapping[int, int]) -> int:
+    """The value of an affine position where the loops stand at `at`."""
+    if id(position) in at:
+        return at[id(position)]
+    if position.kind == "const":
+        return int(position.value)
+    return int(_ARITHMETIC[position.kind](*(evaluate(a, at) for a in position.args)))
+
+
+def largest(position: Expr, loops: Loops) -> Expr | None:
+    """The largest value of a position that grows with every loop, as an expression; None if it may not grow."""
+    ends = {id(p): c.as_expr(e) - 1 for p, e in zip(loops.positions, loops.extents, strict=True)}
+    return _substituted(position, ends)
+
+
+def _substituted(position: Expr, ends: Mapping[int, Expr]) -> Expr | None:
+    if id(position) in ends or position.kind == "const":
+        return ends.get(id(position), position)
+    constant = [a.kind == "const" and a.value >= 0 for a in position.args]
+    grows = position.kind == "add" or (position.kind in ("sub", "floordiv") and constant[1])
+    if not grows and not (position.kind == "mul" and any(constant)):
+        return None
+    args = [_substituted(a, ends) for a in position.args]
+    if any(a is None for a in args):
+        return None
+    return s.binary(position.kind, args[0], args[1])  # type: ignore[arg-type]

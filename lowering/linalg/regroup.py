@@ -1,0 +1,117 @@
+"""Regrouping dimensions: the same elements under another shape.
+
+A reshape is split into groups of source and target dimensions with equal products. Each group is collapsed
+to one dimension and expanded from it. Where extents are dynamic, dimensions that are equal at both ends stay, and
+everything between is one group whose products are compared at run time. Imports `emit` and `sizes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.tensor_desc import Dim, count
+from oneflow.lowering.linalg.emit import DYNAMIC, Emitter, Value, dense
+
+#: A dimension's extent: known, or a value of type `index`.
+Extent = int | Value
+#: Source dimensions and target dimensions of equal products.
+Group = tuple[list[int], list[int]]
+
+
+def groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
+    """The groups of two shapes, neither empty nor of rank 0."""
+    whole = [[x for x in shape if isinstance(x, int)] for shape in (source, target)]
+    if [len(w) for w in whole] == [len(source), len(target)] and math.prod(whole[0]) == math.prod(whole[1]):
+        return static_groups(*whole)
+    return dynamic_groups(source, target)
+
+
+def static_groups(source: Sequence[int], target: Sequence[int]) -> list[Group]:
+    """The finest groups of two shapes with equal products, none of them zero; dimensions of 1 join a neighbour."""
+    found: list[Group] = []
+    i = j = 0
+    while i < len(source) and j < len(target):
+        group: Group = ([i], [j])
+        left, right = source[i], target[j]
+        i, j = i + 1, j + 1
+        while left != right:
+            if left < right:
+                left, i = left * source[i], _take(group[0], i)
+            else:
+                right, j = right * target[j], _take(group[1], j)
+        found.append(group)
+    return _with_rest(found, range(i, len(source)), range(j, len(target)))
+
+
+def _take(dims: list[int], dim: int) -> int:
+    dims.append(dim)
+    return dim + 1
+
+
+def _with_rest(found: list[Group], source: range, target: range) -> list[Group]:
+    found[-1][0].extend(source)
+    found[-1][1].extend(target)
+    return found
+
+
+def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
+    """Equal dimensions at both ends one to one, everything between as one group."""
+    front, least = 0, min(len(source), len(target))
+    while front < least and source[front] == target[front]:
+        front += 1
+    back = 0
+    while back < least - front and source[-1 - back] == target[-1 - back]:
+        back += 1
+    between = (len(source) - front - back, len(target) - front - back)
+    if 0 in between and between != (0, 0):
+        front, back = (front - 1, back) if front else (front, back - 1)
+    found: list[Group] = [([i], [i]) for i in range(front)]
+    middle: Group = ([*range(front, len(source) - back)], [*range(front, len(target) - back)])
+    if middle != ([], []):
+        found.append(middle)
+    return found + [([len(source) - k], [len(target) - k]) for k in range(back, 0, -1)]
+
+
+def regroup(
+    e: Emitter, value: Value, parts: Sequence[Group], target: Sequence[Dim], dynamic: Sequence[Value]
+) -> Value:
+    """`value` with each group of its dimensions replaced by the group of `target`; `dynamic` are its extents
+    where it has a `?`."""
+    element = value.type.element_type
+    source = [None if d == DYNAMIC else d for d in value.type.shape]
+    merged = [count([source[i] for i in group[0]]) for group in parts]
+    if not all(len(group[0]) == 1 for group in parts):
+        attributes = {"reassociation": _reassociation(e, [g[0] for g in parts])}
+        value = e.op("tensor.collapse_shape", _tensor(merged, element), [value], attributes)
+    wanted = [count([target[j] for j in group[1]]) for group in parts]
+    value = e.cast(value, _tensor(wanted, element))
+    if all(len(group[1]) == 1 for group in parts):
+        return value
+    attributes = {"reassociation": _reassociation(e, [g[1] for g in parts]), "static_output_shape": dense(target)}
+    return e.op("tensor.expand_shape", _tensor(target, element), [value, *dynamic], attributes)
+
+
+def to_scalar(e: Emitter, value: Value) -> Value:
+    """The one element of `value` as a tensor of rank 0; its dimensions are 1, or are known to be."""
+    element = value.type.element_type
+    value = e.cast(value, _tensor([1] * value.type.rank, element))
+    return e.op("tensor.collapse_shape", _tensor([], element), [value], {"reassociation": e.attribute("[]")})
+
+
+def from_scalar(e: Emitter, value: Value, target: Sequence[Dim]) -> Value:
+    """A tensor of rank 0 under a shape of ones."""
+    ones = [1] * len(target)
+    attributes = {"reassociation": e.attribute("[]"), "static_output_shape": dense(ones)}
+    element = value.type.element_type
+    expanded = e.op("tensor.expand_shape", _tensor(ones, element), [value], attributes)
+    return e.cast(expanded, _tensor(target, element))
+
+
+def _tensor(shape: Sequence[Dim], element: ir.Type) -> ir.Type:
+    return ir.RankedTensorType.get([DYNAMIC if d is None else d for d in shape], element)
+
+
+def _reassociation(e: Emitter, dims: Sequence[Sequence[int]]) -> ir.Attribute:
+    return e.attribute(str(list(dims)))

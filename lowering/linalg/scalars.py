@@ -1,0 +1,217 @@
+"""Expressions of the scalar algebra in arith and math: one function per kind of node.
+
+The laws at the top of `dialect/scalar.py` hold without undefined behaviour: divisors and shift amounts are made
+safe first, and a float outside an integer's range converts to what x86 and NumPy give, the smallest integer
+(`uint8` and `int8` take the low bits of the conversion to i32). Imports `emit` and `scalar`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.scalar import Expr
+from oneflow.lowering.linalg.emit import Emitter, Value
+
+#: Kinds that are one operation on floats, and on integers (None: the table below or a function does it).
+FLOAT_OPS = {
+    "neg": "arith.negf", "abs": "math.absf", "rint": "math.roundeven", "add": "arith.addf", "sub": "arith.subf",
+    "mul": "arith.mulf", "div": "arith.divf", "rem": "arith.remf", "max": "arith.maximumf", "min": "arith.minimumf",
+    "pow": "math.powf", "atan2": "math.atan2", "log1p": "math.log1p", "expm1": "math.expm1",
+    **{k: f"math.{k}" for k in "exp exp2 log log2 log10 sqrt erf erfc ceil floor trunc".split()},
+    **{k: f"math.{k}" for k in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh".split()},
+}  # fmt: skip
+SIGNED_OPS = {
+    "add": "arith.addi", "sub": "arith.subi", "mul": "arith.muli", "max": "arith.maxsi", "min": "arith.minsi",
+    "and": "arith.andi", "or": "arith.ori", "xor": "arith.xori", "abs": "math.absi",
+}  # fmt: skip
+UNSIGNED_OPS = {**SIGNED_OPS, "max": "arith.maxui", "min": "arith.minui"}
+del UNSIGNED_OPS["abs"]
+
+#: Predicates of `arith.cmpf` and `arith.cmpi`: comparisons with NaN are false, `ne` true.
+FLOAT_PREDICATES = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
+SIGNED_PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}
+UNSIGNED_PREDICATES = {"eq": 0, "ne": 1, "lt": 6, "le": 7, "gt": 8, "ge": 9}
+
+REASSOCIATE = "#arith.fastmath<reassoc, contract, nsz>"
+
+
+def is_unsigned(dtype: DType) -> bool:
+    """Whether arithmetic on the type is unsigned (bool counts as an unsigned integer of one bit)."""
+    return dtype.kind in ("uint", "bool")
+
+
+class Scalars:
+    """Writes nodes; `reassociate` says that an addition or multiplication may be regrouped with its like."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.e = emitter
+        self._special: dict[str, Callable[[Expr, Sequence[Value]], Value]] = {
+            "const": lambda node, args: self.e.constant(node.value, node.dtype),
+            "select": lambda node, args: self.e.op("arith.select", args[1].type, args),
+            "cast": lambda node, args: self.convert(args[0], node.args[0].dtype, node.dtype),
+            "neg": lambda node, args: self._integer("arith.subi", self._like(node, 0), args[0]),
+            "not": lambda node, args: self._integer("arith.xori", args[0], self._like(node, -1)),
+            "rsqrt": self._rsqrt,
+            "floordiv": self._floordiv,
+            "rem": self._remainder,
+            "pow": self._power,
+            "shl": self._shift,
+            "shr": self._shift,
+            "shru": self._shift,
+            **{k: lambda node, args: args[0] for k in ("abs", "ceil", "floor", "trunc", "rint")},
+        }
+
+    def emit(self, node: Expr, args: Sequence[Value], reassociate: bool = False) -> Value:
+        """The value of a node whose arguments are `args`."""
+        if node.kind in FLOAT_PREDICATES:
+            return self.compare(node.kind, args[0], args[1], node.args[0].dtype)
+        table = FLOAT_OPS if node.dtype.is_float else UNSIGNED_OPS if is_unsigned(node.dtype) else SIGNED_OPS
+        name = table.get(node.kind)
+        if name is None:
+            return self._special[node.kind](node, args)
+        relaxed = reassociate and name in ("arith.addf", "arith.mulf")
+        return self.e.op(name, args[0].type, args, {"fastmath": self.e.attribute(REASSOCIATE)} if relaxed else None)
+
+    def compare(self, kind: str, a: Value, b: Value, dtype: DType) -> Value:
+        """The comparison `kind` of two values of `dtype`, as i1."""
+        name, predicates = "arith.cmpi", UNSIGNED_PREDICATES if is_unsigned(dtype) else SIGNED_PREDICATES
+        if dtype.is_float:
+            name, predicates = "arith.cmpf", FLOAT_PREDICATES
+        predicate = self.e.attribute(f"{predicates[kind]} : i64")
+        return self.e.op(name, self.e.element(dtypes.bool_), [a, b], {"predicate": predicate})
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """`a` where `condition` holds, else `b`."""
+        return self.e.op("arith.select", a.type, [condition, a, b])
+
+    def _like(self, node: Expr, value: float | int) -> Value:
+        return self.e.constant(value, node.dtype)
+
+    def _integer(self, name: str, *args: Value) -> Value:
+        return self.e.op(name, args[0].type, args)
+
+    def _rsqrt(self, node: Expr, args: Sequence[Value]) -> Value:
+        root = self.e.op("math.sqrt", args[0].type, args)
+        return self.e.op("arith.divf", root.type, [self._like(node, 1.0), root])
+
+    def _floordiv(self, node: Expr, args: Sequence[Value]) -> Value:
+        """The quotient rounded down; 0 where the divisor is 0, wrapped where it overflows."""
+        name = "arith.divui" if is_unsigned(node.dtype) else "arith.floordivsi"
+        if _is_positive(node.args[1]):
+            return self._integer(name, *args)
+        a, b = args
+        zero = self._like(node, 0)
+        by_zero = self.compare("eq", b, zero, node.dtype)
+        trapping = by_zero
+        if not is_unsigned(node.dtype):
+            overflow = self._integer("arith.andi", self._is(node, a, "least"), self._is(node, b, -1))
+            trapping = self._integer("arith.ori", by_zero, overflow)
+        quotient = self._integer(name, a, self.select(trapping, self._like(node, 1), b))
+        return self.select(by_zero, zero, quotient)
+
+    def _is(self, node: Expr, value: Value, wanted: int | str) -> Value:
+        number = -(1 << (node.dtype.bits - 1)) if wanted == "least" else int(wanted)
+        return self.compare("eq", value, self._like(node, number), node.dtype)
+
+    def _remainder(self, node: Expr, args: Sequence[Value]) -> Value:
+        """The remainder of truncated division; 0 where the divisor is 0 or -1, as x % 1 is."""
+        name = "arith.remui" if is_unsigned(node.dtype) else "arith.remsi"
+        if _is_positive(node.args[1]):
+            return self._integer(name, *args)
+        a, b = args
+        trapping = self._is(node, b, 0)
+        if not is_unsigned(node.dtype):
+            trapping = self._integer("arith.ori", trapping, self._is(node, b, -1))
+        return self._integer(name, a, self.select(trapping, self._like(node, 1), b))
+
+    def _shift(self, node: Expr, args: Sequence[Value]) -> Value:
+        """A shift whose amount may be the width or more: all bits have left (or are the sign)."""
+        signed = node.kind == "shr" and not is_unsigned(node.dtype)
+        name = "arith.shli" if node.kind == "shl" else "arith.shrsi" if signed else "arith.shrui"
+        a, amount = args
+        if signed:
+            return self._integer(name, a, self._integer("arith.minui", amount, self._like(node, node.dtype.bits - 1)))
+        zero = self._like(node, 0)
+        width = self._like(node, node.dtype.bits)
+        predicate = self.e.attribute("6 : i64")
+        inside = self.e.op("arith.cmpi", self.e.element(dtypes.bool_), [amount, width], {"predicate": predicate})
+        return self.select(inside, self._integer(name, a, self.select(inside, amount, zero)), zero)
+
+    def _power(self, node: Expr, args: Sequence[Value]) -> Value:
+        """An integer power by squaring, the exponent's bits from the lowest; unrolled for a known exponent."""
+        exponent = node.args[1]
+        known = int(exponent.value) if exponent.kind == "const" else None
+        if known is not None and known >= 0:
+            return self._known_power(node, args[0], known)
+        result, square, bits, one = self._like(node, 1), args[0], args[1], self._like(node, 1)
+        for _ in range(node.dtype.bits):
+            odd = self.compare("ne", self._integer("arith.andi", bits, one), self._like(node, 0), node.dtype)
+            result = self.select(odd, self._integer("arith.muli", result, square), result)
+            square = self._integer("arith.muli", square, square)
+            bits = self._integer("arith.shrui", bits, one)
+        return result
+
+    def _known_power(self, node: Expr, base: Value, exponent: int) -> Value:
+        result: Value | None = None
+        while exponent:
+            if exponent & 1:
+                result = base if result is None else self._integer("arith.muli", result, base)
+            exponent >>= 1
+            base = self._integer("arith.muli", base, base) if exponent else base
+        return self._like(node, 1) if result is None else result
+
+    def convert(self, x: Value, source: DType, target: DType) -> Value:
+        """`x` converted as `scalar.cast` says."""
+        if source == target:
+            return x
+        if target.kind == "bool":
+            return self.compare("ne", x, self.e.constant(0, source), source)
+        if source.is_float and target.is_float:
+            return self._float_to_float(x, source, target)
+        if source.is_float:
+            return self._float_to_integer(x, source, target)
+        if target.is_float:
+            return self._integer_to_float(x, source, target)
+        return self._integer_to_integer(x, source, target)
+
+    def _float_to_float(self, x: Value, source: DType, target: DType) -> Value:
+        """16-bit floats are reached through f32, as NumPy and ml_dtypes do for bf16."""
+        middle = dtypes.float32
+        if middle not in (source, target) and 16 in (source.bits, target.bits):
+            return self._float_to_float(self._float_to_float(x, source, middle), middle, target)
+        return self.e.op("arith.extf" if target.bits > source.bits else "arith.truncf", self.e.element(target), [x])
+
+    def _float_to_integer(self, x: Value, source: DType, target: DType) -> Value:
+        """Rounds towards zero; NaN and what does not fit become the smallest integer of the register."""
+        register = dtypes.int64 if target.bits == 64 else dtypes.int32
+        least, beyond = (self.e.constant(sign * 2.0 ** (register.bits - 1), source) for sign in (-1, 1))
+        inside = self._integer(
+            "arith.andi", self.compare("ge", x, least, source), self.compare("lt", x, beyond, source)
+        )
+        whole = self.e.op("arith.fptosi", self.e.element(register), [self.select(inside, x, least)])
+        return self._integer_to_integer(whole, register, target)
+
+    def _integer_to_float(self, x: Value, source: DType, target: DType) -> Value:
+        if source.kind == "index":
+            return self._integer_to_float(self.convert(x, source, dtypes.int64), dtypes.int64, target)
+        if target.bits == 16:
+            return self.convert(self.convert(x, source, dtypes.float32), dtypes.float32, target)
+        return self.e.op("arith.uitofp" if is_unsigned(source) else "arith.sitofp", self.e.element(target), [x])
+
+    def _integer_to_integer(self, x: Value, source: DType, target: DType) -> Value:
+        unsigned = is_unsigned(source)
+        if "index" in (source.kind, target.kind):
+            name = "arith.index_castui" if unsigned else "arith.index_cast"
+        elif source.bits == target.bits:
+            return x
+        elif target.bits < source.bits:
+            name = "arith.trunci"
+        else:
+            name = "arith.extui" if unsigned else "arith.extsi"
+        return self.e.op(name, self.e.element(target), [x])
+
+
+def _is_positive(divisor: Expr) -> bool:
+    return divisor.kind == "const" and divisor.value > 0

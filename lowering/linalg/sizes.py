@@ -1,0 +1,136 @@
+"""Extents of dimensions: ints where known, else SSA values of type `index` computed outside of loops.
+
+A size that was computed once in a block is not computed again, and sizes are known by how they came about: the
+result of a lowered operator has the sizes that its stage stated, so `a.dim == b.dim` is often seen without a
+run-time check. Imports `emit`, `scalars` and the compute algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.tensor_desc import Shape
+from oneflow.lowering.linalg.emit import DYNAMIC, Emitter, Value
+from oneflow.lowering.linalg.scalars import Scalars
+
+#: A dimension's extent: known, or a value of type `index`.
+Extent = int | Value
+
+_FOLDED: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b if b else 0, "max": max, "min": min, "neg": lambda a: -a,
+    "select": lambda c, a, b: a if c else b, "cast": lambda a: a,
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+}  # fmt: skip
+
+
+class Shapes:
+    """The extents of values of a module."""
+
+    def __init__(self, emitter: Emitter, scalars: Scalars) -> None:
+        self.e, self.scalars = emitter, scalars
+        self._known: dict[Value, Sequence[Extent]] = {}
+        self._memo: dict[Any, Value] = {}
+
+    def remember(self, value: Value, extents: Sequence[Extent]) -> None:
+        """States the extents of a new value."""
+        self._known[value] = extents
+
+    def extent(self, value: Value, dim: int) -> Extent:
+        """The extent of a tensor along `dim`, by the shortest way."""
+        size = value.type.shape[dim]
+        if size != DYNAMIC:
+            return int(size)
+        if value in self._known:
+            return self._known[value][dim]
+        source = cast_source(value)
+        if source is not None:
+            return self.extent(source, dim)
+        operands = [value, self.value(dim)]
+        return self._once(("dim", value, dim), lambda: self.e.op("tensor.dim", self.e.index_type, operands))
+
+    def value(self, extent: Extent) -> Value:
+        """An extent as a value of type `index`."""
+        if isinstance(extent, int):
+            return self._once(("index", extent), lambda: self.e.index(extent))
+        return extent
+
+    def node(self, node: Expr, args: Sequence[Extent]) -> Extent:
+        """The extent that a node of position arithmetic gives."""
+        if node.kind == "const":
+            return int(node.value)
+        if all(isinstance(a, int) for a in args) and node.kind in _FOLDED:
+            return int(_FOLDED[node.kind](*args))
+        values = [self._typed(a, arg.dtype) for a, arg in zip(args, node.args, strict=True)]
+        key = (node.kind, node.dtype, node.args[-1].kind == "const", *values)
+        return self._once(key, lambda: self.scalars.emit(node, values))
+
+    def _typed(self, extent: Extent, dtype: dtypes.DType) -> Value:
+        if dtype is dtypes.index or not isinstance(extent, int):
+            return self.value(extent)
+        return self.e.constant(extent, dtype)
+
+    def _once(self, key: Any, make: Callable[[], Value]) -> Value:
+        block = ir.InsertionPoint.current.block
+        if (block, key) not in self._memo:
+            self._memo[block, key] = make()
+        return self._memo[block, key]
+
+
+def cast_source(value: Value) -> Value | None:
+    """The ranked tensor of which `value` is a `tensor.cast`."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "tensor.cast":
+        return None
+    source: Value = owner.operands[0]
+    return source if isinstance(source.type, ir.RankedTensorType) else cast_source(source)
+
+
+class Sizes:
+    """Sizes of the stages of one operator call, whose operands are `operands`."""
+
+    def __init__(self, shapes: Shapes, operands: Sequence[Value]) -> None:
+        self.shapes, self.operands = shapes, operands
+        self._done: dict[int, Extent] = {}
+
+    def extent(self, size: c.Size) -> Extent:
+        """What a size of the algebra is at this call."""
+        if isinstance(size, int):
+            return size
+        for node in s.walk([size]):
+            if id(node) not in self._done:
+                self._done[id(node)] = self._node(node)
+        return self._done[id(size)]
+
+    def extents(self, sizes: Sequence[c.Size]) -> list[Extent]:
+        """What several sizes are."""
+        return [self.extent(size) for size in sizes]
+
+    def values(self, sizes: Sequence[c.Size]) -> list[Value]:
+        """Several sizes as values of type `index`."""
+        return [self.shapes.value(self.extent(size)) for size in sizes]
+
+    def _node(self, node: Expr) -> Extent:
+        if node.kind == "size":
+            operand, dim = node.value
+            return self.shapes.extent(self.operands[operand], dim)
+        return self.shapes.node(node, [self._done[id(a)] for a in node.args])
+
+
+def static_shape(sizes: Sequence[c.Size]) -> Shape:
+    """Sizes as dimensions of a type: literals are known, other expressions are `?`."""
+    return tuple(known(size) for size in sizes)
+
+
+def known(size: c.Size) -> int | None:
+    """The size where it is a literal."""
+    if isinstance(size, Expr):
+        return int(size.value) if size.kind == "const" else None
+    return size

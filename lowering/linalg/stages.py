@@ -1,0 +1,149 @@
+"""The stages of one operator call as tensor values: what the rules of primitives are written with.
+
+A stage becomes one value, however often it is read. `generic` builds every loop nest. Imports `generic`,
+`bodies`, `sizes`, `checks`; `rules` holds the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect._mlir import ir, linalg
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.scalar import Expr
+from oneflow.lowering.linalg.bodies import Body, Context, depending
+from oneflow.lowering.linalg.checks import Checks
+from oneflow.lowering.linalg.emit import Emitter, Value
+from oneflow.lowering.linalg.generic import Loops, Reads, find_reads, largest
+from oneflow.lowering.linalg.sizes import Shapes, Sizes, static_shape
+
+#: A tensor that a loop nest writes, and where.
+Destination = tuple[Value, ir.AffineMap]
+Rule = Callable[["Stages", Stage], Value]
+
+
+class Stages:
+    """The stages of one call on `operands`; `label` and `names` are how checks speak of it and of them."""
+
+    def __init__(
+        self,
+        rules: Mapping[type, Rule],
+        emitter: Emitter,
+        shapes: Shapes,
+        checks: Checks,
+        operands: Sequence[Value],
+        names: Sequence[str],
+        label: str,
+    ) -> None:
+        self.rules, self.e, self.shapes, self.checks = rules, emitter, shapes, checks
+        self.operands, self.names, self.label = operands, names, label
+        self.place = ir.Location.current
+        self.sizes = Sizes(shapes, operands)
+        self.context = Context(emitter, shapes.scalars, checks, self.sizes, self.tensor, self.place)
+        self.reductions: dict[int, Sequence[Value]] = {}
+        self._done: dict[int, Value] = {}
+
+    def tensor(self, stage: Stage) -> Value:
+        """The value of a stage, made at the insertion point when it is first asked for."""
+        if isinstance(stage, c.Input):
+            return self.operands[stage.number]
+        if id(stage) not in self._done:
+            value = self._done[id(stage)] = self.rules[type(stage)](self, stage)
+            self.shapes.remember(value, self.sizes.extents(stage.shape))
+        return self._done[id(stage)]
+
+    def empty(self, shape: Sequence[c.Size], dtype: DType) -> Value:
+        """A tensor without values."""
+        dims = static_shape(shape)
+        sizes = self.sizes.values([x for x, d in zip(shape, dims, strict=True) if d is None])
+        return self.e.op("tensor.empty", self.e.tensor(dims, dtype), sizes)
+
+    def fill(self, out: Value, value: Expr) -> Value:
+        """`out` with one value everywhere."""
+        (scalar,) = Body(self.context, [value]).write([value])
+        segments = {"operandSegmentSizes": self.e.attribute("array<i32: 1, 1>")}
+        filled = ir.Operation.create(
+            "linalg.fill", results=[out.type], operands=[scalar, out], attributes=segments, regions=1
+        )
+        linalg.fill_builtin_region(filled)
+        return filled.result
+
+    def generic(
+        self,
+        loops: Loops,
+        bodies: Sequence[Expr],
+        outs: Sequence[Destination],
+        accumulators: Sequence[Expr] = (),
+        *,
+        associative: bool = False,
+    ) -> list[Value]:
+        """A loop nest that writes `bodies` to `outs`, whose values so far `accumulators` stand for."""
+        reads = find_reads(loops, bodies, self.sizes)
+        self._check(loops, reads)
+        ins = [(self.tensor(stage), indexing) for stage, indexing in reads.operands]
+        ins += self._extents(loops, [m for _, m in (*ins, *outs)])
+        relaxed = depending(bodies, accumulators) if associative else frozenset()
+        positions = {id(p): number for number, p in enumerate(loops.positions)}
+        body = Body(self.context, bodies, [*reads.bound, *map(id, accumulators)], positions, relaxed)
+        created = self._create(loops, ins, outs)
+        block = created.regions[0].blocks[0]
+        results = list(block.arguments)[len(ins) :]
+        bound = {load: block.arguments[number] for load, number in reads.bound.items()}
+        bound |= {id(a): value for a, value in zip(accumulators, results, strict=False)}
+        with ir.InsertionPoint(block):
+            ir.Operation.create("linalg.yield", operands=body.write(bodies, bound))
+        return list(created.results)
+
+    def _create(self, loops: Loops, ins: Sequence[Destination], outs: Sequence[Destination]) -> ir.Operation:
+        values = [value for value, _ in (*ins, *outs)]
+        kinds = ["reduction" if i in loops.reductions else "parallel" for i in range(loops.rank)]
+        iterators = [self.e.attribute(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+        attributes = {
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for _, m in (*ins, *outs)]),
+            "iterator_types": ir.ArrayAttr.get(iterators),
+            "operandSegmentSizes": self.e.attribute(f"array<i32: {len(ins)}, {len(outs)}>"),
+        }
+        results = [value.type for value, _ in outs]
+        created = ir.Operation.create(
+            "linalg.generic", results=results, operands=values, attributes=attributes, regions=1
+        )
+        elements = [value.type.element_type for value in values]
+        created.regions[0].blocks.append(*elements, arg_locs=[self.place] * len(elements))
+        return created
+
+    def _extents(self, loops: Loops, maps: Sequence[ir.AffineMap]) -> list[Destination]:
+        """An operand that is never read but shows the extents which no other operand does."""
+        hidden = loops.uncovered(maps)
+        if not hidden:
+            return []
+        return [(self.empty([loops.extents[i] for i in hidden], dtypes.float32), loops.select(hidden))]
+
+    def _check(self, loops: Loops, reads: Reads) -> None:
+        for load, dim, loop in reads.equated:
+            self.expect_equal(load.value.shape[dim], loops.extents[loop], self._dimension(load, dim))
+        for load, dim in reads.bounded:
+            last = largest(load.args[dim], loops)
+            if last is not None:
+                self._check_bound(load, dim, last + 1)
+
+    def expect_equal(self, got: c.Size, wanted: c.Size, text: str) -> None:
+        """Lets the run fail where two sizes differ, unless they are known to be equal."""
+        if self.sizes.extent(got) != self.sizes.extent(wanted):
+            self.checks.size(*self.sizes.values([got, wanted]), f"{self.label}: {text}", self.place)
+
+    def _check_bound(self, load: Expr, dim: int, least: Expr) -> None:
+        """Lets the run fail where a dimension has fewer than `least` elements."""
+        size, wanted = self.sizes.extents([load.value.shape[dim], least])
+        if isinstance(size, int) and isinstance(wanted, int) and size >= wanted:
+            return
+        limits = [self.shapes.value(size), self.shapes.value(wanted)]
+        got = self.e.op("arith.minsi", self.e.index_type, limits)
+        self.checks.size(got, limits[1], f"{self.label}: {self._dimension(load, dim)}", self.place)
+
+    def _dimension(self, load: Expr, dim: int) -> str:
+        stage = load.value
+        name = self.names[stage.number] if isinstance(stage, c.Input) else "an intermediate result"
+        return f"dimension {dim} of {name}"

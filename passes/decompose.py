@@ -1,0 +1,76 @@
+"""`oneflow-decompose`: operators that are defined by others are written out.
+
+Imports the pass interface and the IR builder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.record import OperatorError, Registry, flatten
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.registry import register_pass
+
+
+@register_pass
+@dataclass(frozen=True)
+class Decompose(Pass):
+    """Writes out operators whose meaning is other operators.
+
+        %y = "oneflow.softmax"(%x)
+
+    becomes
+
+        %m = "oneflow.reduce_max"(%x) {axis = [1 : si32], keepdims = true}
+        %d = "oneflow.broadcast_sub"(%x, %m)
+        %e = "oneflow.exp"(%d)
+        %s = "oneflow.reduce_sum"(%e) {axis = [1 : si32], keepdims = true}
+        %y = "oneflow.broadcast_div"(%e, %s)
+    """
+
+    name: ClassVar[str] = "oneflow-decompose"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Decomposes until no operator is left that can be.
+
+        Raises:
+            PassError: a type is unranked, or a decomposition makes a call that is not allowed.
+        """
+        while found := _decomposable(module, registry):
+            for op in found:
+                _decompose(op, registry)
+
+
+def _decomposable(module: ir.Module, registry: Registry) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> None:
+        if dialect.record_of(op, registry).decompose is not None:
+            found.append(op)
+
+    dialect.walk(module.operation, visit)
+    return found
+
+
+def _decompose(op: ir.Operation, registry: Registry) -> None:
+    record = dialect.record_of(op, registry)
+    assert record.decompose is not None, record.name
+    ops = IRBuilder(registry, ir.InsertionPoint(op), op.location)
+    try:
+        call = dialect.operand_call(op, record, ops.wrap)
+        if any(v.desc.shape is None for v in call.operands):
+            raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
+        result = record.decompose(ops, call)
+    except OperatorError as error:
+        raise PassError(f"{op.name}: decomposition: {error}", op.location) from None
+    values = flatten(result if isinstance(result, (tuple, list)) else [result])
+    for old, new in zip(op.results, values, strict=True):
+        handle = new.handle
+        if handle.type != old.type:
+            handle = tensor.CastOp(old.type, handle, ip=ops.ip, loc=ops.loc).result
+        old.replace_all_uses_with(handle)
+    op.erase()
