@@ -212,21 +212,21 @@ WITH_NUMBER: dict[str, str] = {
 MIRRORED = {"add": "add", "mul": "mul", "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
-def build(ops: Builder, root: Expr, env: Mapping[int, Value]) -> Value:
-    """`root` computed on tensors: `env` gives the value of each leaf by its identity."""
-    values: dict[int, Value] = dict(env)
+def build(ops: Builder, root: Expr, env: Mapping[Expr, Value]) -> Value:
+    """`root` computed on tensors: `env` gives the value of each leaf."""
+    values: dict[Expr, Value] = dict(env)
     for node in s.walk([root]):
-        if id(node) not in values and node.kind != "const":
-            values[id(node)] = _build_node(ops, node, values)
+        if node not in values and node.kind != "const":
+            values[node] = _build_node(ops, node, values)
     return _value(ops, root, values)
 
 
-def _value(ops: Builder, node: Expr, values: Mapping[int, Value]) -> Value:
+def _value(ops: Builder, node: Expr, values: Mapping[Expr, Value]) -> Value:
     """The value of a node that has one, or a literal made into a tensor."""
-    return values[id(node)] if id(node) in values else constant(ops, node)
+    return values[node] if node in values else constant(ops, node)
 
 
-def _build_node(ops: Builder, node: Expr, values: Mapping[int, Value]) -> Value:
+def _build_node(ops: Builder, node: Expr, values: Mapping[Expr, Value]) -> Value:
     if node.kind == "cast":
         return ops.call("cast", _value(ops, node.args[0], values), dtype=node.dtype)[0]
     kind, args = node.kind, node.args
@@ -253,13 +253,13 @@ def constant(ops: Builder, node: Expr) -> Value:
     return ops.call("constant", dtype=node.dtype, shape=(), **value)[0]
 
 
-def leaves(ops: Builder, operands: list[Value]) -> tuple[list[Expr], dict[int, Value]]:
+def leaves(ops: Builder, operands: list[Value]) -> tuple[list[Expr], dict[Expr, Value]]:
     """Leaf nodes for operands, 16-bit floats widened as scalar bodies are, and the values they stand for."""
     nodes = [s.arg(i, v.dtype.accumulator) for i, v in enumerate(operands)]
     env = {}
     for node, value in zip(nodes, operands, strict=True):
         widened = value if value.dtype == node.dtype else ops.call("cast", value, dtype=node.dtype)[0]
-        env[id(node)] = widened
+        env[node] = widened
     return nodes, env
 
 

@@ -104,11 +104,11 @@ def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     return _by_name(op, grads)
 
 
-def _thunk(ops: Builder, dy: Value, slope: Expr, env: dict[int, Value], operand: Value) -> Any:
+def _thunk(ops: Builder, dy: Value, slope: Expr, env: dict[Expr, Value], operand: Value) -> Any:
     def gradient() -> Value:
         seed = s.arg(-1, slope.dtype)
         widened = _cast(ops, dy, slope.dtype)
-        whole = derivative.build(ops, derivative.times(seed, slope), {**env, id(seed): widened})
+        whole = derivative.build(ops, derivative.times(seed, slope), {**env, seed: widened})
         return sum_to(ops, _cast(ops, whole, operand.dtype), operand)
 
     return gradient

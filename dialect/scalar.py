@@ -17,7 +17,7 @@ width or more give 0 (or the sign); `rint` rounds half to even.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from oneflow.dialect import dtypes
@@ -304,7 +304,7 @@ def checked(position: Expr, size: Operand, text: str) -> Expr:
     return Expr("checked", (position, extent), dtypes.index, text)
 
 
-def _unary_function(kind: str) -> Any:
+def _unary_function(kind: str) -> Callable[[Expr], Expr]:
     def function(x: Expr) -> Expr:
         return unary(kind, x)
 

@@ -251,6 +251,8 @@ def _check_signature(sample: Sample, op: Call, whole: list[Array], signature: Sb
         assert sbp.kind != "S" or 0 <= (sbp.axis or 0) < array.ndim, f"{text}: no axis {sbp.axis}"
         if sbp.kind == "S" and array.shape[sbp.axis] < devices:
             return
+        if sbp.kind == "P" and array.dtype.kind not in "biu" and not np.isfinite(array).all():
+            return
     cut = [_cut(x, s, devices) for x, s in zip(operands, signature.inputs, strict=True)]
     shards = []
     for rank in range(devices):

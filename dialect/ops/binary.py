@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator as python
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,26 +46,33 @@ def power(x: Expr, y: Expr) -> Expr:
     return s.power(x, y) if x.dtype.is_float else s.integer_power(x, y)
 
 
+def _exactly(function: Callable[[int, int], int], x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """`function` of Python's integers for each pair of elements, wrapped to the width."""
+    x, y = np.broadcast_arrays(x, y)
+    bits = 8 * x.dtype.itemsize
+    found = [function(int(a), int(b)) % (1 << bits) for a, b in zip(x.flat, y.flat, strict=True)]
+    return np.array(found, np.uint64).astype(f"u{x.dtype.itemsize}").view(x.dtype).reshape(x.shape)
+
+
 def truncated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The reference of integer and float division towards 0."""
-    if x.dtype.kind not in "iu":
-        return np.trunc(x / y)
-    quotient = np.abs(x.astype(object)) // np.where(y == 0, 1, np.abs(y.astype(object)))
-    return np.where(y == 0, 0, quotient * np.sign(x) * np.sign(y)).astype(x.dtype)
+    """The reference of division towards 0."""
+
+    def one(a: int, b: int) -> int:
+        quotient = abs(a) // abs(b) if b else 0
+        return quotient if (a < 0) == (b < 0) else -quotient
+
+    return _exactly(one, x, y) if x.dtype.kind in "iu" else np.trunc(x / y)
 
 
 def powers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The reference of powers: Python's integers, wrapped to the width."""
-    if x.dtype.kind not in "iu":
-        return np.power(x, y)
-    bits = 8 * x.dtype.itemsize
+    """The reference of powers; 1 / a ** -b rounds towards 0 for integers."""
 
     def one(a: int, b: int) -> int:
-        return pow(a, b, 1 << bits) if b >= 0 else (a if b % 2 else 1) if abs(a) == 1 else 0
+        if b >= 0:
+            return pow(a, b, 1 << 64)
+        return a ** (b % 2) if abs(a) == 1 else 0
 
-    x, y = np.broadcast_arrays(x, y)
-    wrapped = np.array([one(int(a), int(b)) % (1 << bits) for a, b in zip(x.flat, y.flat, strict=True)], np.uint64)
-    return wrapped.astype(f"u{x.dtype.itemsize}").view(x.dtype).reshape(x.shape)
+    return _exactly(one, x, y) if x.dtype.kind in "iu" else np.power(x, y)
 
 
 def ratio(of_floats: Any) -> Any:

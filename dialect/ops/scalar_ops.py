@@ -185,13 +185,14 @@ def _tensor_types(op: Call) -> TensorDesc:
     return TensorDesc(op.x.shape, op.x.dtype)
 
 
-for _name, _body, _reference, _slots in (
+BY_TENSOR: tuple[tuple[str, Rule, Rule, dict[str, Any]], ...] = (
     ("add", python.add, np.add, {"linear": "joint"}),
     ("sub", python.sub, np.subtract, {"linear": "joint"}),
     ("mul", python.mul, np.multiply, {"linear": "each"}),
     ("div", b.divide, b.ratio(np.divide), {"sbp": b.numerator}),
-):
+)
+for _name, _body, _exact, _slots in BY_TENSOR:
     elementwise(
         f"scalar_{_name}_by_tensor(x, scalar) -> y", f"broadcast_{_name} with a tensor of one element.",
-        scalar=_body, reference=in_double(_reference), types=_tensor_types, **_slots,
+        scalar=_body, reference=in_double(_exact), types=_tensor_types, **_slots,
     )  # fmt: skip

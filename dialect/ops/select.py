@@ -101,7 +101,7 @@ def _clip_reference(x: np.ndarray, **attrs: Any) -> np.ndarray:
         wide = np.maximum(wide, attrs[f"{kind}_min"])
     if f"{kind}_max" in attrs:
         wide = np.minimum(wide, attrs[f"{kind}_max"])
-    return wide.astype(x.dtype)
+    return np.asarray(wide).astype(x.dtype)
 
 
 for _suffix, _attrs, _doc in (
@@ -140,7 +140,8 @@ def _there_and_back(ops: Any, op: Call) -> Value | None:
     inner = ops.producer(op.in_, "cast")
     if inner is None or inner.in_.dtype != op.dtype or not is_lossless(op.dtype, inner.dtype):
         return None
-    return inner.in_  # type: ignore[no-any-return]
+    original: Value = inner.in_
+    return original
 
 
 elementwise(

@@ -200,12 +200,13 @@ unary(
     lambda x, *, alpha: np.sign(x) * np.maximum(np.abs(x) - alpha, 0),
 )  # fmt: skip
 unary(
-    "threshold(in, threshold_val: double = 0.0, value: double = 0.0) -> out", "x where above threshold_val, else value.",
+    "threshold(in, threshold_val: double = 0.0, value: double = 0.0) -> out",
+    "x where x > threshold_val, else value; NaN stays.",
     lambda x, *, threshold_val, value: s.where(x <= threshold_val, value, x),
     lambda x, *, threshold_val, value: np.where(x <= threshold_val, value, x),
 )  # fmt: skip
 
-TEST = {"result": dtypes.bool_, "allowed": dtypes.NUMERIC}
+TEST: dict[str, Any] = {"result": dtypes.bool_, "allowed": dtypes.NUMERIC}
 
 
 def _is_infinite(x: Expr) -> Expr:
