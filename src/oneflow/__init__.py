@@ -1,1 +1,31 @@
-"""oneflow-mlir: OneFlow's operators as an MLIR dialect defined in Python."""
+"""oneflow-mlir: OneFlow's operators as an MLIR dialect defined in Python.
+
+    import oneflow as flow
+
+What `flow.` offers is listed in `oneflow.frontend.api` and loaded at its first use, so that tools which need only
+the dialect start fast.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oneflow.frontend.api import *  # noqa: F403
+
+__version__ = "0.1.0"
+_API = "oneflow.frontend.api"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "nn":
+        return importlib.import_module("oneflow.nn")
+    if name.startswith("__"):
+        raise AttributeError(f"module 'oneflow' has no attribute {name!r}")
+    api = importlib.import_module(_API)
+    if not hasattr(api, name):
+        raise AttributeError(f"module 'oneflow' has no attribute {name!r}")
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return [*importlib.import_module(_API).__all__, "nn"]

@@ -1,0 +1,27 @@
+"""What `import oneflow as flow` offers. Imports every part of the frontend."""
+
+from oneflow.dialect.dtypes import (
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    uint8,
+)  # fmt: skip
+from oneflow.dialect.dtypes import bool_ as bool
+from oneflow.frontend import functional, methods  # noqa: F401  (gives tensors their methods)
+from oneflow.frontend.compiled import CompiledFunction, compile
+from oneflow.frontend.errors import CallError, TraceError
+from oneflow.frontend.functional import *  # noqa: F403
+from oneflow.frontend.spec import TensorSpec
+from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.trace import trace
+
+__all__ = [
+    "CallError", "CompiledFunction", "DType", "Tensor", "TensorSpec", "TraceError", "bfloat16", "bool", "compile",
+    "float16", "float32", "float64", "int8", "int32", "int64", "trace", "uint8",
+]  # fmt: skip
+__all__ += functional.__all__

@@ -1,0 +1,188 @@
+"""Functions compiled for the shapes and types they are called with.
+
+    @flow.compile
+    def f(x, w): return flow.relu(x @ w)
+
+Imports `trace` and `runtime.executable`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect._mlir import ir
+from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.errors import CallError
+from oneflow.frontend.spec import TensorSpec
+from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
+from oneflow.frontend.tree import Tree, flatten
+from oneflow.runtime.executable import Executable, compile_module
+
+DEVICES = ("cpu",)
+STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType)
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """A function traced and compiled for one signature."""
+
+    traced: Traced
+    executable: Executable
+
+
+class CompiledFunction:
+    """A Python function that runs as compiled code, once per input signature.
+
+    Arrays (NumPy, DLPack) are tensors: their shapes and element types are the signature, unless `specs` were given.
+    Python numbers, strings and None are part of the signature by value. Results are NumPy arrays in the structure
+    that the function returns. Called with tensors while another function is traced, it becomes part of that.
+
+    Arrays that the function takes from outside its arguments are copied when it is traced; later changes to them
+    are not seen.
+    """
+
+    def __init__(self, fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any] | None, device: str) -> None:
+        if device not in DEVICES:
+            raise ValueError(f"expected device to be one of {', '.join(DEVICES)}, got {device!r}")
+        functools.update_wrapper(self, fn)
+        self._fn, self.device = fn, device
+        self._spec = None if specs is None else _flat(_bind_specs(fn, specs))
+        self._known: dict[Any, Specialization] = {}
+        self._last: Specialization | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the function on arrays.
+
+        Raises:
+            CallError: an argument is not what the function takes; it is named.
+            TraceError: the function cannot become a program.
+        """
+        arguments = bind(self._fn, args, kwargs)
+        leaves, tree = _flat(arguments)
+        if any(isinstance(x, Tensor) for x in leaves):
+            return self._fn(*args, **kwargs)
+        paths = list(tree.paths())
+        values = [_leaf(x, path) for x, path in zip(leaves, paths, strict=True)]
+        specs = self._signature(values, paths, tree)
+        special = self._specialize(arguments, specs, tree)
+        arrays = [v for v in values if isinstance(v, np.ndarray)]
+        return special.traced.rebuild(special.executable(*arrays, *special.traced.captured))
+
+    def trace(self, *specs: Any) -> ir.Module:
+        """The module of the function for `specs`, as `flow.trace` gives it."""
+        return trace(self._fn, *specs)
+
+    @property
+    def module(self) -> ir.Module:
+        """The module of the given specs, or of the latest call."""
+        return self._current().traced.module
+
+    def ir(self, stage: str = "oneflow") -> str:
+        """The program at a stage: "oneflow", "linalg", "kernels" or "llvm"; of the latest call, or the specs."""
+        special = self._current()
+        return str(special.traced.module) if stage == "oneflow" else special.executable.ir(stage)
+
+    def _current(self) -> Specialization:
+        if self._last is None and self._spec is not None:
+            leaves, tree = self._spec
+            arguments = inspect.signature(self._fn).bind_partial()
+            arguments.arguments.update(tree.unflatten(leaves))
+            return self._specialize(arguments, leaves, tree)
+        if self._last is None:
+            raise CallError(f"{self.__name__} has not been called yet: call it, or give specs to flow.compile")
+        return self._last
+
+    def _signature(self, values: list[Any], paths: list[str], tree: Tree) -> list[Any]:
+        """The specs of a call: the given ones where they were given, those of its arrays otherwise."""
+        if self._spec is None:
+            return [_spec_of(v) if isinstance(v, np.ndarray) else v for v in values]
+        given, given_tree = self._spec
+        if tree != given_tree:
+            raise CallError(f"{self.__name__}: expected arguments nested as in specs, {_outline(given, given_tree)}")
+        return [_checked(s, v, path) for s, v, path in zip(given, values, paths, strict=True)]
+
+    def _specialize(self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree) -> Specialization:
+        key = (tree, tuple(_key(s) for s in specs))
+        with self._lock:
+            found = self._known.get(key)
+            if found is None:
+                arguments.arguments.update(tree.unflatten(specs))
+                traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES)
+                found = Specialization(traced, compile_module(traced.module, traced.entry))
+                self._known[key] = found
+            self._last = found
+        return found
+
+
+def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:
+    return bind(fn, (), dict(specs)) if isinstance(specs, Mapping) else bind(fn, specs, {})
+
+
+def _flat(arguments: inspect.BoundArguments) -> tuple[list[Any], Tree]:
+    return flatten(dict(arguments.arguments))
+
+
+def _leaf(value: Any, path: str) -> Any:
+    """An argument as a NumPy array, or as the static value it is."""
+    if isinstance(value, STATIC) and not isinstance(value, np.generic):
+        return value
+    if not is_array(value):
+        raise CallError(f"expected {path} to be an array, number, string or None, got {type(value).__name__}")
+    try:
+        return to_array(value)
+    except TypeError as error:
+        raise CallError(f"argument {path}: {error}") from None
+
+
+def _spec_of(array: np.ndarray) -> TensorSpec:
+    return TensorSpec(array.shape, dtypes.from_numpy(array.dtype))
+
+
+def _checked(spec: Any, value: Any, path: str) -> Any:
+    """The spec that a value has to fit, or the value where the spec is no tensor's."""
+    if not isinstance(spec, TensorSpec):
+        if isinstance(value, np.ndarray):
+            raise CallError(f"expected {path} to be no array, as in the specs ({spec!r}), got {_spec_of(value)}")
+        return value
+    if not isinstance(value, np.ndarray):
+        raise CallError(f"expected {path} of type {spec}, got {value!r}")
+    if not _spec_of(value).desc.refines(spec.desc):
+        raise CallError(f"expected {path} of type {spec}, got {_spec_of(value)}")
+    return spec
+
+
+def _key(leaf: Any) -> Any:
+    """What tells one static value from another: 1, 1.0 and True differ, and -0.0 from 0.0."""
+    return leaf if isinstance(leaf, TensorSpec) else (type(leaf), repr(leaf) if isinstance(leaf, float) else leaf)
+
+
+def _outline(leaves: Sequence[Any], tree: Tree) -> str:
+    return ", ".join(f"{path}: {leaf}" for path, leaf in zip(tree.paths(), leaves, strict=True))
+
+
+@overload
+def compile(fn: Callable[..., Any], *, specs: Any = None, device: str = "cpu") -> CompiledFunction: ...
+@overload
+def compile(fn: None = None, *, specs: Any = None, device: str = "cpu") -> Callable[..., CompiledFunction]: ...
+def compile(fn: Callable[..., Any] | None = None, *, specs: Any = None, device: str = "cpu") -> Any:
+    """Compiles a Python function of tensors; also a decorator, with or without arguments.
+
+    Args:
+        fn: a function built of oneflow's functions and operators.
+        specs: what its arguments are: `TensorSpec`s, or lists, tuples and dicts of them, one per parameter in order
+            or by name. Without them it is compiled for the shapes and element types of each new call.
+        device: where it runs; "cpu".
+    """
+    if fn is None:
+        return lambda function: CompiledFunction(function, specs, device)
+    return CompiledFunction(fn, specs, device)

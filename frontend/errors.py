@@ -1,0 +1,52 @@
+"""Errors that point at a line of the user's program. Imports nothing of the project."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+from dataclasses import dataclass
+from types import FrameType
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in a Python program; `line` and `column` count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class TraceError(ValueError):
+    """A Python function that cannot become a program: where, what, and what to write instead."""
+
+    def __init__(self, text: str, place: Place) -> None:
+        source = linecache.getline(place.file, place.line).strip()
+        super().__init__(f"{place}: {text}" + (f"\n    {source}" if source else ""))
+        self.text, self.place = text, place
+
+
+class CallError(ValueError):
+    """A compiled function was called with arguments that it does not take."""
+
+
+def fail(text: str) -> TraceError:
+    """The error at the user's line, to raise: `raise fail("expected .., got ..")`."""
+    return TraceError(text, user_place())
+
+
+def user_place() -> Place:
+    """Where the innermost frame outside this package stands."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    if frame is None:
+        return Place("<unknown>", 1, 1)
+    line, _, column, _ = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    return Place(frame.f_code.co_filename, line or frame.f_lineno, (column or 0) + 1)

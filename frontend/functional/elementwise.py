@@ -1,0 +1,221 @@
+"""Element-wise functions: the rows, and those whose arguments need thought. Imports `rules`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.rules import (
+    BITS,
+    COMPARE,
+    FLOAT,
+    LOGIC,
+    NUMBER,
+    SAME,
+    as_common,
+    binary,
+    cast,
+    scalar_operand,
+    unary,
+)  # fmt: skip
+from oneflow.frontend.promotion import as_number, is_number, result_dtype
+from oneflow.frontend.tensor import Tensor
+
+__all__ = [
+    "abs", "acos", "acosh", "add", "add_n", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clamp", "cos", "cosh", "div", "elu", "eq", "erf", "erfc",
+    "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "gelu", "gt", "hardsigmoid", "hardswish",
+    "hardtanh", "isfinite", "isinf", "isnan", "le", "leaky_relu", "log", "log1p", "log2", "log10", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logsigmoid", "lt", "masked_fill", "maximum", "minimum", "mish",
+    "mul", "ne", "neg", "negative", "pow", "quick_gelu", "reciprocal", "relu", "relu6", "remainder", "rint",
+    "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "softsign", "sqrt", "square",
+    "square_relu", "sub", "tan", "tanh", "threshold", "to", "trunc", "where",
+]  # fmt: skip
+
+acos = unary("acos", FLOAT)
+acosh = unary("acosh", FLOAT)
+asin = unary("asin", FLOAT)
+asinh = unary("asinh", FLOAT)
+atan = unary("atan", FLOAT)
+atanh = unary("atanh", FLOAT)
+cos = unary("cos", FLOAT)
+cosh = unary("cosh", FLOAT)
+erf = unary("erf", FLOAT)
+erfc = unary("erfc", FLOAT)
+exp = unary("exp", FLOAT)
+exp2 = unary("exp2", FLOAT)
+expm1 = unary("expm1", FLOAT)
+log = unary("log", FLOAT)
+log10 = unary("log10", FLOAT)
+log1p = unary("log1p", FLOAT)
+log2 = unary("log2", FLOAT)
+reciprocal = unary("reciprocal", FLOAT)
+rsqrt = unary("rsqrt", FLOAT)
+sigmoid = unary("sigmoid", FLOAT)
+sin = unary("sin", FLOAT)
+sinh = unary("sinh", FLOAT)
+sqrt = unary("sqrt", FLOAT)
+tan = unary("tan", FLOAT)
+tanh = unary("tanh", FLOAT)
+
+abs = unary("abs", SAME)
+ceil = unary("ceil", SAME)
+floor = unary("floor", SAME)
+isfinite = unary("isfinite", SAME)
+isinf = unary("isinf", SAME)
+isnan = unary("isnan", SAME)
+logical_not = unary("logical_not", SAME)
+negative = unary("negative", SAME)
+neg = unary("negative", SAME, "neg")
+rint = unary("rint", SAME)
+round = unary("round", SAME)
+sign = unary("sign", SAME)
+square = unary("square", SAME)
+trunc = unary("trunc", SAME)
+
+hardsigmoid = unary("hardsigmoid", SAME)
+hardswish = unary("hardswish", SAME)
+logsigmoid = unary("log_sigmoid", SAME, "logsigmoid")
+mish = unary("mish", SAME)
+quick_gelu = unary("quick_gelu", SAME)
+relu = unary("relu", SAME)
+selu = unary("selu", SAME)
+silu = unary("silu", SAME)
+softsign = unary("softsign", SAME)
+square_relu = unary("square_relu", SAME)
+
+add = binary("add", "broadcast_add", NUMBER, "scalar_add", "scalar_add", "broadcast_logical_or")
+_sub = binary("sub", "broadcast_sub", NUMBER)
+mul = binary("mul", "broadcast_mul", NUMBER, "scalar_mul", "scalar_mul", "broadcast_logical_and")
+div = binary("div", "broadcast_div", FLOAT, "scalar_div")
+floor_divide = binary("floor_divide", "floordiv", NUMBER, "scalar_floordiv")
+remainder = binary("remainder", "broadcast_floor_mod", NUMBER)
+fmod = binary("fmod", "broadcast_fmod", NUMBER, "scalar_fmod")
+pow = binary("pow", "broadcast_pow", NUMBER, "scalar_pow", "scalar_reverse_pow")
+maximum = binary("maximum", "broadcast_maximum", NUMBER, "", "", "broadcast_logical_or")
+minimum = binary("minimum", "broadcast_minimum", NUMBER, "", "", "broadcast_logical_and")
+atan2 = binary("atan2", "atan2", FLOAT)
+
+eq = binary("eq", "broadcast_equal", COMPARE, "scalar_logical_equal", "scalar_logical_equal")
+ne = binary("ne", "broadcast_not_equal", COMPARE, "scalar_logical_not_equal", "scalar_logical_not_equal")
+gt = binary("gt", "broadcast_greater", COMPARE, "scalar_logical_greater", "scalar_logical_less")
+ge = binary("ge", "broadcast_greater_equal", COMPARE, "scalar_logical_greater_equal", "scalar_logical_less_equal")
+lt = binary("lt", "broadcast_less", COMPARE, "scalar_logical_less", "scalar_logical_greater")
+le = binary("le", "broadcast_less_equal", COMPARE, "scalar_logical_less_equal", "scalar_logical_greater_equal")
+
+logical_and = binary("logical_and", "broadcast_logical_and", LOGIC)
+logical_or = binary("logical_or", "broadcast_logical_or", LOGIC)
+logical_xor = binary("logical_xor", "broadcast_logical_xor", LOGIC)
+bitwise_and = binary("bitwise_and", "broadcast_bitwise_and", BITS, "", "", "broadcast_logical_and")
+bitwise_or = binary("bitwise_or", "broadcast_bitwise_or", BITS, "", "", "broadcast_logical_or")
+bitwise_xor = binary("bitwise_xor", "broadcast_bitwise_xor", BITS, "", "", "broadcast_logical_xor")
+
+
+def sub(input: Any, other: Any) -> Tensor:
+    """x - y.
+
+    Operands broadcast, brought to their common element type, which the result has.
+    """
+    plain = is_number(other) and not isinstance(as_number(other), bool)
+    return add(input, -as_number(other)) if plain and not is_number(input) else _sub(input, other)
+
+
+def bitwise_not(x: Any) -> Tensor:
+    """Each bit of integers turned over; `logical_not` of bools."""
+    x = as_tensor(x)
+    return logical_not(x) if x.dtype == dtypes.bool_ else dispatch("bitwise_not", x)
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
+    """x where x > 0, else negative_slope * x; floats."""
+    return dispatch("leaky_relu", x, alpha=negative_slope)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Tensor:
+    """x where x > 0, else alpha * (exp(x) - 1); floats."""
+    return dispatch("elu", x, alpha=alpha)
+
+
+def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x limited to [min_val, max_val]; floats."""
+    return dispatch("hardtanh", x, min_val=min_val, max_val=max_val)
+
+
+def relu6(x: Any) -> Tensor:
+    """x limited to [0, 6]; floats."""
+    return hardtanh(x, 0.0, 6.0)
+
+
+def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta * x)) / beta, x itself where beta * x > threshold; floats."""
+    return dispatch("softplus", x, beta=beta, threshold=threshold)
+
+
+def threshold(x: Any, threshold: float, value: float) -> Tensor:
+    """x where x > threshold, else value; floats."""
+    return dispatch("threshold", x, threshold_val=threshold, value=value)
+
+
+def gelu(x: Any, approximate: str = "none") -> Tensor:
+    """x times the normal distribution's share below x; floats.
+
+    `approximate="tanh"` is 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))).
+    """
+    if approximate == "none":
+        return dispatch("gelu", x)
+    if approximate == "tanh":
+        return dispatch("fast_gelu", x)
+    raise fail(f'expected approximate to be "none" or "tanh", got {approximate!r}')
+
+
+def where(condition: Any, x: Any, y: Any) -> Tensor:
+    """`x` where `condition` is true, else `y`; the three broadcast.
+
+    `x` and `y` are tensors or numbers, brought to their common element type.
+    """
+    condition = cast(condition, dtypes.bool_)
+    x, y = as_common(x, y)
+    return dispatch("where", condition, x, y)
+
+
+def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
+    """`x`, with the number `value` where the bool tensor `mask` is true; mask broadcasts to x."""
+    x = as_tensor(x)
+    return dispatch("masked_fill", x, cast(mask, dtypes.bool_), **scalar_operand(value, x.dtype))
+
+
+def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """`x` limited to [min, max]; each bound is a number, a tensor or None.
+
+    NaN stays. The result has the common element type of x and the bounds.
+    """
+    if min is None and max is None:
+        raise fail("expected min, max or both for clamp")
+    x = as_tensor(x)
+    bounds = {k: as_number(v) for k, v in (("min", min), ("max", max)) if v is not None and is_number(v)}
+    if len(bounds) < (min is not None) + (max is not None):
+        lower = x if min is None else maximum(x, min)
+        return lower if max is None else minimum(lower, max)
+    x = cast(x, result_dtype([x.dtype], list(bounds.values())))
+    kind = ("floating", float) if x.dtype.is_float else ("integral", int)
+    attrs = {f"{kind[0]}_{k}": kind[1](v) for k, v in bounds.items()}
+    suffix = "" if len(bounds) == 2 else f"_{next(iter(bounds))}"
+    return dispatch(f"clip_by_scalar{suffix}", x, **attrs)
+
+
+def to(x: Any, dtype: DType) -> Tensor:
+    """`x` with its elements converted to `dtype`; see `cast`."""
+    return cast(x, dtype)
+
+
+def add_n(tensors: Any) -> Tensor:
+    """The sum of a list of tensors of one shape and element type."""
+    return dispatch("add_n", list(tensors))
+
+
+def addcmul(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
+    """x + value * tensor1 * tensor2."""
+    return add(x, mul(mul(tensor1, tensor2), value))

@@ -1,0 +1,51 @@
+"""Functions that read at positions given by tensors of integers. Imports `rules`, `shape`.
+
+Positions count from 0; one outside is an error of the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.shape import axis
+from oneflow.frontend.tensor import Tensor
+
+__all__ = [
+    "embedding", "gather", "index_select", "masked_select", "nonzero", "unique",
+]  # fmt: skip
+
+
+def gather(x: Any, dim: int, index: Any) -> Tensor:
+    """`x` at `index` along `dim`: out[i][j] = x[index[i][j]][j] for dim 0; index has the rank of x."""
+    x = as_tensor(x)
+    return dispatch("dim_gather", x, index, dim=axis(x, dim))
+
+
+def index_select(x: Any, dim: int, index: Any) -> Tensor:
+    """The slices of `x` along `dim` that a vector of positions names, in its order."""
+    x, index = as_tensor(x), as_tensor(index)
+    if index.rank != 1:
+        raise fail(f"expected a vector of positions for index_select, got {index.desc}; write x[..] or flow.gather")
+    return dispatch("gather", x, index, axis=axis(x, dim))
+
+
+def embedding(input: Any, weight: Any) -> Tensor:
+    """The rows of `weight` at the positions `input`: `(..)` and `(rows, width)` give `(.., width)`."""
+    return dispatch("gather", weight, input, axis=0)
+
+
+def nonzero(x: Any) -> Tensor:
+    """Refused: the shape of its result depends on values."""
+    raise fail("the shape of nonzero(x) depends on values; keep the mask and use flow.where, or its sum for a count")
+
+
+def masked_select(x: Any, mask: Any) -> Tensor:
+    """Refused: the shape of its result depends on values."""
+    raise fail("the shape of masked_select depends on values; write flow.where(mask, x, 0), which keeps it")
+
+
+def unique(x: Any) -> Tensor:
+    """Refused: the shape of its result depends on values."""
+    raise fail("the shape of unique(x) depends on values; compute it with np.unique on the result of the function")

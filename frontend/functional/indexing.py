@@ -1,0 +1,130 @@
+"""`x[...]`: integers, slices, None, Ellipsis, and one tensor of integers. Imports `shape`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.frontend.arrays import is_array
+from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.functional import shape as sh
+from oneflow.frontend.tensor import Tensor
+
+_WHOLE = (None, None, None)
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """`x[key]`, as NumPy indexes.
+
+    Slices have positive steps; a tensor of integers takes slices of its dimension, and its dimensions take that
+    one's place.
+
+    Raises:
+        TraceError: the index is out of range, or the result's shape would depend on values.
+    """
+    parts = _expand(x, key if isinstance(key, tuple) else (key,))
+    slices, singles, gathered, news = _plan(x, parts)
+    if any(s != _WHOLE for s in slices):
+        x = sh.slice(x, slices)
+    for axis, number in singles.items():
+        x = sh.narrow(x, axis, number, 1) if x.shape[axis] is None else x
+    for axis, index in gathered:
+        x = dispatch("gather", x, index, axis=axis)
+    extra = gathered[0][1].rank - 1 if gathered else 0
+    after = gathered[0][0] if gathered else x.rank
+    x = sh.squeeze(x, [a + (extra if a > after else 0) for a in singles]) if singles else x
+    for position in news:
+        x = sh.unsqueeze(x, position)
+    return x
+
+
+def _expand(x: Tensor, parts: tuple[Any, ...]) -> list[Any]:
+    """The index with its Ellipsis written out, one entry per dimension beside the None."""
+    dots = [i for i, p in enumerate(parts) if p is Ellipsis]
+    if len(dots) > 1:
+        raise fail("expected at most one Ellipsis in an index")
+    missing = x.rank - sum(p is not None and p is not Ellipsis for p in parts)
+    if missing < 0:
+        raise fail(f"expected at most {x.rank} indices for {x.desc}, got {x.rank - missing}")
+    at = dots[0] if dots else len(parts)
+    return [*parts[:at], *[slice(None)] * missing, *parts[at + 1 :]]
+
+
+def _plan(x: Tensor, parts: list[Any]) -> tuple[list[Any], dict[int, int], list[tuple[int, Tensor]], list[int]]:
+    """Slices per dimension, single indices, the gathered dimension, and where new dimensions go in the result."""
+    slices: list[Any] = []
+    singles: dict[int, int] = {}
+    gathered: list[tuple[int, Tensor]] = []
+    news: list[int] = []
+    width = 0
+    for part in parts:
+        axis = len(slices)
+        if part is None:
+            news.append(width)
+            width += 1
+        elif isinstance(part, slice):
+            slices.append(_slice(part))
+            width += 1
+        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+            slices.append(_single(x, axis, int(part)))
+            singles[axis] = int(part)
+        else:
+            gathered.append((axis, _positions(x, axis, part)))
+            slices.append(_WHOLE)
+            width += gathered[-1][1].rank
+    if len(gathered) > 1:
+        raise fail("expected at most one tensor in an index; take them one after the other, or use flow.gather")
+    return slices, singles, gathered, news
+
+
+def _slice(part: slice) -> tuple[Any, Any, Any]:
+    for bound in (part.start, part.stop, part.step):
+        if isinstance(bound, Tensor):
+            raise fail("a slice bounded by a tensor has a shape that depends on its value; use flow.where or a mask")
+        if bound is not None and not isinstance(bound, (int, np.integer)):
+            raise fail(f"expected integers in a slice, got {bound!r}")
+    if part.step is not None and part.step < 1:
+        raise fail(f"expected a step of at least 1 in a slice, got {part.step}; write flow.flip(x, [dim]) to reverse")
+    return part.start, part.stop, part.step
+
+
+def _single(x: Tensor, axis: int, index: int) -> tuple[Any, Any, Any]:
+    """The slice that one index takes; nothing where the size is dynamic, so that `narrow` checks it in the run."""
+    size = x.shape[axis]
+    if size is None:
+        return _WHOLE
+    if not -size <= index < size:
+        raise fail(f"expected an index in [{-size}, {size}) for dimension {axis} of {x.desc}, got {index}")
+    return index % size, index % size + 1, 1
+
+
+def _positions(x: Tensor, axis: int, part: Any) -> Tensor:
+    """A tensor of positions along `axis`; those of arrays and lists are counted from the front here."""
+    if isinstance(part, (bool, np.bool_)):
+        raise fail("a bool is no index; write x.unsqueeze(0)")
+    if not isinstance(part, Tensor):
+        part = _constant_positions(x, axis, part)
+    index = as_tensor(part)
+    if index.dtype == dtypes.bool_:
+        raise fail(
+            "the shape of x[mask] depends on the mask's values; "
+            "write flow.where(mask, x, 0) or flow.masked_fill(x, ~mask, 0), which keep the shape"
+        )
+    if not index.dtype.is_integer:
+        raise fail(f"expected integers as an index, got {index.desc}; convert with .to(flow.int64)")
+    return index
+
+
+def _constant_positions(x: Tensor, axis: int, part: Any) -> np.ndarray:
+    if not is_array(part) and not isinstance(part, (list, range)):
+        raise fail(f"expected an integer, slice, None, Ellipsis or tensor as an index, got {part!r}")
+    array = np.asarray(part)
+    size = x.shape[axis]
+    if array.dtype.kind not in "iu" or size is None:
+        return array.astype(np.int64) if array.size == 0 else array
+    if array.size and not (-size <= array.min() and array.max() < size):
+        raise fail(f"expected indices in [{-size}, {size}) for dimension {axis} of {x.desc}, got {part}")
+    return np.where(array < 0, array + size, array).astype(np.int64)

@@ -1,0 +1,181 @@
+"""Reductions and running sums along dimensions.
+
+`dim` is one dimension, several, or None for all; negative ones count from the end. With `keepdim` the reduced
+dimensions stay with size 1. Imports `elementwise`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.functional import elementwise as e
+from oneflow.frontend.functional import shape as sh
+from oneflow.frontend.functional.rules import cast, describe
+from oneflow.frontend.functional.source import ones_like
+from oneflow.frontend.tensor import Tensor
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "logsumexp", "max", "mean", "min", "prod", "std",
+    "sum", "var",
+]  # fmt: skip
+
+Dims = int | Sequence[int] | None
+
+
+class Extreme(NamedTuple):
+    """The extreme elements along a dimension and their positions (int64), the first of equals."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _axes(x: Tensor, dim: Dims) -> list[int]:
+    """The reduced axes; None and an empty list mean all of them."""
+    if dim is None:
+        return list(range(x.rank))
+    return [sh.axis(x, d) for d in ([dim] if isinstance(dim, int) else dim)] or list(range(x.rank))
+
+
+def _reduce(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    axes = _axes(x, dim)
+    return dispatch(op, x, axis=axes, keepdims=keepdim) if axes else x
+
+
+def _total(op: str, name: str, doc: str) -> Callable[..., Tensor]:
+    def function(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+        x = as_tensor(x)
+        target = dtype or (x.dtype if x.dtype.is_float else dtypes.int64)
+        return _reduce(op, cast(x, target), dim, keepdim)
+
+    return describe(function, name, f"{doc}\n\nInteger and bool tensors give int64; `dtype` converts before it.")
+
+
+def _test(op: str, name: str, doc: str) -> Callable[..., Tensor]:
+    def function(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+        return _reduce(op, cast(x, dtypes.bool_), dim, keepdim)
+
+    return describe(function, name, f"{doc} The result is bool; zero counts as false.")
+
+
+def _extreme(op: str, name: str, doc: str) -> Callable[..., Tensor]:
+    def function(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+        return _reduce(op, as_tensor(x), dim, keepdim)
+
+    return describe(function, name, f"{doc} NaN where one of them is NaN.")
+
+
+sum = _total("reduce_sum", "sum", "The sum of the elements along `dim`; f16 and bf16 are summed in f32.")
+prod = _total("reduce_prod", "prod", "The product of the elements along `dim`.")
+any = _test("reduce_any", "any", "Whether an element along `dim` is true.")
+all = _test("reduce_all", "all", "Whether every element along `dim` is true.")
+amax = _extreme("reduce_max", "amax", "The largest element along `dim`.")
+amin = _extreme("reduce_min", "amin", "The smallest element along `dim`.")
+
+
+def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; with a dimension, `(values, indices)` along it; with a tensor, `maximum` of both."""
+    return _extreme_of(x, dim, keepdim, amax, argmax, e.maximum)
+
+
+def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; with a dimension, `(values, indices)` along it; with a tensor, `minimum` of both."""
+    return _extreme_of(x, dim, keepdim, amin, argmin, e.minimum)
+
+
+def _extreme_of(x: Any, dim: Any, keepdim: bool, value: Any, position: Any, pairwise: Any) -> Any:
+    if dim is None:
+        return value(x)
+    if not isinstance(dim, int):
+        return pairwise(x, dim)
+    return Extreme(value(x, dim, keepdim), position(x, dim, keepdim))
+
+
+def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The position (int64) of the largest element along `dim`, or in the flattened tensor.
+
+    The first of equals; NaN counts as the largest.
+    """
+    x = as_tensor(x)
+    flat = sh.reshape(x, (-1,)) if dim is None else sh.movedim(x, dim, -1)
+    found: Tensor = dispatch("argmax", flat)
+    if not keepdim:
+        return found
+    return sh.reshape(found, (1,) * x.rank) if dim is None else sh.unsqueeze(found, sh.axis(x, dim))
+
+
+def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The position (int64) of the smallest element along `dim`, or in the flattened tensor.
+
+    The first of equals; NaN counts as the smallest.
+    """
+    x = as_tensor(x)
+    return argmax(e.neg(x) if x.dtype.is_float else e.bitwise_not(x), dim, keepdim)
+
+
+def _floats(x: Any, name: str) -> Tensor:
+    """`x` in the type that sums of it are computed in.
+
+    Raises:
+        TraceError: its elements are integers.
+    """
+    x = as_tensor(x)
+    if not x.dtype.is_float:
+        raise fail(f"expected floating-point elements for {name}, got {x.dtype}; write x.float().{name}(..)")
+    return cast(x, x.dtype.accumulator)
+
+
+def _count(x: Tensor, dim: Dims, keepdim: bool) -> Tensor | float:
+    """How many elements each reduction combines: a number where it is static."""
+    sizes = [x.shape[axis] for axis in _axes(x, dim)]
+    if None in sizes:
+        return _reduce("reduce_sum", ones_like(x), dim, keepdim)
+    return float(math.prod(s for s in sizes if s is not None))
+
+
+def _average(wide: Tensor, dim: Dims, keepdim: bool, less: int = 0) -> Tensor:
+    """The sum along `dim`, divided by the number of elements, or by `less` fewer."""
+    count = _count(wide, dim, keepdim)
+    return e.div(_reduce("reduce_sum", wide, dim, keepdim), e.sub(count, less) if less else count)
+
+
+def mean(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The mean of the elements along `dim`; floats, f16 and bf16 are averaged in f32."""
+    wide = _floats(x, "mean")
+    return cast(_average(wide, dim, keepdim), as_tensor(x).dtype)
+
+
+def var(x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
+    """The variance along `dim`, divided by n - 1, or by n where not `unbiased`; floats, computed in two passes."""
+    return cast(_variance(_floats(x, "var"), dim, unbiased, keepdim), as_tensor(x).dtype)
+
+
+def std(x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
+    """The square root of `var`."""
+    return cast(e.sqrt(_variance(_floats(x, "std"), dim, unbiased, keepdim)), as_tensor(x).dtype)
+
+
+def _variance(wide: Tensor, dim: Dims, unbiased: bool, keepdim: bool) -> Tensor:
+    deviation = e.sub(wide, _average(wide, dim, True))
+    return _average(e.square(deviation), dim, keepdim, int(unbiased))
+
+
+def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(x))) along `dim`, computed from x - max(x); floats."""
+    wide = _floats(x, "logsumexp")
+    top = amax(wide, dim, True)
+    top = e.where(e.isfinite(top), top, 0.0)
+    whole = e.add(e.log(sum(e.exp(e.sub(wide, top)), dim, True)), top)
+    return cast(whole if keepdim else sh.squeeze(whole, _axes(wide, dim)), as_tensor(x).dtype)
+
+
+def cumsum(x: Any, dim: int) -> Tensor:
+    """Running sums along `dim`; integer and bool tensors give int64."""
+    x = as_tensor(x)
+    x = x if x.dtype.is_float else cast(x, dtypes.int64)
+    return dispatch("cumsum", x, dim=sh.axis(x, dim))

@@ -1,0 +1,158 @@
+"""How element-wise functions bring their operands to one element type and call an operator.
+
+`elementwise.py` has a row per function; `unary` and `binary` make it. Rows say how operands are promoted: `SAME`
+keeps what it is given, `FLOAT` makes integers float32, `NUMBER` is for arithmetic, `COMPARE` and `LOGIC` give bool,
+`BITS` takes integers. Operands are tensors, arrays or Python numbers and broadcast as in NumPy. Imports
+`promotion` and `dispatch`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect import dtypes, ops  # noqa: F401  (registers the operators)
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.record import REGISTRY
+from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.promotion import as_number, check_fits, is_number, result_dtype
+from oneflow.frontend.tensor import Tensor
+
+SAME, FLOAT, NUMBER, COMPARE, LOGIC, BITS = "same", "float", "number", "compare", "logic", "bits"
+
+_DTYPE_TEXT = {
+    SAME: "The result has the element type of `x`.",
+    FLOAT: "Integers and bools are converted to float32; other types are kept.",
+    NUMBER: "Operands are brought to their common element type, which the result has.",
+    COMPARE: "Operands are brought to their common element type; the result is bool.",
+    LOGIC: "Any element type, zero being false; the result is bool.",
+    BITS: "Integers or bools, brought to their common element type.",
+}
+
+
+def cast(x: Any, dtype: DType) -> Tensor:
+    """`x` with its elements converted to `dtype`; `x` itself where it has that type.
+
+    Floats are cut towards zero when they become integers; everything but zero is true.
+    """
+    x = as_tensor(x)
+    return x if x.dtype == dtype else dispatch("cast", x, dtype=dtype)
+
+
+def to_float(x: Any) -> Tensor:
+    """A tensor of floats: `x`, or its values as float32."""
+    x = as_tensor(x)
+    return x if x.dtype.is_float else cast(x, dtypes.float32)
+
+
+def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Tensor:
+    """A tensor of one number."""
+    if dtype.is_float:
+        return dispatch("constant", dtype=dtype, shape=shape, floating_value=float(value))
+    return dispatch("constant", dtype=dtype, shape=shape, is_floating_value=False, integer_value=int(value))
+
+
+def unary(op: str, kind: str, name: str | None = None) -> Callable[[Any], Tensor]:
+    """The function of one tensor that calls `op`, under the operator's name or another."""
+
+    def function(x: Any) -> Tensor:
+        return dispatch(op, to_float(x) if kind == FLOAT else as_tensor(x))
+
+    return describe(function, name or op, f"{_doc(op)}\n\n{_DTYPE_TEXT[kind]}")
+
+
+def describe(function: Any, name: str, doc: str) -> Any:
+    """`function` with a name and a docstring of its own."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _doc(op: str) -> str:
+    return inspect.cleandoc(REGISTRY[op].doc)
+
+
+@dataclass(frozen=True)
+class BinaryRule:
+    """How one function of two operands becomes operators.
+
+    Attributes:
+        op: the operator of two tensors.
+        kind: the promotion.
+        scalar: the operator of a tensor and a number on its right; "" where there is none.
+        reverse: the operator for a number on the left.
+        bools: the operator that replaces `op` between bools.
+    """
+
+    op: str
+    kind: str
+    scalar: str = ""
+    reverse: str = ""
+    bools: str = ""
+
+    def __call__(self, a: Any, b: Any) -> Tensor:
+        """Promotes the operands and calls the operator."""
+        if is_number(a) == is_number(b):
+            a, b = (as_number(v) if is_number(v) else v for v in (a, b))
+            return self._tensors(as_tensor(a), as_tensor(b))
+        if is_number(b):
+            return self._number(as_tensor(a), as_number(b), self.scalar, False)
+        return self._number(as_tensor(b), as_number(a), self.reverse, True)
+
+    def _tensors(self, a: Tensor, b: Tensor) -> Tensor:
+        dtype = self._dtype(result_dtype([a.dtype, b.dtype]))
+        op = self.bools if self.bools and dtype == dtypes.bool_ else self.op
+        return dispatch(op, cast(a, dtype), cast(b, dtype))
+
+    def _number(self, x: Tensor, number: Any, scalar: str, swap: bool) -> Tensor:
+        dtype = self._dtype(result_dtype([x.dtype], [number]))
+        check_fits(number, dtype)
+        x = cast(x, dtype)
+        if scalar and dtype != dtypes.bool_:
+            return dispatch(scalar, x, **scalar_operand(number, dtype))
+        other = constant(number, dtype)
+        return self._tensors(other, x) if swap else self._tensors(x, other)
+
+    def _dtype(self, dtype: DType) -> DType:
+        if self.kind == FLOAT and not dtype.is_float:
+            return dtypes.float32
+        if self.kind == LOGIC:
+            return dtypes.bool_
+        if self.kind == BITS and dtype.is_float:
+            raise fail(f"expected integers or bools for {self.op}, got {dtype}; convert with x.to(flow.int64)")
+        if self.kind == NUMBER and dtype == dtypes.bool_ and not self.bools:
+            raise fail(f"{self.op} of bools; convert with x.to(flow.int64), or write flow.logical_xor")
+        return dtype
+
+
+def scalar_operand(number: Any, dtype: DType) -> dict[str, Any]:
+    """The attributes that give a number to a `scalar_*` operator on tensors of `dtype`."""
+    if dtype.is_float:
+        return {"has_float_operand": True, "float_operand": float(number)}
+    return {"has_int_operand": True, "int_operand": int(number)}
+
+
+def binary(name: str, *rule: str) -> Callable[[Any, Any], Tensor]:
+    """The function of two tensors that `BinaryRule(*rule)` describes."""
+    apply = BinaryRule(*rule)
+
+    def function(input: Any, other: Any) -> Tensor:
+        return apply(input, other)
+
+    return describe(function, name, f"{_doc(apply.op)}\n\nOperands broadcast. {_DTYPE_TEXT[apply.kind]}")
+
+
+def as_common(*values: Any) -> list[Tensor]:
+    """Tensors, arrays and numbers as tensors of their common element type."""
+    numbers = [as_number(v) for v in values if is_number(v)]
+    tensors = {i: as_tensor(v) for i, v in enumerate(values) if not is_number(v)}
+    dtype = result_dtype([t.dtype for t in tensors.values()], numbers)
+    return [cast(tensors[i], dtype) if i in tensors else _fitting(v, dtype) for i, v in enumerate(values)]
+
+
+def _fitting(number: Any, dtype: DType) -> Tensor:
+    check_fits(as_number(number), dtype)
+    return constant(as_number(number), dtype)

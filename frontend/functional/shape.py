@@ -1,0 +1,287 @@
+"""Functions that reshape tensors, take parts of them and put them together.
+
+Sizes may be None where a dimension is dynamic: `x.reshape(x.shape[0], -1)` is decided. Imports `rules`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.rules import as_common
+from oneflow.frontend.tensor import Tensor
+
+__all__ = [
+    "broadcast_to", "cat", "chunk", "expand", "expand_as", "flatten", "flip", "movedim", "narrow", "pad", "permute",
+    "repeat", "reshape", "reshape_as", "roll", "select", "slice", "split", "squeeze", "stack", "t", "transpose",
+    "tril", "triu", "unbind", "unsqueeze", "view",
+]  # fmt: skip
+
+Size = int | None
+#: A `stop` that is the end of any dimension.
+END = 2**63 - 1
+
+
+def axis(x: Tensor, dim: Any, rank: int | None = None) -> int:
+    """`dim` counted from the front.
+
+    Raises:
+        TraceError: it is no dimension of `x`.
+    """
+    count = x.rank if rank is None else rank
+    if isinstance(dim, bool) or not isinstance(dim, int) or not -count <= dim < count:
+        raise fail(f"expected a dimension in [{-count}, {count}) of {x.desc}, got {dim!r}")
+    return dim % count
+
+
+def spread(sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments given one by one or as one list."""
+    one = len(sizes) == 1 and isinstance(sizes[0], (list, tuple))
+    return tuple(sizes[0]) if one else tuple(sizes)
+
+
+def reshape(x: Any, shape: Sequence[Size]) -> Tensor:
+    """The same elements in row-major order under another shape.
+
+    One size may be -1, which is solved. None stands for a dynamic dimension of `x`, in their order.
+
+    Raises:
+        TraceError: the number of elements does not fit, or two sizes cannot be told.
+    """
+    x = as_tensor(x)
+    target = _solve(x, shape)
+    if target.count(-1) > 1:
+        raise fail(f"cannot tell more than one size of {list(shape)} for {x.desc}; give all but one as numbers")
+    return dispatch("reshape", x, shape=target)
+
+
+def _solve(x: Tensor, shape: Sequence[Size]) -> list[int]:
+    """Sizes for the operator: -1 beside as many None as `x` has dynamic dimensions is what the static ones leave."""
+    target = list(shape)
+    if None in target and target.count(None) == x.shape.count(None) and -1 in target:
+        static = math.prod(d for d in x.shape if d is not None)
+        known = math.prod(d for d in target if d not in (None, -1))
+        if known and static % known == 0:
+            target[target.index(-1)] = static // known
+    return [-1 if d is None else d for d in target]
+
+
+def view(x: Any, *shape: Any) -> Tensor:
+    """`reshape`, its sizes given one by one or as a list."""
+    return reshape(x, spread(shape))
+
+
+def reshape_as(x: Any, other: Any) -> Tensor:
+    """The elements of `x` under the shape of `other`, which may be dynamic."""
+    return dispatch("reshape_like", x, other)
+
+
+def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """`x` with the dimensions from `start_dim` to `end_dim` as one; a scalar becomes a vector."""
+    x = as_tensor(x)
+    if not x.rank:
+        return reshape(x, (1,))
+    first, last = axis(x, start_dim), axis(x, end_dim)
+    if first > last:
+        raise fail(f"expected start_dim before end_dim, got {start_dim} and {end_dim}")
+    merged = x.shape[first : last + 1]
+    size = None if None in merged else math.prod(d for d in merged if d is not None)
+    return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
+
+
+def permute(x: Any, *dims: Any) -> Tensor:
+    """Dimension i of the result is dimension dims[i] of `x`."""
+    return dispatch("transpose", x, perm=spread(dims))
+
+
+def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
+    """`x` with two dimensions exchanged."""
+    x = as_tensor(x)
+    a, b = axis(x, dim0), axis(x, dim1)
+    perm = list(range(x.rank))
+    perm[a], perm[b] = b, a
+    return permute(x, perm)
+
+
+def t(x: Any) -> Tensor:
+    """A matrix transposed; vectors and scalars as they are."""
+    x = as_tensor(x)
+    if x.rank > 2:
+        raise fail(f"expected at most 2 dimensions for t, got {x.desc}; write x.transpose(-1, -2)")
+    return transpose(x, 0, 1) if x.rank == 2 else x
+
+
+def movedim(x: Any, source: int, destination: int) -> Tensor:
+    """`x` with dimension `source` moved to `destination`; the others keep their order."""
+    x = as_tensor(x)
+    a, b = axis(x, source), axis(x, destination)
+    order = [i for i in range(x.rank) if i != a]
+    order.insert(b, a)
+    return x if a == b else permute(x, order)
+
+
+def unsqueeze(x: Any, dim: int) -> Tensor:
+    """`x` with a new dimension of size 1 at `dim` of the result."""
+    return dispatch("expand_dims", x, axis=dim)
+
+
+def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
+    """`x` without its dimensions of size 1, or those of `dim` that have size 1."""
+    x = as_tensor(x)
+    dims = range(x.rank) if dim is None else [axis(x, d) for d in ([dim] if isinstance(dim, int) else dim)]
+    axes = [d for d in dims if x.shape[d] == 1]
+    return dispatch("squeeze", x, axes=axes) if axes else x
+
+
+def expand(x: Any, *sizes: Any) -> Tensor:
+    """`x` repeated along dimensions of size 1 and new leading ones; -1 or None keeps a dimension."""
+    return dispatch("expand", x, expand_shape=[-1 if d is None else d for d in spread(sizes)])
+
+
+def broadcast_to(x: Any, shape: Sequence[Size]) -> Tensor:
+    """`x` in a shape that it broadcasts to."""
+    return expand(x, shape)
+
+
+def expand_as(x: Any, other: Any) -> Tensor:
+    """`x` in the shape of `other`, which may be dynamic."""
+    x, other = as_tensor(x), as_tensor(other)
+    return dispatch("broadcast_like", x, other, broadcast_axes=range(other.rank - x.rank))
+
+
+def repeat(x: Any, *sizes: Any) -> Tensor:
+    """`x` set beside itself `sizes[i]` times along each dimension; more sizes than dimensions add leading ones."""
+    x, times = as_tensor(x), spread(sizes)
+    if len(times) < x.rank:
+        raise fail(f"expected at least {x.rank} numbers of repetitions for {x.desc}, got {list(times)}")
+    for _ in range(len(times) - x.rank):
+        x = unsqueeze(x, 0)
+    for dim, count in enumerate(times):
+        x = x if count == 1 else cat([x] * count, dim) if count else narrow(x, dim, 0, 0)
+    return x
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+    """Tensors one behind the other along `dim`, in their common element type; other dimensions are equal."""
+    if not tensors:
+        raise fail("expected at least one tensor to join, got none")
+    return dispatch("cat", as_common(*tensors), axis=dim)
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new dimension `dim`, in their common element type."""
+    if not tensors:
+        raise fail("expected at least one tensor to join, got none")
+    return dispatch("stack", as_common(*tensors), axis=dim)
+
+
+def _static(x: Tensor, dim: int, what: str) -> int:
+    size = x.shape[dim]
+    if size is None:
+        raise fail(f"{what} needs a static size, got dimension {dim} of {x.desc}; trace with one, or use flow.narrow")
+    return size
+
+
+def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """`x` cut along `dim` into pieces of one size (the last may be smaller), or of the sizes of a list."""
+    x = as_tensor(x)
+    at = axis(x, dim)
+    size = _static(x, at, "split")
+    sizes = split_size_or_sections
+    if isinstance(sizes, int):
+        if sizes < 1:
+            raise fail(f"expected pieces of at least 1 element, got {sizes}")
+        sizes = [min(sizes, size - start) for start in range(0, size, sizes)] or [0]
+    if sum(sizes) != size:
+        raise fail(f"expected sizes that add up to {size}, dimension {at} of {x.desc}, got {list(sizes)}")
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return tuple(narrow(x, at, start, length) for start, length in zip(starts, sizes, strict=True))
+
+
+def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`x` cut along `dim` into at most `chunks` pieces of one size, the last possibly smaller."""
+    x = as_tensor(x)
+    at = axis(x, dim)
+    if chunks < 1:
+        raise fail(f"expected at least 1 chunk, got {chunks}")
+    return split(x, max(1, -(-_static(x, at, "chunk") // chunks)), at)
+
+
+def unbind(x: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices of `x` along `dim`, without that dimension."""
+    x = as_tensor(x)
+    at = axis(x, dim)
+    return tuple(select(x, at, i) for i in range(_static(x, at, "unbind")))
+
+
+def select(x: Any, dim: int, index: int) -> Tensor:
+    """Slice `index` of `x` along `dim`, without that dimension; a negative index counts from the end."""
+    x = as_tensor(x)
+    at = axis(x, dim)
+    return squeeze(narrow(x, at, index, 1), at)
+
+
+def narrow(x: Any, dim: int, start: int, length: int) -> Tensor:
+    """`length` slices of `x` along `dim` from `start` on; a negative start counts from the end."""
+    return dispatch("narrow", x, dim=dim, start=start, length=length)
+
+
+def slice(x: Any, slices: Sequence[Sequence[Size]]) -> Tensor:
+    """`(start, stop, step)` along each leading dimension, as Python slices; None is the default of each."""
+    x = as_tensor(x)
+    if len(slices) > x.rank:
+        raise fail(f"expected at most {x.rank} slices of {x.desc}, got {len(slices)}")
+    full = [*slices, *[(None, None, None)] * (x.rank - len(slices))]
+    filled = [(start or 0, END if stop is None else stop, 1 if step is None else step) for start, stop, step in full]
+    start, stop, step = zip(*filled, strict=True) if filled else ((), (), ())
+    return dispatch("slice", x, start=start, stop=stop, step=step)
+
+
+def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
+    """`x` with the order along `dims` reversed."""
+    return dispatch("flip", x, dims=[dims] if isinstance(dims, int) else dims)
+
+
+def roll(x: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+    """`x` with its elements moved by `shifts` along `dims`, those at the end going to the front; None: flattened."""
+    x = as_tensor(x)
+    if dims is None:
+        return reshape_as(roll(reshape(x, (-1,)), shifts, 0), x)
+    pair = [[v] if isinstance(v, int) else list(v) for v in (shifts, dims)]
+    if len(pair[0]) != len(pair[1]):
+        raise fail(f"expected one shift per dimension, got {shifts} and {dims}")
+    return dispatch("roll", x, shifts=pair[0], dims=pair[1])
+
+
+def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float = 0) -> Tensor:
+    """`x` with `value` around it: `(before, after)` of the last dimension, then of the one before it, and so on.
+
+    Negative amounts cut.
+    """
+    x = as_tensor(x)
+    if mode != "constant":
+        raise fail(f'expected mode "constant" for pad, got {mode!r}')
+    if len(pad) % 2 or len(pad) > 2 * x.rank:
+        raise fail(f"expected pairs of (before, after) for at most {x.rank} dimensions, got {list(pad)}")
+    pairs = [(0, 0)] * (x.rank - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    if any(n < 0 for n in pad):
+        x = slice(x, [(max(0, -a), min(0, b) or None, 1) for a, b in pairs])
+    before, after = ([max(0, p[side]) for p in pairs] for side in (0, 1))
+    fill = {"floating_constant_value": float(value), "integral_constant_value": int(value) if value == value else 0}
+    return dispatch("pad", x, padding_before=before, padding_after=after, **fill)
+
+
+def _triangle(name: str, doc: str) -> Callable[..., Tensor]:
+    def function(x: Any, diagonal: int = 0) -> Tensor:
+        return dispatch(name, x, diagonal=diagonal)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+tril = _triangle("tril", "Each matrix of `x`, with zeros above the diagonal number `diagonal`.")
+triu = _triangle("triu", "Each matrix of `x`, with zeros below the diagonal number `diagonal`.")

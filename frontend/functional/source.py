@@ -1,0 +1,97 @@
+"""Functions that make tensors: constants, ranges, constants in the shape of another tensor. Imports `rules`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.rules import cast, constant
+from oneflow.frontend.functional.shape import spread
+from oneflow.frontend.promotion import DEFAULTS, as_number, check_fits, is_number
+from oneflow.frontend.tensor import Tensor
+
+__all__ = [
+    "arange", "eye", "full", "full_like", "ones", "ones_like", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """A tensor of one number; its type decides the element type (float32, int64, bool) unless `dtype` does."""
+    shape = spread([size])
+    if not is_number(fill_value):
+        raise fail(f"expected a number to fill with, got {fill_value!r}; write flow.broadcast_to for a tensor")
+    if any(isinstance(d, bool) or not isinstance(d, int) for d in shape):
+        raise fail(f"expected integers as sizes, got {list(shape)}; use flow.full_like for a dynamic shape")
+    number = as_number(fill_value)
+    target = dtype or DEFAULTS[type(number)]
+    check_fits(number, target)
+    return constant(number, target, shape)
+
+
+def zeros(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
+    """A tensor of zeros; sizes one by one or as a list."""
+    return full(spread(size), 0, dtype=dtype)
+
+
+def ones(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
+    """A tensor of ones; sizes one by one or as a list."""
+    return full(spread(size), 1, dtype=dtype)
+
+
+def zeros_like(x: Any, *, dtype: DType | None = None) -> Tensor:
+    """Zeros in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
+    x = as_tensor(x)
+    return cast(dispatch("zero_like", x), dtype or x.dtype)
+
+
+def ones_like(x: Any, *, dtype: DType | None = None) -> Tensor:
+    """Ones in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
+    x = as_tensor(x)
+    return cast(dispatch("ones_like", x), dtype or x.dtype)
+
+
+def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """One number in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
+    x = as_tensor(x)
+    target = dtype or x.dtype
+    check_fits(as_number(fill_value), target)
+    value = constant(as_number(fill_value), target)
+    return dispatch("broadcast_like", value, x, broadcast_axes=range(x.rank))
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
+    """Numbers from `start` (0 where only the end is given) below `end`, `step` apart: int64, float32 for floats."""
+    start, end = (0, start) if end is None else (start, end)
+    if not all(is_number(v) for v in (start, end, step)):
+        raise fail("expected Python numbers for arange: a length that depends on a tensor's value is not static")
+    if step == 0:
+        raise fail("expected a step other than 0 for arange")
+    values = [as_number(v) for v in (start, end, step)]
+    target = dtype or (dtypes.float32 if any(isinstance(v, float) for v in values) else dtypes.int64)
+    kind, convert = ("float", float) if target.is_float else ("integer", int)
+    if not target.is_float and any(isinstance(v, float) and v != math.floor(v) for v in values):
+        raise fail(f"expected integers for arange of {target}, got {values}")
+    attrs = dict(zip((f"{kind}_start", f"{kind}_limit", f"{kind}_delta"), map(convert, values), strict=True))
+    return dispatch("arange", dtype=target, **attrs)
+
+
+def eye(n: int, m: int | None = None, *, dtype: DType = dtypes.float32) -> Tensor:
+    """An n x m matrix (square without m) of ones on the diagonal."""
+    return dispatch("eye", dtype=dtype, rows=n, cols=n if m is None else m)
+
+
+def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
+    """A constant of Python numbers, nested lists of them, or an array; floats become float32 unless `dtype` says."""
+    array = np.asarray(data)
+    if dtype is None and not hasattr(data, "dtype") and array.dtype == np.float64:
+        dtype = dtypes.float32
+    try:
+        return as_tensor(array if dtype is None else array.astype(dtype.numpy))
+    except TypeError as error:
+        raise fail(str(error)) from None

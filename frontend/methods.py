@@ -1,0 +1,131 @@
+"""Gives `Tensor` its operators and methods: the functional API's, with the tensor as the first argument.
+
+Importing this module is what makes `x + y` and `x.sum()` work. Imports `functional`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.errors import fail
+from oneflow.frontend.tensor import Tensor
+
+#: Functions that are methods under their own names.
+METHODS = """
+    abs acos acosh add addcmul addmm all amax amin any argmax argmin asin asinh atan atan2 atanh bitwise_and
+    bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp cos cosh cumsum div dot elu eq erf erfc exp
+    exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt isfinite isinf isnan
+    le log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt masked_fill matmul
+    max maximum mean min minimum mm movedim mul narrow ne neg negative pow prod reciprocal relu remainder
+    repeat reshape_as roll round rsqrt select sigmoid sign silu sin sinh softmax softplus split sqrt
+    square squeeze std sub sum t tan tanh tril triu trunc unbind unsqueeze var view where
+""".split()
+
+#: Python's operators on two tensors, and the functions they are.
+OPERATORS = {
+    "add": F.add, "sub": F.sub, "mul": F.mul, "truediv": F.div, "floordiv": F.floor_divide, "mod": F.remainder,
+    "pow": F.pow, "matmul": F.matmul, "and": F.bitwise_and, "or": F.bitwise_or, "xor": F.bitwise_xor,
+}  # fmt: skip
+COMPARISONS = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
+
+#: What NumPy calls when an array stands on the left of a tensor.
+UFUNCS = {
+    np.add: F.add, np.subtract: F.sub, np.multiply: F.mul, np.divide: F.div, np.floor_divide: F.floor_divide,
+    np.remainder: F.remainder, np.power: F.pow, np.matmul: F.matmul, np.equal: F.eq, np.not_equal: F.ne,
+    np.less: F.lt, np.less_equal: F.le, np.greater: F.gt, np.greater_equal: F.ge, np.bitwise_and: F.bitwise_and,
+    np.bitwise_or: F.bitwise_or, np.bitwise_xor: F.bitwise_xor,
+}  # fmt: skip
+
+CASTS = {
+    "bool": dtypes.bool_, "char": dtypes.int8, "int": dtypes.int32, "long": dtypes.int64, "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16, "float": dtypes.float32, "double": dtypes.float64,
+}  # fmt: skip
+
+
+def _swapped(function: Any) -> Any:
+    return lambda self, other: function(other, self)
+
+
+def _caster(name: str, dtype: DType) -> Any:
+    def method(self: Tensor) -> Tensor:
+        return F.cast(self, dtype)
+
+    method.__name__, method.__doc__ = name, f"The elements converted to {dtype.name}."
+    return method
+
+
+def permute(self: Tensor, *dims: Any) -> Tensor:
+    """Dimension i of the result is dimension dims[i]; the dims one by one or as a list."""
+    return F.permute(self, *dims)
+
+
+def reshape(self: Tensor, *shape: Any) -> Tensor:
+    """The same elements under another shape; sizes one by one or as a list. See `flow.reshape`."""
+    return F.view(self, *shape)
+
+
+def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged."""
+    return F.transpose(self, dim0, dim1)
+
+
+def to(self: Tensor, dtype: Any) -> Tensor:
+    """The elements converted to an element type, or to that of another tensor."""
+    if isinstance(dtype, Tensor):
+        dtype = dtype.dtype
+    if not isinstance(dtype, DType):
+        raise fail(f"expected an element type such as flow.float32, got {dtype!r}")
+    return F.cast(self, dtype)
+
+
+def contiguous(self: Tensor) -> Tensor:
+    """The tensor itself: layouts are the compiler's business."""
+    return self
+
+
+def reversed_dims(self: Tensor) -> Tensor:
+    """The dimensions in reverse order."""
+    return F.permute(self, list(range(self.rank))[::-1])
+
+
+def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Tensor:
+    """An operator between an array and a tensor; other functions of NumPy are refused."""
+    function = UFUNCS.get(ufunc) if method == "__call__" and not options else None
+    if function is None:
+        name = ufunc.__name__
+        raise fail(f"NumPy's {name} cannot compute on a tensor that is being traced; write flow.{name} or its like")
+    return function(*inputs)
+
+
+def attach(target: type[Tensor]) -> None:
+    """Sets every operator and method on `target`."""
+    for name in METHODS:
+        setattr(target, name, getattr(F, name))
+    for name, function in OPERATORS.items():
+        setattr(target, f"__{name}__", function)
+        setattr(target, f"__r{name}__", _swapped(function))
+    for name, function in COMPARISONS.items():
+        setattr(target, f"__{name}__", function)
+    for name, dtype in CASTS.items():
+        setattr(target, name, _caster(name, dtype))
+    special = {
+        "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
+        "__array_ufunc__": array_ufunc, "__pos__": contiguous, "permute": permute, "reshape": reshape,
+        "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": contiguous,
+        "T": property(reversed_dims), "gather": F.gather, "index_select": F.index_select, "where": where,
+    }  # fmt: skip
+    for name, member in special.items():
+        setattr(target, name, member)
+
+
+def where(self: Tensor, condition: Any, other: Any) -> Tensor:
+    """The tensor where `condition` is true, else `other`."""
+    return F.where(condition, self, other)
+
+
+attach(Tensor)

@@ -1,0 +1,124 @@
+"""The tensor that a traced function computes with.
+
+It has a shape and an element type and no values yet. `methods.py` gives it its operators and methods, which
+are the functional API's; here is what it knows of itself, and what it refuses. Imports `dialect.builder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from oneflow.dialect.builder import Value
+from oneflow.dialect.tensor_desc import Shape
+from oneflow.frontend.errors import fail
+
+
+class Tensor(Value):
+    """A tensor of a function that is being traced: `shape`, `dtype`, operators and methods, no values."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.rank
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self.rank
+
+    def size(self, dim: int | None = None) -> Shape | int:
+        """The shape, or the size of one dimension.
+
+        Raises:
+            TraceError: that dimension is only known at run time.
+        """
+        if dim is None:
+            return self.shape
+        if not -self.rank <= dim < self.rank:
+            raise fail(f"expected dim in [{-self.rank}, {self.rank}), got {dim}")
+        return self._known(dim, "its size is no number yet; write -1 in reshape and expand, or give a static size")
+
+    def numel(self) -> int:
+        """The number of elements.
+
+        Raises:
+            TraceError: a dimension is only known at run time.
+        """
+        count = self.desc.element_count
+        if count is None:
+            raise fail(f"the number of elements of {self.desc} is only known at run time; use flow.mean for averages")
+        return count
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return self.dtype.is_float
+
+    def _known(self, dim: int, advice: str) -> int:
+        size = self.shape[dim]
+        if size is None:
+            raise fail(f"dimension {dim % self.rank} of {self.desc} is only known at run time: {advice}")
+        return size
+
+    def __len__(self) -> int:
+        if not self.rank:
+            raise fail("a tensor without dimensions has no len()")
+        return self._known(0, "len() needs a static size; compute on the whole tensor, or trace with a static size")
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.rank:
+            raise fail("cannot iterate over a tensor without dimensions")
+        size = self._known(0, "a loop cannot be unrolled; compute on the whole tensor, or trace with a static size")
+        return (self[i] for i in range(size))  # type: ignore[index]
+
+    def __contains__(self, _: Any) -> NoReturn:
+        raise fail("`in` on a tensor depends on its values; write flow.any(x == value)")
+
+    def __bool__(self) -> NoReturn:
+        raise fail(
+            "a branch on a tensor's value: the value is not known while the function is traced; "
+            "write flow.where(condition, a, b), or branch on shapes and Python values"
+        )
+
+    def __int__(self) -> NoReturn:
+        raise _no_value("int()", "keep it a tensor, x.to(flow.int64), or pass a Python int as an argument")
+
+    def __index__(self) -> NoReturn:
+        raise _no_value("an index or size", "index with flow.gather, or pass a Python int as an argument")
+
+    def __float__(self) -> NoReturn:
+        raise _no_value("float()", "keep it a tensor, x.float(), or pass a Python float as an argument")
+
+    def __complex__(self) -> NoReturn:
+        raise _no_value("complex()", "keep it a tensor")
+
+    def item(self) -> NoReturn:
+        """Refused: a traced tensor has no value yet."""
+        raise _no_value("item()", "return the tensor and read the number from the result")
+
+    def tolist(self) -> NoReturn:
+        """Refused: a traced tensor has no values yet."""
+        raise _no_value("tolist()", "return the tensor and read the numbers from the result")
+
+    def numpy(self) -> NoReturn:
+        """Refused: a traced tensor has no values yet."""
+        raise _no_value("numpy()", "return the tensor; the compiled function gives NumPy arrays")
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise _no_value("a NumPy array", "use the functions of oneflow in place of NumPy's")
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        name = function.__name__
+        raise fail(f"NumPy's {name} cannot compute on a tensor that is being traced; write flow.{name} or its like")
+
+    def __setitem__(self, *_: Any) -> NoReturn:
+        raise fail("a tensor cannot be changed in place; write flow.where(mask, new, x) or flow.cat of its parts")
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.desc})"
+
+
+def _no_value(what: str, advice: str) -> Exception:
+    return fail(f"{what} of a tensor needs its value, which is not known while the function is traced; {advice}")

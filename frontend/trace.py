@@ -1,0 +1,195 @@
+"""Functions become modules: called once with tensors that have shapes and no values.
+
+    flow.trace(fn, flow.TensorSpec((None, 64), flow.float32))
+
+Arrays that the function takes from outside its arguments are copied when they are first used. `trace` writes
+them into the program; `compile` binds those above `INLINE_BYTES` as further inputs, so that weights are not part
+of the program's text. Imports `dialect.ir_builder`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import arith, func, ir
+from oneflow.dialect.builder import Value
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.numpy_builder import describe_array
+from oneflow.dialect.record import REGISTRY, Call
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.dispatch import as_tensor, using
+from oneflow.frontend.errors import Place, TraceError, user_place
+from oneflow.frontend.spec import TensorSpec
+from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.tree import Tree, flatten
+
+#: Captured arrays of more bytes than this become inputs of a compiled function.
+INLINE_BYTES = 1024
+
+
+class TraceBuilder(IRBuilder):
+    """Emits the operations of one function, each at the line of the user's program that asked for it."""
+
+    def __init__(self, block: ir.Block, inline_bytes: float) -> None:
+        super().__init__(REGISTRY, ir.InsertionPoint(block))
+        self.block, self.inline_bytes = block, inline_bytes
+        self.captured: list[np.ndarray] = []
+        self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Creates the operation with the user's line as its location."""
+        self.loc = location(user_place())
+        return [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
+
+    def wrap(self, value: Any) -> Value:
+        """An MLIR value, or an array from outside the function as a constant."""
+        return super().wrap(value) if isinstance(value, ir.Value) else self.constant(value)
+
+    def constant(self, value: Any) -> Tensor:
+        """An array as it is now; the same array, unchanged, gives the same tensor again."""
+        array = to_array(value)
+        known = self._constants.get(id(value))
+        if known is not None and np.array_equal(known[1], array):
+            return known[2]
+        copy = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+        tensor = self._bind(copy) if copy.nbytes > self.inline_bytes else self._inline(copy)
+        self._constants[id(value)] = (value, copy, tensor)
+        return tensor
+
+    def _bind(self, array: np.ndarray) -> Tensor:
+        self.captured.append(array)
+        desc = describe_array(array)
+        return Tensor(self, self.block.add_argument(desc.to_mlir(), location(user_place())), desc)
+
+    def _inline(self, array: np.ndarray) -> Tensor:
+        if array.dtype == np.uint8:
+            signed = self._inline(array.view(np.int8))
+            return self.call("cast", signed, dtype=dtypes.uint8)[0]  # type: ignore[return-value]
+        desc = describe_array(array)
+        element = ir.Type.parse(desc.dtype.mlir)
+        dense = ir.DenseElementsAttr.get(array, type=element, shape=list(array.shape))
+        value = arith.ConstantOp(desc.to_mlir(), dense, ip=self.ip, loc=location(user_place())).result
+        return Tensor(self, value, desc)
+
+
+def location(place: Place) -> ir.Location:
+    """A place as an MLIR location in the current context."""
+    return ir.Location.file(place.file, place.line, place.column)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced function.
+
+    `captured` are arrays to pass after the tensors of the call. `outputs` is the structure of what the function
+    returned; its leaves are `None` at the place of a result tensor, and `(value,)` for anything else.
+    """
+
+    module: ir.Module
+    entry: str
+    captured: tuple[np.ndarray, ...]
+    outputs: Tree
+    leaves: tuple[tuple[Any] | None, ...]
+
+    def rebuild(self, results: Sequence[Any]) -> Any:
+        """What the function returns when its result tensors are `results`."""
+        rest = iter(results)
+        return self.outputs.unflatten([next(rest) if leaf is None else leaf[0] for leaf in self.leaves])
+
+
+def trace(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> ir.Module:
+    """The module of a Python function, with one `func.func` named after it.
+
+    Args:
+        fn: a function of tensors, built of oneflow's functions and operators.
+        specs: one per argument: a `TensorSpec`, or lists, tuples and dicts of them; any other value is passed as
+            it is, and so are defaults.
+        name: the name of the `func.func` in place of the function's own.
+
+    Raises:
+        TraceError: at the user's line, what cannot become a program and what to write instead.
+    """
+    arguments = bind(fn, specs, {})
+    return trace_call(fn, arguments, name or entry_name(fn), float("inf")).module
+
+
+def bind(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """Arguments under the names of `fn`'s parameters, defaults filled in.
+
+    Raises:
+        TraceError: they do not fit its parameters.
+    """
+    try:
+        bound = inspect.signature(fn).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TraceError(f"{entry_name(fn)}{inspect.signature(fn)}: {error}", user_place()) from None
+    bound.apply_defaults()
+    return bound
+
+
+def entry_name(fn: Callable[..., Any]) -> str:
+    """A name for the program of `fn`."""
+    return re.sub(r"\W", "_", getattr(fn, "__name__", type(fn).__name__)).strip("_") or "main"
+
+
+def trace_call(fn: Callable[..., Any], arguments: inspect.BoundArguments, name: str, inline_bytes: float) -> Traced:
+    """Traces a call whose tensors are given as `TensorSpec`s.
+
+    Arrays that the function captures and that have more than `inline_bytes` become further arguments.
+
+    Raises:
+        TraceError: at the user's line, what cannot become a program.
+    """
+    leaves, tree = flatten(dict(arguments.arguments))
+    paths = zip(leaves, tree.paths(), strict=True)
+    names = [s.name or path for s, path in paths if isinstance(s, TensorSpec)]
+    home = _definition(fn)
+    with dialect.create_context(), location(home):
+        module = ir.Module.create()
+        types = [s.desc.to_mlir() for s in leaves if isinstance(s, TensorSpec)]
+        entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))
+        builder = TraceBuilder(entry.add_entry_block(), inline_bytes)
+        inputs = iter(list(builder.block.arguments))
+        passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
+        arguments.arguments.update(tree.unflatten(passed))
+        with using(builder):
+            returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
+            returned = [as_tensor(v) if is_array(v) else v for v in returned]
+        results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
+        if not results:
+            raise TraceError(f"{name} returned no tensor; return what it computes", home)
+        _finish(entry, builder, names, results)
+        module.operation.verify()
+    statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
+    return Traced(module, name, tuple(builder.captured), outputs, statics)
+
+
+def _definition(fn: Callable[..., Any]) -> Place:
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    return Place(code.co_filename, code.co_firstlineno, 1) if code else user_place()
+
+
+def _finish(entry: func.FuncOp, builder: TraceBuilder, names: list[str], results: list[tuple[str, Tensor]]) -> None:
+    """Returns the results and states the function's type and the names of its arguments and results."""
+    handles = [t.handle for _, t in results]
+    func.ReturnOp(handles, ip=builder.ip)
+    inputs = [a.type for a in builder.block.arguments]
+    entry.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [h.type for h in handles]))
+    captured = [f"captured.{i}" for i in range(len(builder.captured))]
+    if names or captured:
+        entry.attributes["arg_attrs"] = ir.ArrayAttr.get([_named(n) for n in (*names, *captured)])
+    if any(n for n, _ in results):
+        entry.attributes["res_attrs"] = ir.ArrayAttr.get([_named(n) for n, _ in results])
+
+
+def _named(name: str) -> ir.DictAttr:
+    return ir.DictAttr.get({"oneflow.name": ir.StringAttr.get(name)} if name else {})

@@ -1,0 +1,54 @@
+"""Nested lists, tuples and dicts as a flat list of leaves and a structure.
+
+Named tuples keep their class; other subclasses become the plain container. Imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The structure of a nested value: a leaf (`kind` None), or a container with children by key."""
+
+    kind: type | None = None
+    keys: tuple[Any, ...] = ()
+    children: tuple[Tree, ...] = ()
+
+    def paths(self, prefix: str = "") -> Iterator[str]:
+        """The name of each leaf: the keys that lead to it, between dots."""
+        if self.kind is None:
+            yield prefix
+        for key, child in zip(self.keys, self.children, strict=True):
+            yield from child.paths(f"{prefix}.{key}" if prefix else str(key))
+
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
+        """The nested value of this structure with these leaves."""
+        return self._take(iter(leaves))
+
+    def _take(self, leaves: Iterator[Any]) -> Any:
+        if self.kind is None:
+            return next(leaves)
+        values = [c._take(leaves) for c in self.children]
+        if self.kind is dict:
+            return dict(zip(self.keys, values, strict=True))
+        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+
+
+LEAF = Tree()
+
+
+def flatten(value: Any) -> tuple[list[Any], Tree]:
+    """The leaves of a nested value in order, and its structure."""
+    if isinstance(value, dict):
+        keys, items, kind = tuple(value), list(value.values()), dict
+    elif isinstance(value, (list, tuple)):
+        keys, items = tuple(range(len(value))), list(value)
+        kind = type(value) if hasattr(value, "_fields") else list if isinstance(value, list) else tuple
+    else:
+        return [value], LEAF
+    parts = [flatten(v) for v in items]
+    return [x for leaves, _ in parts for x in leaves], Tree(kind, keys, tuple(t for _, t in parts))
