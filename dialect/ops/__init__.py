@@ -2,13 +2,16 @@
 
 from oneflow.dialect.ops import (
     binary,
+    indexing,
     joining,
     matmul,
     movement,
+    norm,
     order,
     reduce,
     scalar_ops,
     scan,
+    scattering,
     select,
     slicing,
     softmax,
@@ -19,17 +22,19 @@ from oneflow.dialect.ops import (
 FAMILIES = (
     unary,
     binary,
-    joining,
     scalar_ops,
     select,
     reduce,
     scan,
     matmul,
     softmax,
+    norm,
     movement,
     order,
     slicing,
     joining,
+    indexing,
+    scattering,
     source,
 )
 

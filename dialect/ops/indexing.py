@@ -1,0 +1,320 @@
+"""Operators that read elements at positions held by another tensor.
+
+Positions are i32 or i64; one that is negative or too large is an error at run time. Their adjoints are in
+`scattering`. Imports `record`, `shapes`, `sbp`, `compute`, `scalar`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
+
+#: The element types of positions.
+INDEX = (dtypes.int32, dtypes.int64)
+
+
+def expect_index(op: Call, name: str) -> None:
+    """Checks that operand `name` holds positions.
+
+    Raises:
+        OperatorError: its type is not i32 or i64.
+    """
+    expect_dtype(op, name, op[name], INDEX)
+
+
+def position(op: Call, name: str, value: Any, size: Size) -> Any:
+    """A position read from operand `name`, checked at run time to be in `[0, size)`."""
+    return s.checked(s.cast(value, dtypes.index), size, f"oneflow.{op.record.name}: {name}")
+
+
+def numpy_positions(name: str, indices: Any, size: int) -> Any:
+    """`indices`, for references.
+
+    Raises:
+        IndexError: one is outside `[0, size)`.
+    """
+    bad = indices[(indices < 0) | (indices >= size)]
+    if bad.size:
+        raise IndexError(f"oneflow.{name}: index {bad.flat[0]} is out of range for size {size}")
+    return indices
+
+
+def factors(op: Call, text: str, *more: SbpSignature) -> list[SbpSignature]:
+    """The splits of a factor text, and further signatures."""
+    return [*Factors(text).signatures([d.shape for d in op.operands]), *more]
+
+
+def names(*parts: list[str]) -> str:
+    """Factors of one tensor."""
+    return " ".join(n for part in parts for n in part)
+
+
+@operator("gather(in, indices, axis: int64 = 0) -> out")
+class Gather:
+    """Slices of `in` along `axis` at `indices`, whose shape takes the place of the axis."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_index(op, "indices")
+        axis = op.normalize_axis(op.axis, op.in_.rank)
+        return TensorDesc((*op.in_.shape[:axis], *op.indices.shape, *op.in_.shape[axis + 1 :]), op.in_.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        axis = op.axis % op.in_.rank
+        d, e = letters(op.in_.shape, (axis,)), letters(op.indices.shape, (), "e")
+        text = f"{names(d)}, {names(e)} -> {names(d[:axis], e, d[axis + 1 :])}"
+        return factors(op, text, SbpSignature((P, B), (P,)))
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"in": lambda: ops.unsorted_segment_sum_like(dout, op.indices, op.in_, axis=op.axis)}
+
+    def compute(op: Call) -> Stage:
+        axis = op.normalize_axis(op.axis, op.in_.rank)
+        end = axis + op.indices.rank
+
+        def body(*at: Any) -> Any:
+            row = position(op, "indices", op.indices[at[axis:end]], op.in_.shape[axis])
+            return op.in_[(*at[:axis], row, *at[end:])]
+
+        shape = (*op.in_.shape[:axis], *op.indices.shape, *op.in_.shape[axis + 1 :])
+        return c.element_wise(shape, body, op.in_.dtype)
+
+    def reference(x, indices, *, axis):  # type: ignore[no-untyped-def]
+        return np.take(x, numpy_positions("gather: indices", indices, x.shape[axis]), axis)
+
+
+@operator("batch_gather(in, indices) -> out")
+class BatchGather:
+    """`gather` along the last axis of `indices`, for every position of the axes before it."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_index(op, "indices")
+        expect_rank(op, "indices", op.indices, 1, op.in_.rank)
+        axis = op.indices.rank - 1
+        batch = [expect_dim(op, f"axis {i} of indices", op.indices.shape[i], op.in_.shape[i]) for i in range(axis)]
+        return TensorDesc((*batch, op.indices.shape[axis], *op.in_.shape[axis + 1 :]), op.in_.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        axis = op.indices.rank - 1
+        d, e = letters(op.in_.shape, (axis,)), letters(op.indices.shape, (), "e")[axis:]
+        text = f"{names(d)}, {names(d[:axis], e)} -> {names(d[:axis], e, d[axis + 1 :])}"
+        return factors(op, text, SbpSignature((P, B), (P,)))
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        def din() -> Value:
+            size = op.in_.shape[op.indices.rank - 1]
+            if size is None:
+                raise op.error(
+                    f"expected a static axis {op.indices.rank - 1} of in for its gradient, got {op.in_.desc}"
+                )
+            return ops.unsorted_batch_segment_sum(dout, op.indices, num_segments=size)
+
+        return {"in": din}
+
+    def compute(op: Call) -> Stage:
+        axis = op.indices.rank - 1
+
+        def body(*at: Any) -> Any:
+            row = position(op, "indices", op.indices[at[: axis + 1]], op.in_.shape[axis])
+            return op.in_[(*at[:axis], row, *at[axis + 1 :])]
+
+        return c.element_wise((*op.indices.shape, *op.in_.shape[axis + 1 :]), body, op.in_.dtype)
+
+    def reference(x, indices):  # type: ignore[no-untyped-def]
+        numpy_positions("batch_gather: indices", indices, x.shape[indices.ndim - 1])
+        wide = indices.reshape(*indices.shape, *[1] * (x.ndim - indices.ndim))
+        return np.take_along_axis(x, wide, indices.ndim - 1)
+
+
+def expect_within(op: Call, name: str, other: str, dim: int | None) -> None:
+    """Checks that operand `name` has the rank of `other` and is nowhere larger, axis `dim` left aside.
+
+    Raises:
+        OperatorError: it is not.
+    """
+    expect_rank(op, name, op[name], op[other].rank)
+    pairs = enumerate(zip(op[name].shape, op[other].shape, strict=True))
+    if any(i != dim and a is not None and b is not None and a > b for i, (a, b) in pairs):
+        raise op.error(f"expected {name} to fit into {other} of type {op[other]}, got {op[name]}")
+
+
+def aligned(op: Call, shapes: list[Shape], dim: int) -> list[str]:
+    """Factors of axes that have one size in all of `shapes`; `dim` and the others stay whole."""
+    sizes = list(zip(*shapes, strict=True))
+    return ["_" if i == dim or len(set(n)) > 1 or n[0] in (None, 1) else f"d{i}" for i, n in enumerate(sizes)]
+
+
+@operator("dim_gather(input, index, dim: int32 = 0) -> output")
+class DimGather:
+    """The element of `input` at the position itself, but at `index` along `dim`."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_index(op, "index")
+        dim = op.normalize_axis(op.dim, op.input.rank, "dim")
+        expect_within(op, "index", "input", dim)
+        return TensorDesc(op.index.shape, op.input.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        dim = op.dim % op.input.rank
+        d = aligned(op, [op.input.shape, op.index.shape], dim)
+        e = ["e" if i == dim else n for i, n in enumerate(d)]
+        return factors(op, f"{names(d)}, {names(e)} -> {names(e)}", SbpSignature((P, B), (P,)))
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        return {"input": lambda: ops.dim_scatter_add_like(op.input, op.index, dy, dim=op.dim)}
+
+    def compute(op: Call) -> Stage:
+        dim = op.normalize_axis(op.dim, op.input.rank, "dim")
+
+        def body(*at: Any) -> Any:
+            row = position(op, "index", op.index[at], op.input.shape[dim])
+            return op.input[(*at[:dim], row, *at[dim + 1 :])]
+
+        return c.element_wise(op.index.shape, body, op.input.dtype)
+
+    def reference(x, index, *, dim):  # type: ignore[no-untyped-def]
+        numpy_positions("dim_gather: index", index, x.shape[dim])
+        part = tuple(slice(None) if i == dim % x.ndim else slice(n) for i, n in enumerate(index.shape))
+        return np.take_along_axis(x[part], index, dim)
+
+
+def nd_depth(op: Call, target: Any) -> int:
+    """How many axes of `target` each row of the operand `indices` names.
+
+    Raises:
+        OperatorError: indices are not rows of known, fitting length.
+    """
+    expect_index(op, "indices")
+    expect_rank(op, "indices", op.indices, 1, -1)
+    depth: int | None = op.indices.shape[-1]
+    if depth is None:
+        raise op.error(f"expected a static last axis of indices, got {op.indices}")
+    if not 1 <= depth <= len(target):
+        raise op.error(f"expected rows of 1 to {len(target)} positions in indices, got {depth}")
+    return depth
+
+
+def nd_position(op: Call, at: Any, sizes: Any) -> tuple[Any, ...]:
+    """The position that row `at` of `indices` names, each number checked against its size."""
+    depth = op.indices.shape[-1]
+    return tuple(position(op, "indices", op.indices[(*at, k)], sizes[k]) for k in range(depth))
+
+
+def numpy_nd(name: str, indices: Any, sizes: Any) -> tuple[Any, ...]:
+    """The rows of `indices` as a NumPy index, for references.
+
+    Raises:
+        IndexError: one is out of range.
+    """
+    return tuple(numpy_positions(name, indices[..., k], sizes[k]) for k in range(indices.shape[-1]))
+
+
+@operator("gather_nd(params, indices) -> out")
+class GatherNd:
+    """Parts of `params` at positions that the last axis of `indices` holds."""
+
+    def types(op: Call) -> TensorDesc:
+        depth = nd_depth(op, op.params.shape)
+        return TensorDesc((*op.indices.shape[:-1], *op.params.shape[depth:]), op.params.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        depth = op.indices.shape[-1]
+        d, e = letters(op.params.shape, range(depth)), letters(op.indices.shape[:-1], (), "e")
+        text = f"{names(d)}, {names(e, ['_'])} -> {names(e, d[depth:])}"
+        return factors(op, text, SbpSignature((P, B), (P,)))
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"params": lambda: ops.scatter_nd_like(op.params, op.indices, dout)}
+
+    def compute(op: Call) -> Stage:
+        depth, lead = op.indices.shape[-1], op.indices.rank - 1
+
+        def body(*at: Any) -> Any:
+            return op.params[(*nd_position(op, at[:lead], op.params.shape), *at[lead:])]
+
+        return c.element_wise((*op.indices.shape[:-1], *op.params.shape[depth:]), body, op.params.dtype)
+
+    def reference(params, indices):  # type: ignore[no-untyped-def]
+        return params[numpy_nd("gather_nd: indices", indices, params.shape)]
+
+
+@operator("embedding(weight, indices, padding_idx: int64 = -1, scale_grad_by_freq: bool = False) -> out")
+class Embedding:
+    """Rows of `weight` at `indices`; `padding_idx` and `scale_grad_by_freq` concern the gradient (`embedding_grad`)."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_index(op, "indices")
+        expect_rank(op, "weight", op.weight, 2)
+        rows = op.weight.shape[0]
+        if op.padding_idx < -1 or (rows is not None and op.padding_idx >= rows):
+            raise op.error(f"expected padding_idx of -1 (none) or a row of weight {op.weight}, got {op.padding_idx}")
+        return TensorDesc((*op.indices.shape, op.weight.shape[1]), op.weight.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        e = letters(op.indices.shape, (), "e")
+        return factors(op, f"_ d, {names(e)} -> {names(e, ['d'])}", SbpSignature((P, B), (P,)))
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        options = {"padding_idx": op.padding_idx, "scale_grad_by_freq": op.scale_grad_by_freq}
+        return {"weight": lambda: ops.embedding_grad(dout, op.weight, op.indices, **options)}
+
+    def compute(op: Call) -> Stage:
+        def body(*at: Any) -> Any:
+            return op.weight[position(op, "indices", op.indices[at[:-1]], op.weight.shape[0]), at[-1]]
+
+        return c.element_wise((*op.indices.shape, op.weight.shape[1]), body, op.weight.dtype)
+
+    def reference(weight, indices):  # type: ignore[no-untyped-def]
+        return weight[numpy_positions("embedding: indices", indices, len(weight))]
+
+
+def _hot_values(op: Call) -> tuple[float, float]:
+    kind = "floating" if op.dtype.is_float else "integer"
+    return op[f"{kind}_on_value"], op[f"{kind}_off_value"]
+
+
+@operator(
+    "one_hot(indices, dtype: data_type, depth: int64 = 0, floating_on_value: double = 0.0,"
+    " integer_on_value: int64 = 0, floating_off_value: double = 0.0, integer_off_value: int64 = 0) -> out"
+)
+class OneHot:
+    """Rows of `depth` off-values with the on-value at `indices`; a position outside sets none, as in OneFlow."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_index(op, "indices")
+        if op.depth < 0:
+            raise op.error(f"expected a depth of at least 0, got {op.depth}")
+        return TensorDesc((*op.indices.shape, op.depth), op.dtype)
+
+    def sbp(op: Call) -> Factors:
+        e = letters(op.indices.shape, (), "e")
+        return Factors(f"{names(e)} -> {names(e, ['_'])}")
+
+    grad = no_grad("depends on positions, which are integers")
+
+    def compute(op: Call) -> Stage:
+        on, off = (s.const(x, op.dtype.accumulator) for x in _hot_values(op))
+
+        def body(*at: Any) -> Any:
+            return s.where(s.cast(op.indices[at[:-1]], dtypes.index).eq(at[-1]), on, off)
+
+        return c.element_wise((*op.indices.shape, op.depth), body, op.dtype)
+
+    def reference(  # type: ignore[no-untyped-def]
+        indices, *, dtype, depth, floating_on_value, integer_on_value, floating_off_value, integer_off_value
+    ):
+        on, off = integer_on_value, integer_off_value
+        if dtype.is_float:
+            on, off = floating_on_value, floating_off_value
+        hot = indices[..., None] == np.arange(depth)
+        return np.where(hot, np.asarray(on).astype(dtype.numpy), np.asarray(off).astype(dtype.numpy))

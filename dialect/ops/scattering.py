@@ -1,0 +1,411 @@
+"""Operators that add elements at positions held by another tensor: the adjoints of `indexing`.
+
+Sums of f16 and bf16 are made in f32. Imports `indexing`, `record`, `shapes`, `sbp`, `compute`, `scalar`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.ops.indexing import (
+    aligned,
+    expect_index,
+    expect_within,
+    factors,
+    names,
+    nd_depth,
+    nd_position,
+    numpy_nd,
+    numpy_positions,
+    position,
+)
+from oneflow.dialect.record import Call, Shard, operator
+from oneflow.dialect.sbp import B, P, SbpSignature
+from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
+
+
+def _zeros(shape: Sequence[Size], dtype: DType) -> Stage:
+    return c.element_wise(shape, lambda *i: s.const(0, dtype.accumulator))
+
+
+def _add_at(base: Stage, values: Stage, index: Callable[..., Sequence[Any]], extents: Sequence[Size] = ()) -> Stage:
+    """`base` with each element of `values` added at `index` of its position, in the type of `values`."""
+    wide = c.convert(base, values.dtype.accumulator)
+    steps = extents or values.shape
+    return c.convert(c.scatter(wide, steps, index, lambda *at: values[at], lambda old, new: old + new), values.dtype)
+
+
+def _numpy_add_at(base: Any, at: Any, values: Any) -> Any:
+    """`values` added to a copy of `base`, positions may repeat; 16-bit floats in f32."""
+    wide = np.float32 if values.dtype.itemsize == 2 else values.dtype
+    out = base.astype(wide)
+    np.add.at(out, at, values.astype(wide))
+    return out.astype(values.dtype)
+
+
+def _expect_type(op: Call, name: str, shape: Shape) -> None:
+    wanted = TensorDesc(shape, op[name].dtype)
+    if not op[name].compatible(wanted):
+        raise op.error(f"expected {name} of type {wanted}, got {op[name]}")
+
+
+def _expect_segments(op: Call, whole: Shape, axis: int) -> None:
+    """Checks that `data` is a tensor of shape `whole` with `segment_ids` in place of `axis`."""
+    expect_index(op, "segment_ids")
+    expect_dtype(op, "data", op.data, dtypes.NUMERIC)
+    _expect_type(op, "data", (*whole[:axis], *op.segment_ids.shape, *whole[axis + 1 :]))
+
+
+def _segment_sum(op: Call, shape: Sequence[Size], axis: int) -> Stage:
+    end = axis + op.segment_ids.rank
+
+    def index(*at: Any) -> list[Any]:
+        row = position(op, "segment_ids", op.segment_ids[at[axis:end]], shape[axis])
+        return [*at[:axis], row, *at[end:]]
+
+    return _add_at(_zeros(shape, op.data.dtype), op.data, index)
+
+
+def _numpy_segment_sum(name: str, data: Any, ids: Any, shape: Sequence[int], axis: int) -> Any:
+    numpy_positions(f"{name}: segment_ids", ids, shape[axis])
+    return _numpy_add_at(np.zeros(shape, data.dtype), (*[slice(None)] * axis, ids), data)
+
+
+def _segment_factors(op: Call, whole: Shape, axis: int) -> tuple[str, str, str]:
+    """Factors of data, segment_ids and the result."""
+    d, e = letters(whole, (axis,)), letters(op.segment_ids.shape, (), "e")
+    return names(d[:axis], e, d[axis + 1 :]), names(e), names(d)
+
+
+def _summed_shape(op: Call) -> Shape:
+    """The result shape of `unsorted_segment_sum`."""
+    axis = op.normalize_axis(op.axis, op.data.rank)
+    end = axis + op.segment_ids.rank
+    if op.num_segments < 0:
+        raise op.error(f"expected num_segments of at least 0, got {op.num_segments}")
+    if end > op.data.rank:
+        raise op.error(f"expected data with the axes of segment_ids from axis {axis} on, got {op.data}")
+    return (*op.data.shape[:axis], op.num_segments, *op.data.shape[end:])
+
+
+@operator("unsorted_segment_sum(data, segment_ids, axis: int64 = 0, num_segments: int64 = 0) -> out")
+class UnsortedSegmentSum:
+    """Slices of `data` added up by segment; `segment_ids` stands in place of `axis` of the result."""
+
+    def types(op: Call) -> TensorDesc:
+        shape = _summed_shape(op)
+        _expect_segments(op, shape, op.axis % op.data.rank)
+        return TensorDesc(shape, op.data.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        data, ids, out = _segment_factors(op, op.out.shape, op.axis % op.data.rank)
+        return factors(op, f"{data}, {ids} -> {out}", SbpSignature((P, B), (P,)))
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"data": lambda: ops.gather(dout, op.segment_ids, axis=op.axis % op.data.rank)}
+
+    def compute(op: Call) -> Stage:
+        axis = op.axis % op.data.rank
+        shape = (*op.data.shape[:axis], op.num_segments, *op.data.shape[axis + op.segment_ids.rank :])
+        return _segment_sum(op, shape, axis)
+
+    def reference(data, ids, *, axis, num_segments):  # type: ignore[no-untyped-def]
+        axis %= data.ndim
+        shape = (*data.shape[:axis], num_segments, *data.shape[axis + ids.ndim :])
+        return _numpy_segment_sum("unsorted_segment_sum", data, ids, shape, axis)
+
+
+@operator("unsorted_segment_sum_like(data, segment_ids, like, axis: int64 = 0) -> out")
+class UnsortedSegmentSumLike:
+    """Slices of `data` added up by segment, in the shape of `like`: the adjoint of `gather`."""
+
+    def types(op: Call) -> TensorDesc:
+        _expect_segments(op, op.like.shape, op.normalize_axis(op.axis, op.like.rank))
+        return TensorDesc(op.like.shape, op.data.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        data, ids, out = _segment_factors(op, op.like.shape, op.axis % op.like.rank)
+        partial = (SbpSignature((P, B, like), (P,)) for like in (B, P))
+        return factors(op, f"{data}, {ids}, {out} -> {out}", *partial)
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"data": lambda: ops.gather(dout, op.segment_ids, axis=op.axis)}
+
+    def compute(op: Call) -> Stage:
+        return _segment_sum(op, op.like.shape, op.axis % op.like.rank)
+
+    def reference(data, ids, like, *, axis):  # type: ignore[no-untyped-def]
+        return _numpy_segment_sum("unsorted_segment_sum_like", data, ids, like.shape, axis % like.ndim)
+
+
+@operator("unsorted_batch_segment_sum(data, segment_ids, num_segments: int64 = 0) -> out")
+class UnsortedBatchSegmentSum:
+    """`unsorted_segment_sum` along the last axis of `segment_ids`, for every position of the axes before it."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_index(op, "segment_ids")
+        expect_dtype(op, "data", op.data, dtypes.NUMERIC)
+        expect_rank(op, "segment_ids", op.segment_ids, 1, op.data.rank)
+        rank = op.segment_ids.rank
+        _expect_type(op, "data", (*op.segment_ids.shape, *op.data.shape[rank:]))
+        batch = op.data.meet(TensorDesc((*op.segment_ids.shape, *op.data.shape[rank:]), op.data.dtype)).shape
+        return TensorDesc((*batch[: rank - 1], op.num_segments, *batch[rank:]), op.data.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        axis = op.segment_ids.rank - 1
+        d = letters(op.data.shape, (axis,))
+        row = [f"e{axis}"]
+        text = f"{names(d[:axis], row, d[axis + 1 :])}, {names(d[:axis], row)} -> {names(d)}"
+        return factors(op, text, SbpSignature((P, B), (P,)))
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"data": lambda: ops.batch_gather(dout, op.segment_ids)}
+
+    def compute(op: Call) -> Stage:
+        axis = op.segment_ids.rank - 1
+        shape = (*op.data.shape[:axis], op.num_segments, *op.data.shape[axis + 1 :])
+
+        def index(*at: Any) -> list[Any]:
+            row = position(op, "segment_ids", op.segment_ids[at[: axis + 1]], op.num_segments)
+            return [*at[:axis], row, *at[axis + 1 :]]
+
+        return _add_at(_zeros(shape, op.data.dtype), op.data, index)
+
+    def reference(data, ids, *, num_segments):  # type: ignore[no-untyped-def]
+        axis = ids.ndim - 1
+        numpy_positions("unsorted_batch_segment_sum: segment_ids", ids, num_segments)
+        zeros = np.zeros((*data.shape[:axis], num_segments, *data.shape[axis + 1 :]), data.dtype)
+        batch = np.indices(ids.shape, sparse=True)[:-1]
+        return _numpy_add_at(zeros, (*batch, ids), data)
+
+
+def _scatter_types(op: Call, target: str) -> TensorDesc:
+    """Checks of `dim_scatter_add` and its kind."""
+    expect_index(op, "index")
+    expect_dtype(op, "src", op.src, (op[target].dtype,))
+    expect_dtype(op, target, op[target], dtypes.NUMERIC)
+    expect_within(op, "index", target, op.normalize_axis(op.dim, op[target].rank, "dim"))
+    expect_within(op, "index", "src", None)
+    return TensorDesc(op[target].shape, op.src.dtype)
+
+
+def _scatter_sbp(op: Call, target: str, *more: SbpSignature) -> list[SbpSignature]:
+    shapes = [d.shape for d in op.operands]
+    text = names(aligned(op, shapes, op.dim % op[target].rank))
+    return factors(op, f"{text}, {text}, {text} -> {text}", *more)
+
+
+def _scatter_add(op: Call, base: Stage) -> Stage:
+    dim = op.dim % base.rank
+
+    def index(*at: Any) -> list[Any]:
+        return [*at[:dim], position(op, "index", op.index[at], base.shape[dim]), *at[dim + 1 :]]
+
+    return _add_at(base, op.src, index, op.index.shape)
+
+
+def _gather_src(ops: Builder, op: Call, dy: Value) -> Value:
+    """The gradient of `src`: what was read of it gets the elements of `dy` at `index`, the rest zero."""
+    read: Value = ops.dim_gather(dy, op.index, dim=op.dim)
+    if read.shape == op.src.shape and None not in read.shape:
+        return read
+    if None in read.shape:
+        raise op.error(f"expected a static shape of index for the gradient of src, got {op.index.desc}")
+    ranges = {"start": [0] * read.rank, "stop": read.shape, "step": [1] * read.rank}
+    whole: Value = ops.slice_update(ops.zero_like(op.src), read, **ranges)
+    return whole
+
+
+def _numpy_scatter_add(name: str, base: Any, index: Any, src: Any, dim: int) -> Any:
+    numpy_positions(f"{name}: index", index, base.shape[dim])
+    at = list(np.indices(index.shape, sparse=True))
+    at[dim] = index
+    return _numpy_add_at(base, tuple(at), src[tuple(map(slice, index.shape))])
+
+
+@operator("dim_scatter_add_like(like, index, src, dim: int32 = 0) -> output")
+class DimScatterAddLike:
+    """Zeros of the shape of `like` to which `src` is added at `index` along `dim`: the adjoint of `dim_gather`."""
+
+    def types(op: Call) -> TensorDesc:
+        return _scatter_types(op, "like")
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        return _scatter_sbp(op, "like", *(SbpSignature((like, B, P), (P,)) for like in (B, P)))
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        return {"src": lambda: _gather_src(ops, op, dy)}
+
+    def compute(op: Call) -> Stage:
+        return _scatter_add(op, _zeros(op.like.shape, op.src.dtype))
+
+    def reference(like, index, src, *, dim):  # type: ignore[no-untyped-def]
+        return _numpy_scatter_add("dim_scatter_add_like", np.zeros_like(like), index, src, dim)
+
+
+@operator("dim_scatter_add(input, index, src, dim: int32 = 0) -> output")
+class DimScatterAdd:
+    """`input` to which `src` is added at `index` along `dim`."""
+
+    def types(op: Call) -> TensorDesc:
+        return _scatter_types(op, "input")
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        return _scatter_sbp(op, "input", SbpSignature((P, B, P), (P,)))
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        return {"input": dy, "src": lambda: _gather_src(ops, op, dy)}
+
+    def compute(op: Call) -> Stage:
+        return _scatter_add(op, op.input)
+
+    def reference(x, index, src, *, dim):  # type: ignore[no-untyped-def]
+        return _numpy_scatter_add("dim_scatter_add", x, index, src, dim)
+
+
+def _nd_types(op: Call, shape: Shape) -> TensorDesc:
+    """Checks of `scatter_nd` and its kind, for a result of `shape`."""
+    depth = nd_depth(op, shape)
+    expect_dtype(op, "updates", op.updates, dtypes.NUMERIC)
+    _expect_type(op, "updates", (*op.indices.shape[:-1], *shape[depth:]))
+    return TensorDesc(shape, op.updates.dtype)
+
+
+def _nd_factors(op: Call, shape: Shape) -> tuple[str, str, str]:
+    """Factors of indices, updates and the result."""
+    depth = op.indices.shape[-1]
+    d, e = letters(shape, range(depth)), letters(op.indices.shape[:-1], (), "e")
+    return names(e, ["_"]), names(e, d[depth:]), names(d)
+
+
+def _nd_add(op: Call, base: Stage) -> Stage:
+    lead = op.indices.rank - 1
+    return _add_at(base, op.updates, lambda *at: [*nd_position(op, at[:lead], base.shape), *at[lead:]])
+
+
+def _numpy_nd_add(name: str, base: Any, indices: Any, updates: Any) -> Any:
+    return _numpy_add_at(base, numpy_nd(f"{name}: indices", indices, base.shape), updates)
+
+
+@operator("scatter_nd(indices, updates, shape: shape) -> out")
+class ScatterNd:
+    """Zeros of `shape` to which `updates` are added at the positions that `indices` hold."""
+
+    def types(op: Call) -> TensorDesc:
+        if any(d < 0 for d in op.shape):
+            raise op.error(f"expected sizes of at least 0 in shape, got {list(op.shape)}")
+        return _nd_types(op, op.shape)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        indices, updates, out = _nd_factors(op, op.shape)
+        return factors(op, f"{indices}, {updates} -> {out}", SbpSignature((B, P), (P,)))
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return {"shape": shard.outputs[0].shape}
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"updates": lambda: ops.gather_nd(dout, op.indices)}
+
+    def compute(op: Call) -> Stage:
+        return _nd_add(op, _zeros(op.shape, op.updates.dtype))
+
+    def reference(indices, updates, *, shape):  # type: ignore[no-untyped-def]
+        return _numpy_nd_add("scatter_nd", np.zeros(shape, updates.dtype), indices, updates)
+
+
+@operator("scatter_nd_like(like, indices, updates) -> out")
+class ScatterNdLike:
+    """Zeros of the shape of `like` to which `updates` are added at `indices`: the adjoint of `gather_nd`."""
+
+    def types(op: Call) -> TensorDesc:
+        return _nd_types(op, op.like.shape)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        indices, updates, out = _nd_factors(op, op.like.shape)
+        partial = (SbpSignature((like, B, P), (P,)) for like in (B, P))
+        return factors(op, f"{out}, {indices}, {updates} -> {out}", *partial)
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"updates": lambda: ops.gather_nd(dout, op.indices)}
+
+    def compute(op: Call) -> Stage:
+        return _nd_add(op, _zeros(op.like.shape, op.updates.dtype))
+
+    def reference(like, indices, updates):  # type: ignore[no-untyped-def]
+        return _numpy_nd_add("scatter_nd_like", np.zeros(like.shape, updates.dtype), indices, updates)
+
+
+@operator("embedding_grad(dy, weight, indices, padding_idx: int64 = -1, scale_grad_by_freq: bool = False) -> dx")
+class EmbeddingGrad:
+    """Rows of `dy` added up by `indices` in the shape of `weight`: the adjoint of `embedding`.
+
+    The row `padding_idx` stays zero; with `scale_grad_by_freq` a row is divided by how often it occurs.
+    """
+
+    def types(op: Call) -> TensorDesc:
+        expect_index(op, "indices")
+        expect_rank(op, "weight", op.weight, 2)
+        expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
+        _expect_type(op, "dy", (*op.indices.shape, op.weight.shape[1]))
+        return TensorDesc(op.weight.shape, op.dy.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        whole = range(op.indices.rank) if op.scale_grad_by_freq else ()
+        e = letters(op.indices.shape, whole, "e")
+        text = f"{names(e, ['d'])}, _ d, {names(e)} -> _ d"
+        return factors(op, text, *(SbpSignature((P, weight, B), (P,)) for weight in (B, P)))
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        if op.scale_grad_by_freq:
+            raise op.error("expected scale_grad_by_freq to be false where a gradient is differentiated again")
+
+        def ddy() -> Value:
+            rows = ddx
+            if op.padding_idx >= 0:
+                padding = ops.zero_like(ops.narrow(ddx, dim=0, start=op.padding_idx, length=1))
+                start, stop = [op.padding_idx, 0], [op.padding_idx + 1, 2**63 - 1]
+                rows = ops.slice_update(ddx, padding, start=start, stop=stop, step=[1, 1])
+            result: Value = ops.embedding(rows, op.indices)
+            return result
+
+        return {"dy": ddy}
+
+    def compute(op: Call) -> Stage:
+        wide = op.dy.dtype.accumulator
+
+        def row(*at: Any) -> Any:
+            return position(op, "indices", op.indices[at], op.weight.shape[0])
+
+        ones = c.element_wise(op.indices.shape, lambda *at: s.const(1, wide))
+        counts = _add_at(_zeros(op.weight.shape[:1], wide), ones, lambda *at: [row(*at)])
+
+        def share(*at: Any) -> Any:
+            scaled = op.dy[at] / counts[row(*at[:-1])] if op.scale_grad_by_freq else op.dy[at]
+            padding = op.indices[at[:-1]].eq(op.padding_idx)
+            return scaled if op.padding_idx < 0 else s.where(padding, s.const(0, wide), scaled)
+
+        shares = c.element_wise(op.dy.shape, share)
+        summed = _add_at(_zeros(op.weight.shape, wide), shares, lambda *at: [row(*at[:-1]), at[-1]])
+        return c.convert(summed, op.dy.dtype)
+
+    def reference(dy, weight, indices, *, padding_idx, scale_grad_by_freq):  # type: ignore[no-untyped-def]
+        numpy_positions("embedding_grad: indices", indices, len(weight))
+        wide = np.float32 if dy.dtype.itemsize == 2 else dy.dtype
+        dx = np.zeros(weight.shape, wide)
+        np.add.at(dx, indices, dy.astype(wide))
+        if scale_grad_by_freq:
+            counts = np.bincount(indices.reshape(-1), minlength=len(weight))
+            dx /= np.maximum(counts, 1).astype(wide)[:, None]
+        if padding_idx >= 0:
+            dx[padding_idx] = 0
+        return dx.astype(dy.dtype)
