@@ -2,6 +2,7 @@
 
 from oneflow.dialect.ops import (
     binary,
+    embedding,
     indexing,
     joining,
     matmul,
@@ -35,6 +36,7 @@ FAMILIES = (
     joining,
     indexing,
     scattering,
+    embedding,
     source,
 )
 

@@ -178,12 +178,8 @@ def _product(name: str, doc: str, batch: Callable[[Call], Shape]) -> Operator:
     )  # fmt: skip
 
 
-_product(
-    "matmul", "alpha * a @ b (+ _add_to_output) of two matrices, each read transposed on request.", _no_batch
-)
-_product(
-    "batch_matmul", "alpha * a @ b (+ _add_to_output) of stacks of matrices of one leading shape.", _same_batch
-)
+_product("matmul", "alpha * a @ b (+ _add_to_output) of two matrices, each read transposed on request.", _no_batch)
+_product("batch_matmul", "alpha * a @ b (+ _add_to_output) of stacks of matrices of one leading shape.", _same_batch)
 _product(
     "broadcast_matmul", "alpha * a @ b (+ _add_to_output) of stacks of matrices whose leading shapes broadcast.",
     _broadcast_batch,

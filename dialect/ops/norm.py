@@ -1,0 +1,347 @@
+"""Normalization over trailing dimensions. Imports `rows`, `record`, `compute`, `shapes`, `sbp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.ops import rows
+from oneflow.dialect.ops.matmul import expect_addend, with_addend
+from oneflow.dialect.ops.rows import expect_present, expect_type, letters, linear_in_first, statistics
+from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+@operator(
+    "layer_norm(x, beta?, gamma?, center: bool = False, scale: bool = False, begin_norm_axis: int64 = 0,"
+    " begin_params_axis: int64 = 0, epsilon: double = 0.0) -> y, mean, inv_variance"
+)
+class LayerNorm:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, over the dimensions from `begin_norm_axis` on.
+
+    `gamma` (`scale`) and `beta` (`center`) have the dimensions from `begin_params_axis` on. The mean and
+    1 / sqrt(variance + epsilon) are results too.
+    """
+
+    def types(op: Call) -> tuple[TensorDesc, ...]:
+        expect_dtype(op, "x", op.x, dtypes.FLOATS)
+        begin = op.normalize_axis(op.begin_norm_axis, op.x.rank, "begin_norm_axis")
+        params = op.normalize_axis(op.begin_params_axis, op.x.rank, "begin_params_axis")
+        for name, attribute in (("beta", "center"), ("gamma", "scale")):
+            expect_present(op, name, attribute)
+            expect_type(op, name, TensorDesc(op.x.shape[params:], op.x.dtype))
+        row = statistics(op.x.shape[:begin], op.x)
+        return TensorDesc(op.x.shape, op.x.dtype), row, row
+
+    def sbp(op: Call) -> Factors:
+        rank = op.x.rank
+        begin, params = op.begin_norm_axis % rank, op.begin_params_axis % rank
+        split = min(begin, params)
+        affine = f", {letters(rank - params, 0)}" * (len(op.operands) - 1)
+        x, row = letters(rank, split), letters(begin, split)
+        return Factors(f"{x}{affine} -> {x}, {row}, {row}")
+
+    def grad(ops: Builder, op: Call, dy: Value | None, dmean: Value | None, dinv: Value | None) -> dict[str, Any]:
+        begin = op.mean.rank
+        params = op.normalize_axis(op.begin_params_axis, op.x.rank)
+
+        def dx() -> Value | None:
+            terms = rows.moment_gradient(ops, widen(ops, op.x), op.mean, op.inv_variance, dmean, dinv)
+            if dy is not None:
+                direct = ops.layer_norm_grad(
+                    dy, op.x, op.mean, op.inv_variance, op.gamma, begin_norm_axis=begin, epsilon=op.epsilon
+                )
+                terms = [widen(ops, direct), *terms] if terms else [direct]
+            return rows.total(ops, op.x, terms)
+
+        def param(which: int) -> Value:
+            both = ops.layer_norm_param_grad(dy, op.x, op.mean, op.inv_variance, begin_params_axis=params)
+            return both[which]
+
+        if dy is None:
+            return {"x": dx}
+        return {"x": dx, "beta": lambda: param(0), "gamma": lambda: param(1)}
+
+    def compute(op: Call) -> tuple[Stage, ...]:
+        x, rank = op.x, op.x.rank
+        mean, inv = rows.moments(x, op.normalize_axis(op.begin_norm_axis, rank), op.epsilon)
+        params = op.normalize_axis(op.begin_params_axis, rank)
+
+        def element(*i: Expr) -> Expr:
+            value = rows.centre(x, mean, i) * inv[i[: inv.rank]]
+            value = value if op.gamma is None else value * op.gamma[i[params:]]
+            return value if op.beta is None else value + op.beta[i[params:]]
+
+        assert mean is not None
+        return c.element_wise(x.shape, element, x.dtype), mean, inv
+
+    def reference(x, beta, gamma, *, begin_norm_axis, epsilon):  # type: ignore[no-untyped-def]
+        begin = begin_norm_axis % x.ndim
+        mean, inv = rows.numpy_moments(x, tuple(range(begin, x.ndim)), epsilon)
+        y = (x - mean) * inv
+        y = y if gamma is None else y * gamma.astype(np.float64)
+        y = y if beta is None else y + beta.astype(np.float64)
+        row = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        return y.astype(x.dtype), *(a.reshape(x.shape[:begin]).astype(row) for a in (mean, inv))
+
+
+@operator(
+    "layer_norm_grad(dy, x, mean, inv_variance, gamma?, _add_to_output?, begin_norm_axis: int64 = 0,"
+    " epsilon: double = 0.0) -> dx"
+)
+class LayerNormGrad:
+    """The gradient of `layer_norm` by x (+ _add_to_output)."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "x", op.x, dtypes.FLOATS)
+        expect_type(op, "dy", op.x)
+        begin = op.normalize_axis(op.begin_norm_axis, op.x.rank, "begin_norm_axis")
+        for name in ("mean", "inv_variance"):
+            expect_type(op, name, statistics(op.x.shape[:begin], op.x))
+        if op.gamma is not None:
+            expect_rank(op, "gamma", op.gamma, 1, op.x.rank)
+            expect_type(op, "gamma", TensorDesc(op.x.shape[op.x.rank - op.gamma.rank :], op.x.dtype))
+        out = op.x.meet(op.dy)
+        expect_addend(op, out)
+        return out
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        rank, begin = op.x.rank, op.mean.rank
+        split = begin if op.gamma is None else min(begin, rank - op.gamma.rank)
+        x, row = letters(rank, split), letters(begin, split)
+        gamma = "" if op.gamma is None else f", {letters(op.gamma.rank, 0)}"
+        found = Factors(f"{x}, {x}, {row}, {row}{gamma} -> {x}").signatures()
+        return with_addend(op, linear_in_first(found, 4 + (op.gamma is not None), 1))
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
+        gamma = None if op.gamma is None else widen(ops, op.gamma)
+        slope = dy if gamma is None else dy * gamma
+        parts = rows.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
+
+        def by_dy() -> Value:
+            return parts["slope"]() if gamma is None else parts["slope"]() * gamma
+
+        def by_gamma() -> Value:
+            return narrow(ops, rows.lead_sum(ops, parts["slope"]() * dy, x.rank - op.gamma.rank), op.x.dtype)
+
+        return {
+            "dy": lambda: narrow(ops, by_dy(), op.x.dtype),
+            "x": lambda: narrow(ops, parts["x"](), op.x.dtype),
+            "mean": parts["mean"],
+            "inv_variance": parts["inv"],
+            "gamma": by_gamma,
+            "_add_to_output": ddx,
+        }
+
+    def compute(op: Call) -> Stage:
+        def slope(*i: Expr) -> Expr:
+            return op.dy[i] if op.gamma is None else op.dy[i] * op.gamma[i[len(i) - op.gamma.rank :]]
+
+        element = rows.row_gradient(op.x, op.mean, op.inv_variance, slope)
+        added = op._add_to_output
+        body = element if added is None else lambda *i: element(*i) + added[i]
+        return c.element_wise(op.x.shape, body, op.x.dtype)
+
+    def reference(dy, x, mean, inv, gamma, add):  # type: ignore[no-untyped-def]
+        slope = dy.astype(np.float64) * (1 if gamma is None else gamma.astype(np.float64))
+        scale = rows.kept(inv, x.ndim)
+        normal = (x - rows.kept(mean, x.ndim)) * scale
+        dx = rows.numpy_gradient(slope, normal, scale, tuple(range(mean.ndim, x.ndim)))
+        return (dx if add is None else dx + add).astype(x.dtype)
+
+
+@operator("layer_norm_param_grad(dy, x, mean, inv_variance, begin_params_axis: int64 = 0) -> beta_diff, gamma_diff")
+class LayerNormParamGrad:
+    """The gradients of `layer_norm` by beta, the sum of dy over rows, and by gamma, that of dy * normal."""
+
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
+        expect_dtype(op, "x", op.x, dtypes.FLOATS)
+        expect_type(op, "dy", op.x)
+        expect_rank(op, "mean", op.mean, 0, op.x.rank)
+        for name in ("mean", "inv_variance"):
+            expect_type(op, name, statistics(op.x.shape[: op.mean.rank], op.x))
+        params = op.normalize_axis(op.begin_params_axis, op.x.rank, "begin_params_axis")
+        param = TensorDesc(op.x.shape[params:], op.x.dtype)
+        return param, param
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        rank, begin = op.x.rank, op.mean.rank
+        params = op.begin_params_axis % rank
+        split = min(begin, params)
+        x, row, param = letters(rank, split), letters(begin, split), letters(rank - params, 0)
+        found = Factors(f"{x}, {x}, {row}, {row} -> {param}, {param}").signatures()
+        return linear_in_first(found, 4, 2)
+
+    grad = no_grad("used by gradients only; second derivatives go through layer_norm_grad")
+
+    def compute(op: Call) -> list[Stage]:
+        params = op.normalize_axis(op.begin_params_axis, op.x.rank)
+        begin = op.mean.rank
+
+        def summed(element: Any) -> Stage:
+            def term(*position: Expr) -> Expr:
+                own, lead = position[: op.x.rank - params], position[op.x.rank - params :]
+                return element(*lead, *own)
+
+            return c.sum_(op.x.shape[params:], op.x.shape[:params], term, op.x.dtype)
+
+        def weighted(*i: Expr) -> Expr:
+            return op.dy[i] * rows.centre(op.x, op.mean, i) * op.inv_variance[i[:begin]]
+
+        return [summed(lambda *i: op.dy[i]), summed(weighted)]
+
+    def reference(dy, x, mean, inv, *, begin_params_axis):  # type: ignore[no-untyped-def]
+        lead = tuple(range(begin_params_axis % x.ndim))
+        slope = dy.astype(np.float64)
+        normal = (x - rows.kept(mean, x.ndim)) * rows.kept(inv, x.ndim)
+        return slope.sum(axis=lead).astype(x.dtype), (slope * normal).sum(axis=lead).astype(x.dtype)
+
+
+@operator("rms_norm(x, weight?, normalized_shape: shape, epsilon: float = 0.0) -> y, inv_rms")
+class RmsNorm:
+    """x / sqrt(mean(x * x) + epsilon) * weight, over the last dimensions, which are `normalized_shape`."""
+
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
+        expect_dtype(op, "x", op.x, dtypes.FLOATS)
+        count = len(op.normalized_shape)
+        expect_rank(op, "x", op.x, count, -1)
+        begin = op.x.rank - count
+        pairs = enumerate(zip(op.x.shape[begin:], op.normalized_shape, strict=True), begin)
+        last = tuple(expect_dim(op, f"dimension {i} of x", got, wanted) for i, (got, wanted) in pairs)
+        expect_type(op, "weight", TensorDesc(op.normalized_shape, op.x.dtype))
+        y = TensorDesc((*op.x.shape[:begin], *last), op.x.dtype)
+        return y, statistics(op.x.shape[:begin], op.x)
+
+    def sbp(op: Call) -> Factors:
+        begin = op.x.rank - len(op.normalized_shape)
+        x, row = letters(op.x.rank, begin), letters(begin, begin)
+        weight = "" if op.weight is None else f", {letters(op.weight.rank, 0)}"
+        return Factors(f"{x}{weight} -> {x}, {row}")
+
+    def grad(ops: Builder, op: Call, dy: Value | None, dinv: Value | None) -> dict[str, Any]:
+        def dx() -> Value | None:
+            terms = rows.moment_gradient(ops, widen(ops, op.x), None, op.inv_rms, None, dinv)
+            if dy is not None:
+                direct = ops.rms_norm_grad(dy, op.x, op.inv_rms, op.weight)
+                terms = [widen(ops, direct), *terms] if terms else [direct]
+            return rows.total(ops, op.x, terms)
+
+        weight = None if dy is None else lambda: ops.rms_norm_param_grad(dy, op.x, op.inv_rms)
+        return {"x": dx, "weight": weight}
+
+    def compute(op: Call) -> tuple[Stage, Stage]:
+        x, begin = op.x, op.x.rank - len(op.normalized_shape)
+        _, inv = rows.moments(x, begin, op.epsilon, centred=False)
+
+        def element(*i: Expr) -> Expr:
+            value = x[i] * inv[i[:begin]]
+            return value if op.weight is None else value * op.weight[i[begin:]]
+
+        return c.element_wise(x.shape, element, x.dtype), inv
+
+    def reference(x, weight, *, normalized_shape, epsilon):  # type: ignore[no-untyped-def]
+        begin = x.ndim - len(normalized_shape)
+        square = (x.astype(np.float64) ** 2).sum(axis=tuple(range(begin, x.ndim)), keepdims=True)
+        inv = 1 / np.sqrt(square / np.float64(np.prod(normalized_shape)) + np.float32(epsilon))
+        y = x * inv * (1 if weight is None else weight.astype(np.float64))
+        row = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        return y.astype(x.dtype), inv.reshape(x.shape[:begin]).astype(row)
+
+
+@operator("rms_norm_grad(dy, x, inv_rms, weight?) -> dx")
+class RmsNormGrad:
+    """The gradient of `rms_norm` by x."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "x", op.x, dtypes.FLOATS)
+        expect_type(op, "dy", op.x)
+        expect_rank(op, "inv_rms", op.inv_rms, 0, op.x.rank)
+        expect_type(op, "inv_rms", statistics(op.x.shape[: op.inv_rms.rank], op.x))
+        expect_type(op, "weight", TensorDesc(op.x.shape[op.inv_rms.rank :], op.x.dtype))
+        return op.x.meet(op.dy)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        rank, begin = op.x.rank, op.inv_rms.rank
+        x, row = letters(rank, begin), letters(begin, begin)
+        weight = "" if op.weight is None else f", {letters(op.weight.rank, 0)}"
+        found = Factors(f"{x}, {x}, {row}{weight} -> {x}").signatures()
+        return linear_in_first(found, len(op.operands), 1)
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
+        weight = None if op.weight is None else widen(ops, op.weight)
+        slope = dy if weight is None else dy * weight
+        parts = rows.second_gradient(ops, x, slope, seed, None, op.inv_rms)
+
+        def by_dy() -> Value:
+            return parts["slope"]() if weight is None else parts["slope"]() * weight
+
+        return {
+            "dy": lambda: narrow(ops, by_dy(), op.x.dtype),
+            "x": lambda: narrow(ops, parts["x"](), op.x.dtype),
+            "inv_rms": parts["inv"],
+            "weight": lambda: narrow(ops, rows.lead_sum(ops, parts["slope"]() * dy, op.inv_rms.rank), op.x.dtype),
+        }
+
+    def compute(op: Call) -> Stage:
+        begin = op.inv_rms.rank
+
+        def slope(*i: Expr) -> Expr:
+            return op.dy[i] if op.weight is None else op.dy[i] * op.weight[i[begin:]]
+
+        return c.element_wise(op.x.shape, rows.row_gradient(op.x, None, op.inv_rms, slope), op.x.dtype)
+
+    def reference(dy, x, inv, weight):  # type: ignore[no-untyped-def]
+        slope = dy.astype(np.float64) * (1 if weight is None else weight.astype(np.float64))
+        scale = rows.kept(inv, x.ndim)
+        axes = tuple(range(inv.ndim, x.ndim))
+        return rows.numpy_gradient(slope, x * scale, scale, axes, centred=False).astype(x.dtype)
+
+
+@operator("rms_norm_param_grad(dy, x, inv_rms) -> weight_grad")
+class RmsNormParamGrad:
+    """The gradient of `rms_norm` by weight: the sum of dy * x * inv_rms over rows."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "x", op.x, dtypes.FLOATS)
+        expect_type(op, "dy", op.x)
+        expect_rank(op, "inv_rms", op.inv_rms, 0, op.x.rank)
+        expect_type(op, "inv_rms", statistics(op.x.shape[: op.inv_rms.rank], op.x))
+        return TensorDesc(op.x.shape[op.inv_rms.rank :], op.x.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        rank, begin = op.x.rank, op.inv_rms.rank
+        x, row = letters(rank, begin), letters(begin, begin)
+        return linear_in_first(Factors(f"{x}, {x}, {row} -> {letters(rank - begin, 0)}").signatures(), 3, 1)
+
+    def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
+        x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, dw))
+        scale = rows.spread(ops, op.inv_rms, op.x)
+        return {
+            "dy": lambda: narrow(ops, x * scale * seed, op.x.dtype),
+            "x": lambda: narrow(ops, dy * scale * seed, op.x.dtype),
+            "inv_rms": lambda: rows.row_sum(ops, dy * x * seed, op.inv_rms.rank),
+        }
+
+    def compute(op: Call) -> Stage:
+        begin = op.inv_rms.rank
+
+        def term(*position: Expr) -> Expr:
+            own, lead = position[: op.x.rank - begin], position[op.x.rank - begin :]
+            return op.dy[(*lead, *own)] * op.x[(*lead, *own)] * op.inv_rms[lead]
+
+        return c.sum_(op.x.shape[begin:], op.x.shape[:begin], term, op.x.dtype)
+
+    def reference(dy, x, inv):  # type: ignore[no-untyped-def]
+        product = dy.astype(np.float64) * x * rows.kept(inv, x.ndim)
+        return product.sum(axis=tuple(range(inv.ndim))).astype(x.dtype)

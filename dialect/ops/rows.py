@@ -1,0 +1,211 @@
+"""Rows of a tensor normalized by their moments: what every normalization is made of.
+
+A row is what the dimensions from some axis on hold. `moments` and `row_gradient` are stages, `second_gradient` and
+`moment_gradient` are written with operators, `numpy_*` are the references. Imports `record`, `compute`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.ops.softmax import narrow
+from oneflow.dialect.record import Call
+from oneflow.dialect.sbp import B, P, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
+
+Element = Callable[..., Expr]
+
+
+def expect_type(op: Call, name: str, wanted: TensorDesc) -> None:
+    """Checks the type of operand `name`, where it is given.
+
+    Raises:
+        OperatorError: it is another one.
+    """
+    got = op[name]
+    if got is not None and not got.compatible(wanted):
+        raise op.error(f"expected {name} of type {wanted}, got {got}")
+
+
+def expect_present(op: Call, name: str, attribute: str) -> None:
+    """Checks that operand `name` is given exactly where a bool attribute says so.
+
+    Raises:
+        OperatorError: they contradict each other.
+    """
+    wanted = op[attribute]
+    if wanted != (op[name] is not None):
+        which = (
+            f"{name} with {attribute} = true, got none" if wanted else f"{attribute} = true with {name}, got false"
+        )
+        raise op.error(f"expected {which}")
+
+
+def letters(rank: int, split: int) -> str:
+    """Factors of a tensor whose first `split` dimensions can be split."""
+    return " ".join(f"d{i}" if i < split else "_" for i in range(rank))
+
+
+def linear_in_first(signatures: Sequence[SbpSignature], inputs: int, outputs: int) -> list[SbpSignature]:
+    """Signatures of a map that is linear in its first operand, the partial sums of that one included."""
+    return [*signatures, SbpSignature((P, *[B] * (inputs - 1)), (P,) * outputs)]
+
+
+def row_mean(shape: Sequence[Size], begin: int, dtype: DType, element: Element) -> Stage:
+    """The mean of `element(*position)` over the dimensions from `begin` on."""
+    total = c.sum_(shape[:begin], shape[begin:], element)
+    count = c.product(shape[begin:])
+    if isinstance(count, int):
+        scale = s.const(1.0 / count if count else np.inf, dtype)
+    else:
+        scale = 1.0 / s.cast(count, dtype)
+    return c.element_wise(shape[:begin], lambda *i: total[i] * scale, dtype)
+
+
+def moments(x: Stage, begin: int, epsilon: float, centred: bool = True) -> tuple[Stage | None, Stage]:
+    """The mean of `x` over the dimensions from `begin` on (None unless `centred`), and 1 / deviation from it."""
+    dtype = x.dtype.accumulator
+    mean = row_mean(x.shape, begin, dtype, lambda *i: x[i]) if centred else None
+
+    def squared(*i: Expr) -> Expr:
+        apart = centre(x, mean, i)
+        return apart * apart
+
+    variance = row_mean(x.shape, begin, dtype, squared)
+    return mean, c.element_wise(variance.shape, lambda *i: s.rsqrt(variance[i] + epsilon), dtype)
+
+
+def centre(x: Stage, mean: Stage | None, i: Sequence[Expr]) -> Expr:
+    """x - mean at a position."""
+    return x[tuple(i)] if mean is None else x[tuple(i)] - mean[tuple(i[: mean.rank])]
+
+
+def row_gradient(x: Stage, mean: Stage | None, inv: Stage, slope: Element) -> Element:
+    """The gradient by `x` of normal = (x - mean) * inv, both depending on x; `slope` is that of the result.
+
+    inv * (slope - mean(slope) - normal * mean(slope * normal)), without the second term where there is no mean.
+    """
+    begin, dtype = inv.rank, inv.dtype
+
+    def normal(*i: Expr) -> Expr:
+        return centre(x, mean, i) * inv[i[:begin]]
+
+    along = row_mean(x.shape, begin, dtype, lambda *i: slope(*i) * normal(*i))
+    level = None if mean is None else row_mean(x.shape, begin, dtype, slope)
+
+    def element(*i: Expr) -> Expr:
+        rest = slope(*i) - normal(*i) * along[i[:begin]]
+        return (rest if level is None else rest - level[i[:begin]]) * inv[i[:begin]]
+
+    return element
+
+
+def spread(ops: Builder, value: Value, x: Value) -> Value:
+    """A value per row, repeated to the shape of `x`."""
+    axes = range(value.rank, x.rank)
+    return ops.call("broadcast_like", value, x, broadcast_axes=axes)[0] if axes else value
+
+
+def row_sum(ops: Builder, value: Value, begin: int) -> Value:
+    """The sum over the dimensions from `begin` on."""
+    axes = range(begin, value.rank)
+    return ops.call("reduce_sum", value, axis=axes)[0] if axes else value
+
+
+def lead_sum(ops: Builder, value: Value, begin: int) -> Value:
+    """The sum over the dimensions before `begin`."""
+    return ops.call("reduce_sum", value, axis=range(begin))[0] if begin else value
+
+
+def shared(ops: Builder, value: Value, x: Value) -> Value:
+    """A value per row divided by the number of elements of a row, at every element of `x`."""
+    sizes = x.shape[value.rank :]
+    everywhere = spread(ops, value, x)
+    if None not in sizes:
+        count = int(np.prod(sizes, dtype=np.int64))  # type: ignore[arg-type]
+        return everywhere * (1.0 / count if count else np.inf)
+    return everywhere / spread(ops, row_sum(ops, ops.call("ones_like", x)[0], value.rank), x)
+
+
+def moment_gradient(
+    ops: Builder, x: Value, mean: Value | None, inv: Value, dmean: Value | None, dinv: Value | None
+) -> list[Value]:
+    """What cotangents of the mean and of 1 / deviation add to the gradient of `x`."""
+    terms = [] if dmean is None else [shared(ops, dmean, x)]
+    if dinv is not None:
+        apart = x if mean is None else x - spread(ops, mean, x)
+        terms.append(-(apart * shared(ops, dinv * inv * inv * inv, x)))
+    return terms
+
+
+def total(ops: Builder, like: Value, terms: Sequence[Value]) -> Value | None:
+    """The sum of terms in the type of `like`; None for none."""
+    if not terms:
+        return None
+    whole = terms[0]
+    for term in terms[1:]:
+        whole = whole + term
+    return narrow(ops, whole, like.dtype)
+
+
+def second_gradient(
+    ops: Builder, x: Value, slope: Value, ddx: Value, mean: Value | None, inv: Value
+) -> dict[str, Callable[[], Value]]:
+    """The gradients of `row_gradient` by its operands (slope, x, mean, inv), all in the accumulator's type."""
+    begin = inv.rank
+    scale = spread(ops, inv, x)
+    apart = x if mean is None else x - spread(ops, mean, x)
+    normal, seed = apart * scale, ddx * scale
+
+    def level(value: Value) -> Value:
+        return shared(ops, row_sum(ops, value, begin), x)
+
+    def projected(value: Value) -> Value:
+        rest = value - normal * level(value * normal)
+        return rest if mean is None else rest - level(value)
+
+    def by_normal() -> Value:
+        return -(seed * level(slope * normal) + slope * level(seed * normal))
+
+    return {
+        "slope": lambda: projected(seed),
+        "x": lambda: by_normal() * scale,
+        "mean": lambda: -row_sum(ops, by_normal() * scale, begin),
+        "inv": lambda: row_sum(ops, by_normal() * apart + ddx * projected(slope), begin),
+    }
+
+
+def statistics(shape: Shape, x: TensorDesc) -> TensorDesc:
+    """The type of means and deviations of `x`: f32 for 16-bit floats."""
+    return TensorDesc(shape, x.dtype.accumulator)
+
+
+def numpy_moments(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and 1 / deviation over `axes`, kept as 1, in f64."""
+    whole = x.astype(np.float64)
+    count = np.float64(np.prod([x.shape[a] for a in axes]))
+    mean = whole.sum(axis=axes, keepdims=True) / count
+    variance = ((whole - mean) ** 2).sum(axis=axes, keepdims=True) / count
+    return mean, 1 / np.sqrt(variance + epsilon)
+
+
+def numpy_gradient(slope: Any, normal: Any, inv: Any, axes: tuple[int, ...], centred: bool = True) -> Any:
+    """The gradient through a normalization, in f64: d normal / dx applied to `slope`."""
+    count = np.float64(np.prod([normal.shape[a] for a in axes]))
+    along = normal * (slope * normal).sum(axis=axes, keepdims=True) / count
+    level = slope.sum(axis=axes, keepdims=True) / count if centred else 0
+    return inv * (slope - level - along)
+
+
+def kept(values: np.ndarray, rank: int) -> np.ndarray:
+    """Statistics as f64 with dimensions of 1 for the rows."""
+    return values.astype(np.float64).reshape(values.shape + (1,) * (rank - values.ndim))
