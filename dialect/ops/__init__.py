@@ -4,6 +4,7 @@ from oneflow.dialect.ops import (
     binary,
     embedding,
     indexing,
+    group_norm,
     joining,
     matmul,
     movement,

@@ -248,36 +248,6 @@ class GatherNd:
         return params[numpy_nd("gather_nd: indices", indices, params.shape)]
 
 
-@operator("embedding(weight, indices, padding_idx: int64 = -1, scale_grad_by_freq: bool = False) -> out")
-class Embedding:
-    """Rows of `weight` at `indices`; `padding_idx` and `scale_grad_by_freq` concern the gradient (`embedding_grad`)."""
-
-    def types(op: Call) -> TensorDesc:
-        expect_index(op, "indices")
-        expect_rank(op, "weight", op.weight, 2)
-        rows = op.weight.shape[0]
-        if op.padding_idx < -1 or (rows is not None and op.padding_idx >= rows):
-            raise op.error(f"expected padding_idx of -1 (none) or a row of weight {op.weight}, got {op.padding_idx}")
-        return TensorDesc((*op.indices.shape, op.weight.shape[1]), op.weight.dtype)
-
-    def sbp(op: Call) -> list[SbpSignature]:
-        e = letters(op.indices.shape, (), "e")
-        return factors(op, f"_ d, {names(e)} -> {names(e, ['d'])}", SbpSignature((P, B), (P,)))
-
-    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        options = {"padding_idx": op.padding_idx, "scale_grad_by_freq": op.scale_grad_by_freq}
-        return {"weight": lambda: ops.embedding_grad(dout, op.weight, op.indices, **options)}
-
-    def compute(op: Call) -> Stage:
-        def body(*at: Any) -> Any:
-            return op.weight[position(op, "indices", op.indices[at[:-1]], op.weight.shape[0]), at[-1]]
-
-        return c.element_wise((*op.indices.shape, op.weight.shape[1]), body, op.weight.dtype)
-
-    def reference(weight, indices):  # type: ignore[no-untyped-def]
-        return weight[numpy_positions("embedding: indices", indices, len(weight))]
-
-
 def _hot_values(op: Call) -> tuple[float, float]:
     kind = "floating" if op.dtype.is_float else "integer"
     return op[f"{kind}_on_value"], op[f"{kind}_off_value"]

@@ -34,11 +34,12 @@ from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 
-def _zeros(shape: Sequence[Size], dtype: DType) -> Stage:
+def zeros(shape: Sequence[Size], dtype: DType) -> Stage:
+    """Zeros of `shape`, in the type in which sums of `dtype` are made."""
     return c.element_wise(shape, lambda *i: s.const(0, dtype.accumulator))
 
 
-def _add_at(base: Stage, values: Stage, index: Callable[..., Sequence[Any]], extents: Sequence[Size] = ()) -> Stage:
+def add_at(base: Stage, values: Stage, index: Callable[..., Sequence[Any]], extents: Sequence[Size] = ()) -> Stage:
     """`base` with each element of `values` added at `index` of its position, in the type of `values`."""
     wide = c.convert(base, values.dtype.accumulator)
     steps = extents or values.shape
@@ -53,7 +54,12 @@ def _numpy_add_at(base: Any, at: Any, values: Any) -> Any:
     return out.astype(values.dtype)
 
 
-def _expect_type(op: Call, name: str, shape: Shape) -> None:
+def expect_type(op: Call, name: str, shape: Shape) -> None:
+    """Checks that operand `name` can have `shape`.
+
+    Raises:
+        OperatorError: it cannot.
+    """
     wanted = TensorDesc(shape, op[name].dtype)
     if not op[name].compatible(wanted):
         raise op.error(f"expected {name} of type {wanted}, got {op[name]}")
@@ -63,7 +69,7 @@ def _expect_segments(op: Call, whole: Shape, axis: int) -> None:
     """Checks that `data` is a tensor of shape `whole` with `segment_ids` in place of `axis`."""
     expect_index(op, "segment_ids")
     expect_dtype(op, "data", op.data, dtypes.NUMERIC)
-    _expect_type(op, "data", (*whole[:axis], *op.segment_ids.shape, *whole[axis + 1 :]))
+    expect_type(op, "data", (*whole[:axis], *op.segment_ids.shape, *whole[axis + 1 :]))
 
 
 def _segment_sum(op: Call, shape: Sequence[Size], axis: int) -> Stage:
@@ -73,7 +79,7 @@ def _segment_sum(op: Call, shape: Sequence[Size], axis: int) -> Stage:
         row = position(op, "segment_ids", op.segment_ids[at[axis:end]], shape[axis])
         return [*at[:axis], row, *at[end:]]
 
-    return _add_at(_zeros(shape, op.data.dtype), op.data, index)
+    return add_at(zeros(shape, op.data.dtype), op.data, index)
 
 
 def _numpy_segment_sum(name: str, data: Any, ids: Any, shape: Sequence[int], axis: int) -> Any:
@@ -157,7 +163,7 @@ class UnsortedBatchSegmentSum:
         expect_dtype(op, "data", op.data, dtypes.NUMERIC)
         expect_rank(op, "segment_ids", op.segment_ids, 1, op.data.rank)
         rank = op.segment_ids.rank
-        _expect_type(op, "data", (*op.segment_ids.shape, *op.data.shape[rank:]))
+        expect_type(op, "data", (*op.segment_ids.shape, *op.data.shape[rank:]))
         batch = op.data.meet(TensorDesc((*op.segment_ids.shape, *op.data.shape[rank:]), op.data.dtype)).shape
         return TensorDesc((*batch[: rank - 1], op.num_segments, *batch[rank:]), op.data.dtype)
 
@@ -179,14 +185,14 @@ class UnsortedBatchSegmentSum:
             row = position(op, "segment_ids", op.segment_ids[at[: axis + 1]], op.num_segments)
             return [*at[:axis], row, *at[axis + 1 :]]
 
-        return _add_at(_zeros(shape, op.data.dtype), op.data, index)
+        return add_at(zeros(shape, op.data.dtype), op.data, index)
 
     def reference(data, ids, *, num_segments):  # type: ignore[no-untyped-def]
         axis = ids.ndim - 1
         numpy_positions("unsorted_batch_segment_sum: segment_ids", ids, num_segments)
-        zeros = np.zeros((*data.shape[:axis], num_segments, *data.shape[axis + 1 :]), data.dtype)
+        base = np.zeros((*data.shape[:axis], num_segments, *data.shape[axis + 1 :]), data.dtype)
         batch = np.indices(ids.shape, sparse=True)[:-1]
-        return _numpy_add_at(zeros, (*batch, ids), data)
+        return _numpy_add_at(base, (*batch, ids), data)
 
 
 def _scatter_types(op: Call, target: str) -> TensorDesc:
@@ -211,7 +217,7 @@ def _scatter_add(op: Call, base: Stage) -> Stage:
     def index(*at: Any) -> list[Any]:
         return [*at[:dim], position(op, "index", op.index[at], base.shape[dim]), *at[dim + 1 :]]
 
-    return _add_at(base, op.src, index, op.index.shape)
+    return add_at(base, op.src, index, op.index.shape)
 
 
 def _gather_src(ops: Builder, op: Call, dy: Value) -> Value:
@@ -247,7 +253,7 @@ class DimScatterAddLike:
         return {"src": lambda: _gather_src(ops, op, dy)}
 
     def compute(op: Call) -> Stage:
-        return _scatter_add(op, _zeros(op.like.shape, op.src.dtype))
+        return _scatter_add(op, zeros(op.like.shape, op.src.dtype))
 
     def reference(like, index, src, *, dim):  # type: ignore[no-untyped-def]
         return _numpy_scatter_add("dim_scatter_add_like", np.zeros_like(like), index, src, dim)
@@ -277,7 +283,7 @@ def _nd_types(op: Call, shape: Shape) -> TensorDesc:
     """Checks of `scatter_nd` and its kind, for a result of `shape`."""
     depth = nd_depth(op, shape)
     expect_dtype(op, "updates", op.updates, dtypes.NUMERIC)
-    _expect_type(op, "updates", (*op.indices.shape[:-1], *shape[depth:]))
+    expect_type(op, "updates", (*op.indices.shape[:-1], *shape[depth:]))
     return TensorDesc(shape, op.updates.dtype)
 
 
@@ -290,7 +296,7 @@ def _nd_factors(op: Call, shape: Shape) -> tuple[str, str, str]:
 
 def _nd_add(op: Call, base: Stage) -> Stage:
     lead = op.indices.rank - 1
-    return _add_at(base, op.updates, lambda *at: [*nd_position(op, at[:lead], base.shape), *at[lead:]])
+    return add_at(base, op.updates, lambda *at: [*nd_position(op, at[:lead], base.shape), *at[lead:]])
 
 
 def _numpy_nd_add(name: str, base: Any, indices: Any, updates: Any) -> Any:
@@ -317,7 +323,7 @@ class ScatterNd:
         return {"updates": lambda: ops.gather_nd(dout, op.indices)}
 
     def compute(op: Call) -> Stage:
-        return _nd_add(op, _zeros(op.shape, op.updates.dtype))
+        return _nd_add(op, zeros(op.shape, op.updates.dtype))
 
     def reference(indices, updates, *, shape):  # type: ignore[no-untyped-def]
         return _numpy_nd_add("scatter_nd", np.zeros(shape, updates.dtype), indices, updates)
@@ -339,73 +345,7 @@ class ScatterNdLike:
         return {"updates": lambda: ops.gather_nd(dout, op.indices)}
 
     def compute(op: Call) -> Stage:
-        return _nd_add(op, _zeros(op.like.shape, op.updates.dtype))
+        return _nd_add(op, zeros(op.like.shape, op.updates.dtype))
 
     def reference(like, indices, updates):  # type: ignore[no-untyped-def]
         return _numpy_nd_add("scatter_nd_like", np.zeros(like.shape, updates.dtype), indices, updates)
-
-
-@operator("embedding_grad(dy, weight, indices, padding_idx: int64 = -1, scale_grad_by_freq: bool = False) -> dx")
-class EmbeddingGrad:
-    """Rows of `dy` added up by `indices` in the shape of `weight`: the adjoint of `embedding`.
-
-    The row `padding_idx` stays zero; with `scale_grad_by_freq` a row is divided by how often it occurs.
-    """
-
-    def types(op: Call) -> TensorDesc:
-        expect_index(op, "indices")
-        expect_rank(op, "weight", op.weight, 2)
-        expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
-        _expect_type(op, "dy", (*op.indices.shape, op.weight.shape[1]))
-        return TensorDesc(op.weight.shape, op.dy.dtype)
-
-    def sbp(op: Call) -> list[SbpSignature]:
-        whole = range(op.indices.rank) if op.scale_grad_by_freq else ()
-        e = letters(op.indices.shape, whole, "e")
-        text = f"{names(e, ['d'])}, _ d, {names(e)} -> _ d"
-        return factors(op, text, *(SbpSignature((P, weight, B), (P,)) for weight in (B, P)))
-
-    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
-        if op.scale_grad_by_freq:
-            raise op.error("expected scale_grad_by_freq to be false where a gradient is differentiated again")
-
-        def ddy() -> Value:
-            rows = ddx
-            if op.padding_idx >= 0:
-                padding = ops.zero_like(ops.narrow(ddx, dim=0, start=op.padding_idx, length=1))
-                start, stop = [op.padding_idx, 0], [op.padding_idx + 1, 2**63 - 1]
-                rows = ops.slice_update(ddx, padding, start=start, stop=stop, step=[1, 1])
-            result: Value = ops.embedding(rows, op.indices)
-            return result
-
-        return {"dy": ddy}
-
-    def compute(op: Call) -> Stage:
-        wide = op.dy.dtype.accumulator
-
-        def row(*at: Any) -> Any:
-            return position(op, "indices", op.indices[at], op.weight.shape[0])
-
-        ones = c.element_wise(op.indices.shape, lambda *at: s.const(1, wide))
-        counts = _add_at(_zeros(op.weight.shape[:1], wide), ones, lambda *at: [row(*at)])
-
-        def share(*at: Any) -> Any:
-            scaled = op.dy[at] / counts[row(*at[:-1])] if op.scale_grad_by_freq else op.dy[at]
-            padding = op.indices[at[:-1]].eq(op.padding_idx)
-            return scaled if op.padding_idx < 0 else s.where(padding, s.const(0, wide), scaled)
-
-        shares = c.element_wise(op.dy.shape, share)
-        summed = _add_at(_zeros(op.weight.shape, wide), shares, lambda *at: [row(*at[:-1]), at[-1]])
-        return c.convert(summed, op.dy.dtype)
-
-    def reference(dy, weight, indices, *, padding_idx, scale_grad_by_freq):  # type: ignore[no-untyped-def]
-        numpy_positions("embedding_grad: indices", indices, len(weight))
-        wide = np.float32 if dy.dtype.itemsize == 2 else dy.dtype
-        dx = np.zeros(weight.shape, wide)
-        np.add.at(dx, indices, dy.astype(wide))
-        if scale_grad_by_freq:
-            counts = np.bincount(indices.reshape(-1), minlength=len(weight))
-            dx /= np.maximum(counts, 1).astype(wide)[:, None]
-        if padding_idx >= 0:
-            dx[padding_idx] = 0
-        return dx.astype(dy.dtype)

@@ -35,10 +35,19 @@ READ = [
     Sample("gather_nd", [t(3, 4, 3), i64([[[2], [0], [1]], [[1], [1], [1]]])]),
     Sample("gather_nd", [t(3, 4), t(0, 2, dtype=int32)]),
     Sample("embedding", [t(5, 3), i32(ROWS)], dtypes=FLOATS),
-    Sample("embedding", [t(5, 3), i64([1, 1, 4])], {"scale_grad_by_freq": True}, gradient=False, why="scaled by design"),
-    Sample("embedding", [t(5, 3), i64([1, 1, 4])], {"padding_idx": 1}, gradient=False, why="the padding row has none"),
-    Sample("one_hot", [i32(ROWS)], {"dtype": "dtype", "depth": 4, "integer_on_value": 1, "floating_on_value": 1.0}, ALL),
-    Sample("one_hot", [i64([-1, 2, 9])], {"dtype": "dtype", "depth": 3, "floating_on_value": 0.9, "floating_off_value": 0.1}),
+    Sample(
+        "embedding", [t(5, 3), i64([1, 1, 4])], {"scale_grad_by_freq": True}, gradient=False, why="scaled by design",
+    ),
+    Sample(
+        "embedding", [t(5, 3), i64([1, 1, 4])], {"padding_idx": 1}, gradient=False, why="the padding row has none",
+    ),
+    Sample(
+        "one_hot", [i32(ROWS)], {"dtype": "dtype", "depth": 4, "integer_on_value": 1, "floating_on_value": 1.0}, ALL,
+    ),
+    Sample(
+        "one_hot", [i64([-1, 2, 9])],
+        {"dtype": "dtype", "depth": 3, "floating_on_value": 0.9, "floating_off_value": 0.1},
+    ),
     Sample("one_hot", [i64(1)], {"dtype": "dtype", "depth": 0}),
 ]  # fmt: skip
 ADD = [
@@ -47,7 +56,9 @@ ADD = [
     Sample("unsorted_segment_sum", [t(0, 3), NONE], {"num_segments": 2}),
     Sample("unsorted_segment_sum_like", [t(4, 3), i32([2, 0, 2, 1]), t(5, 3)], dtypes=NUMERIC),
     Sample("unsorted_segment_sum_like", [t(4, 2, 3, 3), i64(ROWS), t(4, 5, 3)], {"axis": -2}),
-    Sample("unsorted_batch_segment_sum", [t(3, 3), i32([[0, 3, 1], [1, 1, 1], [3, 2, 0]])], {"num_segments": 4}, NUMERIC),
+    Sample(
+        "unsorted_batch_segment_sum", [t(3, 3), i32([[0, 3, 1], [1, 1, 1], [3, 2, 0]])], {"num_segments": 4}, NUMERIC,
+    ),
     Sample("unsorted_batch_segment_sum", [t(2, 3, 3), i64(ROWS)], {"num_segments": 5}),
     Sample("dim_scatter_add_like", [t(5, 3), i32(ROWS), t(2, 3)], dtypes=NUMERIC),
     Sample("dim_scatter_add_like", [t(3, 6), i64(ONES), t(3, 6)], {"dim": -1}),
@@ -73,22 +84,55 @@ BAD = [
     Bad("batch_gather", [t(3, 4), i32([[0], [1]])], match="expected axis 0 of indices to be 3, got 2"),
     Bad("batch_gather", [t(3), i32([[0]])], match="expected indices of rank 1, got tensor<1x1xi32>"),
     Bad("dim_gather", [t(3, 4), i32([0])], match="expected index of rank 2, got tensor<1xi32>"),
-    Bad("dim_gather", [t(3, 2), i32(ROWS)], match="expected index to fit into input of type tensor<3x2xf32>, got tensor<2x3xi32>"),
+    Bad(
+        "dim_gather", [t(3, 2), i32(ROWS)],
+        match="expected index to fit into input of type tensor<3x2xf32>, got tensor<2x3xi32>",
+    ),
     Bad("gather_nd", [t(3), i32([[0, 0]])], match="expected rows of 1 to 1 positions in indices, got 2"),
     Bad("gather_nd", [t(3), i32(0)], match="expected indices of rank 1 or more, got tensor<i32>"),
     Bad("embedding", [t(3), i32([0])], match="expected weight of rank 2, got tensor<3xf32>"),
-    Bad("embedding", [t(3, 2), i32([0])], {"padding_idx": 3}, match="expected padding_idx of -1 (none) or a row of weight"),
+    Bad(
+        "embedding", [t(3, 2), i32([0])], {"padding_idx": 3},
+        match="expected padding_idx of -1 (none) or a row of weight",
+    ),
     Bad("one_hot", [t(3)], {"dtype": float32, "depth": 3}, match="expected indices of type i32, i64, got f32"),
     Bad("one_hot", [i32([0])], {"dtype": float32, "depth": -1}, match="expected a depth of at least 0, got -1"),
-    Bad("unsorted_segment_sum", [t(3), i32([0, 1])], {"num_segments": 2}, match="expected data of type tensor<2xf32>, got tensor<3xf32>"),
-    Bad("unsorted_segment_sum", [t(3), i32([[0], [1]])], match="expected data with the axes of segment_ids from axis 0 on"),
-    Bad("unsorted_segment_sum", [t(3), i32([0, 1, 1])], {"num_segments": -1}, match="expected num_segments of at least 0, got -1"),
-    Bad("unsorted_segment_sum_like", [t(3, 2), i32([0, 1, 1]), t(4, 3)], match="expected data of type tensor<3x3xf32>, got tensor<3x2xf32>"),
-    Bad("unsorted_batch_segment_sum", [t(3, 2), i32([[0], [1]])], match="expected data of type tensor<2x1xf32>, got tensor<3x2xf32>"),
-    Bad("dim_scatter_add_like", [t(5, 3), i32(ROWS), t(1, 3)], match="expected index to fit into src of type tensor<1x3xf32>"),
+    Bad(
+        "unsorted_segment_sum", [t(3), i32([0, 1])], {"num_segments": 2},
+        match="expected data of type tensor<2xf32>, got tensor<3xf32>",
+    ),
+    Bad(
+        "unsorted_segment_sum", [t(3), i32([[0], [1]])],
+        match="expected data with the axes of segment_ids from axis 0 on",
+    ),
+    Bad(
+        "unsorted_segment_sum", [t(3), i32([0, 1, 1])], {"num_segments": -1},
+        match="expected num_segments of at least 0, got -1",
+    ),
+    Bad(
+        "unsorted_segment_sum_like", [t(3, 2), i32([0, 1, 1]), t(4, 3)],
+        match="expected data of type tensor<3x3xf32>, got tensor<3x2xf32>",
+    ),
+    Bad(
+        "unsorted_batch_segment_sum", [t(3, 2), i32([[0], [1]])],
+        match="expected data of type tensor<2x1xf32>, got tensor<3x2xf32>",
+    ),
+    Bad(
+        "dim_scatter_add_like", [t(5, 3), i32(ROWS), t(1, 3)],
+        match="expected index to fit into src of type tensor<1x3xf32>",
+    ),
     Bad("dim_scatter_add", [t(5, 3), i32(ROWS), t(2, 3, dtype=int32)], match="expected src of type f32, got i32"),
-    Bad("scatter_nd", [i32([[0]]), t(2)], {"shape": (3,)}, match="expected updates of type tensor<1xf32>, got tensor<2xf32>"),
+    Bad(
+        "scatter_nd", [i32([[0]]), t(2)], {"shape": (3,)},
+        match="expected updates of type tensor<1xf32>, got tensor<2xf32>",
+    ),
     Bad("scatter_nd", [i32([[0]]), t(1)], {"shape": (-3,)}, match="expected sizes of at least 0 in shape, got [-3]"),
-    Bad("scatter_nd_like", [t(3), i32([[0]]), t(2)], match="expected updates of type tensor<1xf32>, got tensor<2xf32>"),
-    Bad("embedding_grad", [t(2, 3), t(4, 5), i32([0, 1])], match="expected dy of type tensor<2x5xf32>, got tensor<2x3xf32>"),
+    Bad(
+        "scatter_nd_like", [t(3), i32([[0]]), t(2)],
+        match="expected updates of type tensor<1xf32>, got tensor<2xf32>",
+    ),
+    Bad(
+        "embedding_grad", [t(2, 3), t(4, 5), i32([0, 1])],
+        match="expected dy of type tensor<2x5xf32>, got tensor<2x3xf32>",
+    ),
 ]  # fmt: skip
