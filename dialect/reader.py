@@ -107,7 +107,7 @@ def read_module(
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
-            module = ir.Module.parse(_normal_text(text, name, registry, error))
+            module = _parse(_normal_text(text, name, registry, error), name)
         if _SIGNED.search(text):
             _signless_types(module.operation)
         normalize(module.operation, registry)
@@ -116,6 +116,13 @@ def read_module(
                 if not dialect.verify(module.operation, registry):
                     raise ProgramError(collector.diagnostics)
     return module
+
+
+def _parse(text: str, name: str) -> ir.Module:
+    try:
+        return ir.Module.parse(text)
+    except ir.MLIRError as error:
+        raise ProgramError([convert_diagnostic(d, name) for d in error.error_diagnostics]) from None
 
 
 def _normal_text(text: str, name: str, registry: Registry, failure: ir.MLIRError) -> str:
@@ -127,10 +134,7 @@ def _normal_text(text: str, name: str, registry: Registry, failure: ir.MLIRError
     loose = ir.Context()
     loose.allow_unregistered_dialects = True
     with loose, Collector(loose, name) as collector:
-        try:
-            module = ir.Module.parse(text)
-        except ir.MLIRError as error:
-            raise ProgramError([convert_diagnostic(d, name) for d in error.error_diagnostics]) from None
+        module = _parse(text, name)
         report_unknown(module.operation, registry)
         if not collector.diagnostics:
             dialect.verify(module.operation, registry)

@@ -1,0 +1,78 @@
+"""Constants in programs: which values are known, and how a known array is written.
+
+A known value is the result of an `arith.constant` or of a pure operator without operands. An array of one
+repeated value is written as the `constant` operator, another small one as `arith.constant dense<..>`. Imports
+the reference evaluation and the builder.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect._mlir import arith, ir
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.record import Absent, Call, Operator, OperatorError
+from oneflow.dialect.tensor_desc import from_mlir
+
+#: The most elements of an array that is computed, and of one that is written element by element.
+MOST_COMPUTED = 1 << 16
+MOST_WRITTEN = 1024
+
+
+def can_evaluate(record: Operator) -> bool:
+    """Whether equal operands always give equal results, by a reference that can be run here."""
+    return record.pure and "random" not in record.traits and not isinstance(record.reference, Absent)
+
+
+def read_dense(op: ir.Operation) -> np.ndarray | None:
+    """The array of an `arith.constant`; None where it is too large or of a type that cannot be read."""
+    desc = from_mlir(op.results[0].type)
+    attr = op.attributes["value"]
+    if desc is None or (desc.element_count or 0) > MOST_COMPUTED or not isinstance(attr, ir.DenseElementsAttr):
+        return None
+    if attr.is_splat:
+        return np.full(desc.shape or (), attr.get_splat_value().value, desc.dtype.numpy)
+    if desc.dtype == dtypes.bfloat16:
+        return None
+    return np.array(attr).astype(desc.dtype.numpy).reshape(desc.shape or ())
+
+
+def evaluate_call(op: Call) -> list[np.ndarray] | None:
+    """The results of a call on arrays; None where they cannot be computed."""
+    try:
+        arrays = run_reference(op)
+    except (OperatorError, ValueError, IndexError, ZeroDivisionError, OverflowError):
+        return None
+    return [np.asarray(a) for a in arrays]
+
+
+def is_splat(array: np.ndarray) -> bool:
+    """Whether every element has the bits of the first."""
+    return array.tobytes() == array.reshape(-1)[:1].tobytes() * array.size
+
+
+def can_write(array: np.ndarray) -> bool:
+    """Whether `write` has a form for the array."""
+    return is_splat(array) or (array.size <= MOST_WRITTEN and array.dtype != np.uint8)
+
+
+def write(ops: Builder, array: np.ndarray, place: tuple[ir.InsertionPoint, ir.Location]) -> Value:
+    """The array as a value: the operator `constant`, or `arith.constant`."""
+    dtype = dtypes.from_numpy(array.dtype)
+    if is_splat(array):
+        return ops.call("constant", dtype=dtype, shape=array.shape, **_splat_attributes(array, dtype))[0]
+    bits = array.view(np.uint16) if dtype.bits == 16 else array
+    element = ir.Type.parse(dtype.mlir)
+    dense = ir.DenseElementsAttr.get(np.ascontiguousarray(bits), type=element, shape=list(array.shape))
+    point, location = place
+    return ops.wrap(arith.ConstantOp(dense.type, dense, ip=point, loc=location).result)
+
+
+def _splat_attributes(array: np.ndarray, dtype: DType) -> dict[str, bool | int | float]:
+    first = array.reshape(-1)[0] if array.size else 0
+    if dtype.is_float:
+        return {"is_floating_value": True, "floating_value": float(first)}
+    return {"is_floating_value": False, "integer_value": int(first)}

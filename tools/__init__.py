@@ -1,0 +1,1 @@
+"""The commands: oneflow-opt, oneflow-run, oneflow-translate."""

@@ -1,0 +1,143 @@
+"""The command line of oneflow-opt: one table of flags; every other flag names a pass.
+
+Flags take one or two dashes, values as `--flag=value` or `--flag value`. Imports the tables of passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect.record import suggestion
+from oneflow.passes.registry import PASSES, PIPELINES
+from oneflow.passes.upstream import UPSTREAM
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag: what its value is called (None: it takes none), whether the value may be left out, what it does."""
+
+    name: str
+    value: str | None
+    text: str
+    optional: bool = False
+
+
+FLAGS = {
+    flag.name: flag
+    for flag in (
+        Flag("o", "FILE", "write the program here instead of to standard output"),
+        Flag("pass-pipeline", "TEXT", "run a pipeline such as builtin.module(canonicalize,oneflow-infer-types)"),
+        Flag("stage", "STAGE", "run the passes up to a stage: oneflow, linalg, kernels or llvm"),
+        Flag("load-ops", "FILE.py", "run a file that defines operators, before reading the program"),
+        Flag("split-input-file", "MARKER", "process the parts between lines `// -----` one by one", optional=True),
+        Flag("verify-diagnostics", "MODE", "hold diagnostics against `expected-error` comments", optional=True),
+        Flag("verify-each", "BOOL", "verify after each pass (default: true)", optional=True),
+        Flag("allow-unregistered-dialect", None, "accept operations of unknown dialects"),
+        Flag("mlir-print-ir-before", "PASSES", "print the program before these passes"),
+        Flag("mlir-print-ir-after", "PASSES", "print the program after these passes"),
+        Flag("mlir-print-ir-before-all", None, "print the program before each pass"),
+        Flag("mlir-print-ir-after-all", None, "print the program after each pass"),
+        Flag("mlir-timing", None, "print how long each pass took"),
+        Flag("mlir-print-op-generic", None, "print operations in generic form"),
+        Flag("mlir-print-debuginfo", None, "print locations"),
+        Flag("reproducer-dir", "FOLDER", "where the program before a failing pass is written"),
+        Flag("show-dialects", None, "list the dialects and exit"),
+        Flag("list-passes", None, "list the passes and exit"),
+        Flag("list-ops", None, "list the operators and exit"),
+        Flag("show-op", "NAME", "print everything known of an operator and exit"),
+        Flag("help", None, "print this and exit"),
+        Flag("version", None, "print the versions and exit"),
+    )
+}
+
+
+class UsageError(ValueError):
+    """A command line that cannot be understood."""
+
+
+@dataclass
+class Arguments:
+    """A command line taken apart: flags by name, passes in order, and the input file."""
+
+    flags: dict[str, str] = field(default_factory=dict)
+    passes: list[tuple[str, str]] = field(default_factory=list)
+    input: str = "-"
+
+    def is_on(self, name: str) -> bool:
+        """Whether a flag without a value, or with a true one, is given."""
+        return name in self.flags and self.flags[name] not in ("0", "false")
+
+    def names(self, when: str) -> frozenset[str]:
+        """The passes to print the program at; `*` for all."""
+        if f"mlir-print-ir-{when}-all" in self.flags:
+            return frozenset("*")
+        return frozenset(filter(None, self.flags.get(f"mlir-print-ir-{when}", "").split(",")))
+
+
+def parse_arguments(argv: Sequence[str]) -> Arguments:
+    """The arguments of a command line.
+
+    Raises:
+        UsageError: a flag is unknown, lacks its value or is given twice, or there are two input files.
+    """
+    arguments, inputs, rest = Arguments(), [], list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "-" or not word.startswith("-"):
+            inputs.append(word)
+            continue
+        name, has_value, value = word.removeprefix("-").removeprefix("-").partition("=")
+        if name in FLAGS:
+            _add_flag(arguments, FLAGS[name], value if has_value else None, rest)
+        else:
+            arguments.passes.append((_pass_name(name), value))
+    if len(inputs) > 1:
+        raise UsageError(f"expected one input file, got {', '.join(inputs)}")
+    arguments.input = inputs[0] if inputs else "-"
+    if arguments.passes and arguments.flags.keys() & {"pass-pipeline", "stage"}:
+        raise UsageError("expected either --pass-pipeline, --stage or flags of passes, got several of them")
+    return arguments
+
+
+def _add_flag(arguments: Arguments, flag: Flag, value: str | None, rest: list[str]) -> None:
+    if flag.name in arguments.flags:
+        raise UsageError(f"--{flag.name}: given twice")
+    if flag.value is None and value is not None:
+        raise UsageError(f"--{flag.name}: expected no value, got {value!r}")
+    if flag.value is not None and value is None and not flag.optional:
+        if not rest:
+            raise UsageError(f"--{flag.name}: expected {flag.value}")
+        value = rest.pop(0)
+    arguments.flags[flag.name] = value or ""
+
+
+def _pass_name(name: str) -> str:
+    known = {*PASSES, *PIPELINES, *UPSTREAM}
+    if name not in known:
+        raise UsageError(f"unknown option or pass --{name}{suggestion(name, [*known, *FLAGS], '--')}; see --help")
+    return name
+
+
+def help_text() -> str:
+    """What `--help` prints: the flags, and our passes with their options."""
+    lines = ["usage: oneflow-opt [FILE] [flags and passes]", "", "Flags:"]
+    lines += [_row(f"--{f.name}" + _value(f), f.text) for f in FLAGS.values()]
+    lines += ["", "Passes and pipelines of oneflow (MLIR's are named by --list-passes):"]
+    for name, cls in sorted(PASSES.items()):
+        lines.append(_row(f"--{name}", cls.summary()))
+        for option in cls.options().values():
+            kind = getattr(option.type, "__name__", str(option.type))
+            lines.append(_row(f"    {option.name}=<{kind}>", f"default: {option.format(option.default) or 'none'}"))
+    lines += [_row(f"--{name}", "the pipeline " + text) for name, text in sorted(PIPELINES.items())]
+    return "\n".join(lines)
+
+
+def _value(flag: Flag) -> str:
+    if flag.value is None:
+        return ""
+    return f"[={flag.value}]" if flag.optional else f"={flag.value}"
+
+
+def _row(left: str, right: str) -> str:
+    return f"  {left:<38} {right}"

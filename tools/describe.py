@@ -1,0 +1,124 @@
+"""What oneflow-opt prints of passes, operators and dialects.
+
+Everything is read from the registries. Imports them and the records.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from oneflow.dialect import dtypes, meaning
+from oneflow.dialect._mlir import VERSION, ir
+from oneflow.dialect.attributes import AttrValue
+from oneflow.dialect.record import Absent, Call, Operator, OperatorError, Registry, attribute_values
+from oneflow.dialect.sbp import Factors
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.passes.registry import PASSES, PIPELINES, pipeline_summary
+from oneflow.passes.upstream import UPSTREAM
+
+
+def version_text(version: str) -> str:
+    """The versions of the project and of MLIR."""
+    return f"oneflow-mlir {version} (MLIR of {VERSION})"
+
+
+def list_passes() -> str:
+    """Our passes with their options, our pipelines, and the names of MLIR's passes."""
+    lines = []
+    for name, cls in sorted(PASSES.items()):
+        lines.append(f"{name}: {cls.summary()}")
+        lines += [f"    {o.name}: default {o.format(o.default) or 'none'}" for o in cls.options().values()]
+    lines += [f"{name}: {pipeline_summary(name)}" for name in sorted(PIPELINES)]
+    return "\n".join([*lines, "", "MLIR's passes:", *textwrap.wrap(", ".join(sorted(UPSTREAM)), 116)])
+
+
+def list_operators(registry: Registry) -> str:
+    """Every operator's signature, by family."""
+    families: dict[str, list[Operator]] = {}
+    for record in registry:
+        families.setdefault(record.family, []).append(record)
+    blocks = [
+        "\n".join([f"{family}:", *(f"  {r.signature}" for r in sorted(records, key=lambda r: r.name))])
+        for family, records in sorted(families.items())
+    ]
+    return "\n\n".join(blocks)
+
+
+def show_dialects(context: ir.Context) -> str:
+    """The names of the dialects that a program may use without `--allow-unregistered-dialect`."""
+    names = {"oneflow", "sbp"}
+    names |= {str(name) for name in _known_dialects(context)}
+    return "Available Dialects: " + ", ".join(sorted(names))
+
+
+def _known_dialects(context: ir.Context) -> Iterator[str]:
+    context.load_all_available_dialects()
+    for name in CANDIDATES:
+        if context.is_dialect_loaded(name):
+            yield name
+
+
+#: Names to ask a context for: it cannot list its dialects.
+CANDIDATES = """acc affine amdgpu amx arith arm_neon arm_sme arm_sve async bufferization builtin cf complex dlti emitc
+    func gpu index irdl linalg llvm math memref ml_program mpi nvgpu nvvm omp pdl pdl_interp ptr quant rocdl scf
+    shape shard smt sparse_tensor spirv tensor tosa transform ub vcix vector wasmssa x86vector xegpu xevm""".split()
+
+
+def show_operator(record: Operator) -> str:
+    """Everything a record says: signature, meaning, each slot and where it is written, laws."""
+    rows = {slot: _slot(record, slot) for slot in ("types", "sbp", "grad", "reference")}
+    meaning_slot = record.meaning
+    rows[meaning_slot] = _formula(record) if meaning_slot == "scalar" else place(getattr(record, meaning_slot))
+    lines = [
+        f"oneflow.{record.signature}",
+        "",
+        textwrap.indent(record.doc, "    "),
+        "",
+        f"defined at: {record.where}",
+    ]
+    lines += [f"family: {record.family}", f"pure: {str(record.pure).lower()}"]
+    if record.traits:
+        lines.append(f"traits: {', '.join(sorted(record.traits))}")
+    lines += [f"{slot}: {text}" for slot, text in rows.items()]
+    lines += [f"law {law.name}: {law.text} ({place(law.apply)})" for law in record.laws]
+    return "\n".join(lines)
+
+
+def _slot(record: Operator, slot: str) -> str:
+    value = getattr(record, slot)
+    if isinstance(value, Absent):
+        return f"none: {value.reason}"
+    return str(value) if isinstance(value, Factors) else place(value)
+
+
+def place(rule: object) -> str:
+    """The file and line of a rule, or its name where it is NumPy's."""
+    code = getattr(rule, "__code__", None)
+    if code is None:
+        return str(getattr(rule, "__name__", rule))
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _formula(record: Operator) -> str:
+    """The scalar body in f32, or in the first type the operator takes; else the rule's place."""
+    for dtype in (dtypes.float32, dtypes.int32, dtypes.bool_):
+        try:
+            return meaning.scalar_formula(_plain_call(record, TensorDesc((), dtype)))
+        except (OperatorError, AssertionError, TypeError, KeyError):
+            continue
+    return place(record.scalar)
+
+
+def _plain_call(record: Operator, desc: TensorDesc) -> Call:
+    """A call on scalars with attributes at their defaults."""
+    inputs = {a.name: (desc,) * max(a.least, 1) if a.is_variadic else desc for a in record.signature.inputs}
+    given = {a.name: _any_value(a.kind.name) for a in record.signature.attrs if a.is_mandatory}
+    call = Call(record, inputs, attribute_values(record, given))
+    record.types(call)
+    return call
+
+
+def _any_value(kind: str) -> AttrValue:
+    plain = {"bool": False, "string": "", "float": 1.0, "double": 1.0, "data_type": dtypes.float32}
+    return () if kind == "shape" or kind.startswith("list_") else plain.get(kind, 1)

@@ -1,0 +1,143 @@
+"""Diagnostics as MLIR's tools print them, and the `expected-error` comments of `--verify-diagnostics`.
+
+Imports the reader's `Diagnostic`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect.reader import Diagnostic
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file as messages quote it."""
+
+    name: str
+    text: str
+
+    def format(self, severity: str, message: str, line: int, column: int) -> str:
+        """One message with the line it speaks of and a caret under the column."""
+        lines = self.text.split("\n")
+        head = f"{self.name}:{line}:{column}: {severity}: {message}"
+        if not 0 < line <= len(lines):
+            return head
+        return f"{head}\n{lines[line - 1]}\n{' ' * (column - 1)}^"
+
+    def render(self, diagnostic: Diagnostic) -> str:
+        """A diagnostic and its notes; the line is quoted where it is of this file."""
+        file, line, column = split_place(diagnostic.location)
+        if file == self.name:
+            own = self.format(diagnostic.severity, diagnostic.message, line, column)
+        else:
+            own = f"{diagnostic.location}: {diagnostic.severity}: {diagnostic.message}"
+        return "\n".join([own, *map(self.render, diagnostic.notes)])
+
+
+def split_place(place: str) -> tuple[str, int, int]:
+    """`file:line:col` apart; line and column are 0 where the place is unknown."""
+    match = re.fullmatch(r"(.*):(\d+):(\d+)", place)
+    return (match[1], int(match[2]), int(match[3])) if match else ("", 0, 0)
+
+
+_EXPECTED = re.compile(
+    r"expected-(?P<severity>error|warning|note|remark)(?P<regex>-re)?"
+    r" *(?:@(?P<place>[+-]\d+|above|below|unknown))? *\{\{(?P<text>.*)\}\}$"
+)
+
+
+@dataclass
+class Expectation:
+    """One `expected-..` comment: `line` is where the diagnostic has to be, 0 for nowhere in the file."""
+
+    severity: str
+    pattern: re.Pattern[str]
+    text: str
+    line: int
+    at: tuple[int, int]
+    met: bool = False
+
+    def accepts(self, severity: str, message: str, line: int) -> bool:
+        """Whether a diagnostic is the expected one."""
+        return (severity, line) == (self.severity, self.line) and self.pattern.search(message) is not None
+
+
+def _pattern(text: str, is_regex: bool) -> re.Pattern[str]:
+    """The text as a pattern; with `-re`, what stands in double braces is a regular expression."""
+    if not is_regex:
+        return re.compile(re.escape(text))
+    parts = re.split(r"\{\{(.*?)\}\}", text)
+    return re.compile("".join(p if i % 2 else re.escape(p) for i, p in enumerate(parts)))
+
+
+def parse_expectations(source: Source) -> Iterator[Expectation]:
+    """Every expectation in a file.
+
+    `@above` is the last line without expectations, `@below` the next.
+
+    Raises:
+        ValueError: a regular expression is malformed; the message says where.
+    """
+    lines = source.text.split("\n")
+    plain = [number for number, line in enumerate(lines, 1) if not _EXPECTED.search(line.rstrip())]
+    for number, line in enumerate(lines, 1):
+        match = _EXPECTED.search(line.rstrip())
+        if match is None:
+            continue
+        above = max((n for n in plain if n < number), default=number)
+        below = min((n for n in plain if n > number), default=number)
+        place = match["place"]
+        named = {None: number, "above": above, "below": below, "unknown": 0}
+        target = named[place] if place in named else number + int(place)
+        try:
+            pattern = _pattern(match["text"], match["regex"] is not None)
+        except re.error as error:
+            raise ValueError(source.format("error", f"invalid regular expression: {error}", number, 1)) from None
+        yield Expectation(match["severity"], pattern, match["text"], target, (number, match.start() + 1))
+
+
+@dataclass
+class Expectations:
+    """The expectations of one file, held against what is diagnosed."""
+
+    source: Source
+    pending: list[Expectation] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pending = list(parse_expectations(self.source))
+
+    def check(self, diagnostics: Sequence[Diagnostic]) -> list[str]:
+        """Messages for unexpected diagnostics and for expectations that were not met.
+
+        Notes that nothing expects are let pass where their diagnostic was expected.
+        """
+        problems = [p for d in diagnostics for p in self._unexpected(d)]
+        for e in self.pending:
+            if not e.met:
+                problems.append(
+                    self.source.format("error", f'expected {e.severity} "{e.text}" was not produced', *e.at)
+                )
+        return problems
+
+    def _unexpected(self, diagnostic: Diagnostic) -> list[str]:
+        for note in diagnostic.notes:
+            self._meet(note)
+        if self._meet(diagnostic):
+            return []
+        file, line, column = split_place(diagnostic.location)
+        text = f"unexpected {diagnostic.severity}: {diagnostic.message}"
+        if file != self.source.name:
+            return [f"{diagnostic.location}: error: {text}"]
+        return [self.source.format("error", text, line, column)]
+
+    def _meet(self, diagnostic: Diagnostic) -> bool:
+        file, line, _ = split_place(diagnostic.location)
+        where = line if file == self.source.name else 0
+        fitting = [e for e in self.pending if e.accepts(diagnostic.severity, diagnostic.message, where)]
+        chosen = next((e for e in fitting if not e.met), fitting[0] if fitting else None)
+        if chosen is not None:
+            chosen.met = True
+        return chosen is not None

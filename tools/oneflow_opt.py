@@ -1,0 +1,73 @@
+"""`oneflow-opt`: reads a program, runs passes on it and prints it, as mlir-opt does.
+
+Importing operators, passes and lowerings registers them, so that all of them can be named.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import oneflow
+import oneflow.dialect.ops
+import oneflow.lowering.linalg.convert
+import oneflow.passes.all
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY
+from oneflow.passes.base import PipelineError
+from oneflow.passes.pipeline import Pipeline
+from oneflow.tools import describe
+from oneflow.tools.arguments import Arguments, UsageError, help_text, parse_arguments
+from oneflow.tools.files import FileError, load_operators, read_text
+from oneflow.tools.session import Session
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; 0 if all went well, 1 after an error, which is printed on standard error."""
+    try:
+        return _run(parse_arguments(sys.argv[1:] if argv is None else argv))
+    except (UsageError, FileError, PipelineError) as error:
+        print(f"oneflow-opt: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: Arguments) -> int:
+    if "load-ops" in arguments.flags:
+        load_operators(arguments.flags["load-ops"])
+    context = create_context(REGISTRY)
+    shown = _show(arguments, context)
+    if shown is not None:
+        print(shown)
+        return 0
+    context.enable_multithreading(False)
+    context.allow_unregistered_dialects = arguments.is_on("allow-unregistered-dialect")
+    return Session(arguments, context, _pipeline(arguments, context)).run(read_text(arguments.input))
+
+
+def _show(arguments: Arguments, context: ir.Context) -> str | None:
+    """What a flag that only prints asks for."""
+    flags = arguments.flags
+    if "show-op" in flags:
+        name = flags["show-op"].removeprefix("oneflow.")
+        if name not in REGISTRY:
+            raise UsageError(REGISTRY.unknown(name))
+        return describe.show_operator(REGISTRY[name])
+    printers = {
+        "help": help_text,
+        "version": lambda: describe.version_text(oneflow.__version__),
+        "list-passes": describe.list_passes,
+        "list-ops": lambda: describe.list_operators(REGISTRY),
+        "show-dialects": lambda: describe.show_dialects(context),
+    }
+    return next((show() for name, show in printers.items() if name in flags), None)
+
+
+def _pipeline(arguments: Arguments, context: ir.Context) -> Pipeline:
+    if "pass-pipeline" in arguments.flags:
+        return Pipeline.parse(arguments.flags["pass-pipeline"], context)
+    return Pipeline.from_flags(arguments.passes, context)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""One run of oneflow-opt over one input file: reading, passes, diagnostics, printing.
+
+Imports the reader, the pipeline and the diagnostics.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
+from oneflow.dialect.record import REGISTRY
+from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
+from oneflow.tools.arguments import Arguments
+from oneflow.tools.diagnostics import Expectations, Source
+from oneflow.tools.files import write_text
+
+MARKER = "// -----"
+
+
+@dataclass
+class Session:
+    """One run over one input file."""
+
+    arguments: Arguments
+    context: ir.Context
+    pipeline: Pipeline
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def run(self, text: str) -> int:
+        """Processes the file; the exit status."""
+        self.source = Source("<stdin>" if self.arguments.input == "-" else self.arguments.input, text)
+        self.verifying = self.arguments.is_on("verify-diagnostics")
+        self.watch = self._watch()
+        outputs = [self._process(chunk) for chunk in self._chunks(text)]
+        ok = None not in outputs
+        if self.verifying:
+            problems = Expectations(self.source).check(self.diagnostics)
+            print(*problems, sep="\n", end="\n" if problems else "", file=sys.stderr)
+            ok = not problems
+        self._report_times()
+        target = self.arguments.flags.get("o", "-")
+        if ok or target == "-":
+            write_text(target, f"\n{MARKER}\n".join(o or "" for o in outputs))
+        return 0 if ok else 1
+
+    def _chunks(self, text: str) -> list[str]:
+        """The parts of the file, each with empty lines before it so that line numbers stay."""
+        if "split-input-file" not in self.arguments.flags:
+            return [text]
+        marker = self.arguments.flags["split-input-file"] or MARKER
+        chunks, lines, start = [], text.split("\n"), 0
+        for number, line in enumerate([*lines, marker]):
+            if line.rstrip() == marker:
+                chunks.append("\n" * start + "\n".join(lines[start:number]))
+                start = number + 1
+        return chunks
+
+    def _process(self, text: str) -> str | None:
+        """The program after all passes as text; None after an error, which has been reported."""
+        try:
+            module = read_module(text, self.context, self.source.name)
+            self.pipeline.run(module, REGISTRY, self.watch)
+        except ProgramError as error:
+            for diagnostic in error.diagnostics:
+                self._report(diagnostic)
+            return None
+        except PipelineFailure as error:
+            if not self.verifying:
+                print(f"note: the pass {error.step.name} failed; reproduce with: {error.reproduce}", file=sys.stderr)
+            return None
+        return self._print(module) + "\n"
+
+    def _report(self, diagnostic: Diagnostic) -> None:
+        self.diagnostics.append(diagnostic)
+        if not self.verifying:
+            print(self.source.render(diagnostic), file=sys.stderr)
+
+    def _watch(self) -> Watch:
+        watch = Watch(
+            verify_each=self.arguments.flags.get("verify-each", "1") not in ("0", "false"),
+            before=self.arguments.names("before"),
+            after=self.arguments.names("after"),
+            timing=self.arguments.is_on("mlir-timing"),
+            file=self.source.name,
+            report=self._report,
+            show=self._print,
+        )
+        if self.verifying:
+            watch.reproducers = None
+        elif "reproducer-dir" in self.arguments.flags:
+            watch.reproducers = Path(self.arguments.flags["reproducer-dir"])
+        return watch
+
+    def _print(self, module: ir.Module) -> str:
+        return str(
+            module.operation.get_asm(
+                print_generic_op_form=self.arguments.is_on("mlir-print-op-generic"),
+                enable_debug_info=self.arguments.is_on("mlir-print-debuginfo"),
+                assume_verified=True,
+            )
+        )
+
+    def _report_times(self) -> None:
+        if self.watch.timing:
+            total = sum(seconds for _, seconds in self.watch.seconds)
+            rows = [*self.watch.seconds, ("Total", total)]
+            lines = [f"  {s:8.4f} ({100 * s / (total or 1):5.1f}%)  {name}" for name, s in rows]
+            head = ["... Execution time report ...", "  ---Wall Time---  ---Name---"]
+            print(*head, *lines, sep="\n", file=sys.stderr)
