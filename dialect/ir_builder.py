@@ -5,13 +5,14 @@ Handles are MLIR values. Imports `builder`, `oneflow` (the dialect) and the MLIR
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, distribute
+from oneflow.dialect.record import REGISTRY, Call, Registry, distribute
+from oneflow.dialect.signature import ArgDef
 from oneflow.dialect.tensor_desc import TensorDesc, common_type
 
 
@@ -34,7 +35,7 @@ class IRBuilder(Builder):
             dialect.PREFIX + op.record.name,
             results=[d.to_mlir() for group in outputs.values() for d in self._stated(group)],
             operands=[h for group in op.inputs.values() for h in self._handles(group)],
-            attributes=write_attributes(op),
+            attributes=write_attributes(op, outputs),
             ip=self.ip,
             loc=self.loc,
         )
@@ -66,7 +67,7 @@ class IRBuilder(Builder):
         return Value(self, value, dialect.desc_of(value))
 
 
-def write_attributes(op: Call) -> dict[str, ir.Attribute]:
+def write_attributes(op: Call, outputs: Mapping[str, Any]) -> dict[str, ir.Attribute]:
     """The canonical attributes of a call: those that differ from their defaults, and segment sizes."""
     signature = op.record.signature
     attrs = {
@@ -74,12 +75,16 @@ def write_attributes(op: Call) -> dict[str, ir.Attribute]:
         for a in signature.attrs
         if a.is_mandatory or op.attrs[a.name] != a.default
     }
-    if needs_segments(op.record):
-        sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in op.inputs.values()]
-        attrs[dialect.OPERAND_SEGMENTS[0]] = ir.DenseI32ArrayAttr.get(sizes)
+    for names, args, groups in (
+        (dialect.OPERAND_SEGMENTS, signature.inputs, op.inputs),
+        (dialect.RESULT_SEGMENTS, signature.outputs, outputs),
+    ):
+        if needs_segments(args):
+            sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in groups.values()]
+            attrs[names[0]] = ir.DenseI32ArrayAttr.get(sizes)
     return attrs
 
 
-def needs_segments(record: Operator) -> bool:
-    """Whether the counts of operands are ambiguous without segment sizes."""
-    return sum(not a.is_single for a in record.signature.inputs) > 1
+def needs_segments(args: Sequence[ArgDef]) -> bool:
+    """Whether the counts of operands or results are ambiguous without segment sizes."""
+    return sum(not a.is_single for a in args) > 1

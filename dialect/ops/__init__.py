@@ -31,6 +31,7 @@ FAMILIES = (
     matmul,
     softmax,
     norm,
+    group_norm,
     movement,
     order,
     slicing,

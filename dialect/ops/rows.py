@@ -60,14 +60,17 @@ def linear_in_first(signatures: Sequence[SbpSignature], inputs: int, outputs: in
     return [*signatures, SbpSignature((P, *[B] * (inputs - 1)), (P,) * outputs)]
 
 
+def reciprocal(count: Size, dtype: DType) -> Expr:
+    """1 / count, infinite for none; the count may be known only at run time."""
+    if isinstance(count, Expr):
+        return 1.0 / s.cast(count, dtype)
+    return s.const(1.0 / count if count else np.inf, dtype)
+
+
 def row_mean(shape: Sequence[Size], begin: int, dtype: DType, element: Element) -> Stage:
     """The mean of `element(*position)` over the dimensions from `begin` on."""
     total = c.sum_(shape[:begin], shape[begin:], element)
-    count = c.product(shape[begin:])
-    if isinstance(count, int):
-        scale = s.const(1.0 / count if count else np.inf, dtype)
-    else:
-        scale = 1.0 / s.cast(count, dtype)
+    scale = reciprocal(c.product(shape[begin:]), dtype)
     return c.element_wise(shape[:begin], lambda *i: total[i] * scale, dtype)
 
 

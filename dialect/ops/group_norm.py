@@ -1,0 +1,328 @@
+"""Normalization over groups of channels, and with running statistics. Imports `rows`, `record`, `compute`, `sbp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.ops import rows
+from oneflow.dialect.ops.matmul import expect_addend, with_addend
+from oneflow.dialect.ops.rows import Element, expect_present, expect_type, linear_in_first
+from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
+from oneflow.dialect.tensor_desc import TensorDesc, count
+
+
+def expect_groups(op: Call, channels: int | None, groups: int) -> None:
+    """Checks that channels form groups of one size.
+
+    Raises:
+        OperatorError: the number of groups is not positive or does not divide the channels.
+    """
+    if groups < 1:
+        raise op.error(f"expected at least 1 group, got {groups}")
+    if channels is not None and channels % groups:
+        raise op.error(f"expected a number of channels that {groups} groups divide, got {channels}")
+
+
+def _group_types(op: Call, groups: int) -> tuple[TensorDesc, TensorDesc, TensorDesc]:
+    """The types of x, of a parameter and of a statistic."""
+    expect_dtype(op, "x", op.x, dtypes.FLOATS)
+    expect_rank(op, "x", op.x, 2, -1)
+    batch, channels = op.x.shape[:2]
+    expect_groups(op, channels, groups)
+    x = TensorDesc(op.x.shape, op.x.dtype)
+    return x, TensorDesc((channels,), op.x.dtype), rows.statistics((batch, groups), op.x)
+
+
+def _by_group(x: Stage, groups: int) -> Stage:
+    """(batch, channels, ..) as (batch, groups, channels of a group, ..): the rows are what follows the groups."""
+    batch, channels, *rest = x.shape
+    return c.reshape(x, (batch, groups, _per_group(channels, groups), *rest))
+
+
+def _per_group(channels: c.Size, groups: int) -> c.Size:
+    return channels // groups
+
+
+def _param_by_group(param: Stage, groups: int) -> Stage:
+    return c.reshape(param, (groups, _per_group(param.shape[0], groups)))
+
+
+def _as_rows(ops: Builder, op: Call, value: Value, groups: int) -> Value:
+    """(batch, channels, ..) as (batch, groups, elements of a group)."""
+    batch, rest = value.shape[0], count(value.shape[1:])
+    if batch is None and rest is None:
+        raise op.error(f"expected a static batch size or static other sizes, got {value.desc}")
+    shape = (-1 if batch is None else batch, groups, -1 if rest is None else rest // groups)
+    return ops.call("reshape", value, shape=shape)[0]
+
+
+def _channels(ops: Builder, param: Value, x: Value, axis: int = 1) -> Value:
+    """A value per channel, repeated to the shape of `x`."""
+    axes = [i for i in range(x.rank) if i != axis]
+    return ops.call("broadcast_like", param, x, broadcast_axes=axes)[0] if axes else param
+
+
+def _channel_sum(ops: Builder, value: Value, dtype: dtypes.DType, axis: int = 1) -> Value:
+    """The sum over everything but the channels."""
+    axes = [i for i in range(value.rank) if i != axis]
+    return narrow(ops, ops.call("reduce_sum", value, axis=axes)[0] if axes else value, dtype)
+
+
+def _numpy_by_group(x: np.ndarray, groups: int) -> np.ndarray:
+    return x.astype(np.float64).reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+
+
+def _numpy_channels(param: np.ndarray, rank: int, axis: int = 1) -> np.ndarray:
+    return param.astype(np.float64).reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
+@operator(
+    "group_norm(x, beta?, gamma?, affine: bool = False, num_groups: int32 = 0, epsilon: double = 0.0)"
+    " -> y, mean, inv_variance"
+)
+class GroupNorm:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, over each of `num_groups` groups of channels.
+
+    Channels are dimension 1. The mean and 1 / sqrt(variance + epsilon) of each group are results too.
+    """
+
+    def types(op: Call) -> tuple[TensorDesc, ...]:
+        x, param, row = _group_types(op, op.num_groups)
+        for name in ("beta", "gamma"):
+            expect_present(op, name, "affine")
+            expect_type(op, name, param)
+        return x, row, row
+
+    def sbp(op: Call) -> Factors:
+        x = rows.letters(op.x.rank, 1)
+        return Factors(f"{x}{', _' * (len(op.operands) - 1)} -> {x}, d0 _, d0 _")
+
+    def grad(ops: Builder, op: Call, dy: Value | None, dmean: Value | None, dinv: Value | None) -> dict[str, Any]:
+        def dx() -> Value | None:
+            terms = []
+            if dmean is not None or dinv is not None:
+                x = _as_rows(ops, op, widen(ops, op.x), op.num_groups)
+                found = rows.moment_gradient(ops, x, op.mean, op.inv_variance, dmean, dinv)
+                terms = [ops.reshape_like(term, op.x) for term in found]
+            if dy is not None:
+                direct = ops.group_norm_grad(
+                    dy, op.x, op.mean, op.inv_variance, op.gamma, num_groups=op.num_groups, epsilon=op.epsilon
+                )
+                terms = [widen(ops, direct), *terms] if terms else [direct]
+            return rows.total(ops, op.x, terms)
+
+        def param(which: int) -> Value:
+            return ops.group_norm_param_grad(dy, op.x, op.mean, op.inv_variance)[which]
+
+        if dy is None:
+            return {"x": dx}
+        return {"x": dx, "gamma": lambda: param(0), "beta": lambda: param(1)}
+
+    def compute(op: Call) -> tuple[Stage, ...]:
+        x = _by_group(op.x, op.num_groups)
+        mean, inv = rows.moments(x, 2, op.epsilon)
+        gamma, beta = (p and _param_by_group(p, op.num_groups) for p in (op.gamma, op.beta))
+
+        def element(*i: Expr) -> Expr:
+            value = rows.centre(x, mean, i) * inv[i[:2]]
+            return value if gamma is None else value * gamma[i[1:3]] + beta[i[1:3]]
+
+        y = c.reshape(c.element_wise(x.shape, element, op.x.dtype), op.x.shape)
+        assert mean is not None
+        return y, mean, inv
+
+    def reference(x, beta, gamma, *, num_groups, epsilon):  # type: ignore[no-untyped-def]
+        grouped = _numpy_by_group(x, num_groups)
+        mean, inv = rows.numpy_moments(grouped, tuple(range(2, grouped.ndim)), epsilon)
+        y = ((grouped - mean) * inv).reshape(x.shape)
+        if gamma is not None:
+            y = y * _numpy_channels(gamma, x.ndim) + _numpy_channels(beta, x.ndim)
+        row = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        return y.astype(x.dtype), *(a.reshape(x.shape[0], num_groups).astype(row) for a in (mean, inv))
+
+
+@operator("group_norm_grad(dy, x, mean, inv_variance, gamma?, num_groups: int32 = 0, epsilon: double = 0.0) -> dx")
+class GroupNormGrad:
+    """The gradient of `group_norm` by x."""
+
+    def types(op: Call) -> TensorDesc:
+        x, param, row = _group_types(op, op.num_groups)
+        expect_type(op, "dy", x)
+        expect_type(op, "mean", row)
+        expect_type(op, "inv_variance", row)
+        expect_type(op, "gamma", param)
+        return x.meet(op.dy)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        x = rows.letters(op.x.rank, 1)
+        found = Factors(f"{x}, {x}, d0 _, d0 _{'' if op.gamma is None else ', _'} -> {x}").signatures()
+        return linear_in_first(found, len(op.operands), 1)
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        dtype = op.x.dtype
+        gamma = None if op.gamma is None else _channels(ops, widen(ops, op.gamma), op.x)
+        dy = widen(ops, op.dy)
+        slope = dy if gamma is None else dy * gamma
+        x, slope, seed = (_as_rows(ops, op, widen(ops, v), op.num_groups) for v in (op.x, slope, ddx))
+        parts = rows.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
+
+        def whole(name: str) -> Value:
+            found: Value = ops.reshape_like(parts[name](), op.x)
+            return found
+
+        return {
+            "dy": lambda: narrow(ops, whole("slope") if gamma is None else whole("slope") * gamma, dtype),
+            "x": lambda: narrow(ops, whole("x"), dtype),
+            "mean": parts["mean"],
+            "inv_variance": parts["inv"],
+            "gamma": lambda: _channel_sum(ops, whole("slope") * dy, dtype),
+        }
+
+    def compute(op: Call) -> Stage:
+        x, dy = _by_group(op.x, op.num_groups), _by_group(op.dy, op.num_groups)
+        gamma = None if op.gamma is None else _param_by_group(op.gamma, op.num_groups)
+
+        def slope(*i: Expr) -> Expr:
+            return dy[i] if gamma is None else dy[i] * gamma[i[1:3]]
+
+        element = rows.row_gradient(x, op.mean, op.inv_variance, slope)
+        return c.reshape(c.element_wise(x.shape, element, op.x.dtype), op.x.shape)
+
+    def reference(dy, x, mean, inv, gamma, *, num_groups):  # type: ignore[no-untyped-def]
+        slope = dy.astype(np.float64) * (1 if gamma is None else _numpy_channels(gamma, x.ndim))
+        grouped = _numpy_by_group(x, num_groups)
+        scale = rows.kept(inv, grouped.ndim)
+        normal = (grouped - rows.kept(mean, grouped.ndim)) * scale
+        axes = tuple(range(2, grouped.ndim))
+        dx = rows.numpy_gradient(_numpy_by_group(slope, num_groups), normal, scale, axes)
+        return dx.reshape(x.shape).astype(x.dtype)
+
+
+@operator("group_norm_param_grad(dy, x, mean, inv_variance) -> dgamma, dbeta")
+class GroupNormParamGrad:
+    """The gradients of `group_norm` by gamma and beta: sums of dy * normal and of dy over all but channels."""
+
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
+        expect_rank(op, "mean", op.mean, 2)
+        if op.mean.shape[1] is None:
+            raise op.error(f"expected a static number of groups in mean, got {op.mean}")
+        x, param, row = _group_types(op, op.mean.shape[1])
+        expect_type(op, "dy", x)
+        expect_type(op, "mean", row)
+        expect_type(op, "inv_variance", row)
+        return param, param
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        x = rows.letters(op.x.rank, 1)
+        return linear_in_first(Factors(f"{x}, {x}, d0 _, d0 _ -> _, _").signatures(), 4, 2)
+
+    grad = no_grad("used by gradients only; second derivatives go through group_norm_grad")
+
+    def compute(op: Call) -> list[Stage]:
+        groups = op.mean.shape[1]
+        x, dy = _by_group(op.x, groups), _by_group(op.dy, groups)
+
+        def summed(element: Element) -> Stage:
+            def term(g: Expr, k: Expr, n: Expr, *rest: Expr) -> Expr:
+                return element(n, g, k, *rest)
+
+            total = c.sum_(x.shape[1:3], (x.shape[0], *x.shape[3:]), term, op.x.dtype)
+            return c.reshape(total, (op.x.shape[1],))
+
+        def weighted(*i: Expr) -> Expr:
+            return dy[i] * rows.centre(x, op.mean, i) * op.inv_variance[i[:2]]
+
+        return [summed(weighted), summed(lambda *i: dy[i])]
+
+    def reference(dy, x, mean, inv):  # type: ignore[no-untyped-def]
+        grouped = _numpy_by_group(x, mean.shape[1])
+        normal = (grouped - rows.kept(mean, grouped.ndim)) * rows.kept(inv, grouped.ndim)
+        axes = tuple(i for i in range(x.ndim) if i != 1)
+        slope = dy.astype(np.float64)
+        weighted = slope * normal.reshape(x.shape)
+        return weighted.sum(axis=axes).astype(x.dtype), slope.sum(axis=axes).astype(x.dtype)
+
+
+PARAMS = ("moving_mean", "moving_variance", "gamma", "beta")
+
+
+@operator(
+    "normalization(x, moving_mean?, moving_variance?, gamma, beta, _add_to_output?, axis: int32 = 0,"
+    " epsilon: float = 0.0, training: bool = False, momentum: float = 0.0) -> y, mean?, inv_variance?"
+)
+class Normalization:
+    """(x - moving_mean) / sqrt(moving_variance + epsilon) * gamma + beta (+ _add_to_output) along `axis`.
+
+    Inference only, so `mean` and `inv_variance`, results of training, are absent. With f16 and bf16 the
+    parameters are f32.
+    """
+
+    def types(op: Call) -> tuple[TensorDesc]:
+        if op.training:
+            raise op.error("is inference only: expected training = false, got true")
+        expect_dtype(op, "x", op.x, dtypes.FLOATS)
+        axis = op.normalize_axis(op.axis, op.x.rank)
+        size = op.x.shape[axis]
+        for name in PARAMS:
+            if op[name] is None:
+                raise op.error(f"is inference only: expected {name}, got none")
+            expect_type(op, name, rows.statistics((size,), op.x))
+            size = expect_dim(op, f"dimension 0 of {name}", op[name].shape[0], size)
+        y = TensorDesc((*op.x.shape[:axis], size, *op.x.shape[axis + 1 :]), op.x.dtype)
+        expect_addend(op, y)
+        return (y,)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        names = [f"d{i}" for i in range(op.x.rank)]
+        x, param = " ".join(names), names[op.axis]
+        found = Factors(f"{x}{f', {param}' * 4} -> {x}").signatures([d.shape for d in op.operands[:5]])
+        return with_addend(op, found)
+
+    def grad(ops: Builder, op: Call, dy: Value, *unused: Any) -> dict[str, Any]:
+        axis = op.normalize_axis(op.axis, op.x.rank)
+        wide = op.x.dtype.accumulator
+        inv = ops.rsqrt(op.moving_variance + op.epsilon)
+        slope = widen(ops, dy)
+
+        def summed(value: Value) -> Value:
+            return _channel_sum(ops, value, wide, axis)
+
+        def products() -> Value:
+            return summed(slope * (widen(ops, op.x) - _channels(ops, op.moving_mean, op.x, axis)))
+
+        return {
+            "x": lambda: narrow(ops, slope * _channels(ops, op.gamma * inv, op.x, axis), op.x.dtype),
+            "moving_mean": lambda: -(summed(slope) * op.gamma * inv),
+            "moving_variance": lambda: products() * op.gamma * inv * inv * inv * -0.5,
+            "gamma": lambda: products() * inv,
+            "beta": lambda: summed(slope),
+            "_add_to_output": dy,
+        }
+
+    def compute(op: Call) -> tuple[Stage]:
+        axis = op.normalize_axis(op.axis, op.x.rank)
+
+        def element(*i: Expr) -> Expr:
+            mean, variance, gamma, beta = (op[name][i[axis]] for name in PARAMS)
+            value = (op.x[i] - mean) * (s.rsqrt(variance + op.epsilon) * gamma) + beta
+            return value if op._add_to_output is None else value + op._add_to_output[i]
+
+        return (c.element_wise(op.x.shape, element, op.x.dtype),)
+
+    def reference(x, mean, variance, gamma, beta, add, *, axis, epsilon):  # type: ignore[no-untyped-def]
+        mean, variance, gamma, beta = (
+            _numpy_channels(p, x.ndim, axis % x.ndim) for p in (mean, variance, gamma, beta)
+        )
+        y = (x - mean) / np.sqrt(variance + epsilon) * gamma + beta
+        return (y if add is None else y + add).astype(x.dtype)

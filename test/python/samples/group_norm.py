@@ -1,0 +1,58 @@
+"""Samples of normalization over groups of channels and with running statistics."""
+
+from oneflow.dialect.dtypes import FLOATS, float32, float64, int32
+from oneflow.testing.sample import Bad, Sample, t
+
+GROUPS = {"num_groups": 2, "epsilon": 1e-5}
+BATCH = {"axis": 1, "epsilon": 1e-5}
+
+
+def scale(*shape):
+    """An operand of positive numbers: deviations, running variances."""
+    return t(*shape, low=0.5, high=1.5)
+
+
+SAMPLES = [
+    Sample("group_norm", [t(3, 4, 2), t(4), t(4)], {**GROUPS, "affine": True}, dtypes=FLOATS),
+    Sample("group_norm", [t(2, 6, 2, 2)], {"num_groups": 3, "epsilon": 0.1}),
+    Sample("group_norm", [t(2, 4)], {"num_groups": 1, "epsilon": 0.1}),
+    Sample("group_norm", [t(0, 4, 2), t(4), t(4)], {**GROUPS, "affine": True}),
+    Sample("group_norm_grad", [t(3, 4, 2), t(3, 4, 2), t(3, 2), scale(3, 2), t(4)], GROUPS),
+    Sample("group_norm_grad", [t(2, 4), t(2, 4), t(2, 2), scale(2, 2)], GROUPS),
+    Sample("group_norm_param_grad", [t(3, 4, 2), t(3, 4, 2), t(3, 2), scale(3, 2)]),
+    Sample("normalization", [t(2, 3, 2), t(3), scale(3), t(3), t(3)], BATCH, dtypes=(float32, float64)),
+    Sample("normalization", [t(2, 3), t(3), scale(3), t(3), t(3), t(2, 3)], {**BATCH, "axis": -1}),
+    Sample("normalization", [t(0, 3), t(3), scale(3), t(3), t(3)], BATCH),
+    Sample("normalization", [t(3), t(3), scale(3), t(3), t(3)], {**BATCH, "axis": 0}),
+]
+BAD = [
+    Bad(
+        "group_norm",
+        [t(2, 4, 2)],
+        {"num_groups": 3},
+        match="expected a number of channels that 3 groups divide, got 4",
+    ),
+    Bad("group_norm", [t(2, 4, 2)], match="expected at least 1 group, got 0"),
+    Bad("group_norm", [t(4)], GROUPS, match="expected x of rank 2 or more"),
+    Bad("group_norm", [t(2, 4), t(2), t(4)], {**GROUPS, "affine": True}, match="expected beta of type tensor<4xf32>"),
+    Bad("group_norm", [t(2, 4), t(4), t(4)], GROUPS, match="expected affine = true with beta, got false"),
+    Bad(
+        "group_norm_grad", [t(2, 4), t(2, 4), t(2, 4), t(2, 2)], GROUPS, match="expected mean of type tensor<2x2xf32>"
+    ),
+    Bad("group_norm_param_grad", [t(2, 4), t(2, 4), t(2), t(2, 2)], match="expected mean of rank 2"),
+    Bad(
+        "normalization",
+        [t(2, 3), t(3), t(3), t(3), t(3)],
+        {**BATCH, "training": True},
+        match="is inference only: expected training = false",
+    ),
+    Bad("normalization", [t(2, 3), None, None, t(3), t(3)], BATCH, match="is inference only: expected moving_mean"),
+    Bad(
+        "normalization",
+        [t(2, 3), t(3), t(2), t(3), t(3)],
+        BATCH,
+        match="expected moving_variance of type tensor<3xf32>",
+    ),
+    Bad("normalization", [t(2, 3), t(3), t(3), t(3), t(3)], {"axis": 2}, match="expected axis in [-2, 2), got 2"),
+    Bad("normalization", [t(2, 3), t(3), t(3), t(3), t(3)], BATCH, dtype=int32, match="expected x of type f16"),
+]
