@@ -214,7 +214,7 @@ class Inference:
         Raises:
             OperatorError: the operator does not allow this call.
         """
-        attributes = str(op.attributes) if len(op.attributes) else ""
+        attributes = tuple(op.attributes.items()) if len(op.attributes) else ()
         by_types = (op.name, tuple([v.type for v in op.operands]), attributes)
         if by_types in self._by_types and not (self.casts and any(v in self.casts for v in op.operands)):
             found = self._by_types[by_types]
@@ -224,7 +224,7 @@ class Inference:
             raise OperatorError(f"{op.name}: expected {len(found)} results, got {len(op.results)}")
         return found
 
-    def _described(self, op: ir.Operation, by_types: Any, attributes: str) -> tuple[TensorDesc, ...] | None:
+    def _described(self, op: ir.Operation, by_types: Any, attributes: Any) -> tuple[TensorDesc, ...] | None:
         """As `results`, looking through casts, which types alone do not show."""
         descs = tuple([self.desc_of(v) for v in op.operands])
         key = (op.name, descs, attributes)
