@@ -6,6 +6,7 @@ Everything lands at the insertion point and location in force. Imports `dtypes` 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
@@ -13,10 +14,10 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import Shape
 
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
-def dense(numbers: Sequence[int]) -> ir.Attribute:
+def dense(numbers: Sequence[int | None]) -> ir.Attribute:
     """An `array<i64: ..>`; None stands for `?`."""
     return ir.DenseI64ArrayAttr.get([DYNAMIC if n is None else n for n in numbers])
 

@@ -8,7 +8,7 @@ Imports `emit`, `sizes`, `checks`, `scalars`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect import compute as c
@@ -85,7 +85,7 @@ class _Finder:
 
     def _results(self, load: Expr) -> list[ir.AffineExpr] | None:
         found = [affine(position, self.by_node) for position in load.args]
-        return None if any(r is None for r in found) else found  # type: ignore[return-value]
+        return None if any(r is None for r in found) else found
 
     def _spanned(self, load: Expr, results: Sequence[ir.AffineExpr]) -> list[int]:
         """The loops whose extent is by construction that of a dimension which the load reads."""
@@ -175,7 +175,7 @@ def _combined(position: Expr, args: Sequence[ir.AffineExpr]) -> ir.AffineExpr | 
     return ir.AffineExpr.get_floor_div(args[0], args[1]) if positive else None
 
 
-_ARITHMETIC = {
+_ARITHMETIC: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

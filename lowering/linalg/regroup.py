@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.tensor_desc import Dim, count
 from oneflow.lowering.linalg.emit import DYNAMIC, Emitter, Value, dense
 
 #: A dimension's extent: known, or a value of type `index`.
-Extent = int | Value
+Extent: TypeAlias = int | Value
 #: Source dimensions and target dimensions of equal products.
 Group = tuple[list[int], list[int]]
 

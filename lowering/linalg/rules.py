@@ -47,9 +47,7 @@ def _reduce(at: Stages, reduction: c.Reduction) -> list[Value]:
     )
     inits = [c.ElementWise(reduction.shape, i.dtype, reduction.positions, i) for i in reduction.inits]
     outs = [(element_wise(at, init), loops.select(range(kept))) for init in inits]
-    return at.generic(
-        loops, reduction.bodies, outs, reduction.accumulators, associative=reduction.associative
-    )
+    return at.generic(loops, reduction.bodies, outs, reduction.accumulators, associative=reduction.associative)
 
 
 def scan(at: Stages, stage: c.Scan) -> Value:
@@ -114,18 +112,38 @@ def _update(at: Stages, stage: c.Scatter, body: Body, tensor: Value, steps: Sequ
 
 
 def place(at: Stages, stage: c.Place) -> Value:
-    """A fill, then every part inserted."""
+    """A fill, then every part inserted; what the types leave open of sizes is checked."""
     out = at.empty(stage.shape, stage.dtype)
     if stage.fill is not None:
         out = at.fill(out, stage.fill)
-    for part in stage.parts:
-        out = _insert(at, out, part)
+    for number, part in enumerate(stage.parts):
+        _check_part(at, stage, part, f"part {number}")
+        sizes = at.sizes.extents(part.source.shape)
+        if not any(isinstance(n, int) and n == 0 for n in sizes):
+            out = _insert(at, out, part)
     return out
+
+
+def _check_part(at: Stages, stage: c.Place, part: c.Part, text: str) -> None:
+    """A part stays inside; parts that tile the whole (no fill) span every dimension along which none is offset."""
+    for dim, (whole, size) in enumerate(zip(stage.shape, part.source.shape, strict=True)):
+        if known(whole) is not None and known(size) is not None and known(part.offsets[dim]) is not None:
+            continue
+        if stage.fill is None and all(known(p.offsets[dim]) == 0 for p in stage.parts) and not _covers(at, stage):
+            at.expect_equal(size, whole, f"dimension {dim} of {text}")
+        else:
+            last = part.offsets[dim] + (c.as_expr(size) - 1) * part.strides[dim]
+            at.expect_at_least(whole, last + 1, f"dimension {dim} of {text}")
+
+
+def _covers(at: Stages, stage: c.Place) -> bool:
+    """Whether the first part is as large as the whole, so that the others replace pieces of it."""
+    return bool(at.sizes.extents(stage.parts[0].source.shape) == at.sizes.extents(stage.shape))
 
 
 def _insert(at: Stages, out: Value, part: c.Part) -> Value:
     offsets, sizes = static_shape(part.offsets), static_shape(part.source.shape)
-    dynamic = [at.sizes.values([x for x in sizes_ if known(x) is None]) for sizes_ in (part.offsets, part.source.shape)]
+    dynamic = [at.sizes.values([x for x in group if known(x) is None]) for group in (part.offsets, part.source.shape)]
     attributes = {
         "static_offsets": dense(offsets),
         "static_sizes": dense(sizes),

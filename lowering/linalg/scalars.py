@@ -51,8 +51,8 @@ class Scalars:
             "const": lambda node, args: self.e.constant(node.value, node.dtype),
             "select": lambda node, args: self.e.op("arith.select", args[1].type, args),
             "cast": lambda node, args: self.convert(args[0], node.args[0].dtype, node.dtype),
-            "neg": lambda node, args: self._integer("arith.subi", self._like(node, 0), args[0]),
-            "not": lambda node, args: self._integer("arith.xori", args[0], self._like(node, -1)),
+            "neg": lambda node, args: self._same("arith.subi", self._like(node, 0), args[0]),
+            "not": lambda node, args: self._same("arith.xori", args[0], self._like(node, -1)),
             "rsqrt": self._rsqrt,
             "floordiv": self._floordiv,
             "rem": self._remainder,
@@ -89,7 +89,8 @@ class Scalars:
     def _like(self, node: Expr, value: float | int) -> Value:
         return self.e.constant(value, node.dtype)
 
-    def _integer(self, name: str, *args: Value) -> Value:
+    def _same(self, name: str, *args: Value) -> Value:
+        """The operation `name` whose result has the type of its operands."""
         return self.e.op(name, args[0].type, args)
 
     def _rsqrt(self, node: Expr, args: Sequence[Value]) -> Value:
@@ -100,15 +101,15 @@ class Scalars:
         """The quotient rounded down; 0 where the divisor is 0, wrapped where it overflows."""
         name = "arith.divui" if is_unsigned(node.dtype) else "arith.floordivsi"
         if _is_positive(node.args[1]):
-            return self._integer(name, *args)
+            return self._same(name, *args)
         a, b = args
         zero = self._like(node, 0)
         by_zero = self.compare("eq", b, zero, node.dtype)
         trapping = by_zero
         if not is_unsigned(node.dtype):
-            overflow = self._integer("arith.andi", self._is(node, a, "least"), self._is(node, b, -1))
-            trapping = self._integer("arith.ori", by_zero, overflow)
-        quotient = self._integer(name, a, self.select(trapping, self._like(node, 1), b))
+            overflow = self._same("arith.andi", self._is(node, a, "least"), self._is(node, b, -1))
+            trapping = self._same("arith.ori", by_zero, overflow)
+        quotient = self._same(name, a, self.select(trapping, self._like(node, 1), b))
         return self.select(by_zero, zero, quotient)
 
     def _is(self, node: Expr, value: Value, wanted: int | str) -> Value:
@@ -119,12 +120,12 @@ class Scalars:
         """The remainder of truncated division; 0 where the divisor is 0 or -1, as x % 1 is."""
         name = "arith.remui" if is_unsigned(node.dtype) else "arith.remsi"
         if _is_positive(node.args[1]):
-            return self._integer(name, *args)
+            return self._same(name, *args)
         a, b = args
         trapping = self._is(node, b, 0)
         if not is_unsigned(node.dtype):
-            trapping = self._integer("arith.ori", trapping, self._is(node, b, -1))
-        return self._integer(name, a, self.select(trapping, self._like(node, 1), b))
+            trapping = self._same("arith.ori", trapping, self._is(node, b, -1))
+        return self._same(name, a, self.select(trapping, self._like(node, 1), b))
 
     def _shift(self, node: Expr, args: Sequence[Value]) -> Value:
         """A shift whose amount may be the width or more: all bits have left (or are the sign)."""
@@ -132,12 +133,12 @@ class Scalars:
         name = "arith.shli" if node.kind == "shl" else "arith.shrsi" if signed else "arith.shrui"
         a, amount = args
         if signed:
-            return self._integer(name, a, self._integer("arith.minui", amount, self._like(node, node.dtype.bits - 1)))
+            return self._same(name, a, self._same("arith.minui", amount, self._like(node, node.dtype.bits - 1)))
         zero = self._like(node, 0)
         width = self._like(node, node.dtype.bits)
         predicate = self.e.attribute("6 : i64")
         inside = self.e.op("arith.cmpi", self.e.element(dtypes.bool_), [amount, width], {"predicate": predicate})
-        return self.select(inside, self._integer(name, a, self.select(inside, amount, zero)), zero)
+        return self.select(inside, self._same(name, a, self.select(inside, amount, zero)), zero)
 
     def _power(self, node: Expr, args: Sequence[Value]) -> Value:
         """An integer power by squaring, the exponent's bits from the lowest; unrolled for a known exponent."""
@@ -147,19 +148,19 @@ class Scalars:
             return self._known_power(node, args[0], known)
         result, square, bits, one = self._like(node, 1), args[0], args[1], self._like(node, 1)
         for _ in range(node.dtype.bits):
-            odd = self.compare("ne", self._integer("arith.andi", bits, one), self._like(node, 0), node.dtype)
-            result = self.select(odd, self._integer("arith.muli", result, square), result)
-            square = self._integer("arith.muli", square, square)
-            bits = self._integer("arith.shrui", bits, one)
+            odd = self.compare("ne", self._same("arith.andi", bits, one), self._like(node, 0), node.dtype)
+            result = self.select(odd, self._same("arith.muli", result, square), result)
+            square = self._same("arith.muli", square, square)
+            bits = self._same("arith.shrui", bits, one)
         return result
 
     def _known_power(self, node: Expr, base: Value, exponent: int) -> Value:
         result: Value | None = None
         while exponent:
             if exponent & 1:
-                result = base if result is None else self._integer("arith.muli", result, base)
+                result = base if result is None else self._same("arith.muli", result, base)
             exponent >>= 1
-            base = self._integer("arith.muli", base, base) if exponent else base
+            base = self._same("arith.muli", base, base) if exponent else base
         return self._like(node, 1) if result is None else result
 
     def convert(self, x: Value, source: DType, target: DType) -> Value:
@@ -177,19 +178,36 @@ class Scalars:
         return self._integer_to_integer(x, source, target)
 
     def _float_to_float(self, x: Value, source: DType, target: DType) -> Value:
-        """16-bit floats are reached through f32, as NumPy and ml_dtypes do for bf16."""
+        """Other than between neighbours, 16-bit floats are reached through f32.
+
+        f64 to f16 is rounded once, as NumPy does; f64 to bf16 twice, as ml_dtypes does.
+        """
         middle = dtypes.float32
+        if (source, target) == (dtypes.float64, dtypes.float16):
+            return self._float_to_float(self._round_to_odd(x), middle, target)
         if middle not in (source, target) and 16 in (source.bits, target.bits):
             return self._float_to_float(self._float_to_float(x, source, middle), middle, target)
         return self.e.op("arith.extf" if target.bits > source.bits else "arith.truncf", self.e.element(target), [x])
+
+    def _round_to_odd(self, x: Value) -> Value:
+        """An f64 as f32 whose last bit is set if anything was lost, so that rounding again is exact.
+
+        What was rounded away from zero is moved back by one unit first.
+        """
+        near = self._float_to_float(x, dtypes.float64, dtypes.float32)
+        back = self._float_to_float(near, dtypes.float32, dtypes.float64)
+        bits = self.e.op("arith.bitcast", self.e.element(dtypes.int32), [near])
+        rounded, exact = (self._same("math.absf", v) for v in (back, x))
+        away, lost = self.compare("gt", rounded, exact, dtypes.float64), self.compare("ne", back, x, dtypes.float64)
+        away, lost = (self.convert(flag, dtypes.bool_, dtypes.int32) for flag in (away, lost))
+        odd = self._same("arith.ori", self._same("arith.subi", bits, away), lost)
+        return self.e.op("arith.bitcast", self.e.element(dtypes.float32), [odd])
 
     def _float_to_integer(self, x: Value, source: DType, target: DType) -> Value:
         """Rounds towards zero; NaN and what does not fit become the smallest integer of the register."""
         register = dtypes.int64 if target.bits == 64 else dtypes.int32
         least, beyond = (self.e.constant(sign * 2.0 ** (register.bits - 1), source) for sign in (-1, 1))
-        inside = self._integer(
-            "arith.andi", self.compare("ge", x, least, source), self.compare("lt", x, beyond, source)
-        )
+        inside = self._same("arith.andi", self.compare("ge", x, least, source), self.compare("lt", x, beyond, source))
         whole = self.e.op("arith.fptosi", self.e.element(register), [self.select(inside, x, least)])
         return self._integer_to_integer(whole, register, target)
 

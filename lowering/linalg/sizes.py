@@ -8,7 +8,7 @@ run-time check. Imports `emit`, `scalars` and the compute algebra.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
@@ -20,7 +20,7 @@ from oneflow.lowering.linalg.emit import DYNAMIC, Emitter, Value
 from oneflow.lowering.linalg.scalars import Scalars
 
 #: A dimension's extent: known, or a value of type `index`.
-Extent = int | Value
+Extent: TypeAlias = int | Value
 
 _FOLDED: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,

@@ -7,6 +7,7 @@ A stage becomes one value, however often it is read. `generic` builds every loop
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
@@ -22,7 +23,7 @@ from oneflow.lowering.linalg.sizes import Shapes, Sizes, static_shape
 
 #: A tensor that a loop nest writes, and where.
 Destination = tuple[Value, ir.AffineMap]
-Rule = Callable[["Stages", Stage], Value]
+Rule = Callable[["Stages", Any], Value]
 
 
 class Stages:
@@ -127,21 +128,22 @@ class Stages:
         for load, dim in reads.bounded:
             last = largest(load.args[dim], loops)
             if last is not None:
-                self._check_bound(load, dim, last + 1)
+                self.expect_at_least(load.value.shape[dim], last + 1, self._dimension(load, dim))
 
     def expect_equal(self, got: c.Size, wanted: c.Size, text: str) -> None:
         """Lets the run fail where two sizes differ, unless they are known to be equal."""
         if self.sizes.extent(got) != self.sizes.extent(wanted):
-            self.checks.size(*self.sizes.values([got, wanted]), f"{self.label}: {text}", self.place)
+            sizes = self.sizes.values([got, wanted])
+            self.checks.size(sizes[0], sizes[1], f"{self.label}: {text}", self.place)
 
-    def _check_bound(self, load: Expr, dim: int, least: Expr) -> None:
-        """Lets the run fail where a dimension has fewer than `least` elements."""
-        size, wanted = self.sizes.extents([load.value.shape[dim], least])
-        if isinstance(size, int) and isinstance(wanted, int) and size >= wanted:
+    def expect_at_least(self, size: c.Size, least: c.Size, text: str) -> None:
+        """Lets the run fail where `size` is less than `least`, unless it is known not to be."""
+        got, wanted = self.sizes.extents([size, least])
+        if got == wanted or (isinstance(got, int) and isinstance(wanted, int) and got >= wanted):
             return
-        limits = [self.shapes.value(size), self.shapes.value(wanted)]
-        got = self.e.op("arith.minsi", self.e.index_type, limits)
-        self.checks.size(got, limits[1], f"{self.label}: {self._dimension(load, dim)}", self.place)
+        limits = [self.shapes.value(got), self.shapes.value(wanted)]
+        smaller = self.e.op("arith.minsi", self.e.index_type, limits)
+        self.checks.size(smaller, limits[1], f"{self.label}: {text}", self.place)
 
     def _dimension(self, load: Expr, dim: int) -> str:
         stage = load.value
