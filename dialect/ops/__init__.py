@@ -3,13 +3,14 @@
 from oneflow.dialect.ops import (
     binary,
     embedding,
-    indexing,
     group_norm,
+    indexing,
     joining,
     matmul,
     movement,
     norm,
     order,
+    random,
     reduce,
     scalar_ops,
     scan,
@@ -39,6 +40,7 @@ FAMILIES = (
     indexing,
     scattering,
     embedding,
+    random,
     source,
 )
 

@@ -1,0 +1,386 @@
+"""Random numbers by Philox4x32-10: functions of a seed and a position, the same on every backend.
+
+Element i of a tensor in row-major order is made of the words of counter i under the key `seed`; so numbers do not
+depend on threads, nor on how a tensor is cut: an operator on a part of a tensor is told by `logical_shape` and
+`logical_begin` where its part lies. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). Imports
+`record`, `shapes`, `sbp`, `compute`, `scalar`; `numpy_philox` is the reference, written independently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.ops.source import NO_DEPENDENCE, NO_OPERAND, filled
+from oneflow.dialect.record import Call, Shard, no_grad, no_sbp, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dtype, letters
+from oneflow.dialect.tensor_desc import TensorDesc
+
+RANDOM = frozenset({"random"})
+REAL = (dtypes.float32, dtypes.float64)
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+ROUNDS = 10
+MASK = 0xFFFFFFFF
+
+#: What tells an operator on a part of a tensor where the part lies; empty for the whole tensor.
+LOGICAL = "logical_shape: shape = [], logical_begin: shape = []"
+WHOLE = no_sbp("is drawn whole on every device, the same on each")
+
+
+def philox(counter: Sequence[Expr], seed: int) -> tuple[Expr, ...]:
+    """The four words that Philox4x32-10 makes of four; words are i64 in [0, 2**32), `seed` is the 64-bit key."""
+    words = tuple(counter)
+    for step in range(ROUNDS):
+        key = [((seed >> 32 * i) + step * KEY_STEPS[i]) & MASK for i in range(2)]
+        first, second = (words[2 * i] * MULTIPLIERS[i] for i in range(2))
+        words = (
+            s.shift_right_unsigned(second, 32) ^ words[1] ^ key[0],
+            second & MASK,
+            s.shift_right_unsigned(first, 32) ^ words[3] ^ key[1],
+            first & MASK,
+        )
+    return words
+
+
+def numpy_philox(counter: Sequence[Any], seed: int) -> list[Any]:
+    """`philox` on arrays of uint64."""
+    low, bits = np.uint64(MASK), np.uint64(32)
+    words = list(counter)
+    keys = np.uint64(seed % 2**64) & low, np.uint64(seed % 2**64) >> bits
+    for _ in range(ROUNDS):
+        a, b = words[0] * np.uint64(MULTIPLIERS[0]), words[2] * np.uint64(MULTIPLIERS[1])
+        words = [(b >> bits) ^ words[1] ^ keys[0], b & low, (a >> bits) ^ words[3] ^ keys[1], a & low]
+        keys = (keys[0] + np.uint64(KEY_STEPS[0])) & low, (keys[1] + np.uint64(KEY_STEPS[1])) & low
+    return words
+
+
+def _bits(words: Sequence[Expr], dtype: DType) -> Expr:
+    """As many random bits as a number of `dtype` in [0, 1) has, as an integer of type `dtype`: 24 or 53."""
+    if dtype is dtypes.float64:
+        return s.cast((words[0] >> 5) * (1 << 26) + (words[1] >> 6), dtype)
+    return s.cast(words[0] >> 8, dtype)
+
+
+def _numpy_bits(words: Sequence[Any], dtype: DType) -> Any:
+    if dtype is dtypes.float64:
+        return ((words[0] >> np.uint64(5)) * np.uint64(1 << 26) + (words[1] >> np.uint64(6))).astype(np.float64)
+    return (words[0] >> np.uint64(8)).astype(np.float32)
+
+
+def _unit(dtype: DType) -> float:
+    """The distance of neighbours among the numbers that `_bits` makes."""
+    return 2.0**-53 if dtype is dtypes.float64 else 2.0**-24
+
+
+def _even(words: Sequence[Expr], dtype: DType) -> Expr:
+    """A number of `dtype` drawn evenly from [0, 1)."""
+    return _bits(words, dtype) * _unit(dtype)
+
+
+def _numpy_even(words: Sequence[Any], dtype: DType) -> Any:
+    return _numpy_bits(words, dtype) * dtype.numpy.type(_unit(dtype))
+
+
+def _drawn(op: Call, shape: Sequence[Size], draw: Callable[..., Expr], dtype: DType) -> Stage:
+    """The tensor whose elements are `draw(words, *position)`."""
+    sizes = op.attrs.get("logical_shape") or shape
+    begins = op.attrs.get("logical_begin") or [0] * len(shape)
+
+    def body(*position: Any) -> Expr:
+        flat = c.as_expr(0)
+        for i, size, begin in zip(position, sizes, begins, strict=True):
+            flat = flat * size + (i + begin)
+        number, zero = s.cast(flat, dtypes.int64), s.const(0, dtypes.int64)
+        return draw(philox([number & MASK, s.shift_right_unsigned(number, 32), zero, zero], op.seed), *position)
+
+    return c.element_wise(shape, body, dtype)
+
+
+def _numpy_words(shape: Sequence[int], seed: int, logical_shape: Any = (), logical_begin: Any = ()) -> list[Any]:
+    """The words of every element of a tensor, or of a part of a larger one."""
+    whole = logical_shape or shape
+    begins = logical_begin or [0] * len(shape)
+    part = tuple(slice(b, b + n) for b, n in zip(begins, shape, strict=True))
+    flat = np.arange(math.prod(whole), dtype=np.uint64).reshape(whole)[part]
+    zero = np.zeros(flat.shape, np.uint64)
+    return numpy_philox([flat & np.uint64(MASK), flat >> np.uint64(32), zero, zero], seed)
+
+
+def _real(op: Call) -> TensorDesc:
+    """The result of an operator that draws floating-point numbers."""
+    expect_dtype(op, "dtype", TensorDesc((), op.dtype), REAL)
+    return filled(op)
+
+
+@operator("uniform(dtype: data_type, shape: shape, from: double = 0.0, to: double = 1.0, seed: int64 = 0) -> out")
+class Uniform:
+    """Numbers drawn evenly from [from, to): of 24 random bits in f32, of 53 in f64."""
+
+    sbp = WHOLE
+    grad = NO_OPERAND
+    traits = RANDOM
+
+    def types(op: Call) -> TensorDesc:
+        low, high = op["from"], op["to"]
+        if not (low < high and math.isfinite(high - low)):
+            raise op.error(f"expected finite from < to, got {low} and {high}")
+        return _real(op)
+
+    def compute(op: Call) -> Stage:
+        low, high = op["from"], op["to"]
+
+        def draw(words: Any, *position: Any) -> Expr:
+            value = _even(words, op.dtype) * (high - low) + low
+            return s.where(value < high, value, s.const(low, op.dtype))
+
+        return _drawn(op, op.shape, draw, op.dtype)
+
+    def reference(*, dtype, shape, seed, to, **others):  # type: ignore[no-untyped-def]
+        real = dtype.numpy.type
+        low, high = real(others["from"]), real(to)
+        value = _numpy_even(_numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
+        return np.where(value < high, value, low)
+
+
+@operator("normal(dtype: data_type, shape: shape, mean: double = 0.0, std: double = 1.0, seed: int64 = 0) -> out")
+class Normal:
+    """Numbers drawn from the normal distribution, by the method of Box and Muller."""
+
+    sbp = WHOLE
+    grad = NO_OPERAND
+    traits = RANDOM
+
+    def types(op: Call) -> TensorDesc:
+        if not (math.isfinite(op.mean) and math.isfinite(op.std) and op.std >= 0):
+            raise op.error(f"expected a finite mean and std of at least 0, got {op.mean} and {op.std}")
+        return _real(op)
+
+    def compute(op: Call) -> Stage:
+        unit = _unit(op.dtype)
+
+        def draw(words: Any, *position: Any) -> Expr:
+            radius = s.sqrt(s.log((_bits(words[:2], op.dtype) + 1) * unit) * -2)
+            angle = _even(words[2:], op.dtype) * (2 * math.pi)
+            return radius * s.cos(angle) * op.std + op.mean
+
+        return _drawn(op, op.shape, draw, op.dtype)
+
+    def reference(*, dtype, shape, mean, std, seed):  # type: ignore[no-untyped-def]
+        real = dtype.numpy.type
+        words = _numpy_words(shape, seed)
+        radius = np.sqrt(-2 * np.log((_numpy_bits(words[:2], dtype) + real(1)) * real(_unit(dtype))))
+        return radius * np.cos(_numpy_even(words[2:], dtype) * real(2 * math.pi)) * real(std) + real(mean)
+
+
+@operator("uniform_int(dtype: data_type, shape: shape, from: int64 = 0, to: int64 = 1, seed: int64 = 0) -> out")
+class UniformInt:
+    """Integers drawn evenly from [from, to), of 32 random bits."""
+
+    sbp = WHOLE
+    grad = NO_OPERAND
+    traits = RANDOM
+
+    def types(op: Call) -> TensorDesc:
+        low, high = op["from"], op["to"]
+        expect_dtype(op, "dtype", TensorDesc((), op.dtype), dtypes.INTEGERS)
+        if not 0 < high - low <= 2**32:
+            raise op.error(f"expected from < to, at most 2**32 apart, got {low} and {high}")
+        limits = np.iinfo(op.dtype.numpy)
+        if low < limits.min or high - 1 > limits.max:
+            raise op.error(f"expected numbers of {op.dtype}, got from {low} to {high}")
+        return filled(op)
+
+    def compute(op: Call) -> Stage:
+        low, high = op["from"], op["to"]
+
+        def draw(words: Any, *position: Any) -> Expr:
+            return s.shift_right_unsigned(words[0] * (high - low), 32) + low
+
+        return _drawn(op, op.shape, draw, op.dtype)
+
+    def reference(*, dtype, shape, seed, to, **others):  # type: ignore[no-untyped-def]
+        span = np.uint64(to - others["from"])
+        drawn = (_numpy_words(shape, seed)[0] * span) >> np.uint64(32)
+        return (drawn.astype(np.int64) + others["from"]).astype(dtype.numpy)
+
+
+def _split_anywhere(op: Call) -> Factors:
+    """Any axis of the operand can be split, where the place of the parts can be told."""
+    (x, *others), results = op.operands, op.results
+    text = " ".join(letters(x.shape)) if None not in x.shape else " ".join("_" * x.rank)
+    return Factors(f"{', '.join([text] * (1 + len(others)))} -> {', '.join([text] * len(results))}")
+
+
+def _part(op: Call, shard: Shard) -> dict[str, Any]:
+    """Where the part of one device lies in the whole tensor."""
+    whole = next(iter(op.inputs.values())).shape
+    begins = op.logical_begin or [0] * len(whole)
+    piece = shard.inputs[0].shape or ()
+    moved = [b + shard.begins[0] * (n != d) for b, n, d in zip(begins, piece, whole, strict=True)]
+    return {"logical_shape": op.logical_shape or whole, "logical_begin": moved}
+
+
+def _expect_part(op: Call, rank: int) -> None:
+    """Checks that the logical shape, where given, has `rank` axes."""
+    if {len(op.logical_shape), len(op.logical_begin)} not in ({0}, {rank}):
+        raise op.error(
+            f"expected logical_shape and logical_begin of {rank} sizes, or none,"
+            f" got {list(op.logical_shape)} and {list(op.logical_begin)}"
+        )
+
+
+def _uniform_of(x: DType) -> DType:
+    """The type in which numbers are drawn to be compared with those of type `x`."""
+    return dtypes.float64 if x is dtypes.float64 else dtypes.float32
+
+
+@operator(f"bernoulli(in, dtype: data_type, seed: int64 = 0, p: double = -1.0, {LOGICAL}) -> out")
+class Bernoulli:
+    """1 with the probability that each element of `in` is, else 0; `p`, unless -1, is that of all elements."""
+
+    sbp = _split_anywhere
+    local = _part
+    grad = no_grad("jumps between 0 and 1")
+    traits = RANDOM
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "in", op.in_, dtypes.FLOATS)
+        _expect_part(op, op.in_.rank)
+        if op.p != -1 and not 0 <= op.p <= 1:
+            raise op.error(f"expected p of 0 to 1, or -1 for the probabilities in in, got {op.p}")
+        return TensorDesc(op.in_.shape, op.dtype)
+
+    def compute(op: Call) -> Stage:
+        wide = _uniform_of(op.in_.dtype)
+
+        def draw(words: Any, *position: Any) -> Expr:
+            chance = op.in_[position] if op.p == -1 else s.const(op.p, wide)
+            return s.cast(_even(words, wide) < chance, op.dtype.accumulator)
+
+        return _drawn(op, op.in_.shape, draw, op.dtype)
+
+    def reference(x, *, dtype, seed, p, logical_shape, logical_begin):  # type: ignore[no-untyped-def]
+        wide = _uniform_of(dtypes.from_numpy(x.dtype))
+        chance = x.astype(wide.numpy) if p == -1 else wide.numpy.type(p)
+        return (_numpy_even(_numpy_words(x.shape, seed, logical_shape, logical_begin), wide) < chance).astype(
+            dtype.numpy
+        )
+
+
+def _expect_rate(op: Call, rank: int) -> None:
+    if not 0 <= op.rate <= 1:
+        raise op.error(f"expected a rate of 0 to 1, got {op.rate}")
+    _expect_part(op, rank)
+
+
+def _mask(op: Call, like: Stage) -> Stage:
+    """Which elements are kept: true with the probability 1 - rate."""
+    return _drawn(op, like.shape, lambda words, *at: _even(words, dtypes.float32) >= op.rate, dtypes.bool_)
+
+
+def _numpy_mask(shape: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
+    words = _numpy_words(shape, seed, logical_shape, logical_begin)
+    return _numpy_even(words, dtypes.float32) >= np.float32(rate)
+
+
+@operator(f"random_mask_like(like, rate: float = 0.0, seed: int64 = 0, {LOGICAL}) -> out")
+class RandomMaskLike:
+    """A mask of the shape of `like` that is false with the probability `rate`."""
+
+    sbp = _split_anywhere
+    local = _part
+    grad = NO_DEPENDENCE
+    traits = RANDOM
+
+    def types(op: Call) -> TensorDesc:
+        _expect_rate(op, op.like.rank)
+        return TensorDesc(op.like.shape, dtypes.bool_)
+
+    def compute(op: Call) -> Stage:
+        return _mask(op, op.like)
+
+    def reference(like, *, rate, seed, logical_shape, logical_begin):  # type: ignore[no-untyped-def]
+        return _numpy_mask(like.shape, rate, seed, logical_shape, logical_begin)
+
+
+def _scale(rate: float) -> float:
+    return 1 / (1 - rate) if rate < 1 else 0.0
+
+
+def _keep(x: Stage, mask: Stage, scale: float, added: Stage | None = None) -> Stage:
+    """`x` times `scale` where `mask` holds, else 0; and `added`."""
+
+    def body(*at: Any) -> Expr:
+        kept = s.where(mask[at], x[at] * scale, 0.0)
+        return kept if added is None else kept + added[at]
+
+    return c.element_wise(x.shape, body, x.dtype)
+
+
+def _numpy_keep(x: Any, mask: Any, scale: float, added: Any = None) -> Any:
+    wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
+    kept = np.where(mask, x.astype(wide) * np.asarray(scale, wide), np.asarray(0, wide))
+    return (kept if added is None else kept + added.astype(wide)).astype(x.dtype)
+
+
+@operator(f"dropout(in, _add_to_output?, rate: float = 0.0, seed: int64 = 0, {LOGICAL}) -> out, mask")
+class Dropout:
+    """Zeros in place of elements with the probability `rate`, the others times 1 / (1 - rate); and the mask of those."""
+
+    sbp = _split_anywhere
+    local = _part
+    traits = RANDOM
+
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
+        expect_dtype(op, "in", op.in_, dtypes.FLOATS)
+        _expect_rate(op, op.in_.rank)
+        if op._add_to_output is not None and not op._add_to_output.compatible(op.in_):
+            raise op.error(f"expected _add_to_output of type {op.in_}, got {op._add_to_output}")
+        return op.in_, TensorDesc(op.in_.shape, dtypes.bool_)
+
+    def grad(ops: Builder, op: Call, dout: Value, dmask: Value | None = None) -> dict[str, Any]:
+        return {"in": lambda: ops.dropout_grad(dout, op.mask, scale=_scale(op.rate)), "_add_to_output": dout}
+
+    def compute(op: Call) -> tuple[Stage, Stage]:
+        mask = _mask(op, op.in_)
+        return _keep(op.in_, mask, _scale(op.rate), op._add_to_output), mask
+
+    def reference(x, added, *, rate, seed, logical_shape, logical_begin):  # type: ignore[no-untyped-def]
+        mask = _numpy_mask(x.shape, rate, seed, logical_shape, logical_begin)
+        return _numpy_keep(x, mask, _scale(rate), added), mask
+
+
+@operator("dropout_grad(dy, mask, scale: float = 0.0) -> dx")
+class DropoutGrad:
+    """`dy` times `scale` where `mask` holds, else 0."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
+        if not op.mask.compatible(TensorDesc(op.dy.shape, dtypes.bool_)):
+            raise op.error(f"expected mask of type {TensorDesc(op.dy.shape, dtypes.bool_)}, got {op.mask}")
+        return TensorDesc(op.dy.meet(TensorDesc(op.mask.shape, op.dy.dtype)).shape, op.dy.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        text = " ".join(letters(op.dy.shape))
+        return [*Factors(f"{text}, {text} -> {text}").signatures(), SbpSignature((P, B), (P,))]
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        return {"dy": lambda: ops.dropout_grad(ddx, op.mask, scale=op.scale)}
+
+    def compute(op: Call) -> Stage:
+        return _keep(op.dy, op.mask, op.scale)
+
+    def reference(dy, mask, *, scale):  # type: ignore[no-untyped-def]
+        return _numpy_keep(dy, mask, scale)
