@@ -337,7 +337,7 @@ def _numpy_keep(x: Any, mask: Any, scale: float, added: Any = None) -> Any:
 
 @operator(f"dropout(in, _add_to_output?, rate: float = 0.0, seed: int64 = 0, {LOGICAL}) -> out, mask")
 class Dropout:
-    """Zeros in place of elements with the probability `rate`, the others times 1 / (1 - rate); and the mask of those."""
+    """Zeros with the probability `rate` in place of elements, the others times 1 / (1 - rate); and the mask of those."""
 
     sbp = _split_anywhere
     local = _part
