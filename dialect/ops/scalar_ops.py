@@ -105,13 +105,12 @@ def scalar_operator(
 
 
 def _power(x: Expr, exponent: Expr) -> Expr:
-    """x to a known power: products for the small ones."""
+    """x to a known power: products for the small ones; a half is the square root, as NumPy and PyTorch have it."""
     if exponent.value in (0, 1, 2, 3):
-        factors = (s.const(1, x.dtype), x, x * x, x * x * x)
-        return factors[int(exponent.value)]
+        return (s.const(1, x.dtype), x, x * x, x * x * x)[int(exponent.value)]
     if exponent.value == -1 and x.dtype.is_float:
         return 1.0 / x
-    return b.power(x, exponent)
+    return s.sqrt(x) if exponent.value == 0.5 else b.power(x, exponent)
 
 
 def leaves_unchanged(value: int, only_integers: bool = False) -> Callable[[Call], bool]:
