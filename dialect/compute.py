@@ -173,6 +173,11 @@ def product(sizes: Sequence[Size]) -> Size:
     return math.prod(sizes, start=1)  # type: ignore[type-var]
 
 
+def smaller(a: Size, b: Size) -> Size:
+    """The smaller of two sizes."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else s.minimum(as_expr(a), as_expr(b))
+
+
 def element_wise(shape: Sequence[Size], body: Callable[..., Expr], dtype: DType | None = None) -> Stage:
     """The tensor whose element (i, j, ..) is `body(i, j, ..)`, converted to `dtype`."""
     positions = _names.positions(len(shape))
@@ -253,9 +258,7 @@ def scatter(
     steps = _names.positions(len(extents))
     (accumulator,) = _names.args([base.dtype])
     body = combine(accumulator, s.cast(value(*steps), base.dtype))
-    return Scatter(
-        base.shape, base.dtype, base, tuple(extents), steps, tuple(index(*steps)), accumulator, body
-    )
+    return Scatter(base.shape, base.dtype, base, tuple(extents), steps, tuple(index(*steps)), accumulator, body)
 
 
 def place(

@@ -82,10 +82,12 @@ class Factors:
         Raises:
             ValueError: the number of factors is not the rank of an operand.
         """
-        ins, outs = self.sides()
+        written, outs = self.sides()
+        ins = written
         if shapes is not None:
             ins = [_mark_broadcast(f, s, self.text) for f, s in zip(ins, shapes, strict=True)]
-        names = dict.fromkeys(f for factors in (*ins, *outs) for f in factors)
+        gone = _names(written) - _names(ins)
+        names = dict.fromkeys(f for factors in (*ins, *outs) for f in factors if f not in gone)
         split = [_split_by(n, ins, outs) for n in names if not n.startswith("_")]
         return _unique(s for s in (*split, *self.partial_sums(len(ins), len(outs))) if s is not None)
 
@@ -97,6 +99,10 @@ class Factors:
             rows = [tuple(P if i == j else B for j in range(inputs)) for i in range(inputs)]
             return [SbpSignature(row, (P,) * outputs) for row in rows]
         return []
+
+
+def _names(sides: Sequence[Sequence[str]]) -> set[str]:
+    return {f for factors in sides for f in factors}
 
 
 def _mark_broadcast(factors: list[str], shape: Shape, text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from oneflow.dialect.ops import (
     binary,
+    conv,
     embedding,
     group_norm,
     indexing,
@@ -33,6 +34,7 @@ FAMILIES = (
     softmax,
     norm,
     group_norm,
+    conv,
     movement,
     order,
     slicing,

@@ -219,7 +219,7 @@ class BroadcastMatmulGradB:
         return scale_and_add(product, op.alpha, op._add_to_output, op.a.dtype)
 
     def reference(a, b, add, *, alpha):  # type: ignore[no-untyped-def]
-        x, y = (t.astype(wide(t)).reshape(-1 if t.size else 0, t.shape[-1]) for t in (a, b))
+        x, y = (t.astype(wide(t)).reshape(int(np.prod(t.shape[:-1])), t.shape[-1]) for t in (a, b))
         return _scaled(x.T @ y, alpha, add, a.dtype)
 
 

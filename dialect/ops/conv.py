@@ -1,0 +1,381 @@
+"""Convolutions over one, two or three spatial dimensions, and their gradients, which are convolutions too.
+
+Images are padded, then one sum over window elements reads them at affine positions. With groups, channels are two
+dimensions, the group and the channel in it. Imports `spatial`, `record`, `compute`, `shapes`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.ops.group_norm import expect_groups
+from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend, with_bias
+from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.spatial import (
+    Layout,
+    Windows,
+    channels_back,
+    channels_first,
+    expect_images,
+    expect_room,
+    expect_windows,
+    layout_of,
+    numpy_windows,
+)
+from oneflow.dialect.record import Call, Operator, Shard, define, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, same_dtype
+from oneflow.dialect.tensor_desc import Dim, TensorDesc
+
+SHARED = ("padding_before", "data_format", "kernel_size", "strides", "dilation_rate", "groups")
+SHARED_TEXT = (
+    "padding_before: list_int32, data_format: string, kernel_size: list_int32, strides: list_int32,"
+    " dilation_rate: list_int32"
+)
+
+
+def _windows(op: Call) -> Windows:
+    return Windows(op.kernel_size, op.strides, op.dilation_rate, op.padding_before)
+
+
+def _shared(op: Call) -> dict[str, Any]:
+    return {name: op[name] for name in SHARED}
+
+
+def _expect_attributes(op: Call, spatial: int) -> Layout:
+    """Checks what says how windows move, and gives the layout."""
+    expect_windows(op, spatial, {"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding_before": 0})
+    return layout_of(op, spatial)
+
+
+def _expect_channels(op: Call, layout: Layout, x: TensorDesc, filters: TensorDesc, name: str) -> None:
+    """Checks the weight's dimensions against the channels of the images and the kernel."""
+    (out,), (per_group,), kernel = layout.split(filters.shape or ())
+    _, (channels,), _ = layout.split(x.shape or ())
+    expect_groups(op, channels, op.groups)
+    expect_groups(op, out, op.groups)
+    expect_dim(op, f"channels of a group in {name}", per_group, None if channels is None else channels // op.groups)
+    for axis, (got, wanted) in enumerate(zip(kernel, op.kernel_size, strict=True)):
+        expect_dim(op, f"kernel dimension {axis} of {name}", got, wanted)
+
+
+def _grouped(op: Call, channels: Size) -> tuple[Size, ...]:
+    """Channels as dimensions: the group and the channel in it, or one dimension without groups."""
+    return (channels,) if op.groups == 1 else (op.groups, channels // op.groups)
+
+
+def _by_group(op: Call, layout: Layout, x: Stage) -> Stage:
+    """Images whose channels are `_grouped`."""
+    lead, (channels,), sizes = layout.split(x.shape)
+    return x if op.groups == 1 else c.reshape(x, layout.arrange(lead, _grouped(op, channels), sizes))
+
+
+def _filters_by_group(op: Call, weight: Stage) -> Stage:
+    return weight if op.groups == 1 else c.reshape(weight, (*_grouped(op, weight.shape[0]), *weight.shape[1:]))
+
+
+def _names(op: Call, layout: Layout) -> tuple[str, str, str]:
+    """Factors of images, weight and result; groups keep their channels whole."""
+    c_name, o_name = ("c", "o") if op.groups == 1 else ("_", "_")
+    rest = ["_"] * layout.spatial
+    lists = (
+        layout.arrange(["n"], [c_name], rest),
+        layout.arrange([o_name], [c_name], rest),
+        layout.arrange(["n"], [o_name], rest),
+    )
+    x, weight, y = (" ".join(names) for names in lists)
+    return x, weight, y
+
+
+def _types(spatial: int) -> Any:
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "in", op.in_, dtypes.FLOATS)
+        same_dtype(op, op.operands)
+        layout = _expect_attributes(op, spatial)
+        expect_images(op, "in", op.in_, spatial)
+        expect_images(op, "weight", op.weight, spatial)
+        _expect_channels(op, layout, op.in_, op.weight, "weight")
+        filters = expect_dim(op, "filters", op.filters or None, op.weight.shape[0])
+        if op.bias is not None:
+            expect_rank(op, "bias", op.bias, 1)
+            filters = expect_dim(op, "dimension 0 of bias", op.bias.shape[0], filters)
+        lead, _, sizes = layout.split(op.in_.shape)
+        out = TensorDesc(layout.arrange(lead, [filters], expect_room(op, _windows(op), sizes)), op.in_.dtype)
+        expect_addend(op, out)
+        return out
+
+    return types
+
+
+def _sbp(op: Call) -> list[SbpSignature]:
+    """Batch and filters stay split; splitting the channels of the images leaves partial sums."""
+    layout = layout_of(op, op.in_.rank - 2)
+    x, weight, y = _names(op, layout)
+    found = Factors(f"{x}, {weight} -> {y}", "each").signatures([op.in_.shape, op.weight.shape])
+    return with_addend(op, found if op.bias is None else with_bias(found, layout.channel))
+
+
+def _local(op: Call, shard: Shard) -> dict[str, Any]:
+    """`filters` of one device's share of the weight."""
+    return {"filters": shard.inputs[1].shape[0]} if op.filters and shard.inputs[1].shape else {}
+
+
+def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+    options = {"num_spatial_dims": op.in_.rank - 2, **_shared(op)}
+    bias = {k: options[k] for k in ("num_spatial_dims", "data_format")}
+    return {
+        "in": lambda: ops.call("conv_data_grad", dout, op.weight, op.in_, **options)[0],
+        "weight": lambda: ops.call("conv_filter_grad", dout, op.in_, **options)[0],
+        "bias": lambda: ops.call("conv_bias_grad", dout, **bias)[0],
+        "_add_to_output": dout,
+    }
+
+
+def _compute(op: Call) -> Stage:
+    layout, windows = layout_of(op, op.in_.rank - 2), _windows(op)
+    lead, _, sizes = layout.split(op.in_.shape)
+    filters, weight = op.weight.shape[0], _filters_by_group(op, op.weight)
+    x = _by_group(op, layout, windows.padded(op.in_, layout, 0))
+    channels = _grouped(op, filters)
+    shape = layout.arrange(lead, channels, windows.counts(sizes))
+
+    def term(*position: Expr) -> Expr:
+        at, inner = position[: len(shape)], position[len(shape) :]
+        n, (*group, o), window = layout.split(at)
+        _, channel, offset = layout.split(inner, 0)
+        there = layout.arrange(n, (*group, *channel), windows.inside(window, offset))
+        return x[there] * weight[(*group, o, *inner)]
+
+    product = c.sum_(shape, weight.shape[len(channels) :], term)
+    whole = c.reshape(product, layout.arrange(lead, [filters], windows.counts(sizes))) if op.groups > 1 else product
+    return _finish(op, whole, layout)
+
+
+def _finish(op: Call, product: Stage, layout: Layout) -> Stage:
+    """product + bias + _add_to_output, in the operands' type."""
+    bias = op.bias
+    if bias is None:
+        return scale_and_add(product, 1.0, op._add_to_output, op.in_.dtype)
+
+    def body(*i: Expr) -> Expr:
+        biased = product[i] + bias[i[layout.channel]]
+        return biased if op._add_to_output is None else biased + op._add_to_output[i]
+
+    return c.element_wise(product.shape, body, op.in_.dtype)
+
+
+def _numpy_groups(x: np.ndarray, groups: int, axis: int) -> np.ndarray:
+    """A dimension as groups and what is in each."""
+    return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
+
+
+def _numpy_padded(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
+    return np.pad(x.astype(wide(x)), [(0, 0), (0, 0), *((p, p) for p in padding)])
+
+
+def _reference(x, weight, bias, add, *, padding_before, data_format, kernel_size, strides, dilation_rate, groups):  # type: ignore[no-untyped-def]
+    images = _numpy_groups(_numpy_padded(channels_first(x, data_format), padding_before), groups, 1)
+    filters = _numpy_groups(channels_first(weight.astype(wide(x)), data_format), groups, 0)
+    boxes = zip(images.shape[3:], kernel_size, strides, dilation_rate, strict=True)
+    counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in boxes]
+    out = np.zeros((*images.shape[:2], filters.shape[1], *counts), wide(x))
+    for k, box in numpy_windows(counts, kernel_size, strides, dilation_rate):
+        out += np.einsum("ngc...,goc->ngo...", images[box], filters[(..., *k)])
+    out = out.reshape(len(x), weight.shape[0], *counts)
+    out = out if bias is None else out + bias.astype(wide(x)).reshape(-1, *[1] * len(counts))
+    out = channels_back(out, data_format)
+    return (out if add is None else out + add.astype(wide(x))).astype(x.dtype)
+
+
+def _convolution(spatial: int) -> Operator:
+    return define(
+        f"conv{spatial}d(in, weight, bias?, _add_to_output?, filters: int32 = 0, {SHARED_TEXT}, groups: int32 = 1)"
+        " -> out",
+        depth=2,
+        doc=f"Convolution over {spatial} spatial dimension{'s'[: spatial - 1]} (+ bias + _add_to_output).\n\n"
+        "`weight` is (filters, channels of a group, kernel), the channels last if those of the images are. Padding\n"
+        "is the same on both sides; f16 and bf16 are accumulated in f32.",
+        types=_types(spatial),
+        sbp=_sbp,
+        local=_local,
+        grad=_grad,
+        compute=_compute,
+        reference=_reference,
+    )
+
+
+for _spatial in (1, 2, 3):
+    _convolution(_spatial)
+
+
+def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
+    """Checks dy of a convolution of images of type `x`; gives the layout and dy's channels."""
+    spatial = op.num_spatial_dims
+    if not 1 <= spatial <= 3:
+        raise op.error(f"expected num_spatial_dims of 1 to 3, got {spatial}")
+    layout = _expect_attributes(op, spatial)
+    expect_images(op, "dy", op.dy, spatial)
+    expect_images(op, name, x, spatial)
+    expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
+    same_dtype(op, op.operands)
+    (batch,), (channels,), got = layout.split(op.dy.shape)
+    lead, _, sizes = layout.split(x.shape or ())
+    expect_dim(op, "dimension 0 of dy", batch, lead[0])
+    for axis, (count, wanted) in enumerate(zip(got, expect_room(op, _windows(op), sizes), strict=True)):
+        expect_dim(op, f"spatial dimension {axis} of dy", count, wanted)
+    return layout, channels
+
+
+@operator(
+    "conv_data_grad(dy, filter, x_like, _add_to_output?, num_spatial_dims: int32 = 0,"
+    f" {SHARED_TEXT}, groups: int32 = 0) -> dx"
+)
+class ConvDataGrad:
+    """The gradient of a convolution by its images, which have the shape of `x_like` (+ _add_to_output)."""
+
+    def types(op: Call) -> TensorDesc:
+        layout, channels = _expect_gradient(op, op.x_like, "x_like")
+        expect_images(op, "filter", op["filter"], op.num_spatial_dims)
+        _expect_channels(op, layout, op.x_like, op["filter"], "filter")
+        expect_dim(op, "dimension 0 of filter", op["filter"].shape[0], channels)
+        dx = TensorDesc(op.x_like.shape, op.dy.dtype)
+        expect_addend(op, dx)
+        return dx
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        x, weight, y = _names(op, layout_of(op, op.num_spatial_dims))
+        found = Factors(f"{y}, {weight}, {x} -> {x}").signatures([d.shape for d in op.operands[:3]])
+        linear = [SbpSignature(row, (P,)) for row in ((P, B, B), (B, P, B))]
+        return with_addend(op, [*found, *linear, SbpSignature((B, B, P), (B,))])
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        options = {"num_spatial_dims": op.num_spatial_dims, **_shared(op)}
+        return {
+            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", ddx, op["filter"], **_shared(op))[0],
+            "filter": lambda: ops.call("conv_filter_grad", op.dy, ddx, **options)[0],
+            "_add_to_output": ddx,
+        }
+
+    def compute(op: Call) -> Stage:
+        layout, windows = layout_of(op, op.num_spatial_dims), _windows(op)
+        lead, (channels,), sizes = layout.split(op.x_like.shape)
+        dy = _by_group(op, layout, windows.spaced(op.dy, layout, sizes, 0))
+        weight = _filters_by_group(op, op["filter"])
+        shape = layout.arrange(lead, _grouped(op, channels), sizes)
+        filters = _grouped(op, op["filter"].shape[0])[-1]
+
+        def term(*position: Expr) -> Expr:
+            at, (o, *offset) = position[: len(shape)], position[len(shape) :]
+            n, (*group, channel), image = layout.split(at)
+            there = layout.arrange(n, (*group, o), windows.back(image, offset))
+            return dy[there] * weight[(*group, o, *layout.arrange((), (channel,), offset))]
+
+        product = c.sum_(shape, (filters, *op.kernel_size), term)
+        whole = c.reshape(product, op.x_like.shape) if op.groups > 1 else product
+        return scale_and_add(whole, 1.0, op._add_to_output, op.dy.dtype)
+
+    def reference(  # type: ignore[no-untyped-def]
+        dy, weight, x_like, add, *, padding_before, data_format, kernel_size, strides, dilation_rate, groups
+    ):
+        slopes = _numpy_groups(channels_first(dy.astype(wide(dy)), data_format), groups, 1)
+        filters = _numpy_groups(channels_first(weight.astype(wide(dy)), data_format), groups, 0)
+        like = channels_first(x_like, data_format)
+        padded = _numpy_groups(_numpy_padded(np.zeros(like.shape, wide(dy)), padding_before), groups, 1)
+        for k, box in numpy_windows(slopes.shape[3:], kernel_size, strides, dilation_rate):
+            padded[box] += np.einsum("ngo...,goc->ngc...", slopes, filters[(..., *k)])
+        pairs = zip(padding_before, like.shape[2:], strict=True)
+        inner = padded[(..., *(slice(p, p + n) for p, n in pairs))]
+        dx = channels_back(inner.reshape(like.shape), data_format)
+        return (dx if add is None else dx + add.astype(wide(dy))).astype(dy.dtype)
+
+
+@operator(f"conv_filter_grad(dy, x, num_spatial_dims: int32 = 0, {SHARED_TEXT}, groups: int32 = 0) -> filter_diff")
+class ConvFilterGrad:
+    """The gradient of a convolution by its weight."""
+
+    def types(op: Call) -> TensorDesc:
+        layout, filters = _expect_gradient(op, op.x, "x")
+        _, (channels,), _ = layout.split(op.x.shape)
+        expect_groups(op, channels, op.groups)
+        expect_groups(op, filters, op.groups)
+        per_group = None if channels is None else channels // op.groups
+        return TensorDesc(layout.arrange([filters], [per_group], op.kernel_size), op.dy.dtype)
+
+    def sbp(op: Call) -> Factors:
+        x, weight, y = _names(op, layout_of(op, op.num_spatial_dims))
+        return Factors(f"{y}, {x} -> {weight}", "each")
+
+    def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
+        options = {"num_spatial_dims": op.num_spatial_dims, **_shared(op)}
+        return {
+            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", op.x, dw, **_shared(op))[0],
+            "x": lambda: ops.call("conv_data_grad", op.dy, dw, op.x, **options)[0],
+        }
+
+    def compute(op: Call) -> Stage:
+        layout, windows = layout_of(op, op.num_spatial_dims), _windows(op)
+        lead, (filters,), counts = layout.split(op.dy.shape)
+        _, (channels,), _ = layout.split(op.x.shape)
+        dy = _by_group(op, layout, op.dy)
+        x = _by_group(op, layout, windows.padded(op.x, layout, 0))
+        per_group = _grouped(op, channels)[-1]
+        out = _grouped(op, filters)
+        shape = layout.arrange(out, [per_group], op.kernel_size)
+
+        def term(*position: Expr) -> Expr:
+            at, (n, *window) = position[: len(shape)], position[len(shape) :]
+            (*group, o), channel, offset = layout.split(at, len(out))
+            there = layout.arrange([n], (*group, *channel), windows.inside(window, offset))
+            return dy[layout.arrange([n], (*group, o), window)] * x[there]
+
+        product = c.sum_(shape, (*lead, *counts), term, op.dy.dtype)
+        return (
+            c.reshape(product, layout.arrange([filters], [per_group], op.kernel_size)) if op.groups > 1 else product
+        )
+
+    def reference(dy, x, *, padding_before, data_format, kernel_size, strides, dilation_rate, groups):  # type: ignore[no-untyped-def]
+        slopes = _numpy_groups(channels_first(dy.astype(wide(dy)), data_format), groups, 1)
+        images = _numpy_groups(_numpy_padded(channels_first(x, data_format), padding_before), groups, 1)
+        filters, channels = slopes.shape[2], images.shape[2]
+        diff = np.zeros((groups, filters, channels, *kernel_size), wide(dy))
+        for k, box in numpy_windows(slopes.shape[3:], kernel_size, strides, dilation_rate):
+            pair = (a.reshape(*a.shape[:3], int(np.prod(a.shape[3:]))) for a in (slopes, images[box]))
+            diff[(..., *k)] = np.einsum("ngot,ngct->goc", *pair)
+        return channels_back(diff.reshape(groups * filters, channels, *kernel_size), data_format).astype(dy.dtype)
+
+
+@operator("conv_bias_grad(dy, data_format: string, num_spatial_dims: int32 = 0) -> bias_diff")
+class ConvBiasGrad:
+    """The gradient of a convolution by its bias: the sum of dy over all but the channels."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
+        expect_images(op, "dy", op.dy, op.num_spatial_dims)
+        return TensorDesc((op.dy.shape[layout_of(op, op.num_spatial_dims).channel],), op.dy.dtype)
+
+    def sbp(op: Call) -> Factors:
+        layout = layout_of(op, op.num_spatial_dims)
+        spatial = [f"d{i}" for i in range(layout.spatial)]
+        return Factors(f"{' '.join(layout.arrange(['n'], ['o'], spatial))} -> o", "joint")
+
+    def grad(ops: Builder, op: Call, db: Value) -> dict[str, Any]:
+        channel = layout_of(op, op.num_spatial_dims).channel
+        axes = [i for i in range(op.dy.rank) if i != channel]
+        return {"dy": lambda: ops.broadcast_like(db, op.dy, broadcast_axes=axes)}
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        channel = layout_of(op, op.num_spatial_dims).channel
+        found: Value = ops.reduce_sum(op.dy, axis=[i for i in range(op.dy.rank) if i != channel])
+        return found
+
+    def reference(dy, *, data_format):  # type: ignore[no-untyped-def]
+        whole = channels_first(dy.astype(wide(dy)), data_format)
+        return whole.sum(axis=(0, *range(2, dy.ndim))).astype(dy.dtype)

@@ -1,0 +1,174 @@
+"""Batches of images: where channels and spatial dimensions are, and windows that move over them.
+
+What convolution and pooling share. Positions are affine: window element k of window i is at stride * i +
+dilation * k of the padded image. Imports `record`, `compute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.record import Call
+from oneflow.dialect.shapes import expect_rank
+from oneflow.dialect.tensor_desc import Dim, TensorDesc
+
+FORMATS = ("channels_first", "channels_last")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The order of dimensions: batch, then channels and `spatial` dimensions, channels `first` or last."""
+
+    spatial: int
+    first: bool
+
+    def arrange(self, lead: Sequence[Any], channels: Sequence[Any], spatial: Sequence[Any]) -> tuple[Any, ...]:
+        """Sizes, positions or names in this order."""
+        return (*lead, *channels, *spatial) if self.first else (*lead, *spatial, *channels)
+
+    def split(self, items: Sequence[Any], lead: int = 1) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+        """What `arrange` has put together: the first `lead` items, those of channels, the spatial ones."""
+        head, rest = tuple(items[:lead]), tuple(items[lead:])
+        channels = len(rest) - self.spatial
+        return (
+            (head, rest[:channels], rest[channels:])
+            if self.first
+            else (head, rest[self.spatial :], rest[: self.spatial])
+        )
+
+    @property
+    def channel(self) -> int:
+        """The dimension of the channels."""
+        return 1 if self.first else self.spatial + 1
+
+
+def layout_of(op: Call, spatial: int) -> Layout:
+    """The layout that `data_format` says.
+
+    Raises:
+        OperatorError: it is no format.
+    """
+    if op.data_format not in FORMATS:
+        raise op.error(f"expected data_format channels_first or channels_last, got {op.data_format!r}")
+    return Layout(spatial, op.data_format == "channels_first")
+
+
+def expect_images(op: Call, name: str, desc: TensorDesc, spatial: int) -> None:
+    """Checks the rank of a batch of images.
+
+    Raises:
+        OperatorError: it is not that of batch, channels and `spatial` dimensions.
+    """
+    expect_rank(op, name, desc, spatial + 2)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of `kernel` elements, `dilation` apart, that move by `stride` over images padded by `padding`.
+
+    With `ceil` a last window may hang over the end, where it begins inside the image or before it.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[int, ...]
+    ceil: bool = False
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """How many elements lie before the last of a window, in each dimension."""
+        return tuple(d * (k - 1) for d, k in zip(self.dilation, self.kernel, strict=True))
+
+    def counts(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
+        """The number of windows along each dimension of images of these sizes; None for None."""
+        return tuple(None if size is None else self._count(axis, size) for axis, size in enumerate(sizes))
+
+    def _count(self, axis: int, size: Size) -> Size:
+        stride, padding = self.stride[axis], self.padding[axis]
+        room = size + (2 * padding - self.reach[axis] - 1)
+        if not self.ceil:
+            return room // stride + 1
+        return c.smaller((room + (stride - 1)) // stride + 1, (size + (padding - 1)) // stride + 1)
+
+    def inside(self, windows: Sequence[Any], offsets: Sequence[Any]) -> tuple[Any, ...]:
+        """Positions in the padded image of elements `offsets` of `windows`."""
+        pairs = zip(windows, self.stride, offsets, self.dilation, strict=True)
+        return tuple(i * stride + k * dilation for i, stride, k, dilation in pairs)
+
+    def back(self, positions: Sequence[Any], offsets: Sequence[Any]) -> tuple[Any, ...]:
+        """Where, in what `spaced` gives, the window is whose element `offsets` is at `positions` of the image."""
+        pairs = zip(positions, self.padding, self.reach, offsets, self.dilation, strict=True)
+        return tuple(i + (padding + reach) - k * dilation for i, padding, reach, k, dilation in pairs)
+
+    def padded(self, x: Stage, layout: Layout, fill: float) -> Stage:
+        """Images with `fill` around them, as far as windows reach."""
+        hang = [stride - 1 if self.ceil else 0 for stride in self.stride]
+        if not any(self.padding) and not any(hang):
+            return x
+        lead, channels, sizes = layout.split(x.shape)
+        wide = [n + (2 * p + more) for n, p, more in zip(sizes, self.padding, hang, strict=True)]
+        offsets = layout.arrange([0], [0] * len(channels), self.padding)
+        return c.place(layout.arrange(lead, channels, wide), fill, [(x, offsets)], x.dtype)
+
+    def spaced(self, y: Stage, layout: Layout, sizes: Sequence[Size], fill: float) -> Stage:
+        """Values of windows at the place of each window's first element, `fill` between; see `back`."""
+        lead, channels, _ = layout.split(y.shape)
+        ones = [1] * len(channels)
+        wide = [n + (2 * p + r) for n, p, r in zip(sizes, self.padding, self.reach, strict=True)]
+        offsets = layout.arrange([0], [0] * len(channels), self.reach)
+        strides = layout.arrange([1], ones, self.stride)
+        return c.place(layout.arrange(lead, channels, wide), fill, [(y, offsets, strides)], y.dtype)
+
+
+def expect_windows(op: Call, spatial: int, least: dict[str, int]) -> None:
+    """Checks lists of numbers, one for each spatial dimension; `least` gives names and smallest values.
+
+    Raises:
+        OperatorError: a list is of another length, or a number too small.
+    """
+    for name, smallest in least.items():
+        values = list(op[name])
+        if len(values) != spatial:
+            raise op.error(f"expected {spatial} numbers in {name}, got {values}")
+        if any(v < smallest for v in values):
+            raise op.error(f"expected numbers of at least {smallest} in {name}, got {values}")
+
+
+def expect_room(op: Call, windows: Windows, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The number of windows along each dimension.
+
+    Raises:
+        OperatorError: an image is smaller than one window.
+    """
+    counts = windows.counts(sizes)
+    for size, count, padding, reach in zip(sizes, counts, windows.padding, windows.reach, strict=True):
+        if count is not None and count < 1:
+            wanted = reach + 1 - 2 * padding
+            raise op.error(f"expected spatial sizes of at least {max(wanted, 1)}, got {size}")
+    return counts
+
+
+def channels_first(x: np.ndarray, data_format: str) -> np.ndarray:
+    """A NumPy array with its channels moved to dimension 1."""
+    return x if data_format == "channels_first" else np.moveaxis(x, -1, 1)
+
+
+def channels_back(x: np.ndarray, data_format: str) -> np.ndarray:
+    """The opposite of `channels_first`."""
+    return x if data_format == "channels_first" else np.moveaxis(x, 1, -1)
+
+
+def numpy_windows(
+    counts: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    """For each element of a window, the slices of padded images that hold it for all windows."""
+    for k in np.ndindex(*kernel):
+        boxes = zip(k, counts, stride, dilation, strict=True)
+        yield k, (..., *(slice(i * d, i * d + n * s, s) for i, n, s, d in boxes))
