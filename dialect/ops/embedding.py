@@ -48,7 +48,7 @@ class Embedding:
 
         return c.element_wise((*op.indices.shape, op.weight.shape[1]), body, op.weight.dtype)
 
-    def reference(weight, indices):  # type: ignore[no-untyped-def]
+    def reference(weight: Any, indices: Any) -> Any:
         return weight[numpy_positions("embedding: indices", indices, len(weight))]
 
 
@@ -105,7 +105,7 @@ class EmbeddingGrad:
         summed = add_at(zeros(op.weight.shape, wide), shares, lambda *at: [row(*at[:-1]), at[-1]])
         return c.convert(summed, op.dy.dtype)
 
-    def reference(dy, weight, indices, *, padding_idx, scale_grad_by_freq):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, weight: Any, indices: Any, *, padding_idx: Any, scale_grad_by_freq: Any) -> Any:
         numpy_positions("embedding_grad: indices", indices, len(weight))
         wide = np.float32 if dy.dtype.itemsize == 2 else dy.dtype
         dx = np.zeros(weight.shape, wide)

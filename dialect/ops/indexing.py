@@ -89,7 +89,7 @@ class Gather:
         shape = (*op.in_.shape[:axis], *op.indices.shape, *op.in_.shape[axis + 1 :])
         return c.element_wise(shape, body, op.in_.dtype)
 
-    def reference(x, indices, *, axis):  # type: ignore[no-untyped-def]
+    def reference(x: Any, indices: Any, *, axis: Any) -> Any:
         return np.take(x, numpy_positions("gather: indices", indices, x.shape[axis]), axis)
 
 
@@ -130,7 +130,7 @@ class BatchGather:
 
         return c.element_wise((*op.indices.shape, *op.in_.shape[axis + 1 :]), body, op.in_.dtype)
 
-    def reference(x, indices):  # type: ignore[no-untyped-def]
+    def reference(x: Any, indices: Any) -> Any:
         numpy_positions("batch_gather: indices", indices, x.shape[indices.ndim - 1])
         wide = indices.reshape(*indices.shape, *[1] * (x.ndim - indices.ndim))
         return np.take_along_axis(x, wide, indices.ndim - 1)
@@ -182,7 +182,7 @@ class DimGather:
 
         return c.element_wise(op.index.shape, body, op.input.dtype)
 
-    def reference(x, index, *, dim):  # type: ignore[no-untyped-def]
+    def reference(x: Any, index: Any, *, dim: Any) -> Any:
         numpy_positions("dim_gather: index", index, x.shape[dim])
         part = tuple(slice(None) if i == dim % x.ndim else slice(n) for i, n in enumerate(index.shape))
         return np.take_along_axis(x[part], index, dim)
@@ -244,7 +244,7 @@ class GatherNd:
 
         return c.element_wise((*op.indices.shape[:-1], *op.params.shape[depth:]), body, op.params.dtype)
 
-    def reference(params, indices):  # type: ignore[no-untyped-def]
+    def reference(params: Any, indices: Any) -> Any:
         return params[numpy_nd("gather_nd: indices", indices, params.shape)]
 
 
@@ -280,11 +280,7 @@ class OneHot:
 
         return c.element_wise((*op.indices.shape, op.depth), body, op.dtype)
 
-    def reference(  # type: ignore[no-untyped-def]
-        indices, *, dtype, depth, floating_on_value, integer_on_value, floating_off_value, integer_off_value
-    ):
-        on, off = integer_on_value, integer_off_value
-        if dtype.is_float:
-            on, off = floating_on_value, floating_off_value
-        hot = indices[..., None] == np.arange(depth)
-        return np.where(hot, np.asarray(on).astype(dtype.numpy), np.asarray(off).astype(dtype.numpy))
+    def reference(indices: Any, *, dtype: Any, depth: Any, **values: Any) -> Any:
+        kind = "floating" if dtype.is_float else "integer"
+        on, off = (np.asarray(values[f"{kind}_{n}_value"]).astype(dtype.numpy) for n in ("on", "off"))
+        return np.where(indices[..., None] == np.arange(depth), on, off)

@@ -75,7 +75,7 @@ class Cat:
         shape[axis] = sum(x.shape[axis] for x in op.in_)
         return _place_in_row(shape, op.in_, axis)
 
-    def reference(tensors, *, axis):  # type: ignore[no-untyped-def]
+    def reference(tensors: Any, *, axis: Any) -> Any:
         return np.concatenate(tensors, axis)
 
     laws = (Law("cat-of-one", "cat([x]) = x", lambda ops, op: op["in"][0] if len(op["in"]) == 1 else None),)
@@ -130,7 +130,7 @@ class SplitLike:
             offset = offset + like.shape[axis]
         return parts
 
-    def reference(x, like, *, axis):  # type: ignore[no-untyped-def]
+    def reference(x: Any, like: Any, *, axis: Any) -> Any:
         return np.split(x, np.cumsum([y.shape[axis] for y in like])[:-1], axis)
 
 
@@ -163,5 +163,5 @@ class Stack:
         rows = [c.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in op.in_]
         return _place_in_row([*shape[:axis], len(rows), *shape[axis:]], rows, axis)
 
-    def reference(tensors, *, axis):  # type: ignore[no-untyped-def]
+    def reference(tensors: Any, *, axis: Any) -> Any:
         return np.stack(tensors, axis)

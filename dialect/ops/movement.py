@@ -5,6 +5,7 @@ Imports `record`, `shapes`, `sbp`, `compute`, `scalar`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ def _paired(source: Shape, target: Shape) -> tuple[str, str]:
 
 def _result_size(shape: Sequence[int], sizes: Sequence[Size]) -> list[Size]:
     """The sizes of a reshape of a tensor of `sizes`, its -1 computed."""
-    rest = c.product([d for d in shape if d != -1])
+    rest = math.prod(d for d in shape if d != -1)
     return [c.product(sizes) // rest if d == -1 else d for d in shape]
 
 
@@ -74,7 +75,7 @@ class Reshape:
         return Factors(f"{left} -> {right}", "joint")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return {"shape": as_target(shard.outputs[0].shape)}
+        return {"shape": as_target(shard.outputs[0].shape or ())}
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"in": ops.reshape_like(dout, op.in_)}
@@ -82,7 +83,7 @@ class Reshape:
     def compute(op: Call) -> Stage:
         return c.reshape(op.in_, _result_size(op.shape, op.in_.shape))
 
-    def reference(x, *, shape):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, shape: Any) -> Any:
         return np.reshape(x, shape)
 
     laws = (
@@ -118,7 +119,7 @@ class ReshapeLike:
     def compute(op: Call) -> Stage:
         return c.reshape(op.in_, op.like.shape)
 
-    def reference(x, like):  # type: ignore[no-untyped-def]
+    def reference(x: Any, like: Any) -> Any:
         return np.reshape(x, like.shape)
 
     laws = (
@@ -164,7 +165,7 @@ class Transpose:
             shape, lambda *i: op.input[tuple(i[perm.index(a)] for a in range(len(perm)))], op.input.dtype
         )
 
-    def reference(x, *, perm):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, perm: Any) -> Any:
         return np.transpose(x, perm)
 
     laws = (
@@ -216,7 +217,7 @@ class Expand:
         return Factors(f"{' '.join(names)} -> {' '.join(['_'] * lead + names)}", "joint")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return {"expand_shape": as_target(shard.outputs[0].shape)}
+        return {"expand_shape": as_target(shard.outputs[0].shape or ())}
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"in": lambda: sum_to(ops, dout, op.in_)}
@@ -232,7 +233,7 @@ class Expand:
 
         return c.element_wise(shape, body, op.in_.dtype)
 
-    def reference(x, *, expand_shape):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, expand_shape: Any) -> Any:
         lead = len(expand_shape) - x.ndim
         kept = [d if e == -1 else e for d, e in zip(x.shape, expand_shape[lead:], strict=True)]
         return np.broadcast_to(x, (*expand_shape[:lead], *kept))
@@ -280,7 +281,7 @@ class Squeeze:
         axes = op.normalize_axes(op.axes, op.in_.rank, "axes")
         return c.reshape(op.in_, [d for i, d in enumerate(op.in_.shape) if i not in axes])
 
-    def reference(x, *, axes):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, axes: Any) -> Any:
         return np.squeeze(x, axis=tuple(axes))
 
     laws = (
@@ -317,7 +318,7 @@ class ExpandDims:
         axis = op.normalize_axis(op.axis, op.in_.rank + 1)
         return c.reshape(op.in_, [*op.in_.shape[:axis], 1, *op.in_.shape[axis:]])
 
-    def reference(x, *, axis):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, axis: Any) -> Any:
         return np.expand_dims(x, axis)
 
     laws = (Law("expand-dims-squeeze", "expand_dims(squeeze(x, [i]), i) = x", _drop_expand_dims),)

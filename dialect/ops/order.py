@@ -53,7 +53,7 @@ class Flip:
         sizes = [c.as_expr(d) for d in op.x.shape]
         return move(op.x, lambda at: [sizes[k] - 1 - i if k in dims else i for k, i in enumerate(at)])
 
-    def reference(x, *, dims):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, dims: Any) -> Any:
         return np.flip(x, tuple(dims))
 
     laws = (
@@ -106,7 +106,7 @@ class Roll:
             op.in_, lambda at: [_rolled(sizes[k], shifts[k], i) if k in shifts else i for k, i in enumerate(at)]
         )
 
-    def reference(x, *, shifts, dims):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, shifts: Any, dims: Any) -> Any:
         return np.roll(x, shifts, dims) if dims else np.roll(x, shifts[0])
 
 
@@ -158,7 +158,9 @@ class Tril:
     def compute(op: Call) -> Stage:
         return _triangle(op, lambda i, j: j <= i + op.diagonal)
 
-    def reference(x, *, diagonal, floating_fill_value, integer_fill_value, is_floating_fill_value):  # type: ignore[no-untyped-def]
+    def reference(
+        x: Any, *, diagonal: Any, floating_fill_value: Any, integer_fill_value: Any, is_floating_fill_value: Any
+    ) -> Any:
         value = floating_fill_value if is_floating_fill_value else integer_fill_value
         return _numpy_triangle(lambda m: np.tril(m, diagonal), x, value)
 
@@ -176,6 +178,8 @@ class Triu:
     def compute(op: Call) -> Stage:
         return _triangle(op, lambda i, j: j >= i + op.diagonal)
 
-    def reference(x, *, diagonal, floating_fill_value, integer_fill_value, is_floating_fill_value):  # type: ignore[no-untyped-def]
+    def reference(
+        x: Any, *, diagonal: Any, floating_fill_value: Any, integer_fill_value: Any, is_floating_fill_value: Any
+    ) -> Any:
         value = floating_fill_value if is_floating_fill_value else integer_fill_value
         return _numpy_triangle(lambda m: np.triu(m, diagonal), x, value)

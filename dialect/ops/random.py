@@ -147,7 +147,7 @@ class Uniform:
 
         return _drawn(op, op.shape, draw, op.dtype)
 
-    def reference(*, dtype, shape, seed, to, **others):  # type: ignore[no-untyped-def]
+    def reference(*, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
         real = dtype.numpy.type
         low, high = real(others["from"]), real(to)
         value = _numpy_even(_numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
@@ -177,7 +177,7 @@ class Normal:
 
         return _drawn(op, op.shape, draw, op.dtype)
 
-    def reference(*, dtype, shape, mean, std, seed):  # type: ignore[no-untyped-def]
+    def reference(*, dtype: Any, shape: Any, mean: Any, std: Any, seed: Any) -> Any:
         real = dtype.numpy.type
         words = _numpy_words(shape, seed)
         radius = np.sqrt(-2 * np.log((_numpy_bits(words[:2], dtype) + real(1)) * real(_unit(dtype))))
@@ -210,7 +210,7 @@ class UniformInt:
 
         return _drawn(op, op.shape, draw, op.dtype)
 
-    def reference(*, dtype, shape, seed, to, **others):  # type: ignore[no-untyped-def]
+    def reference(*, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
         span = np.uint64(to - others["from"])
         drawn = (_numpy_words(shape, seed)[0] * span) >> np.uint64(32)
         return (drawn.astype(np.int64) + others["from"]).astype(dtype.numpy)
@@ -271,7 +271,7 @@ class Bernoulli:
 
         return _drawn(op, op.in_.shape, draw, op.dtype)
 
-    def reference(x, *, dtype, seed, p, logical_shape, logical_begin):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, dtype: Any, seed: Any, p: Any, logical_shape: Any, logical_begin: Any) -> Any:
         wide = _uniform_of(dtypes.from_numpy(x.dtype))
         chance = x.astype(wide.numpy) if p == -1 else wide.numpy.type(p)
         return (_numpy_even(_numpy_words(x.shape, seed, logical_shape, logical_begin), wide) < chance).astype(
@@ -311,7 +311,7 @@ class RandomMaskLike:
     def compute(op: Call) -> Stage:
         return _mask(op, op.like)
 
-    def reference(like, *, rate, seed, logical_shape, logical_begin):  # type: ignore[no-untyped-def]
+    def reference(like: Any, *, rate: Any, seed: Any, logical_shape: Any, logical_begin: Any) -> Any:
         return _numpy_mask(like.shape, rate, seed, logical_shape, logical_begin)
 
 
@@ -337,7 +337,7 @@ def _numpy_keep(x: Any, mask: Any, scale: float, added: Any = None) -> Any:
 
 @operator(f"dropout(in, _add_to_output?, rate: float = 0.0, seed: int64 = 0, {LOGICAL}) -> out, mask")
 class Dropout:
-    """Zeros with the probability `rate` in place of elements, the others times 1 / (1 - rate); and the mask of those."""
+    """Zeros in place of elements with the probability `rate`, the others over 1 - rate; and the mask of those."""
 
     sbp = _split_anywhere
     local = _part
@@ -357,7 +357,7 @@ class Dropout:
         mask = _mask(op, op.in_)
         return _keep(op.in_, mask, _scale(op.rate), op._add_to_output), mask
 
-    def reference(x, added, *, rate, seed, logical_shape, logical_begin):  # type: ignore[no-untyped-def]
+    def reference(x: Any, added: Any, *, rate: Any, seed: Any, logical_shape: Any, logical_begin: Any) -> Any:
         mask = _numpy_mask(x.shape, rate, seed, logical_shape, logical_begin)
         return _numpy_keep(x, mask, _scale(rate), added), mask
 
@@ -382,5 +382,5 @@ class DropoutGrad:
     def compute(op: Call) -> Stage:
         return _keep(op.dy, op.mask, op.scale)
 
-    def reference(dy, mask, *, scale):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, mask: Any, *, scale: Any) -> Any:
         return _numpy_keep(dy, mask, scale)

@@ -125,7 +125,7 @@ class UnsortedSegmentSum:
         shape = (*op.data.shape[:axis], op.num_segments, *op.data.shape[axis + op.segment_ids.rank :])
         return _segment_sum(op, shape, axis)
 
-    def reference(data, ids, *, axis, num_segments):  # type: ignore[no-untyped-def]
+    def reference(data: Any, ids: Any, *, axis: Any, num_segments: Any) -> Any:
         axis %= data.ndim
         shape = (*data.shape[:axis], num_segments, *data.shape[axis + ids.ndim :])
         return _numpy_segment_sum("unsorted_segment_sum", data, ids, shape, axis)
@@ -150,7 +150,7 @@ class UnsortedSegmentSumLike:
     def compute(op: Call) -> Stage:
         return _segment_sum(op, op.like.shape, op.axis % op.like.rank)
 
-    def reference(data, ids, like, *, axis):  # type: ignore[no-untyped-def]
+    def reference(data: Any, ids: Any, like: Any, *, axis: Any) -> Any:
         return _numpy_segment_sum("unsorted_segment_sum_like", data, ids, like.shape, axis % like.ndim)
 
 
@@ -187,7 +187,7 @@ class UnsortedBatchSegmentSum:
 
         return add_at(zeros(shape, op.data.dtype), op.data, index)
 
-    def reference(data, ids, *, num_segments):  # type: ignore[no-untyped-def]
+    def reference(data: Any, ids: Any, *, num_segments: Any) -> Any:
         axis = ids.ndim - 1
         numpy_positions("unsorted_batch_segment_sum: segment_ids", ids, num_segments)
         base = np.zeros((*data.shape[:axis], num_segments, *data.shape[axis + 1 :]), data.dtype)
@@ -255,7 +255,7 @@ class DimScatterAddLike:
     def compute(op: Call) -> Stage:
         return _scatter_add(op, zeros(op.like.shape, op.src.dtype))
 
-    def reference(like, index, src, *, dim):  # type: ignore[no-untyped-def]
+    def reference(like: Any, index: Any, src: Any, *, dim: Any) -> Any:
         return _numpy_scatter_add("dim_scatter_add_like", np.zeros_like(like), index, src, dim)
 
 
@@ -275,7 +275,7 @@ class DimScatterAdd:
     def compute(op: Call) -> Stage:
         return _scatter_add(op, op.input)
 
-    def reference(x, index, src, *, dim):  # type: ignore[no-untyped-def]
+    def reference(x: Any, index: Any, src: Any, *, dim: Any) -> Any:
         return _numpy_scatter_add("dim_scatter_add", x, index, src, dim)
 
 
@@ -325,7 +325,7 @@ class ScatterNd:
     def compute(op: Call) -> Stage:
         return _nd_add(op, zeros(op.shape, op.updates.dtype))
 
-    def reference(indices, updates, *, shape):  # type: ignore[no-untyped-def]
+    def reference(indices: Any, updates: Any, *, shape: Any) -> Any:
         return _numpy_nd_add("scatter_nd", np.zeros(shape, updates.dtype), indices, updates)
 
 
@@ -347,5 +347,5 @@ class ScatterNdLike:
     def compute(op: Call) -> Stage:
         return _nd_add(op, zeros(op.like.shape, op.updates.dtype))
 
-    def reference(like, indices, updates):  # type: ignore[no-untyped-def]
+    def reference(like: Any, indices: Any, updates: Any) -> Any:
         return _numpy_nd_add("scatter_nd_like", np.zeros(like.shape, updates.dtype), indices, updates)

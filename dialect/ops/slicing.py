@@ -68,10 +68,10 @@ def _narrow_offset(op: Call, size: Size) -> Size:
 
 
 def _identity_narrow(ops: Builder, op: Call) -> Value | None:
-    return op["in"] if op.length == op["in"].shape[op.dim] else None
+    return op["in"] if op["in"].shape[op.dim] == op.length else None
 
 
-def _narrow_sbp(op: Call, x: TensorDesc) -> Factors:
+def _narrow_sbp(op: Call, x: Any) -> Factors:
     dim = op.dim % x.rank
     return same_axes(op, x, () if x.shape[dim] == op.length else (dim,))
 
@@ -89,7 +89,7 @@ class Narrow:
         return _narrow_sbp(op, op.in_)
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return {"length": shard.outputs[0].shape[op.dim]}
+        return {"length": (shard.outputs[0].shape or ())[op.dim]}
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"in": ops.narrow_grad(dout, op.in_, dim=op.dim, start=op.start, length=op.length)}
@@ -98,7 +98,7 @@ class Narrow:
         dim = op.normalize_axis(op.dim, op.in_.rank, "dim")
         return take(op.in_, dim, _narrow_offset(op, op.in_.shape[dim]), op.length, "oneflow.narrow: in")
 
-    def reference(x, *, dim, start, length):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, dim: Any, start: Any, length: Any) -> Any:
         first = start % x.shape[dim] if start < 0 else start
         return np.take(x, range(first, first + length), dim)
 
@@ -123,7 +123,7 @@ class NarrowGrad:
         return [*split, SbpSignature((P, B), (P,))]
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return {"length": shard.inputs[0].shape[op.dim]}
+        return {"length": (shard.inputs[0].shape or ())[op.dim]}
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         return {"dy": ops.narrow(ddx, dim=op.dim, start=op.start, length=op.length), "like": None}
@@ -133,7 +133,7 @@ class NarrowGrad:
         offset = _narrow_offset(op, op.like.shape[dim])
         return c.place(op.like.shape, 0, [(op.dy, along(op.like.rank, dim, offset))], op.dy.dtype)
 
-    def reference(dy, like, *, dim, start, length):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, like: Any, *, dim: Any, start: Any, length: Any) -> Any:
         dx = np.zeros(like.shape, dy.dtype)
         first = start % like.shape[dim] if start < 0 else start
         np.moveaxis(dx, dim, 0)[first : first + length] = np.moveaxis(dy, dim, 0)
@@ -156,8 +156,7 @@ def _ranges(op: Call, sizes: Sequence[Size]) -> list[tuple[Size, Size]]:
 
 def _range(start: int, stop: int, step: int, size: Size) -> tuple[Size, Size]:
     if isinstance(size, int):
-        taken = range(*slice(start, stop, step).indices(size))
-        return taken.start, len(taken)
+        return slice(start, stop, step).indices(size)[0], _count(start, stop, step, size)
     first, last = _clip(start, size), _clip(stop, size)
     return first, s.maximum((last - first + (step - 1)) // step, 0)
 
@@ -171,8 +170,12 @@ def _clip(bound: int, size: Any) -> Size:
 def _sliced(op: Call, shape: Shape) -> Shape:
     """The shape of a slice of a tensor of `shape`, dynamic sizes included."""
     _check_ranges(op, len(shape))
-    counts = (None if r[3] is None else _range(*r)[1] for r in zip(op.start, op.stop, op.step, shape, strict=True))
-    return tuple(counts)  # type: ignore[arg-type]
+    ranges = zip(op.start, op.stop, op.step, shape, strict=True)
+    return tuple(None if size is None else _count(start, stop, step, size) for start, stop, step, size in ranges)
+
+
+def _count(start: int, stop: int, step: int, size: int) -> int:
+    return len(range(*slice(start, stop, step).indices(size)))
 
 
 def _is_whole(start: int, stop: int, step: int, size: Dim) -> bool:
@@ -209,7 +212,7 @@ class Slice:
 
         return c.element_wise([count for _, count in ranges], body, op.x.dtype)
 
-    def reference(x, *, start, stop, step):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, start: Any, stop: Any, step: Any) -> Any:
         return x[tuple(map(slice, start, stop, step))]
 
     laws = (
@@ -244,10 +247,10 @@ class SliceUpdate:
 
     def compute(op: Call) -> Stage:
         firsts = [first for first, _ in _ranges(op, op.ref.shape)]
-        parts = [(op.ref, [0] * op.ref.rank), (op.value, firsts, op.step)]
-        return c.place(op.ref.shape, None, parts, op.ref.dtype)
+        whole = [0] * op.ref.rank
+        return c.place(op.ref.shape, None, [(op.ref, whole), (op.value, firsts, op.step)], op.ref.dtype)
 
-    def reference(ref, value, *, start, stop, step):  # type: ignore[no-untyped-def]
+    def reference(ref: Any, value: Any, *, start: Any, stop: Any, step: Any) -> Any:
         y = ref.copy()
         y[tuple(map(slice, start, stop, step))] = value
         return y
@@ -289,10 +292,10 @@ class Pad:
         sizes = zip(op.x.shape, op.padding_before, op.padding_after, strict=True)
         return c.place([d + a + b for d, a, b in sizes], _padding(op), [(op.x, op.padding_before)], op.x.dtype)
 
-    def reference(x, *, padding_before, padding_after, integral_constant_value, floating_constant_value):  # type: ignore[no-untyped-def]
-        value = floating_constant_value if dtypes.from_numpy(x.dtype).is_float else integral_constant_value
+    def reference(x: Any, *, padding_before: Any, padding_after: Any, **values: Any) -> Any:
+        kind = "floating" if dtypes.from_numpy(x.dtype).is_float else "integral"
         widths = list(zip(padding_before, padding_after, strict=True))
-        return np.pad(x, widths, constant_values=value) if widths else x
+        return np.pad(x, widths, constant_values=values[f"{kind}_constant_value"]) if widths else x
 
     laws = (
         Law(

@@ -70,7 +70,7 @@ class Constant:
     def compute(op: Call) -> Stage:
         return _full(op, _value(op))
 
-    def reference(*, dtype, shape, is_floating_value, floating_value, integer_value):  # type: ignore[no-untyped-def]
+    def reference(*, dtype: Any, shape: Any, is_floating_value: Any, floating_value: Any, integer_value: Any) -> Any:
         value = np.asarray(floating_value if is_floating_value else integer_value)
         return np.broadcast_to(value.astype(dtype.numpy), shape)
 
@@ -87,7 +87,7 @@ class Empty:
     def compute(op: Call) -> Stage:
         return _full(op, 0)
 
-    def reference(*, dtype, shape):  # type: ignore[no-untyped-def]
+    def reference(*, dtype: Any, shape: Any) -> Any:
         return np.zeros(shape, dtype.numpy)
 
 
@@ -106,7 +106,7 @@ class Eye:
     def compute(op: Call) -> Stage:
         return c.element_wise((op.rows, op.cols), lambda i, j: s.cast(i.eq(j), op.dtype), op.dtype)
 
-    def reference(*, dtype, rows, cols):  # type: ignore[no-untyped-def]
+    def reference(*, dtype: Any, rows: Any, cols: Any) -> Any:
         return np.eye(rows, cols, dtype=dtype.numpy)
 
 
@@ -143,17 +143,16 @@ class Arange:
 
         return c.element_wise((_step_count(start, delta, limit),), body, op.dtype)
 
-    def reference(*, dtype, integer_start, integer_delta, integer_limit, float_start, float_delta, float_limit):  # type: ignore[no-untyped-def]
-        start, delta, limit = integer_start, integer_delta, integer_limit
-        if dtype.is_float:
-            start, delta, limit = float_start, float_delta, float_limit
-        wide = dtype.accumulator.numpy
+    def reference(*, dtype: Any, **values: Any) -> Any:
+        kind, wide = "float" if dtype.is_float else "integer", dtype.accumulator.numpy
+        start, delta, limit = (values[f"{kind}_{n}"] for n in ("start", "delta", "limit"))
         steps = np.arange(_step_count(start, delta, limit)).astype(wide)
         return (steps * np.asarray(delta).astype(wide) + np.asarray(start).astype(wide)).astype(dtype.numpy)
 
 
 def _step_count(start: float, delta: float, limit: float) -> int:
-    return -((start - limit) // delta) if isinstance(start, int) else math.ceil((limit - start) / delta)
+    """How many steps of `delta` lead from `start` to below `limit`, exactly for integers."""
+    return int(-((start - limit) // delta)) if isinstance(start, int) else math.ceil((limit - start) / delta)
 
 
 def _like_sbp(op: Call) -> list[SbpSignature]:
