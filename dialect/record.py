@@ -80,8 +80,9 @@ class Operator:
     """One operator; see the module's text for its slots.
 
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
-    speak of sizes (`reshape`); without it they are the logical ones. `pure` operators may be removed, merged and reordered. `traits` are words that mechanisms ask for
-    (`"random"`, `"cpu_only"`). `where` is the file and line of the definition.
+    speak of sizes (`reshape`); without it they are the logical ones. `pure` operators may be removed, merged and
+    reordered. `traits` are words that mechanisms ask for (`"random"`, `"cpu_only"`). `where` is the file and line
+    of the definition.
     """
 
     signature: Signature
