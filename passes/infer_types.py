@@ -223,12 +223,25 @@ class _Refiner:
                 for number, taken in enumerate(callee.inputs if callee else ()):
                     self._cast_to(Operand(call.op, number), taken)
 
+        for function in self.structure.functions.values():
+            self._drop_casts(function)
+
+    @staticmethod
+    def _drop_casts(function: Function) -> None:
+        """Removes casts that have become identities or have lost their users."""
+        for op in reversed(function.operations):
+            if op.name != dialect.CAST:
+                continue
+            if op.operands[0].type == op.results[0].type:
+                op.results[0].replace_all_uses_with(op.operands[0])
+            if next(iter(op.results[0].uses), None) is None:
+                op.erase()
+
     def _cast_to(self, operand: Operand, target: ir.Type) -> None:
         value = operand.value
         while value.type != target and value in self.inference.casts:
             value = self.inference.casts[value]
         if value.type != target:
-            value = operand.value
             with operand.op.location:
                 value = tensor.CastOp(target, value, ip=ir.InsertionPoint(operand.op)).result
         if value != operand.value:

@@ -1,0 +1,107 @@
+"""Entry points of a program: their arguments and results by name, and matching arrays to them.
+
+An argument is called by its attribute `oneflow.name`, else `arg<n>`; a result likewise, else `out<n>`. Imports
+the MLIR seam and descriptions of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import suggestion
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+
+NAME = "oneflow.name"
+
+
+class EntryError(ValueError):
+    """An entry point that does not exist or cannot be run with what is given."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One function to run: its symbol, and its arguments and results by name."""
+
+    name: str
+    inputs: dict[str, TensorDesc]
+    outputs: tuple[str, ...]
+
+
+def find_entry(module: ir.Module, wanted: str | None) -> Entry:
+    """The function called `wanted`, or the only public one.
+
+    Raises:
+        EntryError: there is none, it is ambiguous, or its arguments are not tensors.
+    """
+    functions = {
+        str(op.attributes["sym_name"].value): op
+        for op in module.body.operations
+        if op.operation.name == "func.func" and op.regions[0].blocks
+    }
+    public = [n for n, op in functions.items() if _visibility(op) == "public"]
+    if wanted is None and len(public) != 1:
+        raise EntryError(f"expected --entry-point, one of {', '.join(public) or '(the program has no function)'}")
+    name = public[0] if wanted is None else wanted
+    if name not in functions:
+        near = suggestion(name, functions) or f"; the program has {', '.join(functions) or 'no function'}"
+        raise EntryError(f"no function is called {name!r}{near}")
+    return _describe(name, functions[name])
+
+
+def _visibility(op: ir.Operation) -> str:
+    attributes = op.attributes
+    return str(attributes["sym_visibility"].value) if "sym_visibility" in attributes else "public"
+
+
+def _describe(name: str, op: ir.Operation) -> Entry:
+    kind = op.attributes["function_type"].value
+    inputs: dict[str, TensorDesc] = {}
+    for label, mlir_type in zip(_names(op, "arg_attrs", "arg", len(kind.inputs)), kind.inputs, strict=True):
+        desc = from_mlir(mlir_type)
+        if desc is None:
+            raise EntryError(f"{name}: argument {label} has the type {mlir_type}; expected a tensor")
+        inputs[label] = desc
+    if len(inputs) != len(kind.inputs):
+        raise EntryError(f"{name}: two arguments have one {NAME}")
+    return Entry(name, inputs, tuple(_names(op, "res_attrs", "out", len(kind.results))))
+
+
+def _names(op: ir.Operation, attribute: str, prefix: str, count: int) -> list[str]:
+    known = list(op.attributes[attribute]) if attribute in op.attributes else [{}] * count
+    return [str(a[NAME].value) if NAME in a else f"{prefix}{i}" for i, a in enumerate(known)]
+
+
+def match_inputs(entry: Entry, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The arrays in the order of the arguments, contiguous and in native byte order.
+
+    Raises:
+        EntryError: one is missing, left over, or of another type or shape than its argument.
+    """
+    for name in given:
+        if name not in entry.inputs:
+            known = suggestion(name, entry.inputs) or f"; {entry.name} takes {', '.join(entry.inputs) or 'no inputs'}"
+            raise EntryError(f"{entry.name} has no argument {name!r}{known}")
+    missing = [f"{name}: {desc}" for name, desc in entry.inputs.items() if name not in given]
+    if missing:
+        raise EntryError(f"missing input for {', '.join(missing)}; give it with --input NAME=FILE")
+    return [_fit(name, desc, given[name]) for name, desc in entry.inputs.items()]
+
+
+def _fit(name: str, desc: TensorDesc, array: np.ndarray) -> np.ndarray:
+    raw = array.dtype == np.dtype("V2") and desc.dtype == dtypes.bfloat16
+    native = array.view(desc.dtype.numpy) if raw else array.astype(array.dtype.newbyteorder("="), copy=False)
+    if native.dtype != desc.dtype.numpy:
+        raise EntryError(f"input {name}: expected element type {desc.dtype.name}, got {native.dtype}")
+    stated = TensorDesc(native.shape, desc.dtype)
+    if not stated.refines(desc):
+        raise EntryError(f"input {name}: expected {desc}, got an array of shape {_shape(native.shape)}")
+    return np.asarray(native, order="C")
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "() (one number)"
