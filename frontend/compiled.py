@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
+from oneflow.runtime.executable import Executable, compile_module
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
@@ -25,7 +26,6 @@ from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
-from oneflow.runtime.executable import Executable, compile_module
 
 DEVICES = ("cpu",)
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType)

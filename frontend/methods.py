@@ -117,7 +117,8 @@ def attach(target: type[Tensor]) -> None:
         "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
         "__array_ufunc__": array_ufunc, "__pos__": contiguous, "permute": permute, "reshape": reshape,
         "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": contiguous,
-        "T": property(reversed_dims), "gather": F.gather, "index_select": F.index_select, "where": where,
+        "T": property(reversed_dims), "where": where, "gather": F.gather, "index_select": F.index_select,
+        "nonzero": F.nonzero, "masked_select": F.masked_select, "unique": F.unique,
     }  # fmt: skip
     for name, member in special.items():
         setattr(target, name, member)

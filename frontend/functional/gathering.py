@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from oneflow.dialect import dtypes
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.shape import axis
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "embedding", "gather", "index_select", "masked_select", "nonzero", "unique",
+    "embedding", "gather", "index_select", "masked_select", "nonzero", "one_hot", "unique",
 ]  # fmt: skip
 
 
@@ -31,9 +32,19 @@ def index_select(x: Any, dim: int, index: Any) -> Tensor:
     return dispatch("gather", x, index, axis=axis(x, dim))
 
 
-def embedding(input: Any, weight: Any) -> Tensor:
-    """The rows of `weight` at the positions `input`: `(..)` and `(rows, width)` give `(.., width)`."""
-    return dispatch("gather", weight, input, axis=0)
+def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
+    """The rows of `weight` at the positions `input`: `(..)` and `(rows, width)` give `(.., width)`.
+
+    The row `padding_idx` gets no gradient.
+    """
+    return dispatch("embedding", weight, input, padding_idx=-1 if padding_idx is None else padding_idx)
+
+
+def one_hot(x: Any, num_classes: int) -> Tensor:
+    """Rows of `num_classes` zeros with a one at each position in `x`: `(..)` gives `(.., num_classes)`, int64."""
+    if not isinstance(num_classes, int) or num_classes < 0:
+        raise fail(f"expected the number of classes as an int of at least 0, got {num_classes!r}: the shape needs it")
+    return dispatch("one_hot", x, dtype=dtypes.int64, depth=num_classes, integer_on_value=1)
 
 
 def nonzero(x: Any) -> Tensor:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import describe
 from oneflow.frontend.functional.shape import axis, transpose
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "log_softmax", "softmax",
+    "layer_norm", "log_softmax", "rms_norm", "softmax",
 ]  # fmt: skip
 
 
@@ -28,3 +29,39 @@ def _along(op: str, doc: str) -> Callable[..., Tensor]:
 
 softmax = _along("softmax", "exp(x) / sum(exp(x)) along `dim`, computed from x - max(x).")
 log_softmax = _along("log_softmax", "log(softmax(x)) along `dim`, computed from x - max(x).")
+
+
+def _begin(x: Tensor, normalized_shape: int | Sequence[int], name: str) -> int:
+    """The first normalized dimension.
+
+    Raises:
+        TraceError: `normalized_shape` is not that of the last dimensions.
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    begin = x.rank - len(shape)
+    fits = shape and begin >= 0 and all(d in (None, n) for d, n in zip(x.shape[begin:], shape, strict=True))
+    if not fits:
+        raise fail(f"expected {name} over the last dimensions of {x.desc}, got normalized_shape {list(shape)}")
+    return begin
+
+
+def layer_norm(
+    x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last dimensions, which are `normalized_shape`.
+
+    Floats; weight and bias have that shape, or are None. Statistics of f16 and bf16 are computed in f32.
+    """
+    x = as_tensor(x)
+    begin = _begin(x, normalized_shape, "layer_norm")
+    axes = {"begin_norm_axis": begin, "begin_params_axis": begin}
+    affine = {"center": bias is not None, "scale": weight is not None}
+    return dispatch("layer_norm", x, bias, weight, **axes, **affine, epsilon=eps)[0]
+
+
+def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float = 1e-6) -> Tensor:
+    """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions, which are `normalized_shape`; floats."""
+    x = as_tensor(x)
+    _begin(x, normalized_shape, "rms_norm")
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    return dispatch("rms_norm", x, weight, normalized_shape=shape, epsilon=eps)[0]

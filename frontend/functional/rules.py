@@ -51,7 +51,7 @@ def to_float(x: Any) -> Tensor:
 def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Tensor:
     """A tensor of one number."""
     if dtype.is_float:
-        return dispatch("constant", dtype=dtype, shape=shape, floating_value=float(value))
+        return dispatch("constant", dtype=dtype, shape=shape, is_floating_value=True, floating_value=float(value))
     return dispatch("constant", dtype=dtype, shape=shape, is_floating_value=False, integer_value=int(value))
 
 

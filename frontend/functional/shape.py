@@ -54,7 +54,8 @@ def reshape(x: Any, shape: Sequence[Size]) -> Tensor:
     x = as_tensor(x)
     target = _solve(x, shape)
     if target.count(-1) > 1:
-        raise fail(f"cannot tell more than one size of {list(shape)} for {x.desc}; give all but one as numbers")
+        advice = "give all but one as numbers, or write reshape_as"
+        raise fail(f"cannot tell more than one size of {list(shape)} for {x.desc}; {advice}")
     return dispatch("reshape", x, shape=target)
 
 

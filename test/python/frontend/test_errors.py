@@ -1,0 +1,152 @@
+"""What cannot be traced is an error at the user's line that says what to write instead."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+
+X = flow.TensorSpec((2, 3), flow.float32)
+ANY = flow.TensorSpec((None, 3), flow.float32)
+I32 = flow.TensorSpec((2, 3), flow.int32)
+BOOL = flow.TensorSpec((2, 3), flow.bool)
+
+
+def branch(x):
+    y = x * 2
+    if y.sum() > 0:  # HERE
+        return y
+    return x
+
+
+def loop(x):
+    total = 0
+    for row in x:  # HERE
+        total = total + row
+    return total
+
+
+def operator_rules(x):
+    y = flow.relu(x)
+    z = flow.matmul(
+        y, x  # HERE
+    )  # fmt: skip
+    return z
+
+
+def inside_a_helper(x):
+    def helper(v):
+        return v + np.ones(7, np.float32)  # HERE
+
+    return helper(x)
+
+
+CASES = [
+    (branch, X, "write flow.where(condition, a, b)"),
+    (loop, ANY, "dimension 0 of tensor<?x3xf32> is only known at run time"),
+    (inside_a_helper, X, "oneflow.broadcast_add: expected operands that broadcast, got shapes 2x3, 7"),
+]
+
+
+@pytest.mark.parametrize("function,spec,text", CASES, ids=lambda c: getattr(c, "__name__", ""))
+def test_line_of_the_user(function, spec, text):
+    with pytest.raises(flow.TraceError) as info:
+        flow.trace(function, spec)
+    lines, first = inspect.getsourcelines(function)
+    line = first + next(i for i, source in enumerate(lines) if "HERE" in source)
+    assert str(info.value).startswith(f"{__file__}:{line}: ")
+    assert text in str(info.value)
+
+
+def test_line_of_a_call_over_several_lines():
+    with pytest.raises(flow.TraceError) as info:
+        flow.trace(operator_rules, X)
+    lines, first = inspect.getsourcelines(operator_rules)
+    assert first + 2 <= info.value.place.line <= first + len(lines)
+    assert "oneflow.matmul: expected the contracted dimension of b to be 3, got 2" in str(info.value)
+
+
+REFUSED = [
+    (lambda x: int(x.sum()), X, "int() of a tensor needs its value"),
+    (lambda x: float(x.sum()), X, "float() of a tensor needs its value"),
+    (lambda x: [1, 2][x.sum()], X, "an index or size of a tensor needs its value"),
+    (lambda x: x.sum().item(), X, "return the tensor and read the number"),
+    (lambda x: x.numpy(), X, "the compiled function gives NumPy arrays"),
+    (lambda x: x.tolist(), X, "return the tensor"),
+    (lambda x: np.asarray(x), X, "use the functions of oneflow"),
+    (lambda x: np.exp(x), X, "write flow.exp"),
+    (lambda x: np.concatenate([x, x]), X, "write flow.concatenate or its like"),
+    (lambda x: x and x, X, "write flow.where"),
+    (lambda x: 1.0 in x, X, "write flow.any(x == value)"),
+    (lambda x: x.__setitem__(0, 1), X, "cannot be changed in place"),
+    (lambda x: len(x), ANY, "len() needs a static size"),
+    (lambda x: x.size(0), ANY, "write -1 in reshape"),
+    (lambda x: x.numel(), ANY, "only known at run time"),
+    (lambda x: x.nonzero(), X, "depends on values"),
+    (lambda x: x.masked_select(x > 0), X, "write flow.where(mask, x, 0)"),
+    (lambda x: flow.unique(x), X, "depends on values"),
+    (lambda x: x.mean(), I32, "expected floating-point elements for mean, got i32; write x.float().mean(..)"),
+    (lambda x: x.sum(2), X, "expected a dimension in [-2, 2) of tensor<2x3xf32>, got 2"),
+    (lambda x: flow.softmax(x, 5), X, "expected a dimension in [-2, 2)"),
+    (lambda x: x - x, BOOL, "broadcast_sub of bools"),
+    (lambda x: x & x, X, "expected integers or bools for broadcast_bitwise_and, got f32"),
+    (lambda x: flow.clamp(x), X, "expected min, max or both"),
+    (lambda x: flow.gelu(x, "fast"), X, 'expected approximate to be "none" or "tanh"'),
+    (lambda x: flow.split(x, 2), ANY, "split needs a static size"),
+    (lambda x: flow.split(x, [1, 1], 1), X, "expected sizes that add up to 3"),
+    (lambda x: flow.cat([]), X, "expected at least one tensor"),
+    (lambda x: x.reshape(-1, -1), X, "cannot tell more than one size"),
+    (lambda x: x.reshape(4), X, "expected a shape of 6 elements"),
+    (lambda x: flow.arange(x.sum()), X, "expected Python numbers for arange"),
+    (lambda x: flow.arange(0, 5, 0), X, "expected a step other than 0"),
+    (lambda x: flow.layer_norm(x, 4), X, "expected layer_norm over the last dimensions"),
+    (lambda x: flow.one_hot(x.to(flow.int64), -1), X, "expected the number of classes"),
+    (lambda x: flow.matmul(x, 2.0), X, "expected at least one dimension for matmul"),
+    (lambda x: flow.pad(x, (1, 1), mode="reflect"), X, 'expected mode "constant"'),
+    (lambda x: flow.relu("x"), X, "expected a tensor, got 'x'"),
+    (lambda x: x.to(np.float32), X, "expected an element type such as flow.float32"),
+    (lambda x: x + 300, flow.TensorSpec((2,), flow.int8), "expected a number in [-128, 127]"),
+    (lambda x: x + np.zeros(2, np.int16), X, "got dtype int16"),
+    (lambda x: None, X, "returned no tensor"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function,spec,text", REFUSED)
+def test_refused(function, spec, text):
+    with pytest.raises(flow.TraceError) as info:
+        flow.trace(function, spec)
+    assert text in str(info.value)
+    assert info.value.place.file == __file__
+    assert info.value.place.line == function.__code__.co_firstlineno
+
+
+def test_outside_of_a_trace():
+    with pytest.raises(flow.TraceError, match="called outside of a traced function"):
+        flow.relu(np.ones(3, np.float32))
+
+
+def test_tensor_of_another_trace():
+    kept = []
+    flow.trace(lambda x: kept.append(x) or x, X)
+    with pytest.raises(flow.TraceError, match="a tensor of another trace"):
+        flow.trace(lambda x: x + kept[0], X)
+
+
+def test_missing_argument():
+    with pytest.raises(flow.TraceError, match=r"branch\(x\): missing a required argument: 'x'"):
+        flow.trace(branch)
+
+
+def test_error_shows_the_source_line():
+    with pytest.raises(flow.TraceError) as info:
+        flow.trace(branch, X)
+    assert str(info.value).splitlines()[-1].strip() == "if y.sum() > 0:  # HERE"
+
+
+@pytest.mark.parametrize(
+    "shape,dtype,text", [((-1,), flow.float32, "at least 0, or None"), ((1,), np.int16, "int16")]
+)
+def test_bad_spec(shape, dtype, text):
+    with pytest.raises((ValueError, TypeError), match=text):
+        flow.TensorSpec(shape, dtype)

@@ -1,0 +1,60 @@
+"""`x[..]` against NumPy, and what is refused."""
+
+import numpy as np
+import pytest
+from helpers import assert_close, run
+
+import oneflow as flow
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+ROWS = np.array([2, 0, 2])
+
+INDICES = [
+    np.s_[0], np.s_[-1], np.s_[1, 2, 3], np.s_[1:], np.s_[:, 1], np.s_[..., 0], np.s_[:, ::2], np.s_[:, -2:, 1:3],
+    np.s_[None], np.s_[:, None, 1], np.s_[..., None], np.s_[0, ..., None, 1], np.s_[None, ..., 0, None], np.s_[:, 5:],
+    np.s_[:, -9:2], np.s_[()], np.s_[...], np.s_[:, ROWS], np.s_[..., ROWS], np.s_[:, [0, -1]], np.s_[1, ROWS],
+    np.s_[:, np.array([[0, 1], [2, 0]])], np.s_[:, ROWS, 1:], np.s_[None, :, ROWS, None],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_like_numpy(index, dynamic):
+    if dynamic and isinstance(index, tuple) and [0, -1] in [i for i in index if isinstance(i, list)]:
+        index = np.s_[:, [0, 2]]
+    (got,) = run(lambda x: x[index], X, dynamic=dynamic)
+    assert_close(got, X[index])
+
+
+def test_tensor_of_positions():
+    (got,) = run(lambda x, i: x[:, i, 1], X, ROWS)
+    assert_close(got, X[:, ROWS, 1])
+
+
+def test_loop_over_a_static_dimension():
+    (got,) = run(lambda x: sum(row * i for i, row in enumerate(x, 1)), X)
+    assert_close(got, X[0] + 2 * X[1])
+
+
+REFUSED = [
+    (lambda x: x[2], "expected an index in [-2, 2) for dimension 0 of tensor<2x3x4xf32>, got 2"),
+    (lambda x: x[0, 0, 0, 0], "expected at most 3 indices"),
+    (lambda x: x[..., ...], "at most one Ellipsis"),
+    (lambda x: x[::-1], "write flow.flip(x, [dim]) to reverse"),
+    (lambda x: x[x > 0], "write flow.where(mask, x, 0)"),
+    (lambda x: x[np.ones((2, 3, 4), bool)], "write flow.where(mask, x, 0)"),
+    (lambda x: x[: x[0, 0, 0].to(flow.int64)], "a slice bounded by a tensor"),
+    (lambda x: x[1.0], "expected an integer, slice, None, Ellipsis or tensor"),
+    (lambda x: x[x], "expected integers as an index"),
+    (lambda x: x[True], "a bool is no index"),
+    (lambda x: x[:, [0, 3]], "expected indices in [-3, 3)"),
+    (lambda x: x[ROWS, ROWS], "at most one tensor in an index"),
+]
+
+
+@pytest.mark.parametrize("function,text", REFUSED)
+def test_refused(function, text):
+    with pytest.raises(flow.TraceError) as info:
+        run(function, X)
+    assert text in str(info.value)
+    assert "test_indexing.py" in info.value.place.file

@@ -1,0 +1,69 @@
+"""Which element type operands share: NumPy's rules for tensors, weak Python numbers, documented exceptions."""
+
+import itertools
+
+import ml_dtypes  # noqa: F401
+import numpy as np
+import pytest
+from helpers import run
+
+import oneflow as flow
+from oneflow.dialect.dtypes import BY_NUMPY, DTYPES
+from oneflow.frontend.promotion import common_dtype
+
+#: Where NumPy has a type that is not ours, or makes float64 of integers and small floats (PyTorch keeps the float).
+EXCEPTIONS = {frozenset((flow.uint8, flow.int8)): flow.int32, frozenset((flow.float16, flow.bfloat16)): flow.float32}
+
+
+def expected(a, b):
+    if frozenset((a, b)) in EXCEPTIONS:
+        return EXCEPTIONS[frozenset((a, b))]
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    if flow.bfloat16 in (a, b):
+        return max(a, b, key=lambda d: d.bits)
+    return BY_NUMPY[np.result_type(a.numpy, b.numpy)]
+
+
+@pytest.mark.parametrize("a,b", [*itertools.combinations_with_replacement(DTYPES, 2)], ids=str)
+def test_common_dtype(a, b):
+    assert common_dtype(a, b) == common_dtype(b, a) == expected(a, b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("number", [True, 2, 2.5], ids=["bool", "int", "float"])
+def test_numbers_are_weak(dtype, number):
+    spec = flow.TensorSpec((2,), dtype)
+    found = flow.trace(lambda x: x * number, spec)
+    kinds = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+    raised = {bool: 0, int: 1, float: 2}[type(number)] > kinds[dtype.kind]
+    want = {int: flow.int64, float: flow.float32}[type(number)] if raised else dtype
+    assert f"-> tensor<2x{want}>" in str(found)
+
+
+CASES = [
+    (lambda x, y: x + y, np.int32, np.float16, np.float16),
+    (lambda x, y: x / y, np.int32, np.int8, np.float32),
+    (lambda x, y: x // y, np.uint8, np.int64, np.int64),
+    (lambda x, y: x @ y, np.int32, np.float64, np.float64),
+    (lambda x, y: x < y, np.int32, np.float32, np.bool_),
+    (lambda x, y: flow.where(x > 0, x, y), np.int8, np.float32, np.float32),
+    (lambda x, y: flow.stack([x, y]), np.bool_, np.int32, np.int32),
+    (lambda x, y: flow.logical_and(x, y), np.float32, np.int32, np.bool_),
+    (lambda x, y: x**y, np.int32, np.int64, np.int64),
+    (lambda x, y: np.float64(2.5) * x + y, np.float32, np.float32, np.float32),
+]
+
+
+@pytest.mark.parametrize("function,a,b,want", CASES)
+def test_operators(function, a, b, want):
+    x, y = np.ones((2, 2)).astype(a), np.ones((2, 2)).astype(b)
+    assert run(function, x, y)[0].dtype == want
+
+
+def test_array_on_the_left():
+    a = np.arange(3, dtype=np.float32)
+    (got,) = run(lambda x: a - x, np.ones(3, np.float32))
+    np.testing.assert_array_equal(got, a - 1)
+    (got,) = run(lambda x: a @ x, np.ones((3, 2), np.float32))
+    np.testing.assert_array_equal(got, [3, 3])
