@@ -3,12 +3,22 @@
 One module per kind of function; each lists its own. `rules.py` has the promotion of operands.
 """
 
-from oneflow.frontend.functional import elementwise, gathering, normalization, products, reduction, shape, source
+from oneflow.frontend.functional import (
+    elementwise,
+    gathering,
+    normalization,
+    products,
+    random,
+    reduction,
+    shape,
+    source,
+)
 from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
 from oneflow.frontend.functional.normalization import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
+from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import *  # noqa: F403
@@ -19,6 +29,7 @@ __all__ += elementwise.__all__
 __all__ += gathering.__all__
 __all__ += normalization.__all__
 __all__ += products.__all__
+__all__ += random.__all__
 __all__ += reduction.__all__
 __all__ += shape.__all__
 __all__ += source.__all__

@@ -9,10 +9,11 @@ from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import describe
 from oneflow.frontend.functional.shape import axis, transpose
+from oneflow.frontend.functional.source import full
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "layer_norm", "log_softmax", "rms_norm", "softmax",
+    "batch_norm", "group_norm", "layer_norm", "log_softmax", "rms_norm", "softmax",
 ]  # fmt: skip
 
 
@@ -65,3 +66,51 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     _begin(x, normalized_shape, "rms_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     return dispatch("rms_norm", x, weight, normalized_shape=shape, epsilon=eps)[0]
+
+
+def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over each of `num_groups` groups of channels.
+
+    Channels are dimension 1; weight and bias have one element per channel, or are None. Floats.
+    """
+    x = as_tensor(x)
+    if weight is None and bias is None:
+        return dispatch("group_norm", x, num_groups=num_groups, epsilon=eps)[0]
+    channels = _channels(x, "group_norm")
+    gamma = full((channels,), 1, dtype=x.dtype) if weight is None else weight
+    beta = full((channels,), 0, dtype=x.dtype) if bias is None else bias
+    return dispatch("group_norm", x, beta, gamma, affine=True, num_groups=num_groups, epsilon=eps)[0]
+
+
+def batch_norm(
+    x: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - running_mean) / sqrt(running_var + eps) * weight + bias, per channel, dimension 1; inference only.
+
+    With f16 and bf16 the parameters are f32.
+
+    Raises:
+        TraceError: `training` is set.
+    """
+    x = as_tensor(x)
+    if training:
+        raise fail("batch_norm is for inference: expected training=False; normalize with x.mean(..) and x.var(..)")
+    channels, dtype = _channels(x, "batch_norm"), x.dtype.accumulator
+    gamma = full((channels,), 1, dtype=dtype) if weight is None else weight
+    beta = full((channels,), 0, dtype=dtype) if bias is None else bias
+    attrs = {"axis": 1, "epsilon": eps, "momentum": momentum}
+    return dispatch("normalization", x, running_mean, running_var, gamma, beta, **attrs)
+
+
+def _channels(x: Tensor, name: str) -> int:
+    size = x.shape[1] if x.rank > 1 else None
+    if size is None:
+        raise fail(f"expected a static number of channels in dimension 1 for {name}, got {x.desc}")
+    return size

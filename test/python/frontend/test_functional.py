@@ -393,3 +393,65 @@ def test_gathers():
 def test_every_function_is_documented():
     bare = [name for name in flow.nn.functional.__all__ if not getattr(flow, name).__doc__]
     assert not bare
+
+
+NORMALIZED = [
+    (lambda x, w, b: flow.group_norm(x, 2, w, b), lambda x, w, b: grouped(x) * per_channel(w) + per_channel(b)),
+    (lambda x, w, b: flow.group_norm(x, 2), lambda x, w, b: grouped(x)),
+    (lambda x, w, b: flow.group_norm(x, 2, bias=b), lambda x, w, b: grouped(x) + per_channel(b)),
+    (lambda x, w, b: flow.batch_norm(x, b, w), lambda x, w, b: batched(x, w, b)),
+    (
+        lambda x, w, b: flow.batch_norm(x, b, w, w, b, eps=1e-5),
+        lambda x, w, b: batched(x, w, b) * per_channel(w) + per_channel(b),
+    ),
+]
+
+
+def per_channel(param):
+    return param[:, None, None]
+
+
+def grouped(x):
+    return normal(x.reshape(2, 2, 2, 3, 5), (2, 3, 4)).reshape(x.shape)
+
+
+def batched(x, variance, mean):
+    return (x - per_channel(mean)) / np.sqrt(per_channel(variance) + np.float32(1e-5))
+
+
+@pytest.mark.parametrize("function,numpy", NORMALIZED)
+def test_normalization(function, numpy):
+    x, w, b = (RNG.uniform(0.5, 2, s).astype(np.float32) for s in ((2, 4, 3, 5), (4,), (4,)))
+    both(function, numpy, x, w, b, dynamic=(False,))
+
+
+def test_random_numbers_follow_the_seed():
+    def draw():
+        return flow.rand(50), flow.randn([50]), flow.randint(0, 9, (50,)), flow.rand(50, dtype=flow.float16)
+
+    flow.manual_seed(3)
+    first = run(draw)
+    second = run(draw)
+    flow.manual_seed(3)
+    again = run(draw)
+    for a, b, c in zip(first, second, again, strict=True):
+        np.testing.assert_array_equal(a, c)
+        assert (a != b).any()
+    assert [a.dtype for a in first] == [np.float32, np.float32, np.int64, np.float16]
+    assert 0 <= first[0].min() and first[0].max() < 1 and set(first[2]) <= set(range(9))
+
+
+def test_each_random_call_differs():
+    a, b = run(lambda: (flow.rand(20), flow.rand(20)))
+    assert (a != b).any()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_dropout(dynamic):
+    x = np.ones((40, 50), np.float32)
+    (got,) = run(lambda x: flow.dropout(x, 0.25), x, dynamic=dynamic)
+    assert set(np.unique(got)) == {np.float32(0), np.float32(1 / 0.75)}
+    assert 0.2 < (got == 0).mean() < 0.3
+    np.testing.assert_array_equal(run(lambda x: flow.dropout(x, 0.25, training=False), x)[0], x)
+    (drawn,) = run(lambda x: flow.bernoulli(x, 0.5), x, dynamic=dynamic)
+    assert 0.45 < drawn.mean() < 0.55
