@@ -6,7 +6,7 @@ builds the replacement out of operators. Imports `dialect` and `passes.constants
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -132,35 +132,35 @@ class LawBuilder(IRBuilder):
             return constants.read_dense(op)
         if not dialect.is_oneflow(op) or not constants.can_evaluate(dialect.record_of(op, self.registry)):
             return None
-        call = self.call_of(op)
-        if any((v.desc.element_count or 0) > constants.MOST_COMPUTED for v in call.results):
-            return None
-        arrays = constants.evaluate_call(call)
+        arrays = constants.evaluate_call(self.call_of(op))
         return arrays[0] if arrays is not None and len(arrays) == 1 else None
 
 
 class _Rewriter:
-    """A worklist of operations; those that a rewrite touches come back."""
+    """A worklist of operations by their first result; those that a rewrite touches come back.
+
+    Operations are no keys: MLIR hashes them by what they hold, which rewriting changes.
+    """
 
     def __init__(self, registry: Registry, laws: frozenset[str]) -> None:
         self.registry, self.laws = registry, laws
         self.ops = LawBuilder(registry)
-        self.worklist: dict[ir.Operation, None] = {}
+        self.worklist: dict[ir.Value, ir.Operation] = {}
         self.rules = {r.name: [law for law in r.laws if law.name in laws] for r in registry}
 
     def run(self, root: ir.Operation) -> None:
         found: list[ir.Operation] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
-            if dialect.is_oneflow(op) or op.name in (dialect.CAST, CONSTANT):
+            if _is_ours(op):
                 found.append(op)
                 self.ops.owners.update((result, op) for result in op.results)
             return ir.WalkResult.ADVANCE
 
         root.walk(visit)
-        self.worklist = dict.fromkeys(reversed(found))
+        self._revisit(reversed(found))
         while self.worklist:
-            op, _ = self.worklist.popitem()
+            _, op = self.worklist.popitem()
             self._visit(op)
 
     def _visit(self, op: ir.Operation) -> None:
@@ -192,7 +192,7 @@ class _Rewriter:
             values = values or self._apply(law, call, op)
         if values is not None:
             self._replace(op, [self._converted(v, r) for v, r in zip(values, op.results, strict=True)])
-        self.worklist.update(dict.fromkeys(self.ops.created))
+        self._revisit(self.ops.created)
 
     def _all_constant(self, op: ir.Operation) -> bool:
         owners = [self.ops.owner(v) for v in op.operands]
@@ -200,8 +200,7 @@ class _Rewriter:
 
     def _fold(self, call: Call) -> list[Value] | None:
         """The results of a call whose operands are known, if they are small enough to write."""
-        sizes = [v.desc.element_count for v in call.results]
-        if not constants.can_evaluate(call.record) or any(s is None or s > constants.MOST_COMPUTED for s in sizes):
+        if not constants.can_evaluate(call.record):
             return None
         arrays = {k: self._arrays(v) for k, v in call.inputs.items()}
         if any(a is None and call.inputs[k] is not None for k, a in arrays.items()):
@@ -246,7 +245,7 @@ class _Rewriter:
 
     def _replace(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
         for result, value in zip(op.results, values, strict=True):
-            self._revisit(use.owner.operation for use in result.uses)
+            self._revisit([use.owner.operation for use in result.uses])
             result.replace_all_uses_with(value)
         self._erase(op)
 
@@ -254,11 +253,14 @@ class _Rewriter:
         owners = [self.ops.owners.get(value) for value in op.operands]
         for result in op.results:
             self.ops.owners.pop(result, None)
-        self.worklist.pop(op, None)
+            self.worklist.pop(result, None)
         op.erase()
-        self._revisit(owner for owner in owners if owner is not None)
+        self._revisit([owner for owner in owners if owner is not None])
 
-    def _revisit(self, ops: Any) -> None:
-        for op in ops:
-            if dialect.is_oneflow(op) or op.name in (dialect.CAST, CONSTANT):
-                self.worklist[op] = None
+    def _revisit(self, ops: Iterable[ir.Operation]) -> None:
+        self.worklist.update((op.results[0], op) for op in ops if _is_ours(op))
+
+
+def _is_ours(op: ir.Operation) -> bool:
+    """Whether the pass looks at an operation: it gives values by an operator, a cast or a constant."""
+    return bool(op.results) and (dialect.is_oneflow(op) or op.name in (dialect.CAST, CONSTANT))

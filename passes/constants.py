@@ -7,14 +7,16 @@ the reference evaluation and the builder.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import arith, ir
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.numpy_builder import run_reference
-from oneflow.dialect.record import Absent, Call, Operator, OperatorError
+from oneflow.dialect.numpy_builder import describe_array, run_reference
+from oneflow.dialect.record import Absent, Call, Operator, OperatorError, infer
 from oneflow.dialect.tensor_desc import from_mlir
 
 #: The most elements of an array that is computed, and of one that is written element by element.
@@ -41,12 +43,21 @@ def read_dense(op: ir.Operation) -> np.ndarray | None:
 
 
 def evaluate_call(op: Call) -> list[np.ndarray] | None:
-    """The results of a call on arrays; None where they cannot be computed."""
+    """The results of a call on arrays; None where they are too large or cannot be computed."""
     try:
+        described = Call(op.record, {k: _described(x) for k, x in op.inputs.items()}, op.attrs)
+        if any((d.element_count or 0) > MOST_COMPUTED for d in infer(op.record, described)):
+            return None
         arrays = run_reference(op)
     except (OperatorError, ValueError, IndexError, ZeroDivisionError, OverflowError):
         return None
     return [np.asarray(a) for a in arrays]
+
+
+def _described(operand: Any) -> Any:
+    if isinstance(operand, tuple):
+        return tuple(map(describe_array, operand))
+    return None if operand is None else describe_array(operand)
 
 
 def is_splat(array: np.ndarray) -> bool:
