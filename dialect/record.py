@@ -47,6 +47,11 @@ def no_grad(reason: str) -> Absent:
     return Absent("grad", reason)
 
 
+def zero_grad(ops: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
+    """The gradient slot of an operator whose results do not depend on the elements of its operands."""
+    return {}
+
+
 def no_sbp(reason: str) -> Absent:
     """Marks an operator as computed whole on every device, and says why."""
     return Absent("sbp", reason)

@@ -1,4 +1,4 @@
-"""What is checked of every sample: types, meaning, gradient, SBP, text.
+"""What is checked of every sample: types, meaning, SBP, text; gradients are in `testing.gradients`.
 
 Each check takes a `Sample` and raises AssertionError with the operator, element type and what differed. The
 same functions serve this project's operators and users' own. Imports `dialect`, `testing.sample`, NumPy.
@@ -64,7 +64,8 @@ def described(op: Call) -> Call:
     return call
 
 
-def _case(sample: Sample, dtype: DType, registry: Registry) -> Call:
+def make_case(sample: Sample, dtype: DType, registry: Registry) -> Call:
+    """A sample run with `dtype` as a call on arrays."""
     return make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
 
 
@@ -85,7 +86,7 @@ def assert_close(got: Array, want: Array, tolerance: tuple[float, float], text: 
 
 def check_types(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
     """The inferred types are those of the reference's results, also when dimensions are dynamic."""
-    op = _case(sample, dtype, registry)
+    op = make_case(sample, dtype, registry)
     call = described(op)
     text = f"{sample} {dtype}"
     for got, desc in zip(run_reference(op), call.results, strict=True):
@@ -119,7 +120,7 @@ def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
 
 def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
     """The scalar, compute or decompose slot, evaluated with NumPy, gives the reference's results."""
-    op = _case(sample, dtype, registry)
+    op = make_case(sample, dtype, registry)
     for number, (got, want) in enumerate(zip(run_meaning(op), run_reference(op), strict=True)):
         assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), f"{sample} {dtype} result {number}")
 
@@ -150,92 +151,13 @@ class _MeaningBuilder(NumpyBuilder):
         return [self._checked(op, a, d) for a, d in zip(arrays, results, strict=True)]
 
 
-def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
-    """The gradient slot in f64 gives central finite differences of the reference, for a random cotangent.
-
-    With `second_order`, the gradient's own gradient is compared in the same way.
-    """
-    op = _case(sample, dtypes.float64, registry)
-    assert not isinstance(op.record.grad, Absent), f"{sample}: {op.record.name} has no gradient"
-    rng = np.random.default_rng(7)
-    weights = [rng.uniform(-1, 1, np.shape(r)) for r in run_reference(op)]
-    names = [k for k, x in op.inputs.items() if _is_float(x)]
-
-    def loss(arrays: dict[str, Any]) -> float:
-        results = run_reference(Call(op.record, {**op.inputs, **arrays}, op.attrs))
-        floats = [(w, r) for w, r in zip(weights, results, strict=True) if _is_float(r)]
-        return float(sum(np.sum(w * np.asarray(r, np.float64)) for w, r in floats))
-
-    grads = gradient(op, weights)
-    for name in names:
-        _compare_gradient(loss, op.inputs, name, grads[name], f"{sample}: gradient of {name}")
-
-
-def _is_float(x: Any) -> bool:
-    first = x[0] if isinstance(x, tuple) and x else x
-    return first is not None and not isinstance(first, tuple) and np.asarray(first).dtype == np.float64
-
-
-def gradient(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
-    """The gradients of a call on arrays by the record's slot, as arrays by operand name.
-
-    A gradient that the rule leaves out is zeros; each has its operand's shape and type.
-    """
-    ops = NumpyBuilder()
-    wrapped = Call(op.record, {k: _wrap(ops, x) for k, x in op.inputs.items()}, op.attrs)
-    outputs = [ops.wrap(np.asarray(r)) for r in run_reference(op)]
-    wrapped.outputs = distribute(op.record.signature.outputs, outputs, None)
-    named = op.record.grad(ops, wrapped, *[ops.wrap(c.astype(o.handle.dtype)) if o.dtype.is_float else None
-                                           for c, o in zip(cotangents, outputs, strict=True)])  # fmt: skip
-    unknown = set(named) - set(op.inputs)
-    assert not unknown, f"{op.record.name}: gradient bound to unknown operands {sorted(unknown)}"
-    return {k: _force(named.get(k), x) for k, x in op.inputs.items()}
-
-
-def _wrap(ops: NumpyBuilder, x: Any) -> Any:
-    return tuple(map(ops.wrap, x)) if isinstance(x, tuple) else None if x is None else ops.wrap(x)
-
-
-def _force(grad: Any, operand: Any) -> Any:
-    if operand is None:
-        return None
-    if isinstance(operand, tuple):
-        items = grad if isinstance(grad, (tuple, list)) else [None] * len(operand)
-        return tuple(_force(g, x) for g, x in zip(items, operand, strict=True))
-    value = grad() if callable(grad) else grad
-    if value is None:
-        return np.zeros(operand.shape, operand.dtype)
-    assert value.handle.shape == operand.shape, f"gradient of shape {value.handle.shape} for {operand.shape}"
-    assert value.handle.dtype == operand.dtype, f"gradient of type {value.handle.dtype} for {operand.dtype}"
-    return value.handle
-
-
-def _compare_gradient(
-    loss: Callable[[dict[str, Any]], float], inputs: dict[str, Any], name: str, got: Any, text: str
-) -> None:
-    operand = inputs[name]
-    parts = operand if isinstance(operand, tuple) else (operand,)
-    gots = got if isinstance(got, tuple) else (got,)
-    for number, (part, grad) in enumerate(zip(parts, gots, strict=True)):
-        numeric = np.zeros(part.shape)
-        for at in np.ndindex(part.shape):
-            values = []
-            for step in (1e-6, -1e-6):
-                moved = part.copy()
-                moved[at] += step
-                whole = (*parts[:number], moved, *parts[number + 1 :])
-                values.append(loss({name: whole if isinstance(operand, tuple) else moved}))
-            numeric[at] = (values[0] - values[1]) / 2e-6
-        np.testing.assert_allclose(grad, numeric, rtol=1e-4, atol=1e-5, err_msg=text)
-
-
 def check_sbp(sample: Sample, registry: Registry = REGISTRY) -> None:
     """Every signature on 2 and 3 devices: cut, computed by the reference, reassembled, equals the whole.
 
     In f64 where the sample runs with floats, so that sums of parts are compared tightly.
     """
     dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
-    op = _case(sample, dtype, registry)
+    op = make_case(sample, dtype, registry)
     whole = [np.asarray(r) for r in run_reference(op)]
     for signature in op.record.signatures(described(op)):
         for devices in (2, 3):
@@ -306,7 +228,7 @@ def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, text: str) ->
 
 def check_round_trip(sample: Sample, dtype: DType, context: ir.Context, registry: Registry = REGISTRY) -> None:
     """Printed and read again, the operation is the same."""
-    op = _case(sample, dtype, registry)
+    op = make_case(sample, dtype, registry)
     call = described(op)
     with context, ir.Location.unknown():
         module = ir.Module.parse(_program(op.record.name, call))

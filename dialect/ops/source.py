@@ -20,7 +20,6 @@ from oneflow.dialect.shapes import expect_fill, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
 NO_OPERAND = no_grad("has no operand")
-NO_DEPENDENCE = no_grad("does not depend on the elements of its operand")
 
 
 def filled(op: Call) -> TensorDesc:
@@ -175,7 +174,7 @@ class ZeroLike:
 
     types = _same_type
     sbp = _like_sbp
-    grad = NO_DEPENDENCE
+    grad = zero_grad
 
     def compute(op: Call) -> Stage:
         return _full_like(op.like, 0)
@@ -189,7 +188,7 @@ class OnesLike:
 
     types = _same_type
     sbp = _like_sbp
-    grad = NO_DEPENDENCE
+    grad = zero_grad
 
     def compute(op: Call) -> Stage:
         return _full_like(op.like, 1)

@@ -7,6 +7,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Absent
 from oneflow.testing import checks
+from oneflow.testing.gradients import check_gradient
 
 CASES = [pytest.param(s, d, id=f"{s}-{d}") for s in SAMPLES for d in s.dtypes]
 WITH_FLOATS = [s for s in SAMPLES if s.gradient and any(d.is_float for d in s.dtypes)]
@@ -35,7 +36,7 @@ def test_round_trip(sample, dtype, context):
 
 @pytest.mark.parametrize("sample", DIFFERENTIABLE, ids=str)
 def test_gradient(sample):
-    checks.check_gradient(sample)
+    check_gradient(sample)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)

@@ -1,0 +1,177 @@
+"""Gradients against finite differences, to second order.
+
+The gradient slots are run by a builder that computes with the NumPy references and keeps a tape, so that a
+gradient's own gradient is taken by the same slots. Imports `dialect`, `testing.checks`, NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Value
+from oneflow.dialect.numpy_builder import NumpyBuilder, run_reference
+from oneflow.dialect.record import REGISTRY, Absent, Call, Registry, distribute, flatten
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.testing.checks import make_case
+from oneflow.testing.sample import Sample
+
+Array = np.ndarray
+STEP = 1e-6
+
+
+class Tape(NumpyBuilder):
+    """Computes with the references and remembers every call, so that it can be gone back over."""
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__(registry)
+        self.calls: list[Call] = []
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Runs the reference and keeps the call with its results."""
+        values = super().emit(op, results)
+        outputs = distribute(op.record.signature.outputs, values, None)
+        self.calls.append(Call(op.record, op.inputs, op.attrs, outputs))
+        return values
+
+    def backward(self, seeds: Sequence[tuple[Value, Array]]) -> dict[int, Array]:
+        """Cotangents of every value, by identity, from those of some."""
+        grads: dict[int, Array] = {}
+        for value, cotangent in seeds:
+            _accumulate(grads, value, cotangent)
+        for op in reversed(list(self.calls)):
+            if any(id(r) in grads for r in op.results) and any(x.dtype.is_float for x in op.operands):
+                cotangents = [grads.get(id(r)) for r in op.results]
+                for operand, grad in operand_gradients(NumpyBuilder(self.registry), op, cotangents):
+                    _accumulate(grads, operand, grad)
+        return grads
+
+
+def _accumulate(grads: dict[int, Array], value: Value, grad: Array) -> None:
+    grads[id(value)] = grads[id(value)] + grad if id(value) in grads else grad
+
+
+def operand_gradients(
+    ops: NumpyBuilder, op: Call, cotangents: Sequence[Array | None]
+) -> list[tuple[Value, Array]]:
+    """The gradient of each float operand of a call on values, by its record's slot.
+
+    An operand that the rule leaves out is left out; missing cotangents are zeros.
+
+    Raises:
+        AssertionError: the operator has no gradient, or one has not its operand's shape and type.
+    """
+    grad = op.record.grad
+    assert not isinstance(grad, Absent), f"{op.record.name} has no gradient: {grad.reason}"
+    seeds = [_seed(ops, r, c) for r, c in zip(op.results, cotangents, strict=True)]
+    named = grad(ops, op, *seeds)
+    unknown = set(named) - set(op.inputs)
+    assert not unknown, f"{op.record.name}: gradient bound to unknown operands {sorted(unknown)}"
+    found = []
+    for name, operand in op.inputs.items():
+        parts = operand if isinstance(operand, tuple) else (operand,)
+        given = named.get(name)
+        grads = given if isinstance(given, (tuple, list)) else [given] * len(parts)
+        pairs = zip(parts, grads, strict=True)
+        found += [(x, _force(op, x, g)) for x, g in pairs if x is not None and x.dtype.is_float and g is not None]
+    return found
+
+
+def _seed(ops: NumpyBuilder, result: Value, cotangent: Array | None) -> Value | None:
+    if not result.dtype.is_float:
+        return None
+    return ops.wrap(np.zeros_like(result.handle) if cotangent is None else cotangent.astype(result.handle.dtype))
+
+
+def _force(op: Call, operand: Value, grad: Any) -> Array:
+    value = grad() if callable(grad) else grad
+    assert value.desc == operand.desc, f"{op.record.name}: gradient {value.desc} for an operand {operand.desc}"
+    return value.handle
+
+
+def gradient(tape: Tape, op: Call, cotangents: Sequence[Array]) -> tuple[list[Value], list[Value | None]]:
+    """The operands of a call on arrays as values of `tape`, and the gradient of each, None where there is none."""
+
+    def wrap(x: Any) -> Any:
+        return tuple(map(tape.wrap, x)) if isinstance(x, tuple) else None if x is None else tape.wrap(x)
+
+    call = Call(op.record, {k: wrap(x) for k, x in op.inputs.items()}, op.attrs)
+    outputs = tape.emit(call, [tape.wrap(np.asarray(r)).desc for r in run_reference(op)])
+    call.outputs = distribute(op.record.signature.outputs, outputs, None)
+    seeds = [_seed(tape, r, c) for r, c in zip(outputs, cotangents, strict=True)]
+    assert not isinstance(op.record.grad, Absent), op.record.name
+    named = op.record.grad(tape, call, *seeds)
+    grads: list[Value | None] = []
+    for name, operand in call.inputs.items():
+        parts = flatten([operand])
+        given = named.get(name)
+        items = given if isinstance(given, (tuple, list)) else [given] * len(parts)
+        grads += [g() if callable(g) else g for g in items]
+    return call.operands, grads
+
+
+def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
+    """The gradient slot in f64 gives central finite differences of the reference, for a random cotangent.
+
+    With `second_order`, so does the gradient of the gradient.
+    """
+    op = make_case(sample, dtypes.float64, registry)
+    rng = np.random.default_rng(7)
+    weights = [rng.uniform(-1, 1, np.shape(r)) for r in run_reference(op)]
+    tape = Tape(registry)
+    operands, grads = gradient(tape, op, weights)
+
+    def loss(moved: Call) -> float:
+        return _weigh(weights, [np.asarray(r) for r in run_reference(moved)])
+
+    for number, (operand, grad) in enumerate(zip(operands, grads, strict=True)):
+        if operand.dtype.is_float:
+            got = np.zeros(operand.shape) if grad is None else grad.handle
+            assert grad is None or grad.desc == operand.desc, f"{sample}: gradient {grad.desc} for {operand.desc}"
+            np.testing.assert_allclose(got, _differences(loss, op, number), 1e-4, 1e-5, err_msg=f"{sample}: {number}")
+    if sample.second_order:
+        _check_second_order(sample, op, weights, tape, operands, grads)
+
+
+def _check_second_order(
+    sample: Sample, op: Call, weights: list[Array], tape: Tape, operands: list[Value], grads: list[Value | None]
+) -> None:
+    rng = np.random.default_rng(11)
+    probes = [None if g is None else rng.uniform(-1, 1, g.shape) for g in grads]
+    seeds = [(g, p) for g, p in zip(grads, probes, strict=True) if g is not None and p is not None]
+    found = tape.backward(seeds)
+
+    def slope(moved: Call) -> float:
+        again = gradient(Tape(tape.registry), moved, weights)[1]
+        pairs = [(p, g.handle) for p, g in zip(probes, again, strict=True) if g is not None and p is not None]
+        return _weigh([p for p, _ in pairs], [g for _, g in pairs])
+
+    for number, operand in enumerate(operands):
+        if operand.dtype.is_float:
+            want = _differences(slope, op, number)
+            got = found.get(id(operand), np.zeros(operand.shape))
+            np.testing.assert_allclose(got, want, 1e-4, 1e-5, err_msg=f"{sample}: second order, operand {number}")
+
+
+def _weigh(weights: Sequence[Array], results: Sequence[Array]) -> float:
+    return float(sum(np.sum(w * r) for w, r in zip(weights, results, strict=True) if r.dtype == np.float64))
+
+
+def _differences(loss: Callable[[Call], float], op: Call, number: int) -> Array:
+    """Central differences of `loss` by the elements of operand `number` (counted flat)."""
+    operands = flatten(op.inputs.values())
+    sizes = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
+    numeric = np.zeros(operands[number].shape)
+    for at in np.ndindex(numeric.shape):
+        values = []
+        for step in (STEP, -STEP):
+            moved = operands[number].copy()
+            moved[at] += step
+            flat = [*operands[:number], moved, *operands[number + 1 :]]
+            inputs = distribute(op.record.signature.inputs, flat, sizes)
+            values.append(loss(Call(op.record, inputs, op.attrs)))
+        numeric[at] = (values[0] - values[1]) / (2 * STEP)
+    return numeric
