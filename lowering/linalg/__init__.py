@@ -1,6 +1,7 @@
 """From operators to linalg on tensors: one rule per primitive of the compute algebra.
 
-`convert` is the pass; `stages` holds the rules of primitives, `generic` builds loops and decides which element
-reads are operands, `reshape` regroups dimensions, `sizes` computes extents outside of loops, `scalars` writes
-expressions in arith and math, `checks` the checks made at run time, `emit` single operations.
+`convert` is the pass. `rules` holds the rules, `stages` what they are written with: `generic` decides which
+element reads are operands, `bodies` writes the insides of loops in arith and math through `scalars`, `hoist`
+makes checks once, `regroup` splits and merges dimensions. `sizes` computes extents outside of loops, `checks`
+makes the checks of the run, `emit` single operations.
 """

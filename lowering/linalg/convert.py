@@ -5,20 +5,20 @@ Imports `rules`, `dialect.meaning` and the pass interface.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from oneflow.dialect import meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.compute import Stage
 from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import Checks
 from oneflow.lowering.linalg.emit import Emitter, Value
 from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
-from oneflow.lowering.linalg.sizes import Extent, Shapes, cast_source
+from oneflow.lowering.linalg.sizes import Shapes, cast_source
 from oneflow.lowering.linalg.stages import Stages
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
@@ -120,8 +120,7 @@ class _Converter:
             except OperatorError as error:
                 raise PassError(str(error), use.op.location) from None
             for old, stage, stated in zip(use.op.results, stages, use.stated, strict=True):
-                value = at.tensor(stage)
-                old.replace_all_uses_with(self._result(at, value, stated, at.sizes.extents(stage.shape)))
+                old.replace_all_uses_with(self._result(at, stage, stated))
         use.op.erase()
 
     def _operand(self, value: Value, desc: TensorDesc) -> Value:
@@ -132,15 +131,16 @@ class _Converter:
             source = cast_source(source)
         return self.e.cast(value, wanted) if source is None else source
 
-    def _result(self, at: Stages, value: Value, stated: TensorDesc, extents: Sequence[Extent]) -> Value:
-        """The value with the stated type; sizes that only the statement knows are checked."""
+    def _result(self, at: Stages, stage: Stage, stated: TensorDesc) -> Value:
+        """The stage's value with the stated type; sizes that only the statement knows are checked."""
+        value = at.tensor(stage)
         if stated.shape is None:
             return self.e.cast(value, ir.UnrankedTensorType.get(value.type.element_type))
-        for number, (extent, dim) in enumerate(zip(extents, stated.shape, strict=True)):
-            if dim is not None and extent != dim:
-                at.expect_equal(extent, dim, f"dimension {number} of the result")
+        for number, (size, dim) in enumerate(zip(stage.shape, stated.shape, strict=True)):
+            if dim is not None:
+                at.expect_equal(size, dim, f"dimension {number} of the result")
         cast = self.e.cast(value, self.e.tensor(stated.shape, stated.dtype))
-        self.shapes.remember(cast, extents)
+        self.shapes.remember(cast, at.sizes.extents(stage.shape))
         return cast
 
 

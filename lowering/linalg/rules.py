@@ -5,7 +5,7 @@ Imports `stages`, `reshape` and the algebra.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
@@ -17,6 +17,7 @@ from oneflow.lowering.linalg import regroup
 from oneflow.lowering.linalg.bodies import Body, is_uniform
 from oneflow.lowering.linalg.emit import Value, dense
 from oneflow.lowering.linalg.generic import Loops
+from oneflow.lowering.linalg.hoist import hoist_checks, substitute
 from oneflow.lowering.linalg.sizes import known, static_shape
 from oneflow.lowering.linalg.stages import Rule, Stages
 
@@ -63,52 +64,32 @@ def scan(at: Stages, stage: c.Scan) -> Value:
     return at.generic(loops, [body, body], outs, [so_far, stage.accumulator])[0]
 
 
-def substitute(root: Expr, values: Mapping[int, Expr]) -> Expr:
-    """`root` with other nodes in place of some."""
-    done = dict(values)
-    for node in s.walk([root]):
-        if id(node) not in done:
-            args = tuple(done[id(a)] for a in node.args)
-            same = all(a is b for a, b in zip(args, node.args, strict=True))
-            done[id(node)] = node if same else Expr(node.kind, args, node.dtype, node.value)
-    return done[id(root)]
-
-
 def scatter(at: Stages, stage: c.Scatter) -> Value:
     """Sequential loops that carry the tensor."""
-    leaves = [*map(id, stage.steps), id(stage.accumulator)]
-    body = Body(at.context, [*stage.index, stage.body], leaves)
+    *index, value = hoist_checks(stage.steps, stage.extents, [*stage.index, stage.body])
+    body = Body(at.context, [*index, value], [*map(id, stage.steps), id(stage.accumulator)])
     extents = at.sizes.values(stage.extents)
-    bounds = (at.shapes.value(0), at.shapes.value(1))
-    return _nest(at, stage, body, extents, bounds, at.tensor(stage.base), [])
+    zero, one = at.shapes.value(0), at.shapes.value(1)
+
+    def nest(tensor: Value, steps: tuple[Value, ...]) -> Value:
+        if len(steps) < len(extents):
+            bounds = [zero, extents[len(steps)], one]
+            return _loop(at, bounds, tensor, lambda step, carried: nest(carried, (*steps, step)))
+        place_ = body.write(index, {id(n): step for n, step in zip(stage.steps, steps, strict=True)})
+        old = at.e.op("tensor.extract", tensor.type.element_type, [tensor, *place_])
+        (new,) = body.write([value], {id(stage.accumulator): old})
+        return at.e.op("tensor.insert", tensor.type, [new, tensor, *place_])
+
+    return nest(at.tensor(stage.base), ())
 
 
-def _nest(
-    at: Stages,
-    stage: c.Scatter,
-    body: Body,
-    extents: Sequence[Value],
-    bounds: tuple[Value, Value],
-    tensor: Value,
-    steps: list[Value],
-) -> Value:
-    if len(steps) == len(extents):
-        return _update(at, stage, body, tensor, steps)
-    operands = [bounds[0], extents[len(steps)], bounds[1], tensor]
-    loop = ir.Operation.create("scf.for", results=[tensor.type], operands=operands, regions=1)
+def _loop(at: Stages, bounds: Sequence[Value], tensor: Value, body: Callable[[Value, Value], Value]) -> Value:
+    """`scf.for` from, to and by `bounds` that carries `tensor`."""
+    loop = ir.Operation.create("scf.for", results=[tensor.type], operands=[*bounds, tensor], regions=1)
     block = loop.regions[0].blocks.append(at.e.index_type, tensor.type, arg_locs=[at.place] * 2)
-    step, carried = block.arguments
     with ir.InsertionPoint(block):
-        inner = _nest(at, stage, body, extents, bounds, carried, [*steps, step])
-        ir.Operation.create("scf.yield", operands=[inner])
+        ir.Operation.create("scf.yield", operands=[body(*block.arguments)])
     return loop.result
-
-
-def _update(at: Stages, stage: c.Scatter, body: Body, tensor: Value, steps: Sequence[Value]) -> Value:
-    index = body.write(stage.index, {id(n): step for n, step in zip(stage.steps, steps, strict=True)})
-    old = at.e.op("tensor.extract", tensor.type.element_type, [tensor, *index])
-    (new,) = body.write([stage.body], {id(stage.accumulator): old})
-    return at.e.op("tensor.insert", tensor.type, [new, tensor, *index])
 
 
 def place(at: Stages, stage: c.Place) -> Value:

@@ -98,7 +98,7 @@ class Sizes:
 
     def __init__(self, shapes: Shapes, operands: Sequence[Value]) -> None:
         self.shapes, self.operands = shapes, operands
-        self._done: dict[int, Extent] = {}
+        self._done: dict[int, tuple[Expr, Extent]] = {}
 
     def extent(self, size: c.Size) -> Extent:
         """What a size of the algebra is at this call."""
@@ -106,8 +106,8 @@ class Sizes:
             return size
         for node in s.walk([size]):
             if id(node) not in self._done:
-                self._done[id(node)] = self._node(node)
-        return self._done[id(size)]
+                self._done[id(node)] = (node, self._node(node))
+        return self._done[id(size)][1]
 
     def extents(self, sizes: Sequence[c.Size]) -> list[Extent]:
         """What several sizes are."""
@@ -121,7 +121,7 @@ class Sizes:
         if node.kind == "size":
             operand, dim = node.value
             return self.shapes.extent(self.operands[operand], dim)
-        return self.shapes.node(node, [self._done[id(a)] for a in node.args])
+        return self.shapes.node(node, [self._done[id(a)][1] for a in node.args])
 
 
 def static_shape(sizes: Sequence[c.Size]) -> Shape:

@@ -19,6 +19,7 @@ from oneflow.lowering.linalg.bodies import Body, Context, depending
 from oneflow.lowering.linalg.checks import Checks
 from oneflow.lowering.linalg.emit import Emitter, Value
 from oneflow.lowering.linalg.generic import Loops, Reads, find_reads, largest
+from oneflow.lowering.linalg.hoist import hoist_checks
 from oneflow.lowering.linalg.sizes import Shapes, Sizes, static_shape
 
 #: A tensor that a loop nest writes, and where.
@@ -45,16 +46,17 @@ class Stages:
         self.sizes = Sizes(shapes, operands)
         self.context = Context(emitter, shapes.scalars, checks, self.sizes, self.tensor, self.place)
         self.reductions: dict[int, Sequence[Value]] = {}
-        self._done: dict[int, Value] = {}
+        self._done: dict[int, tuple[Stage, Value]] = {}
 
     def tensor(self, stage: Stage) -> Value:
         """The value of a stage, made at the insertion point when it is first asked for."""
         if isinstance(stage, c.Input):
             return self.operands[stage.number]
         if id(stage) not in self._done:
-            value = self._done[id(stage)] = self.rules[type(stage)](self, stage)
+            value = self.rules[type(stage)](self, stage)
+            self._done[id(stage)] = (stage, value)
             self.shapes.remember(value, self.sizes.extents(stage.shape))
-        return self._done[id(stage)]
+        return self._done[id(stage)][1]
 
     def empty(self, shape: Sequence[c.Size], dtype: DType) -> Value:
         """A tensor without values."""
@@ -82,6 +84,7 @@ class Stages:
         associative: bool = False,
     ) -> list[Value]:
         """A loop nest that writes `bodies` to `outs`, whose values so far `accumulators` stand for."""
+        bodies = hoist_checks(loops.positions, loops.extents, bodies)
         reads = find_reads(loops, bodies, self.sizes)
         self._check(loops, reads)
         ins = [(self.tensor(stage), indexing) for stage, indexing in reads.operands]

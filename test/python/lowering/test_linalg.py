@@ -110,6 +110,6 @@ def test_sample(sample, dtype, compiled):
     check(compiled(sample.op, static), sample, dtype)
 
 
-@pytest.mark.parametrize("sample,dtype", PARAMS)
+@pytest.mark.parametrize("sample,dtype", [pytest.param(s, s.dtypes[0], id=str(s)) for s in SAMPLES])
 def test_sample_with_dynamic_dimensions(sample, dtype, compiled):
     check(compiled(sample.op, dynamic), sample, dtype)
