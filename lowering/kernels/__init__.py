@@ -1,0 +1,1 @@
+"""From linalg on tensors to kernels: which operations become one loop nest."""

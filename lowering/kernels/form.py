@@ -1,0 +1,195 @@
+"""`oneflow-form-kernels`: outlines groups of linalg operations that become one loop nest.
+
+Steps: fuse element-wise producers where no element would be computed twice, group what shares its loops, move
+each group into a private function with destinations, emit equal functions once. Imports `nodes`, `graph`,
+`outline`, and MLIR's fusion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import func, ir, passmanager, scf
+from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.graph import Graph, grow
+from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, analyse, is_contraction, loop_size, read_node
+from oneflow.lowering.kernels.outline import Outliner
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+
+#: Operations that stay in the entry: they compute sizes, or look at memory in another way.
+PLAN = frozenset(
+    """tensor.empty tensor.dim tensor.cast tensor.collapse_shape tensor.expand_shape tensor.reshape func.call
+    tensor.from_elements func.return linalg.fill tensor.extract""".split()
+)
+FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
+
+
+@register_pass
+@dataclass(frozen=True)
+class FormKernels(Pass):
+    """Outlines groups of linalg operations that become one loop nest each.
+
+        %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
+        return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
+    """
+
+    name: ClassVar[str] = "oneflow-form-kernels"
+    fuse: bool = True
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Forms the kernels of every public function with a body."""
+        if self.fuse:
+            _fuse(module)
+        outliner = Outliner(module)
+        for op in list(module.body.operations):
+            if isinstance(op, func.FuncOp) and not op.is_external and "oneflow.kernel" not in op.attributes:
+                _form(op, outliner)
+
+
+def _fuse(module: ir.Module) -> None:
+    """MLIR's element-wise fusion, kept from producers whose elements a consumer would compute again."""
+    barriers: list[ir.Operation] = []
+    ops: list[ir.Operation] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "linalg.generic":
+            ops.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    for op in ops:
+        _protect(op, barriers)
+    passmanager.PassManager.parse(FUSION).run(module.operation)
+    _remove_barriers(module)
+
+
+def _protect(op: ir.Operation, barriers: list[ir.Operation]) -> None:
+    try:
+        node = read_node(op)
+    except Uncovered:
+        return
+    every = set(range(len(node.names)))
+    for number, use in enumerate(node.inputs):
+        covered = set().union(*[f.dims for f in use.access])
+        if covered == every or isinstance(use.value, ir.BlockArgument) or not _computes(use.value.owner):
+            continue
+        with ir.InsertionPoint(op), op.location:
+            region = ir.Operation.create(
+                "scf.execute_region", [use.value.type], [], {"no_inline": ir.UnitAttr.get()}, regions=1
+            )
+            block = region.regions[0].blocks.append()
+            with ir.InsertionPoint(block):
+                scf.YieldOp([use.value])
+            op.operands[number] = region.results[0]
+
+
+def _computes(op: ir.Operation) -> bool:
+    """Whether an operation is a `linalg.generic` that does more than move elements."""
+    return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) > 1
+
+
+def _remove_barriers(module: ir.Module) -> None:
+    found: list[ir.Operation] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "scf.execute_region":
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    for op in found:
+        block = op.regions[0].blocks[0]
+        inner = block.operations[len(block.operations) - 1].operands[0]
+        op.results[0].replace_all_uses_with(inner)
+        op.erase()
+
+
+def _form(entry: func.FuncOp, outliner: Outliner) -> None:
+    block = entry.regions[0].blocks[0]
+    graph = Graph([o.operation for o in block.operations])
+    nodes = _read_nodes(graph)
+    grow(graph, sorted(nodes), lambda members: joins([nodes[m] for m in members]))
+    last = graph.ops[-1]
+    for members in graph.order():
+        ops = [graph.ops[m] for m in members]
+        if len(ops) == 1 and _stays(ops[0]):
+            ops[0].move_before(last) if ops[0] != last else None
+            continue
+        kind = _kind([nodes[m] for m in members]) if all(m in nodes for m in members) else _loose_kind(ops[0])
+        outliner.outline(entry, ops, kind, last)
+    for op in reversed([o.operation for o in block.operations]):
+        if op.name == "linalg.fill" or op.name == "tensor.empty":
+            if not any(True for r in op.results for _ in r.uses):
+                op.erase()
+
+
+def _read_nodes(graph: Graph) -> dict[int, Node]:
+    nodes = {}
+    for number, op in enumerate(graph.ops):
+        try:
+            nodes[number] = read_node(op)
+        except Uncovered:
+            continue
+    return nodes
+
+
+def _stays(op: ir.Operation) -> bool:
+    """Whether an operation belongs to the entry. A fill does where only kernels begin with it."""
+    if op.name == "linalg.fill":
+        return all(u.owner.operation.name == "linalg.generic" for u in op.results[0].uses)
+    return op.name in PLAN or op.name.partition(".")[0] in ("arith", "math", "index")
+
+
+def joins(nodes: list[Node]) -> bool:
+    """Whether nodes become one kernel; see `analyse` for what can, this for what should."""
+    contractions = [n for n in nodes if is_contraction(n)]
+    if len(contractions) > 1:
+        return False
+    structure = analyse(nodes)
+    if structure is None:
+        return False
+    if contractions:
+        others = [n for n in nodes if n is not contractions[0]]
+        return all(not n.reductions and set(n.names) == set(structure.outer) for n in others)
+    if not structure.inner:
+        return True
+    return bool(structure.outer) and (not structure.rowwise or _rows_trail(structure)) and _busy(structure)
+
+
+def _rows_trail(structure: Structure) -> bool:
+    """Whether what is swept lies in the last dimensions of the tensors that hold it."""
+    inner = set(structure.inner)
+    for node in structure.nodes:
+        if node.reductions or not set(node.names) & inner:
+            continue
+        names = [node.names[f.dim] if f.dim is not None else -1 for f in node.outputs[0].access]
+        trailing = names[len(names) - len(inner) :]
+        if set(trailing) != inner:
+            return False
+    return True
+
+
+def _busy(structure: Structure) -> bool:
+    """Whether the outer loops have enough steps for threads where a result is swept."""
+    if not structure.rowwise:
+        return True
+    steps = 1
+    for name in structure.outer:
+        size = loop_size(structure.nodes, name)
+        steps *= 1024 if size is None else size
+    return steps >= 16 or all(len(n.names) <= 2 for n in structure.nodes)
+
+
+def _kind(nodes: list[Node]) -> str:
+    if any(is_contraction(n) for n in nodes):
+        return "contraction"
+    if any(n.reductions for n in nodes):
+        return "row"
+    plain = all(len(n.body.operations) == 1 for n in nodes)
+    return "movement" if plain else "pointwise"
+
+
+def _loose_kind(op: ir.Operation) -> str:
+    return "movement" if op.name.startswith("tensor.") else "loops"

@@ -1,0 +1,262 @@
+"""Reading `linalg.generic`: loops, accesses, and the structure that several operations share.
+
+A `Node` is one operation; its accesses are linear forms of its loop dimensions. `analyse` unifies the loops of
+nodes that read each other's results and tells which are `outer` (parallel in every node) and which `inner`
+(reduced, or swept within a row). `form.py` uses it to decide what fits together, `lowering/llvm` to emit it.
+Imports the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+
+
+class Uncovered(Exception):
+    """A program that loop emission does not cover; MLIR's own lowering takes it."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A position: the sum of loop dimensions times coefficients, plus a constant."""
+
+    terms: tuple[tuple[int, int], ...]
+    constant: int = 0
+
+    @property
+    def dim(self) -> int | None:
+        """The loop dimension that this is, or None if it is anything else."""
+        (first, *rest) = self.terms or ((None, 0),)
+        return first[0] if not rest and first[1] == 1 and self.constant == 0 else None
+
+    @property
+    def dims(self) -> set[int]:
+        """The dimensions it depends on."""
+        return {d for d, _ in self.terms}
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is the constant 0."""
+        return not self.terms and self.constant == 0
+
+    def renamed(self, names: Sequence[int]) -> Linear:
+        """The form over other dimensions: `d` becomes `names[d]`."""
+        return Linear(tuple(sorted((names[d], c) for d, c in self.terms)), self.constant)
+
+
+Access = tuple[Linear, ...]
+
+
+def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position: 1}, 0
+    if isinstance(expr, ir.AffineConstantExpr):
+        return {}, expr.value
+    if not isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
+        raise Uncovered(f"position {expr}")
+    (a, x), (b, y) = _linear(expr.lhs), _linear(expr.rhs)
+    if isinstance(expr, ir.AffineAddExpr):
+        return {d: a.get(d, 0) + b.get(d, 0) for d in {*a, *b}}, x + y
+    if a and b:
+        raise Uncovered(f"position {expr}")
+    scale = x if b else y
+    return {d: c * scale for d, c in (a or b).items()}, x * y
+
+
+def read_access(affine_map: ir.AffineMap) -> Access:
+    """The positions that an indexing map gives.
+
+    Raises:
+        Uncovered: one is not linear.
+    """
+    forms = (_linear(e) for e in affine_map.results)
+    return tuple(Linear(tuple(sorted((d, c) for d, c in terms.items() if c)), k) for terms, k in forms)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tensor and where an operation reads or writes it."""
+
+    value: ir.Value
+    access: Access
+
+
+@dataclass(eq=False)
+class Node:
+    """One `linalg.generic`: its loops and accesses; `names[d]` is loop `d` in the structure it is part of."""
+
+    op: ir.Operation
+    reductions: frozenset[int]
+    inputs: list[Use]
+    outputs: list[Use]
+    names: list[int] = field(default_factory=list)
+
+    @property
+    def body(self) -> ir.Block:
+        """The block that computes one element."""
+        return self.op.regions[0].blocks[0]
+
+    @property
+    def results(self) -> list[ir.Value]:
+        """The result tensors."""
+        return list(self.op.results)
+
+    @property
+    def parallel(self) -> set[int]:
+        """The loops of the structure that are parallel in this node."""
+        return {n for d, n in enumerate(self.names) if d not in self.reductions}
+
+    def streams(self, number: int) -> bool:
+        """Whether result `number` has an element for every step of a reduction, as a scan's has."""
+        return any(f.dims & self.reductions for f in self.outputs[number].access)
+
+
+def read_node(op: ir.Operation) -> Node:
+    """A `linalg.generic` as a node.
+
+    Raises:
+        Uncovered: it is another operation, or a position is not linear.
+    """
+    if op.name != "linalg.generic":
+        raise Uncovered(op.name)
+    maps = [a.value for a in op.attributes["indexing_maps"]]
+    iterators = [str(a) for a in op.attributes["iterator_types"]]
+    uses = [Use(v, read_access(m)) for v, m in zip(op.operands, maps, strict=True)]
+    count = len(uses) - len(op.results)
+    reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
+    return Node(op, reductions, uses[:count], uses[count:], list(range(len(iterators))))
+
+
+@dataclass
+class Structure:
+    """The loops of nodes that run together: `outer` ones in order, then `inner` ones in order."""
+
+    nodes: list[Node]
+    outer: list[int]
+    inner: list[int]
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether a node sweeps the inner loops without reducing over them."""
+        return any(not n.reductions and set(n.names) & set(self.inner) for n in self.nodes)
+
+
+def analyse(nodes: Sequence[Node]) -> Structure | None:
+    """The structure of nodes in program order, or None where they cannot run in one loop nest.
+
+    Fills in the nodes' `names`.
+    """
+    if not _unify(nodes):
+        return None
+    _pair_sweeps(nodes)
+    widest = max(nodes, key=lambda n: len(n.names))
+    shared = set.intersection(*[n.parallel for n in nodes])
+    every = set.union(*[set(n.names) for n in nodes])
+    if every != set(widest.names):
+        return None
+    outer = [n for n in widest.names if n in shared]
+    inner = [n for n in widest.names if n not in shared]
+    return Structure(list(nodes), outer, inner) if all(_fits(n, outer, inner) for n in nodes) else None
+
+
+def _unify(nodes: Sequence[Node]) -> bool:
+    """Gives loops that producers and consumers share one name; False where an edge does not allow it."""
+    parent: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def find(key: tuple[int, int]) -> tuple[int, int]:
+        while parent.get(key, key) != key:
+            key = parent[key]
+        return key
+
+    makers = {r: (n, i) for n, node in enumerate(nodes) for i, r in enumerate(node.results)}
+    for c, node in enumerate(nodes):
+        for use in (*node.inputs, *node.outputs):
+            if use.value not in makers:
+                continue
+            p, number = makers[use.value]
+            for made, read in zip(nodes[p].outputs[number].access, use.access, strict=True):
+                if made.dim is None or read.dim is None:
+                    if not (made.is_zero and read.is_zero):
+                        return False
+                    continue
+                parent[find((c, read.dim))] = find((p, made.dim))
+    numbers: dict[tuple[int, int], int] = {}
+    for n, node in enumerate(nodes):
+        node.names = [numbers.setdefault(find((n, d)), len(numbers)) for d in range(len(node.names))]
+        if len(set(node.names)) != len(node.names):
+            return False
+    return True
+
+
+def _pair_sweeps(nodes: Sequence[Node]) -> None:
+    """Lets reductions that share no loop with the widest node sweep its loops of the same sizes."""
+    widest = max(nodes, key=lambda n: len(n.names))
+    for node in nodes:
+        own = [n for n in node.names if n not in widest.names]
+        free = [n for n in widest.names if n not in node.names]
+        if not own or len(own) != len(free):
+            continue
+        if all(_sizes(nodes, a) & _sizes(nodes, b) for a, b in zip(own, free, strict=True)):
+            renamed = dict(zip(own, free, strict=True))
+            for other in nodes:
+                other.names = [renamed.get(n, n) for n in other.names]
+
+
+def _sizes(nodes: Iterable[Node], name: int) -> set[object]:
+    """What tells the size of a loop: a number, or dimensions of tensors."""
+    found: set[object] = set()
+    for node in nodes:
+        for use in (*node.inputs, *node.outputs):
+            for axis, form in enumerate(use.access):
+                if form.dim is not None and node.names[form.dim] == name:
+                    found.add((use.value, axis))
+                    size = static_size(use.value, axis)
+                    found |= set() if size is None else {size}
+    return found
+
+
+def _fits(node: Node, outer: list[int], inner: list[int]) -> bool:
+    names = set(node.names)
+    if not names >= set(outer):
+        return False
+    if names == set(outer):
+        return not node.reductions
+    ordered = [n for n in node.names if n in set(inner)]
+    if ordered != inner:
+        return False
+    return not node.reductions or {node.names[d] for d in node.reductions} == set(inner)
+
+
+def static_size(value: ir.Value, position: int) -> int | None:
+    """The size of a tensor's dimension, None where it is dynamic."""
+    shaped = ir.ShapedType(value.type)
+    return None if shaped.is_dynamic_dim(position) else shaped.get_dim_size(position)
+
+
+def loop_size(nodes: Iterable[Node], name: int) -> int | None:
+    """The static size of a loop of a structure, None where it is dynamic."""
+    for node in nodes:
+        for use in (*node.inputs, *node.outputs):
+            for position, form in enumerate(use.access):
+                if form.dim is not None and node.names[form.dim] == name:
+                    size = static_size(use.value, position)
+                    if size is not None:
+                        return size
+    return None
+
+
+#: Operations that multiply or convert on the way into a contraction's sum.
+_WIDEN = frozenset({"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"})
+
+
+def is_contraction(node: Node) -> bool:
+    """Whether the node sums products of two operands that are each read more than once."""
+    ops = [o.operation for o in node.body.operations]
+    names = [o.name for o in ops if o.name not in _WIDEN]
+    if not node.reductions or names not in (["arith.mulf", "arith.addf", "linalg.yield"],
+                                            ["arith.muli", "arith.addi", "linalg.yield"]):  # fmt: skip
+        return False
+    covered = [set().union(*[f.dims for f in u.access]) for u in node.inputs]
+    return len(node.inputs) == 2 and all(c < set(range(len(node.names))) for c in covered)

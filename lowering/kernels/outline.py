@@ -1,0 +1,226 @@
+"""Moving operations of an entry into a function of their own, results by destination.
+
+Imports the MLIR seam and `graph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import func, ir, tensor
+from oneflow.lowering.kernels.graph import operands_of
+
+#: What a kernel makes again for itself instead of taking it as an argument.
+COPIED = frozenset({"arith.constant", "linalg.fill"})
+#: The order in which a kernel begins.
+_CLONED = ("arith.constant", "tensor.empty", "linalg.fill")
+
+
+@dataclass
+class Outliner:
+    """Makes kernels for a module; equal ones share a function."""
+
+    module: ir.Module
+    known: dict[str, str] = field(default_factory=dict)
+    count: dict[str, int] = field(default_factory=dict)
+
+    def outline(self, entry: func.FuncOp, ops: Sequence[ir.Operation], kind: str, before: ir.Operation) -> None:
+        """Replaces `ops` by a call of a kernel in front of `before`."""
+        group = _Group(ops)
+        with before.location, ir.InsertionPoint(before):
+            destinations = [_destination(r) for r in group.results]
+            kernel = self._function(entry, group, kind)
+            arguments = [*group.tensors, *group.scalars, *destinations]
+            call = func.CallOp([r.type for r in group.results], kernel, arguments)
+        for old, new in zip(group.results, call.operation.results, strict=True):
+            old.replace_all_uses_with(new)
+        for op in reversed(ops):
+            op.erase()
+
+    def _function(self, entry: func.FuncOp, group: _Group, kind: str) -> str:
+        prefix = f"{ir.StringAttr(entry.attributes['sym_name']).value}_kernel_"
+        number = self.count.get(prefix, 0)
+        name = f"{prefix}{number}"
+        results = [r.type for r in group.results]
+        inputs = [v.type for v in (*group.tensors, *group.scalars)]
+        with ir.InsertionPoint(entry.operation):
+            made = func.FuncOp(name, (inputs + results, results), visibility="private")
+        made.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
+        group.fill(made.add_entry_block())
+        text = str(made).replace(f"@{name}(", "@(", 1)
+        if text in self.known:
+            made.operation.erase()
+            return self.known[text]
+        self.known[text], self.count[prefix] = name, number + 1
+        return name
+
+
+def _destination(result: ir.Value) -> ir.Value:
+    """An empty tensor of a result's type and size, at the insertion point."""
+    root = result
+    while not isinstance(root, ir.BlockArgument) and root.owner.name != "tensor.empty":
+        root = _carried(root)
+        if root is None:
+            break
+    shaped = ir.RankedTensorType(result.type)
+    sizes = [shaped.get_dim_size(i) if not shaped.is_dynamic_dim(i) else None for i in range(shaped.rank)]
+    dynamic = _sizes_of(root, result, sizes)
+    return tensor.EmptyOp([d if d is not None else s for s, d in zip(sizes, dynamic, strict=True)],
+                          shaped.element_type).result  # fmt: skip
+
+
+def _carried(value: ir.Value) -> ir.Value | None:
+    """The operand whose shape a result has by construction: its destination or its initial value."""
+    op = value.owner
+    number = list(op.results).index(value)
+    if op.name.startswith("linalg."):
+        return op.operands[len(op.operands) - len(op.results) + number]
+    if op.name == "scf.for":
+        return op.operands[3 + number]
+    if op.name == "tensor.insert_slice":
+        return op.operands[1]
+    if op.name in ("tensor.insert", "tensor.scatter"):
+        return op.operands[1]
+    return None
+
+
+def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | None]) -> list[ir.Value | None]:
+    if all(s is not None for s in sizes):
+        return [None] * len(sizes)
+    if root is not None and not isinstance(root, ir.BlockArgument) and root.owner.name == "tensor.empty":
+        given = iter(root.owner.operands)
+        return [next(given) if root.type.is_dynamic_dim(i) else None for i in range(root.type.rank)]
+    if root is None:
+        raise ValueError(f"expected a destination that tells the size of {result.owner.name}'s result")
+    return [None if s is not None else tensor.DimOp(root, _index(i)).result for i, s in enumerate(sizes)]
+
+
+def _index(value: int) -> ir.Value:
+    kind = ir.IndexType.get()
+    constant = ir.Operation.create("arith.constant", [kind], [], {"value": ir.IntegerAttr.get(kind, value)})
+    return constant.results[0]
+
+
+class _Group:
+    """What a group takes from outside and gives to it."""
+
+    def __init__(self, ops: Sequence[ir.Operation]) -> None:
+        self.ops = list(ops)
+        made = {r for op in ops for r in op.results}
+        inside = set(ops)
+        self.results = [r for op in ops for r in op.results if any(_outer(u.owner, ops) not in inside for u in r.uses)]
+        self.tensors: list[ir.Value] = []
+        self.scalars: list[ir.Value] = []
+        self.copies: list[ir.Operation] = []
+        self._empties: list[ir.Operation] = []
+        local = _nested_values(ops)
+        for op in ops:
+            for value in operands_of(op):
+                if value not in made and value not in local:
+                    self._capture(value)
+
+    def _capture(self, value: ir.Value) -> None:
+        owner = None if isinstance(value, ir.BlockArgument) else value.owner
+        if owner is not None and owner.name == "tensor.empty":
+            if owner not in self._empties:
+                self._empties.append(owner)
+            for size in owner.operands:
+                self._capture(size)
+        elif owner is not None and owner.name in COPIED and _copyable(owner):
+            if owner not in self.copies:
+                for operand in owner.operands:
+                    self._capture(operand)
+                self.copies.append(owner)
+        elif isinstance(value.type, ir.RankedTensorType):
+            if value not in self.tensors:
+                self.tensors.append(value)
+        elif value not in self.scalars:
+            self.scalars.append(value)
+
+    def fill(self, block: ir.Block) -> None:
+        """Writes the kernel's body."""
+        outside = [*self.tensors, *self.scalars]
+        env = dict(zip(outside, block.arguments, strict=False))
+        destinations = list(block.arguments)[len(outside) :]
+        direct = {r: d for r, d in zip(self.results, destinations, strict=True)}
+        with ir.InsertionPoint(block):
+            for op in sorted([*self.copies, *self._empties], key=lambda op: _CLONED.index(op.name)):
+                _clone(op, env)
+            for op in self.ops:
+                self._clone_into(op, env, direct)
+            func.ReturnOp([env[r] for r in self.results])
+        for op in reversed([o.operation for o in block.operations]):
+            unused = not any(True for r in op.results for _ in r.uses)
+            if op.name in ("tensor.empty", "linalg.fill") and unused:
+                op.erase()
+
+    def _clone_into(self, op: ir.Operation, env: dict[ir.Value, ir.Value], direct: dict[ir.Value, ir.Value]) -> None:
+        """Clones an operation; a result that leaves the kernel begins in its destination."""
+        cloned = _clone(op, env)
+        if not op.name.startswith("linalg."):
+            return
+        first = len(op.operands) - len(op.results)
+        for number, result in enumerate(op.results):
+            if result in direct:
+                start = cloned.operands[first + number]
+                cloned.operands[first + number] = _restarted(start, direct[result], cloned)
+
+
+def _restarted(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir.Value:
+    """What an output begins with, in another destination."""
+    if isinstance(start, ir.BlockArgument):
+        return start
+    if start.owner.name == "tensor.empty":
+        return destination
+    if start.owner.name == "linalg.fill":
+        with ir.InsertionPoint(user):
+            filled = start.owner.clone(ir.InsertionPoint(user)).operation
+        filled.operands[1] = destination
+        return filled.results[0]
+    return start
+
+
+def _clone(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> ir.Operation:
+    cloned = op.clone(ir.InsertionPoint.current).operation
+
+    def rename(inner: ir.Operation) -> ir.WalkResult:
+        for i, operand in enumerate(inner.operands):
+            if operand in env:
+                inner.operands[i] = env[operand]
+        return ir.WalkResult.ADVANCE
+
+    cloned.walk(rename)
+    env.update(zip(op.results, cloned.results, strict=True))
+    return cloned
+
+
+def _nested_values(ops: Sequence[ir.Operation]) -> set[ir.Value]:
+    """Values defined inside the regions of operations."""
+    found: set[ir.Value] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.update(op.results)
+        for region in op.regions:
+            for block in region:
+                found.update(block.arguments)
+        return ir.WalkResult.ADVANCE
+
+    for op in ops:
+        if len(op.regions):
+            op.walk(visit)
+    return found
+
+
+def _outer(op: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation:
+    """The operation of the same block as `ops` that contains `op`."""
+    block = ops[0].block
+    current = op.operation
+    while current.block != block:
+        current = current.parent
+    return current
+
+
+def _copyable(op: ir.Operation) -> bool:
+    """A large constant tensor is passed, not copied."""
+    return op.name != "arith.constant" or not isinstance(op.results[0].type, ir.RankedTensorType)

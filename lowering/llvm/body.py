@@ -1,0 +1,223 @@
+"""Cloning the body of a `linalg.generic` onto scalars or vectors.
+
+A value that is the same in every lane stays a scalar and is written to the loop's preheader, so nothing is
+computed per lane that does not vary. Imports `kernel`, `writer` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.llvm.kernel import Kernel, Tensor, natural_view
+from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+
+#: Element operations that one operation of the body counts for; others count one.
+HEAVY = {"math": 12, "func": 4}
+
+
+class NeedsScalars(Uncovered):
+    """The body cannot be computed on vectors."""
+
+
+@dataclass(frozen=True)
+class V:
+    """A value of the loop: its name and element type; `varies` if it is a vector with a value per lane.
+
+    `lane` is the first position where the value counts lanes: lane `k` is `lane + k`.
+    """
+
+    name: str
+    element: str
+    varies: bool = False
+    lane: Index | None = None
+
+
+@dataclass
+class Lanes:
+    """How a loop's steps lie in vectors: `width` lanes (None: scalars), all or those of `mask` in use.
+
+    `uniform` collects what is the same for every step of the innermost loop.
+    """
+
+    writer: Writer
+    kernel: Kernel
+    width: int | None
+    mask: str | None = None
+    uniform: list[str] | None = None
+    captured: dict[ir.Value, V] = field(default_factory=dict)
+
+    def type(self, element: str, varies: bool = True) -> str:
+        """The type of a value with this element."""
+        return f"vector<{self.width}x{element}>" if varies and self.width else element
+
+    def spread(self, value: V) -> str:
+        """The value as a vector."""
+        if value.varies or not self.width:
+            return value.name
+        kind = self.type(value.element)
+        return self._hoisted(f"vector.broadcast {value.name} : {value.element} to {kind}")
+
+    def _hoisted(self, text: str) -> str:
+        """An operation on uniform values."""
+        name = self.writer.fresh()
+        (self.writer.lines if self.uniform is None else self.uniform).append(f"{name} = {text}")
+        return name
+
+    def constant(self, value: str, element: str) -> V:
+        """A scalar constant."""
+        return V(self.writer.constant(value, element), element)
+
+    def load(self, memory: str, kind: str, positions: Sequence[str], element: str, varies: bool) -> V:
+        """The element at `positions`, or the vector that begins there. Bools are bytes in memory."""
+        held, at = memory_type(element), f"{memory}[{', '.join(positions)}] : {kind}"
+        if not varies:
+            name = self._hoisted(f"memref.load {at}")
+        elif self.mask is None:
+            name = self.writer.op(f"vector.load {at}, {self.type(held)}")
+        else:
+            zero = self.writer.constant(f"dense<{zero_of(held)}>", self.type(held))
+            masks = f"vector<{self.width}xi1>"
+            at = f"{memory}[{', '.join(positions)}], {self.mask}, {zero} : {kind}, {masks}"
+            name = self.writer.op(f"vector.maskedload {at}, {self.type(held)} into {self.type(held)}")
+        if held == element:
+            return V(name, element, varies)
+        cast = f"arith.trunci {name} : {self.type(held, varies)} to {self.type(element, varies)}"
+        return V(self.writer.op(cast) if varies else self._hoisted(cast), element, varies)
+
+    def store(self, value: V, memory: str, kind: str, positions: Sequence[str], varies: bool) -> None:
+        """Writes a value where `load` reads it."""
+        name, held = self.spread(value) if varies else value.name, memory_type(value.element)
+        if held != value.element:
+            kinds = f"{self.type(value.element, varies)} to {self.type(held, varies)}"
+            name = self.writer.op(f"arith.extui {name} : {kinds}")
+        at = f"{memory}[{', '.join(positions)}]"
+        if not varies:
+            self.writer.line(f"memref.store {name}, {at} : {kind}")
+        elif self.mask is None:
+            self.writer.line(f"vector.store {name}, {at} : {kind}, {self.type(held)}")
+        else:
+            masks = f"vector<{self.width}xi1>"
+            self.writer.line(f"vector.maskedstore {at}, {self.mask}, {name} : {kind}, {masks}, {self.type(held)}")
+
+
+def zero_of(element: str) -> str:
+    """The literal 0 of an element type."""
+    return "0.0" if element[0] in "fb" else "0"
+
+
+def attribute_text(op: ir.Operation) -> str:
+    """An operation's attributes for the generic form."""
+    names = [f"{name} = {op.attributes[name]}" for name in op.attributes]
+    return f" {{{', '.join(names)}}}" if names else ""
+
+
+def clone_scalar(op: ir.Operation, operands: Sequence[V], lanes: Lanes) -> V:
+    """One operation on elements, on vectors if an operand varies."""
+    if len(op.results) != 1 or len(op.regions):
+        raise Uncovered(op.name)
+    result = str(op.results[0].type)
+    varies = any(v.varies for v in operands)
+    if varies and op.name.partition(".")[0] not in ("arith", "math"):
+        raise NeedsScalars(op.name)
+    names = [lanes.spread(v) for v in operands] if varies else [v.name for v in operands]
+    types = ", ".join(lanes.type(v.element, varies) for v in operands)
+    text = f'"{op.name}"({", ".join(names)}){attribute_text(op)} : ({types}) -> {lanes.type(result, varies)}'
+    return V(lanes.writer.op(text) if varies else lanes._hoisted(text), result, varies)
+
+
+@dataclass
+class BodyCloner:
+    """Computes bodies at one point of a nest; `at(d)` is the value of loop dimension `d` of the node."""
+
+    lanes: Lanes
+    positions: dict[int, V]
+
+    def run(self, block: ir.Block, arguments: Sequence[V]) -> list[V]:
+        """What the block yields for these arguments."""
+        env = dict(zip(block.arguments, arguments, strict=True))
+        for view_op in block.operations:
+            op = view_op.operation
+            if op.name == "linalg.yield":
+                return [self._value(env, v) for v in op.operands]
+            env.update(zip(op.results, [self._clone(op, env)], strict=False))
+        raise AssertionError("a body without linalg.yield")
+
+    def _value(self, env: dict[ir.Value, V], value: ir.Value) -> V:
+        return env[value] if value in env else outside_value(self.lanes, value)
+
+    def _clone(self, op: ir.Operation, env: dict[ir.Value, V]) -> V:
+        if op.name == "linalg.index":
+            return self.positions[ir.IntegerAttr(op.attributes["dim"]).value]
+        if op.name == "arith.constant":
+            return self.lanes.constant(constant_text(op), str(op.results[0].type))
+        if op.name == "tensor.dim":
+            return outside_value(self.lanes, op.results[0])
+        if op.name == "tensor.extract":
+            return self._extract(op, [self._value(env, v) for v in list(op.operands)[1:]])
+        return clone_scalar(op, [self._value(env, v) for v in op.operands], self.lanes)
+
+    def _extract(self, op: ir.Operation, positions: list[V]) -> V:
+        """An element at a computed position: contiguous where the last position counts lanes."""
+        tensor = self.lanes.kernel.tensors.get(op.operands[0])
+        if tensor is None:
+            raise Uncovered("tensor.extract from a value of the kernel")
+        varying = [i for i, p in enumerate(positions) if p.varies]
+        if varying and (varying != [len(positions) - 1] or positions[-1].lane is None):
+            raise NeedsScalars("tensor.extract at a position for each lane")
+        with self.lanes.writer.buffered() as lines:
+            memory, kind = natural_view(self.lanes.writer, tensor)
+        (self.lanes.writer.lines if self.lanes.uniform is None else self.lanes.uniform).extend(lines)
+        names = [self.lanes.writer.index(p.lane) if p.varies else p.name for p in positions]
+        return self.lanes.load(memory, kind, names, tensor.element, bool(varying))
+
+
+def constant_text(op: ir.Operation) -> str:
+    """The literal of an `arith.constant`, without its type."""
+    text = str(op.attributes["value"])
+    return text.rpartition(" : ")[0] or text
+
+
+def outside_value(lanes: Lanes, value: ir.Value) -> V:
+    """A scalar defined outside the bodies: a parameter, a constant, a size, or computed from those.
+
+    Raises:
+        Uncovered: it is something else.
+    """
+    if value in lanes.captured:
+        return lanes.captured[value]
+    lanes.captured[value] = found = _compute_outside(lanes, value)
+    return found
+
+
+def _compute_outside(lanes: Lanes, value: ir.Value) -> V:
+    if value in lanes.kernel.scalars:
+        return V(lanes.kernel.scalars[value], str(value.type))
+    if isinstance(value, ir.BlockArgument):
+        raise Uncovered("a value from another block")
+    op = value.owner
+    if op.name == "arith.constant":
+        return lanes.constant(constant_text(op), str(value.type))
+    if op.name == "tensor.dim":
+        return V(lanes.writer.index(size_of(lanes, op)), "index")
+    operands = [outside_value(lanes, v) for v in op.operands]
+    with lanes.writer.buffered() as lines:
+        result = clone_scalar(op, operands, Lanes(lanes.writer, lanes.kernel, None))
+    lanes.writer.head.extend(lines)
+    return result
+
+
+def size_of(lanes: Lanes, op: ir.Operation) -> Index:
+    """The size that a `tensor.dim` of a kernel's argument asks for."""
+    tensor = lanes.kernel.tensors.get(op.operands[0])
+    position = op.operands[1].owner
+    if tensor is None or position.name != "arith.constant":
+        raise Uncovered("tensor.dim of a value of the kernel")
+    return tensor.shape[ir.IntegerAttr(position.attributes["value"]).value]
+
+
+def tensor_view(writer: Writer, tensor: Tensor, shape: Sequence[Index]) -> tuple[str, str]:
+    """A view of a tensor's memory under another shape of the same count."""
+    return view(writer, tensor.pointer, shape, memory_type(tensor.element))

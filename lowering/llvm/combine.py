@@ -1,0 +1,71 @@
+"""Reductions that may run in lanes: how a body combines, what is neutral, how lanes come together.
+
+Imports the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Node
+from oneflow.lowering.llvm.body import NeedsScalars
+
+_INFINITY = {"f16": "7C00", "bf16": "7F80", "f32": "7F800000", "f64": "7FF0000000000000"}
+_MINUS_INFINITY = {"f16": "FC00", "bf16": "FF80", "f32": "FF800000", "f64": "FFF0000000000000"}
+
+#: The kind of `vector.reduction` by combining operation.
+KINDS = {
+    "arith.addf": "add", "arith.mulf": "mul", "arith.maximumf": "maximumf", "arith.minimumf": "minimumf",
+    "arith.maxnumf": "maxnumf", "arith.minnumf": "minnumf", "arith.addi": "add", "arith.muli": "mul",
+    "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor", "arith.maxsi": "maxsi", "arith.minsi": "minsi",
+    "arith.maxui": "maxui", "arith.minui": "minui",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """The operation that joins an accumulator and an element."""
+
+    op: ir.Operation
+    element: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of `vector.reduction`."""
+        return KINDS[self.op.name]
+
+    @property
+    def neutral(self) -> str:
+        """The literal that changes nothing."""
+        name = self.op.name.removeprefix("arith.")
+        if name in ("maximumf", "maxnumf"):
+            return f"0x{_MINUS_INFINITY[self.element]}"
+        if name in ("minimumf", "minnumf"):
+            return f"0x{_INFINITY[self.element]}"
+        if name in ("addf", "mulf"):
+            return "0.0" if name == "addf" else "1.0"
+        bits = int(self.element[1:])
+        value = {"muli": 1, "andi": -1, "minui": -1, "maxsi": -(2 ** (bits - 1)), "minsi": 2 ** (bits - 1) - 1}
+        number = value.get(name, 0)
+        return ("true" if number else "false") if bits == 1 else str(number)
+
+
+def combiner_of(node: Node, number: int) -> Combiner:
+    """How result `number` of a reduction combines, if its order is free.
+
+    Raises:
+        NeedsScalars: the order matters, or the accumulator is used otherwise.
+    """
+    block = node.body
+    accumulator = block.arguments[len(node.inputs) + number]
+    last = list(block.operations[len(block.operations) - 1].operands)
+    op = None if isinstance(last[number], ir.BlockArgument) else last[number].owner
+    if op is None or op.name not in KINDS or accumulator not in list(op.operands):
+        raise NeedsScalars("a reduction whose order matters")
+    if len(list(accumulator.uses)) != 1 or len(list(last[number].uses)) != 1:
+        raise NeedsScalars("a reduction whose accumulator is used twice")
+    if op.name in ("arith.addf", "arith.mulf") and "reassoc" not in str(op.attributes["fastmath"]):
+        if "fast" != str(op.attributes["fastmath"]).strip("#arith.fastmath<>"):
+            raise NeedsScalars("a floating-point reduction whose order matters")
+    return Combiner(op, str(last[number].type))

@@ -1,0 +1,126 @@
+"""`oneflow-emit-kernels`: from kernels on tensors to loops on memory, and the entry to a plan.
+
+Imports the emitters, `plan` and `fallback`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import func, ir
+from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse, read_node
+from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
+from oneflow.lowering.llvm.kernel import Kernel, read_kernel, returned_values
+from oneflow.lowering.llvm.nest import emit_nest
+from oneflow.lowering.llvm.plan import Plan
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+
+RUNTIME = """
+func.func private @oneflow_rt_alloc(index) -> memref<1xi8>
+func.func private @oneflow_rt_free(memref<1xi8>)
+func.func private @oneflow_rt_temporary(index) -> memref<1xi8>
+func.func private @oneflow_rt_release(memref<1xi8>)
+func.func private @oneflow_rt_copy(memref<1xi8>, memref<1xi8>, index)
+func.func private @oneflow_rt_failed() -> i64
+func.func private @oneflow_rt_parallel_for(memref<1xi8>, memref<1xi8>, index, index)
+func.func private @oneflow_rt_check_index(i64, i64, i32) -> i64
+func.func private @oneflow_rt_check_size(i64, i64, i32)
+"""
+
+#: Emitters by kind of kernel, tried in order.
+EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
+    "pointwise": (emit_nest,), "row": (emit_nest,), "movement": (emit_nest,), "contraction": (emit_nest,),
+    "loops": (),
+}  # fmt: skip
+
+
+@register_pass
+@dataclass(frozen=True)
+class EmitKernels(Pass):
+    """Writes kernels as loops over vectors and memory, and each entry as a plan of buffers and launches.
+
+        func.func private @k(%x: tensor<8xf32>, ..)   ->   func.func private @k(%p0: memref<1xi8>, .., %lo, %hi)
+    """
+
+    name: ClassVar[str] = "oneflow-emit-kernels"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Replaces every function of the module."""
+        functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
+        kernels = [read_kernel(f.operation) for f in functions if "oneflow.kernel" in f.attributes]
+        entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
+        texts, loose = [], []
+        for kernel in kernels:
+            text = emit_kernel(kernel)
+            (texts if text is not None else loose).append(text if text is not None else emit_fallback(kernel))
+        by_name = {k.name: k for k in kernels}
+        plans = [Plan(entry, by_name) for entry in entries]
+        results = {p.name: [str(v.type) for v in returned_values(p.block)] for p in plans}
+        loose_ops = _bufferized(loose)
+        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in kernels if emitted_loosely(k, loose)]
+        made = ir.Module.parse("\n".join([RUNTIME, *texts, *declared, *(p.emit() for p in plans)]))
+        _replace(module, made, loose_ops)
+        for plan in plans[:1]:
+            module.operation.attributes["oneflow.workspace"] = ir.IntegerAttr.get(
+                ir.IntegerType.get_signless(64), plan.workspace
+            )
+            texts = [ir.StringAttr.get(t) for t in results[plan.name]]
+            module.operation.attributes["oneflow.results"] = ir.ArrayAttr.get(texts)
+
+
+def emitted_loosely(kernel: Kernel, loose: list[str]) -> bool:
+    """Whether a kernel was left to MLIR's bufferization."""
+    return any(f"@{kernel.name}_launch(" in text for text in loose)
+
+
+def emit_kernel(kernel: Kernel) -> str | None:
+    """The functions of a kernel, or None where no emitter covers it."""
+    kind = ir.StringAttr(kernel.func.attributes["oneflow.kernel"]).value
+    try:
+        nodes = [read_node(op) for op in _computing(kernel)]
+        structure = analyse(nodes) if nodes else None
+    except Uncovered:
+        return None
+    if structure is None:
+        return None
+    for emitter in EMITTERS[kind]:
+        try:
+            return emitter(kernel, structure)
+        except Uncovered:
+            continue
+    return None
+
+
+_SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})
+
+
+def _computing(kernel: Kernel) -> list[ir.Operation]:
+    return [o.operation for o in kernel.block.operations if o.operation.name not in _SETUP]
+
+
+def _bufferized(texts: list[str]) -> list[ir.Operation]:
+    if not texts:
+        return []
+    module = bufferize(texts, RUNTIME)
+    return [o.operation for o in module.body.operations if not _is_runtime(o.operation)]
+
+
+def _is_runtime(op: ir.Operation) -> bool:
+    name = op.attributes["sym_name"] if "sym_name" in op.attributes else None
+    return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
+
+
+def _replace(module: ir.Module, made: ir.Module, loose: list[ir.Operation]) -> None:
+    """Puts the emitted functions in the place of those of the module."""
+    for op in [o.operation for o in module.body.operations]:
+        op.erase()
+    names = {ir.StringAttr(op.attributes["sym_name"]).value for op in loose}
+    for op in [o.operation for o in made.body.operations]:
+        if ir.StringAttr(op.attributes["sym_name"]).value not in names:
+            module.body.append(op)
+    for op in loose:
+        module.body.append(op)

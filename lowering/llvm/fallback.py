@@ -1,0 +1,83 @@
+"""Kernels that loop emission does not cover, through MLIR's bufferization: scatters, placements, odd positions.
+
+The kernel's tensors become views of its pointers, its results are materialised in their destinations. Imports
+`kernel`, `writer` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oneflow.dialect._mlir import ir, passmanager
+from oneflow.lowering.llvm.kernel import Kernel, returned_values
+from oneflow.lowering.llvm.writer import Index, Writer, view
+
+BUFFERIZE = (
+    "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,one-shot-bufferize,canonicalize,cse,"
+    "buffer-deallocation-pipeline,convert-linalg-to-loops,canonicalize,cse,convert-bufferization-to-memref)"
+)
+
+
+def emit_fallback(kernel: Kernel) -> str:
+    """The function `<kernel>_launch` on tensors made from its pointers."""
+    writer = Writer()
+    arguments = list(kernel.block.arguments)
+    count = len(returned_values(kernel.block))
+    inputs, destinations = arguments[: len(arguments) - count], arguments[len(arguments) - count :]
+    renamed: dict[str, str] = {}
+    for value in inputs:
+        renamed[value.get_name()] = _argument(kernel, writer, value)
+    targets = [_memref(kernel, writer, d) for d in destinations]
+    for value in destinations:
+        renamed[value.get_name()] = _empty(kernel, writer, value)
+    body, returned = _body(kernel, renamed)
+    stores = [
+        f"bufferization.materialize_in_destination {r} in restrict writable {name} : ({v.type}, {kind}) -> ()"
+        for r, v, (name, kind) in zip(returned, returned_values(kernel.block), targets, strict=True)
+    ]
+    head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
+    return "\n".join([head, *writer.head, *writer.lines, *body, *stores, "return", "}"])
+
+
+def _memref(kernel: Kernel, writer: Writer, value: ir.Value) -> tuple[str, str]:
+    tensor = kernel.tensors[value]
+    return view(writer, tensor.pointer, tensor.shape, tensor.element)
+
+
+def _argument(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
+    if value in kernel.scalars:
+        return kernel.scalars[value]
+    name, kind = _memref(kernel, writer, value)
+    return writer.op(f"bufferization.to_tensor {name} restrict : {kind} to {value.type}")
+
+
+def _empty(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
+    sizes: Sequence[Index] = kernel.tensors[value].shape
+    return writer.op(f"tensor.empty({', '.join(s for s in sizes if isinstance(s, str))}) : {value.type}")
+
+
+def _body(kernel: Kernel, renamed: dict[str, str]) -> tuple[list[str], list[str]]:
+    """The kernel's operations as text with its arguments renamed, and what it returns."""
+    text = kernel.func.get_asm(use_local_scope=True, assume_verified=True)
+    lines = [_rename(line, renamed) for line in text.splitlines()[1:-1]]
+    last = lines.pop().strip()
+    return lines, [n.strip() for n in last.removeprefix("return ").partition(" : ")[0].split(",")]
+
+
+def _rename(line: str, names: dict[str, str]) -> str:
+    """Arguments under their new names; the kernel's own values get a prefix against clashes."""
+    out, rest = [], line
+    while "%" in rest:
+        before, _, after = rest.partition("%")
+        end = next((i for i, c in enumerate(after) if not (c.isalnum() or c in "_.$-")), len(after))
+        name = f"%{after[:end]}"
+        out += [before, names.get(name, f"%v_{after[:end]}")]
+        rest = after[end:]
+    return "".join([*out, rest])
+
+
+def bufferize(texts: Sequence[str], declarations: str) -> ir.Module:
+    """Functions that `emit_fallback` wrote, on memrefs and loops."""
+    module = ir.Module.parse("\n".join([declarations, *texts]))
+    passmanager.PassManager.parse(BUFFERIZE).run(module.operation)
+    return module

@@ -1,0 +1,117 @@
+"""A kernel function as emission sees it: arguments as pointers and sizes, results by destination.
+
+At the `kernels` stage a kernel takes tensors and scalars, then one destination for each result. Emitted, it takes
+a pointer for each tensor, the sizes that are not static, and scalars. Imports `writer` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor in memory: its pointer, sizes and element type."""
+
+    pointer: str
+    shape: tuple[Index, ...]
+    element: str
+
+
+@dataclass
+class Kernel:
+    """One kernel function.
+
+    `tensors` are its tensor arguments, `scalars` the others, by MLIR value; `parameters` is the emitted
+    parameter list, `(name, type)`.
+    """
+
+    name: str
+    func: ir.Operation
+    tensors: dict[ir.Value, Tensor] = field(default_factory=dict)
+    scalars: dict[ir.Value, str] = field(default_factory=dict)
+    parameters: list[tuple[str, str]] = field(default_factory=list)
+    results: list[Tensor] = field(default_factory=list)
+
+    @property
+    def block(self) -> ir.Block:
+        """The function's one block."""
+        return self.func.regions[0].blocks[0]
+
+    def signature(self, extra: Sequence[str] = ()) -> str:
+        """The parameter list as text, with indices `extra` at its end."""
+        return ", ".join([*(f"{n}: {t}" for n, t in self.parameters), *(f"{n}: index" for n in extra)])
+
+    def types(self, extra: int = 0) -> str:
+        """The parameter types as text, with `extra` indices."""
+        return ", ".join([*(t for _, t in self.parameters), *["index"] * extra])
+
+    @property
+    def names(self) -> list[str]:
+        """The parameter names."""
+        return [n for n, _ in self.parameters]
+
+
+def read_kernel(func: ir.Operation) -> Kernel:
+    """The kernel of a function at the `kernels` stage."""
+    kernel = Kernel(ir.StringAttr(func.attributes["sym_name"]).value, func)
+    arguments = list(kernel.block.arguments)
+    for number, argument in enumerate(arguments):
+        _add_argument(kernel, number, argument)
+    returned = returned_values(kernel.block)
+    kernel.results = [kernel.tensors[a] for a in arguments[len(arguments) - len(returned) :]]
+    return kernel
+
+
+def _add_argument(kernel: Kernel, number: int, argument: ir.Value) -> None:
+    if not isinstance(argument.type, ir.RankedTensorType):
+        kernel.scalars[argument] = f"%s{number}"
+        kernel.parameters.append((f"%s{number}", str(argument.type)))
+        return
+    kernel.parameters.append((f"%p{number}", POINTER))
+    shape: list[Index] = []
+    for axis in range(argument.type.rank):
+        if argument.type.is_dynamic_dim(axis):
+            shape.append(f"%p{number}_{axis}")
+            kernel.parameters.append((f"%p{number}_{axis}", "index"))
+        else:
+            shape.append(argument.type.get_dim_size(axis))
+    kernel.tensors[argument] = Tensor(f"%p{number}", tuple(shape), str(argument.type.element_type))
+
+
+def returned_values(block: ir.Block) -> list[ir.Value]:
+    """What a function's block returns."""
+    return list(block.operations[len(block.operations) - 1].operands)
+
+
+def natural_view(writer: Writer, tensor: Tensor) -> tuple[str, str]:
+    """A view of a tensor with its own shape, bools as bytes."""
+    return view(writer, tensor.pointer, tensor.shape, memory_type(tensor.element))
+
+
+#: Work below this many element operations is not worth waking threads for.
+PARALLEL_WORK = 20_000
+
+
+def launch_text(kernel: Kernel, writer: Writer, count: Index, work: int, lines: list[str]) -> str:
+    """The function `<kernel>_launch` that runs `count` steps of `work` element operations each.
+
+    `lines` compute `count`, where it is a name. Also declares the parallel form that `define-launches` fills in.
+    """
+    arguments = ", ".join([*kernel.names, writer.index(0), writer.index(count)])
+    whole = f"func.call @{kernel.name}({arguments}) : ({kernel.types(2)}) -> ()"
+    head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
+    if isinstance(count, int) and (count == 1 or count * work < PARALLEL_WORK):
+        return "\n".join([head, *writer.head, *lines, whole, "return", "}"])
+    arguments = ", ".join([*kernel.names, writer.index(count)])
+    call = f"func.call @{kernel.name}_parallel({arguments}) : ({kernel.types(1)}) -> ()"
+    grain = max(1, PARALLEL_WORK // max(work, 1) // 2)
+    declared = (
+        f"func.func private @{kernel.name}_parallel({kernel.types(1)}) "
+        f"attributes {{oneflow.launch = @{kernel.name}, oneflow.grain = {grain} : i64}}"
+    )
+    return "\n".join([declared, head, *writer.head, *lines, call, "return", "}"])

@@ -1,0 +1,139 @@
+"""The loops of a structure after simplification: unit loops gone, neighbours that memory does not tell apart merged.
+
+Imports `kernels.nodes`, `kernel` and `writer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Uncovered, Use
+from oneflow.lowering.llvm.kernel import Kernel
+from oneflow.lowering.llvm.writer import Index, Writer
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of the nest: the structure's loops it stands for, and how many steps it takes."""
+
+    names: tuple[int, ...]
+    size: Index
+
+    @property
+    def id(self) -> int:
+        """The number by which positions speak of it."""
+        return self.names[0]
+
+
+@dataclass(frozen=True)
+class Position:
+    """One position of an access: a linear form over loop ids, and the size of the dimension."""
+
+    form: Linear
+    size: Index
+
+
+@dataclass
+class Loops:
+    """`outer` and `inner` loops of a structure; `positions` resolves an access to them."""
+
+    kernel: Kernel
+    structure: Structure
+    writer: Writer
+    outer: list[Loop] = field(default_factory=list)
+    inner: list[Loop] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        nodes = self.structure.nodes
+        names = [*self.structure.outer, *self.structure.inner]
+        self._sizes = {n: _size_of(self.kernel, nodes, n) for n in names}
+        self._indexed = {node.names[d] for node in nodes for d in index_dims(node)}
+        self.outer = self._merge(self.structure.outer)
+        self.inner = self._merge(self.structure.inner)
+        self._by_first = {loop.id: loop for loop in (*self.outer, *self.inner)}
+
+    def _merge(self, names: Sequence[int]) -> list[Loop]:
+        """Loops of more than one step, runs that every access walks as one merged."""
+        groups: list[list[int]] = []
+        for name in names:
+            if self._sizes[name] == 1:
+                continue
+            if groups and self._adjacent(groups[-1][-1], name):
+                groups[-1].append(name)
+            else:
+                groups.append([name])
+        with self.writer.buffered() as lines:
+            merged = [Loop(tuple(g), self.writer.product([self._sizes[n] for n in g])) for g in groups]
+        self.writer.head.extend(lines)
+        return merged
+
+    def _adjacent(self, a: int, b: int) -> bool:
+        if {a, b} & self._indexed:
+            return False
+        uses = ((n, u) for n in self.structure.nodes for u in (*n.inputs, *n.outputs))
+        return all(self._walks_as_one(n, u, a, b) for n, u in uses)
+
+    def _walks_as_one(self, node: Node, use: Use, a: int, b: int) -> bool:
+        forms = [f for f, _ in self._forms(node, use)]
+        touching = [i for i, f in enumerate(forms) if f.dims & {a, b}]
+        if not touching:
+            return not {a, b} & set(node.names) or {a, b} <= set(node.names)
+        return [forms[i].dim for i in touching] == [a, b] and touching[1] == touching[0] + 1
+
+    def _forms(self, node: Node, use: Use) -> list[tuple[Linear, int]]:
+        """The positions of an access over the structure's loops, without those that are always 0 of size 1."""
+        kept = []
+        for axis, form in enumerate(use.access):
+            named = form.renamed(node.names)
+            terms = tuple((n, c) for n, c in named.terms if self._sizes.get(n) != 1)
+            reduced = Linear(terms, named.constant)
+            if not (reduced.is_zero and _is_unit(use.value, axis, form, self._sizes, node)):
+                kept.append((reduced, axis))
+        return kept
+
+    def positions(self, node: Node, use: Use) -> list[Position]:
+        """An access over the merged loops."""
+        merged: list[Position] = []
+        inside = {n for loop in self._by_first.values() for n in loop.names[1:]}
+        for form, axis in self._forms(node, use):
+            if form.dim in inside:
+                continue
+            loop = self._by_first.get(form.dim) if form.dim is not None else None
+            merged.append(Position(form, loop.size if loop else self._axis_size(use.value, axis)))
+        return merged
+
+    def _axis_size(self, value: ir.Value, axis: int) -> Index:
+        tensor = self.kernel.tensors.get(value)
+        if tensor is None:
+            raise Uncovered("a computed position in a value of the kernel")
+        return tensor.shape[axis]
+
+
+def _is_unit(value: ir.Value, axis: int, form: Linear, sizes: dict[int, Index], node: Node) -> bool:
+    """Whether the dimension has one element: so typed, or walked by a loop of one step."""
+    return value.type.shape[axis] == 1 or (form.dim is not None and sizes.get(node.names[form.dim]) == 1)
+
+
+def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
+    """The size of a loop: static if anything says so, else that of an argument's dimension."""
+    found: Index | None = None
+    for node in nodes:
+        for use in (*node.inputs, *node.outputs):
+            for axis, form in enumerate(use.access):
+                if form.dim is None or node.names[form.dim] != name:
+                    continue
+                if not use.value.type.is_dynamic_dim(axis):
+                    return int(use.value.type.get_dim_size(axis))
+                if use.value in kernel.tensors:
+                    found = kernel.tensors[use.value].shape[axis]
+    if found is None:
+        raise Uncovered("a loop whose size no argument tells")
+    return found
+
+
+def index_dims(node: Node) -> set[int]:
+    """The loop dimensions whose positions the body uses."""
+    ops = (o.operation for o in node.body.operations)
+    return {ir.IntegerAttr(o.attributes["dim"]).value for o in ops if o.name == "linalg.index"}

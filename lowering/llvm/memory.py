@@ -1,0 +1,162 @@
+"""Which buffers an entry needs, how long each lives, and where it lies in the workspace.
+
+Imports `kernels.nodes` (to tell whether a kernel may write over an input) and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Uncovered, read_node
+from oneflow.lowering.llvm.kernel import Kernel, returned_values
+
+ALIGNMENT = 64
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of an entry: alive from operation `first` to `last`.
+
+    `kind` is `argument`, `constant` or `temporary`. `bytes` is None where the size is dynamic. A temporary that
+    is returned is result number `result`; one in the workspace has an `offset`.
+    """
+
+    number: int
+    kind: str
+    bytes: int | None
+    first: int
+    last: int
+    result: int | None = None
+    offset: int | None = None
+    shares: Buffer | None = None
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the run allocates and frees it."""
+        return self.kind == "temporary" and self.bytes is None and self.result is None
+
+
+class Lives:
+    """The buffers of an entry: `of` a tensor value, views included."""
+
+    def __init__(self, ops: Sequence[ir.Operation], block: ir.Block, kernels: Mapping[str, Kernel]) -> None:
+        self.buffers: list[Buffer] = []
+        self.of: dict[ir.Value, Buffer] = {}
+        self.kernels = kernels
+        for argument in block.arguments:
+            self._make("argument", argument, -1)
+        for number, op in enumerate(ops):
+            self._visit(number, op)
+        for number, value in enumerate(returned_values(block)):
+            buffer = self.of[value]
+            if buffer.kind == "temporary" and buffer.result is None:
+                buffer.result = number
+
+    def _make(self, kind: str, value: ir.Value, number: int) -> Buffer:
+        buffer = Buffer(len(self.buffers), kind, static_bytes(value.type), number, number)
+        self.buffers.append(buffer)
+        self.of[value] = buffer
+        return buffer
+
+    def _visit(self, number: int, op: ir.Operation) -> None:
+        for value in op.operands:
+            if value in self.of:
+                self.of[value].last = number
+        if op.name == "func.call":
+            for result in op.results:
+                if isinstance(result.type, ir.RankedTensorType):
+                    self._make("temporary", result, number)
+            return
+        if op.name in ("tensor.empty", "tensor.from_elements") or not len(op.results):
+            return
+        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
+            self._make("constant", op.results[0], number)
+        elif isinstance(op.results[0].type, ir.RankedTensorType):
+            self.of[op.results[0]] = self.of[op.operands[0]]
+
+    def share(self, ops: Sequence[ir.Operation]) -> None:
+        """Lets results of pointwise kernels lie where an input ends."""
+        for number, op in enumerate(ops):
+            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
+            if callee in self.kernels and len(op.results) == 1:
+                self._share(number, op, self.kernels[callee])
+
+    def _share(self, number: int, op: ir.Operation, kernel: Kernel) -> None:
+        made = self.of[op.results[0]]
+        if made.bytes is None or made.result is not None or not is_pointwise(kernel):
+            return
+        for value in list(op.operands)[:-1]:
+            used = self.of.get(value)
+            if used is None or used.kind != "temporary" or used.bytes != made.bytes or used.result is not None:
+                continue
+            alone = sum(self.of.get(v) is used for v in op.operands) == 1
+            if alone and used.last == number and value.type == op.results[0].type:
+                made.shares = used
+                return
+
+
+def is_pointwise(kernel: Kernel) -> bool:
+    """Whether every element of the result depends only on the same elements of inputs of its type."""
+    try:
+        nodes = [read_node(o.operation) for o in kernel.block.operations if o.operation.name.startswith("linalg.gen")]
+    except Uncovered:
+        return False
+    for node in nodes:
+        same = [u.access for u in node.inputs if u.value.type == node.outputs[0].value.type]
+        if node.reductions or any(a != node.outputs[0].access for a in same) or _extracts(node.op):
+            return False
+    return len(nodes) == 1
+
+
+def _extracts(op: ir.Operation) -> bool:
+    return any(o.operation.name == "tensor.extract" for o in op.regions[0].blocks[0].operations)
+
+
+def static_bytes(tensor_type: ir.Type) -> int | None:
+    """The bytes of a tensor, None where a dimension is dynamic."""
+    if any(tensor_type.is_dynamic_dim(i) for i in range(tensor_type.rank)):
+        return None
+    element = str(tensor_type.element_type)
+    bits = int("".join(c for c in element if c.isdigit()) or 64)
+    return math.prod(tensor_type.shape) * max(bits // 8, 1)
+
+
+def place(buffers: Sequence[Buffer]) -> int:
+    """Gives each static temporary an offset, largest first; the size of the workspace."""
+    shared = [b for b in buffers if b.shares is not None]
+    for buffer in shared:
+        root = _root(buffer)
+        root.last = max(root.last, buffer.last)
+    placed: list[Buffer] = []
+    wanted = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None and not b.shares]
+    for buffer in sorted(wanted, key=lambda b: -(b.bytes or 0)):
+        buffer.offset = _lowest(buffer, placed)
+        placed.append(buffer)
+    for buffer in shared:
+        buffer.offset = _root(buffer).offset
+    return max((_end(b) for b in placed), default=0)
+
+
+def _root(buffer: Buffer) -> Buffer:
+    while buffer.shares is not None:
+        buffer = buffer.shares
+    return buffer
+
+
+def _end(buffer: Buffer) -> int:
+    assert buffer.offset is not None and buffer.bytes is not None
+    return -(-(buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT
+
+
+def _lowest(buffer: Buffer, placed: Sequence[Buffer]) -> int:
+    alive = [p for p in placed if p.first <= buffer.last and buffer.first <= p.last]
+    offset = 0
+    for other in sorted(alive, key=lambda p: p.offset or 0):
+        assert other.offset is not None and buffer.bytes is not None
+        if offset + buffer.bytes <= other.offset:
+            break
+        offset = max(offset, _end(other))
+    return offset

@@ -1,0 +1,487 @@
+"""Emitting pointwise, reduction and row kernels as loops over vectors.
+
+One step of the parallel range is one position of the outer loops (or a block of the last one). Within it, nodes
+run in phases: a phase is one sweep over the inner loops, and a node that needs a finished reduction goes to a
+later phase. Three ways to use vectors are tried in order:
+
+    row      lanes along the last inner loop; reductions end by joining lanes
+    column   lanes along the last outer loop; reductions keep one accumulator per lane
+    scalar   no lanes
+
+Imports `body`, `combine`, `loops`, `kernel`, `writer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Uncovered, Use
+from oneflow.lowering.llvm.body import HEAVY, BodyCloner, Lanes, NeedsScalars, V, clone_scalar, outside_value, zero_of
+from oneflow.lowering.llvm.combine import combiner_of
+from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text, returned_values
+from oneflow.lowering.llvm.loops import Loop, Loops, Position, index_dims
+from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+
+#: Steps of the vectorised outer loop that make one step of the parallel range, where nothing is reduced.
+CHUNK = 8192
+VECTOR_BITS = 512
+
+
+def emit_nest(kernel: Kernel, structure: Structure) -> str:
+    """The functions of a kernel that is one loop nest.
+
+    Raises:
+        Uncovered: the nest cannot be emitted.
+    """
+    for mode in ("row", "column", "scalar"):
+        try:
+            return Nest(kernel, structure, mode).emit()
+        except NeedsScalars:
+            continue
+    raise Uncovered("no way to lay out the loops")
+
+
+def phases_of(structure: Structure) -> dict[Node, int]:
+    """The sweep in which each node runs (for a node without inner loops: before which sweep)."""
+    inner = set(structure.inner)
+    phases: dict[Node, int] = {}
+    makers = {r: (n, i) for n in structure.nodes for i, r in enumerate(n.results)}
+    for node in structure.nodes:
+        phase = 0
+        for use in (*node.inputs, *node.outputs):
+            if use.value in makers:
+                maker, number = makers[use.value]
+                finished = bool(maker.reductions) and not maker.streams(number)
+                phase = max(phase, phases[maker] + int(finished))
+        phases[node] = phase
+    del inner
+    return phases
+
+
+@dataclass
+class Nest:
+    """One attempt to emit a structure in one `mode`."""
+
+    kernel: Kernel
+    structure: Structure
+    mode: str
+    writer: Writer = field(default_factory=Writer)
+
+    def __post_init__(self) -> None:
+        self.loops = Loops(self.kernel, self.structure, self.writer)
+        self.phases = phases_of(self.structure)
+        self.vector = self._vector_loop()
+        self.width = self._width() if self.vector else None
+        self.position: dict[int, Index] = {}
+        self.lane_base: str | None = None
+        self.held: dict[ir.Value, V] = {}
+        self.memory: dict[ir.Value, tuple[str, str, bool]] = {}
+        self.scratch: list[str] = []
+        self._views: dict[tuple[str, str], tuple[str, str]] = {}
+        self._scalars: dict[ir.Value, V] = {}
+        self.finals = {v: t for v, t in zip(returned_values(self.kernel.block), self.kernel.results, strict=True)}
+
+    def _vector_loop(self) -> Loop | None:
+        if self.mode == "scalar":
+            return None
+        loops = self.loops.inner if self.mode == "row" else self.loops.outer
+        if not loops:
+            raise NeedsScalars("no loop for lanes")
+        return loops[-1]
+
+    def _width(self) -> int:
+        bits = max(_bits(e) for n in self.structure.nodes for e in _elements(n))
+        width = VECTOR_BITS // max(bits, 8) * (2 if not self.loops.inner else 4)
+        assert self.vector is not None
+        size = self.vector.size
+        while isinstance(size, int) and width > 4 and width // 2 >= size:
+            width //= 2
+        return width if isinstance(size, int) else min(width, VECTOR_BITS // max(bits, 8))
+
+    def emit(self) -> str:
+        """The kernel's function and its launch."""
+        w = self.writer
+        chunk = self._chunk()
+        factors = [loop.size for loop in self.loops.outer if loop is not self.vector or self.mode != "column"]
+        if self.mode == "column" and self.vector:
+            with w.buffered() as lines:
+                factors.append(w.ceildiv(self.vector.size, chunk))
+            w.head.extend(lines)
+        with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
+            self._outer(factors, chunk)
+        text = [
+            f"func.func private @{self.kernel.name}({self.kernel.signature(('%lo', '%hi'))}) "
+            "attributes {llvm.linkage = #llvm.linkage<internal>} {",
+            *w.head, *body, *(f"func.call @oneflow_rt_free({s}) : (memref<1xi8>) -> ()" for s in self.scratch),
+            "return", "}",
+        ]  # fmt: skip
+        return "\n".join([*text, self._launch(chunk)])
+
+    def _launch(self, chunk: int) -> str:
+        w = Writer()
+        loops = Loops(self.kernel, self.structure, w)
+        sizes = [loop.size for loop in loops.outer]
+        steps = [loop.size for loop in loops.inner]
+        if self.mode == "column":
+            size = sizes.pop()
+            sizes.append(w.ceildiv(size, chunk))
+            steps.append(min(chunk, size) if isinstance(size, int) else chunk)
+        count = w.product(sizes)
+        work = sum(_work(n) for n in self.structure.nodes)
+        for step in steps:
+            work *= step if isinstance(step, int) else 64
+        return launch_text(self.kernel, w, count, work, w.lines)
+
+    def _chunk(self) -> int:
+        assert self.mode != "column" or self.width
+        return (CHUNK if not self.loops.inner else self.width or 1) if self.mode == "column" else 1
+
+    def _outer(self, factors: Sequence[Index], chunk: int) -> None:
+        """The positions of the outer loops from the step's number, and the step's work."""
+        w, rest = self.writer, "%step"
+        digits: list[str] = []
+        for size in reversed(factors[1:]):
+            digits.append(w.binary("remui", rest, size))
+            rest = w.binary("divui", rest, size)
+        digits.append(rest)
+        digits.reverse()
+        loops = [loop for loop in self.loops.outer if loop is not self.vector or self.mode != "column"]
+        self.position = {loop.id: d for loop, d in zip(loops, digits, strict=False)}
+        if self.mode == "column":
+            self._column(digits[-1], chunk)
+        else:
+            self._step(Lanes(w, self.kernel, None, captured=self._scalars))
+
+    def _column(self, number: str, chunk: int) -> None:
+        """Vectors along one chunk of the last outer loop: whole ones, then one under a mask."""
+        w, loop, width = self.writer, self.vector, self.width
+        assert loop is not None and width is not None
+        begin = w.mul(number, chunk)
+        end: Index = w.binary("minui", w.add(begin, chunk), loop.size)
+        if isinstance(loop.size, int) and loop.size <= chunk:
+            begin, end = 0, loop.size
+        elif isinstance(loop.size, int) and loop.size % chunk == 0:
+            end = w.add(begin, chunk)
+        whole = isinstance(loop.size, int) and loop.size % width == 0
+        middle = end if whole else w.floor_to(end, width)
+        self._column_loop(begin, middle, masked=False)
+        if not whole:
+            self._column_loop(w.binary("maxui", begin, middle) if begin else middle, end, masked=True)
+
+    def _column_loop(self, begin: Index, end: Index, masked: bool) -> None:
+        if begin == end:
+            return
+        w, loop = self.writer, self.vector
+        assert loop is not None
+        hoisted: list[str] | None = None if self.loops.inner else []
+        iv = w.fresh()
+        with w.buffered() as body:
+            self.position[loop.id] = iv
+            lanes = Lanes(w, self.kernel, self.width, None, hoisted, self._scalars)
+            lanes.mask = self._mask(iv, end) if masked else None
+            self._step(lanes)
+        w.lines.extend(hoisted or [])
+        w.line(f"scf.for {iv} = {w.index(begin)} to {w.index(end)} step {w.index(self.width or 1)} {{")
+        w.lines.extend(body)
+        w.line("}")
+
+    def _mask(self, iv: str, end: Index) -> str:
+        rest = self.writer.binary("subi", end, iv)
+        return self.writer.op(f"vector.create_mask {rest} : vector<{self.width}xi1>")
+
+    def _step(self, lanes: Lanes) -> None:
+        """Everything at one position of the outer loops."""
+        self.held, inner = {}, set(self.structure.inner)
+        last = max(self.phases.values())
+        for phase in range(last + 1):
+            nodes = [n for n in self.structure.nodes if self.phases[n] == phase]
+            sweeping = [n for n in nodes if set(n.names) & inner]
+            for node in nodes:
+                if node not in sweeping:
+                    self._point(node, lanes, {})
+            if sweeping:
+                self._sweep(sweeping, lanes)
+
+    def _sweep(self, nodes: list[Node], lanes: Lanes) -> None:
+        """One pass over the inner loops for `nodes`; finished accumulators are left in `held`."""
+        keys = [(n, i) for n in nodes if n.reductions for i in range(len(n.results)) if not n.streams(i)]
+        true_inits = [self._initial(n, i, lanes) for n, i in keys]
+        inits, rowwise = true_inits, self.mode == "row"
+        if rowwise:
+            inits = [self._neutral(n, i) for n, i in keys]
+        ends = self._inner_loops(nodes, keys, lanes, inits, 0)
+        for (node, number), init, end in zip(keys, true_inits, ends, strict=True):
+            value = self._join(node, number, init, end) if rowwise else end
+            self._finish(node, number, value, lanes)
+
+    def _initial(self, node: Node, number: int, lanes: Lanes) -> V:
+        value = self._init_value(node, number, lanes)
+        if not lanes.width or self.mode == "row" or value.varies:
+            return value
+        return V(lanes.spread(value), value.element, True)
+
+    def _init_value(self, node: Node, number: int, lanes: Lanes) -> V:
+        """What the destination of a result holds before."""
+        use = node.outputs[number]
+        owner = None if isinstance(use.value, ir.BlockArgument) else use.value.owner
+        element = str(use.value.type.element_type)
+        if owner is not None and owner.name == "linalg.fill":
+            return outside_value(lanes, owner.operands[0])
+        is_destination = use.value in self.kernel.tensors and self.kernel.tensors[use.value] in self.kernel.results
+        if (owner is not None and owner.name == "tensor.empty") or is_destination:
+            return lanes.constant("false" if element == "i1" else zero_of(element), element)
+        return self._read(node, use, lanes)
+
+    def _neutral(self, node: Node, number: int) -> V:
+        combiner = combiner_of(node, number)
+        kind = f"vector<{self.width}x{combiner.element}>"
+        return V(self.writer.constant(f"dense<{combiner.neutral}>", kind), combiner.element, True)
+
+    def _join(self, node: Node, number: int, init: V, end: V) -> V:
+        """The lanes of an accumulator and its initial value as one."""
+        combiner, w = combiner_of(node, number), self.writer
+        loose = " fastmath<reassoc>" if combiner.element[0] in "fb" and combiner.kind in ("add", "mul") else ""
+        kind = f"vector<{self.width}x{end.element}> into {end.element}"
+        total = V(w.op(f"vector.reduction <{combiner.kind}>, {end.name}{loose} : {kind}"), end.element)
+        return clone_scalar(combiner.op, [init, total], Lanes(w, self.kernel, None, captured=self._scalars))
+
+    def _inner_loops(
+        self, nodes: list[Node], keys: list[tuple[Node, int]], outer: Lanes, carried: list[V], level: int
+    ) -> list[V]:
+        if level == len(self.loops.inner):
+            return self._points(nodes, keys, outer, carried)
+        loop, w = self.loops.inner[level], self.writer
+
+        def inside(iv: str, values: list[V]) -> list[V]:
+            self.position[loop.id] = iv
+            return self._inner_loops(nodes, keys, outer, values, level + 1)
+
+        if loop is not self.vector:
+            return self._loop(0, loop.size, 1, carried, inside, outer)
+        assert self.width is not None
+        middle = w.floor_to(loop.size, self.width)
+        for begin, end, masked in ((0, middle, False), (middle, loop.size, True)):
+            if begin != end:
+                carried = self._row_loop(nodes, keys, begin, end, masked, carried)
+        return carried
+
+    def _row_loop(
+        self, nodes: list[Node], keys: list[tuple[Node, int]], begin: Index, end: Index, masked: bool, carried: list[V]
+    ) -> list[V]:
+        hoisted: list[str] = []
+        lanes = Lanes(self.writer, self.kernel, self.width, None, hoisted, self._scalars)
+
+        def inside(iv: str, values: list[V]) -> list[V]:
+            assert self.vector is not None
+            self.position[self.vector.id] = iv
+            lanes.mask = self._mask(iv, end) if masked else None
+            return self._points(nodes, keys, lanes, values)
+
+        return self._loop(begin, end, self.width or 1, carried, inside, lanes, hoisted)
+
+    def _loop(
+        self,
+        begin: Index,
+        end: Index,
+        step: int,
+        carried: list[V],
+        inside: Callable[[str, list[V]], list[V]],
+        lanes: Lanes,
+        hoisted: Sequence[str] = (),
+    ) -> list[V]:
+        """A loop that carries values; what `inside` adds to `hoisted` goes before it."""
+        w, iv = self.writer, self.writer.fresh()
+        names = [V(w.fresh(), v.element, v.varies, None) for v in carried]
+        with w.buffered() as body:
+            after = inside(iv, names)
+        w.lines.extend(hoisted)
+        head = f"{iv} = {w.index(begin)} to {w.index(end)} step {w.index(step)}"
+        if not carried:
+            w.lines.extend([f"scf.for {head} {{", *body, "}"])
+            return []
+        types = ", ".join(lanes.type(v.element, v.varies) for v in carried)
+        inits = ", ".join(f"{n.name} = {v.name}" for n, v in zip(names, carried, strict=True))
+        result, ends = w.fresh(), ", ".join(lanes.spread(a) if v.varies else a.name for a, v in zip(after, carried, strict=True))
+        w.lines.extend([f"{result}:{len(carried)} = scf.for {head} iter_args({inits}) -> ({types}) {{", *body])
+        w.lines.extend([f"scf.yield {ends} : {types}", "}"])
+        return [V(f"{result}#{i}", v.element, v.varies) for i, v in enumerate(carried)]
+
+    def _points(self, nodes: list[Node], keys: list[tuple[Node, int]], lanes: Lanes, carried: list[V]) -> list[V]:
+        """One step of a sweep: the accumulators after it."""
+        values = dict(zip(keys, carried, strict=True))
+        for node in nodes:
+            values.update(self._point(node, lanes, values))
+        return [values[k] for k in keys]
+
+    def _point(self, node: Node, lanes: Lanes, accumulators: dict[tuple[Node, int], V]) -> dict[tuple[Node, int], V]:
+        """Runs a node's body at the current position; gives its new accumulators."""
+        arguments = [self._read(node, u, lanes) for u in node.inputs]
+        for number in range(len(node.results)):
+            kept = accumulators.get((node, number))
+            arguments.append(kept or self._output_argument(node, number, lanes))
+        yielded = BodyCloner(lanes, self._positions(node, lanes)).run(node.body, arguments)
+        updated = {}
+        for number, value in enumerate(yielded):
+            if (node, number) in accumulators:
+                updated[node, number] = self._masked(value, accumulators[node, number], lanes)
+            else:
+                self._finish(node, number, value, lanes)
+        return updated
+
+    def _output_argument(self, node: Node, number: int, lanes: Lanes) -> V:
+        """The body's argument for a destination that is not accumulated, if it is used at all."""
+        argument = node.body.arguments[len(node.inputs) + number]
+        if any(True for _ in argument.uses):
+            return self._init_value(node, number, lanes)
+        return V("%unused", str(argument.type))
+
+    def _masked(self, new: V, old: V, lanes: Lanes) -> V:
+        if self.mode != "row" or not lanes.width:
+            return new
+        name = lanes.spread(new)
+        if lanes.mask is not None:
+            kind = lanes.type(new.element)
+            masks = f"vector<{lanes.width}xi1>"
+            name = self.writer.op(f"arith.select {lanes.mask}, {name}, {old.name} : {masks}, {kind}")
+        return V(name, new.element, True)
+
+    def _finish(self, node: Node, number: int, value: V, lanes: Lanes) -> None:
+        """A result's element is known: kept in a register, written where it is needed later."""
+        result = node.results[number]
+        if lanes.width and not value.varies and self._sweeps(node, number):
+            value = V(lanes.spread(value), value.element, True)
+        self.held[result] = value
+        use = Use(result, node.outputs[number].access)
+        if result in self.finals:
+            self._store(node, use, self.finals[result], value, lanes)
+        elif self._read_later(node, result):
+            memory, kind = self._scratch(result, str(result.type.element_type))
+            lanes.store(value, memory, kind, self._scratch_position(), bool(lanes.width))
+
+    def _sweeps(self, node: Node, number: int) -> bool:
+        """Whether a result has an element per lane."""
+        positions = self.loops.positions(node, node.outputs[number])
+        return any(self.vector is not None and self.vector.id in p.form.dims for p in positions)
+
+    def _read_later(self, node: Node, result: ir.Value) -> bool:
+        swept = set(node.names) & set(self.structure.inner) and not (node.reductions and result not in self.held)
+        later = any(self.phases[n] > self.phases[node] and any(u.value == result for u in n.inputs)
+                    for n in self.structure.nodes)  # fmt: skip
+        number = node.results.index(result)
+        return bool(swept) and later and not (node.reductions and not node.streams(number))
+
+    def _scratch(self, value: ir.Value, element: str) -> tuple[str, str]:
+        """Memory for the elements of one step, from the first use on."""
+        if value not in self.memory:
+            shape: list[Index] = [loop.size for loop in self.loops.inner]
+            shape += [self.width or 1] if self.mode == "column" else []
+            with self.writer.buffered() as lines:
+                bytes_ = self.writer.mul(self.writer.product(shape), max(_bits(element) // 8, 1))
+                call = f"func.call @oneflow_rt_alloc({self.writer.index(bytes_)}) : (index) -> memref<1xi8>"
+                self.scratch.append(self.writer.op(call))
+                memory, kind = view(self.writer, self.scratch[-1], shape, memory_type(element))
+            self.writer.head.extend(lines)
+            self.memory[value] = (memory, kind, False)
+        return self.memory[value][:2]
+
+    def _scratch_position(self) -> list[str]:
+        names = [self.writer.index(self.position[loop.id]) for loop in self.loops.inner]
+        return [*names, self.writer.index(0)] if self.mode == "column" else names
+
+    def _positions(self, node: Node, lanes: Lanes) -> dict[int, V]:
+        """The values of `linalg.index` in a body."""
+        found = {}
+        for dim in index_dims(node):
+            at = self.position.get(node.names[dim], 0)
+            value = V(self.writer.index(at), "index")
+            if lanes.width and self.vector and node.names[dim] == self.vector.id:
+                kind = lanes.type("index")
+                steps = self.writer.op(f"vector.step : {kind}")
+                base = self.writer.op(f"vector.broadcast {value.name} : index to {kind}")
+                value = V(self.writer.op(f"arith.addi {base}, {steps} : {kind}"), "index", True, at)
+            found[dim] = value
+        return found
+
+    def _read(self, node: Node, use: Use, lanes: Lanes) -> V:
+        """An operand's element at the current position."""
+        maker = next((n for n in self.structure.nodes if use.value in n.results), None)
+        if maker is not None and self._in_register(maker, node, use.value):
+            return self.held[use.value]
+        element = str(use.value.type.element_type)
+        if use.value in self.finals and maker is not None:
+            return self._load(node, use, self.finals[use.value], lanes)
+        if maker is not None:
+            memory, kind = self._scratch(use.value, element)
+            return lanes.load(memory, kind, self._scratch_position(), element, bool(lanes.width))
+        owner = None if isinstance(use.value, ir.BlockArgument) else use.value.owner
+        if owner is not None and owner.name == "linalg.fill":
+            return outside_value(lanes, owner.operands[0])
+        if use.value not in self.kernel.tensors:
+            raise Uncovered(f"an operand made by {owner.name if owner else 'another block'}")
+        return self._load(node, use, self.kernel.tensors[use.value], lanes)
+
+    def _in_register(self, maker: Node, node: Node, value: ir.Value) -> bool:
+        swept = bool(set(maker.names) & set(self.structure.inner))
+        finished = bool(maker.reductions) and not maker.streams(maker.results.index(value))
+        return value in self.held and (not swept or finished or self.phases[maker] == self.phases[node])
+
+    def _load(self, node: Node, use: Use, tensor: Tensor, lanes: Lanes) -> V:
+        memory, kind, positions = self._locate(node, use, tensor)
+        names, varies = self._place(positions, lanes)
+        return lanes.load(memory, kind, names, tensor.element, varies)
+
+    def _store(self, node: Node, use: Use, tensor: Tensor, value: V, lanes: Lanes) -> None:
+        memory, kind, positions = self._locate(node, use, tensor)
+        names, varies = self._place(positions, lanes)
+        if value.varies and not varies:
+            raise NeedsScalars("a result whose lanes lie apart")
+        lanes.store(value, memory, kind, names, varies)
+
+    def _locate(self, node: Node, use: Use, tensor: Tensor) -> tuple[str, str, list[Position]]:
+        positions = self.loops.positions(node, use)
+        shape = [p.size for p in positions]
+        key = (tensor.pointer, str(shape))
+        if key not in self._views:
+            with self.writer.buffered() as lines:
+                self._views[key] = view(self.writer, tensor.pointer, shape, memory_type(tensor.element))
+            self.writer.head.extend(lines)
+        return (*self._views[key], positions)
+
+    def _place(self, positions: Sequence[Position], lanes: Lanes) -> tuple[list[str], bool]:
+        """Position names, and whether lanes lie next to each other there."""
+        varies = False
+        for number, p in enumerate(positions):
+            step = dict(p.form.terms).get(self.vector.id, 0) if self.vector and lanes.width else 0
+            if step and (step != 1 or number != len(positions) - 1):
+                raise NeedsScalars("lanes that lie apart")
+            varies = varies or bool(step)
+        with self.writer.buffered() as lines:
+            names = [self.writer.index(self._index(p.form)) for p in positions]
+        target = self.writer.lines if varies or lanes.uniform is None else lanes.uniform
+        target.extend(lines)
+        return names, varies
+
+    def _index(self, form: Linear) -> Index:
+        total: Index = form.constant
+        for name, coefficient in form.terms:
+            total = self.writer.add(total, self.writer.mul(self.position[name], coefficient))
+        return total
+
+
+def _bits(element: str) -> int:
+    digits = "".join(c for c in element if c.isdigit())
+    return int(digits) if digits else 64
+
+
+def _elements(node: Node) -> list[str]:
+    """The element types that a body handles; positions count only where they vary by lane."""
+    found = [str(u.value.type.element_type) for u in (*node.inputs, *node.outputs)]
+    found += [str(r.type) for o in node.body.operations for r in o.operation.results]
+    indexed = bool(index_dims(node))
+    return [e for e in found if e != "index" or indexed]
+
+
+def _work(node: Node) -> int:
+    return sum(HEAVY.get(o.operation.name.partition(".")[0], 1) for o in node.body.operations)

@@ -1,0 +1,234 @@
+"""The entry as a plan: buffers, launches, results.
+
+Buffers of static size lie at fixed offsets of one workspace, and share it where their lives do not overlap; a
+pointwise kernel writes over an input that ends there. Others are allocated in the run. Results are allocated by
+`oneflow_rt_alloc` and belong to the caller. Imports `kernel`, `writer`, `memory`, `entry_values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.llvm.body import Lanes, V, clone_scalar, constant_text
+from oneflow.lowering.llvm.constants import constant_global
+from oneflow.lowering.llvm.kernel import Kernel, returned_values
+from oneflow.lowering.llvm.memory import Buffer, Lives, place
+from oneflow.lowering.llvm.shapes import Shaped, view_shape
+from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
+
+
+@dataclass
+class Plan:
+    """Writes one entry; `kernels` are the module's kernels by name."""
+
+    entry: ir.Operation
+    kernels: Mapping[str, Kernel]
+    writer: Writer = field(default_factory=Writer)
+    globals: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name = ir.StringAttr(self.entry.attributes["sym_name"]).value
+        self.block = self.entry.regions[0].blocks[0]
+        self.ops = [o.operation for o in self.block.operations]
+        self.values: dict[ir.Value, Shaped] = {}
+        self.scalars: dict[ir.Value, V] = {}
+        self.pointers: dict[int, str] = {}
+        self.parameters: list[tuple[str, str]] = []
+        self.lanes = Lanes(self.writer, Kernel(self.name, self.entry), None)
+        self.lives = Lives(self.ops, self.block, self.kernels)
+        self.lives.share(self.ops)
+        self.workspace = place(self.lives.buffers)
+
+    def emit(self) -> str:
+        """The entry's function, with what it declares."""
+        for number, argument in enumerate(self.block.arguments):
+            self._argument(number, argument)
+        results = returned_values(self.block)
+        self.slots = _slots(len(self.parameters), results)
+        for number, op in enumerate(self.ops[:-1]):
+            self._op(number, op)
+            self._release(number)
+        for value, slot in zip(results, self.slots, strict=True):
+            self._return(value, slot)
+        total = len(self.parameters) + sum(1 + _dynamic_count(v) for v in results)
+        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, ("%workspace", POINTER)])
+        head = f"func.func @{self.name}({parameters}, %io: memref<{max(total, 1)}xi64>) attributes {{oneflow.entry, llvm.linkage = #llvm.linkage<internal>}} {{"
+        tail = ["cf.br ^end", "^end:", "return", "}"]
+        return "\n".join([*self.globals, head, *self.writer.head, *self.writer.lines, *tail])
+
+    def _argument(self, number: int, argument: ir.Value) -> None:
+        self.parameters.append((f"%in{number}", POINTER))
+        shape: list[Index] = []
+        for axis in range(argument.type.rank):
+            if argument.type.is_dynamic_dim(axis):
+                name = f"%in{number}_{axis}"
+                self.parameters.append((name, "index"))
+                shape.append(name)
+            else:
+                shape.append(argument.type.get_dim_size(axis))
+        buffer = self.lives.of[argument]
+        self.pointers[buffer.number] = f"%in{number}"
+        self.values[argument] = Shaped(buffer, tuple(shape), str(argument.type.element_type))
+
+    def _op(self, number: int, op: ir.Operation) -> None:
+        if op.name == "func.call":
+            self._call(op)
+        elif op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
+            self._constant(op)
+        elif op.name in ("tensor.empty", "tensor.from_elements"):
+            return
+        elif op.name == "tensor.dim":
+            position = constant_text(op.operands[1].owner)
+            size = self.values[op.operands[0]].shape[int(position)] if op.operands[0] in self.values else None
+            size = size if size is not None else self._empty_shape(op.operands[0])[int(position)]
+            self.scalars[op.results[0]] = V(self.writer.index(size), "index")
+        elif op.name == "tensor.extract":
+            self._extract(op)
+        elif isinstance(op.results[0].type, ir.RankedTensorType):
+            shape = view_shape(op, self.values[op.operands[0]].shape, self.writer, self._index)
+            source = self.values[op.operands[0]]
+            self.values[op.results[0]] = Shaped(source.buffer, shape, source.element)
+        elif op.name == "arith.constant":
+            self.scalars[op.results[0]] = self.lanes.constant(constant_text(op), str(op.results[0].type))
+        else:
+            self.scalars[op.results[0]] = clone_scalar(op, [self.scalars[v] for v in op.operands], self.lanes)
+
+    def _index(self, value: ir.Value) -> Index:
+        owner = None if isinstance(value, ir.BlockArgument) else value.owner
+        if owner is not None and owner.name == "arith.constant":
+            return int(constant_text(owner))
+        return self.scalars[value].name
+
+    def _empty_shape(self, value: ir.Value) -> tuple[Index, ...]:
+        sizes = iter(value.owner.operands)
+        return tuple(
+            self._index(next(sizes)) if value.type.is_dynamic_dim(i) else value.type.get_dim_size(i)
+            for i in range(value.type.rank)
+        )
+
+    def _extract(self, op: ir.Operation) -> None:
+        shaped = self.values[op.operands[0]]
+        memory, kind = view(self.writer, self._pointer(shaped.buffer), shaped.shape, memory_type(shaped.element))
+        names = [self.writer.index(self._index(v)) for v in list(op.operands)[1:]]
+        self.scalars[op.results[0]] = self.lanes.load(memory, kind, names, shaped.element, False)
+
+    def _constant(self, op: ir.Operation) -> None:
+        result = op.results[0]
+        buffer, symbol = self.lives.of[result], f"{self.name}_constant_{len(self.globals)}"
+        text, kind = constant_global(symbol, op.attributes["value"], result.type)
+        self.globals.append(text)
+        memory = self.writer.op(f"memref.get_global @{symbol} : {kind}")
+        zero = self.writer.index(0)
+        self.pointers[buffer.number] = self.writer.op(f"memref.view {memory}[{zero}][] : {kind} to {POINTER}")
+        self.values[result] = Shaped(buffer, tuple(result.type.shape), str(result.type.element_type))
+
+    def _call(self, op: ir.Operation) -> None:
+        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        if callee not in self.kernels:
+            self._check(op, callee)
+            return
+        inputs = list(op.operands)[: len(op.operands) - len(op.results)]
+        for result, empty in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
+            shaped = Shaped(self.lives.of[result], self._empty_shape(empty), str(result.type.element_type))
+            self.values[result] = shaped
+            self._allocate(shaped)
+        arguments = [a for v in (*inputs, *op.results) for a in self._kernel_arguments(v)]
+        types = self.kernels[callee].types()
+        self.writer.line(f"func.call @{callee}_launch({', '.join(arguments)}) : ({types}) -> ()")
+
+    def _kernel_arguments(self, value: ir.Value) -> list[str]:
+        if value not in self.values:
+            return [self.scalars[value].name]
+        shaped = self.values[value]
+        sizes = [s for i, s in enumerate(shaped.shape) if value.type.is_dynamic_dim(i)]
+        return [self._pointer(shaped.buffer), *(self.writer.index(s) for s in sizes)]
+
+    def _check(self, op: ir.Operation, callee: str) -> None:
+        """A run-time check; a size that is wrong ends the run before anything reads beyond a buffer."""
+        names = [self.scalars[v].name for v in op.operands]
+        types = f"({', '.join(str(v.type) for v in op.operands)}) -> "
+        if len(op.results):
+            call = f"func.call @{callee}({', '.join(names)}) : {types}{op.results[0].type}"
+            self.scalars[op.results[0]] = V(self.writer.op(call), str(op.results[0].type))
+            return
+        self.writer.line(f"func.call @{callee}({', '.join(names)}) : {types}()")
+        failed = self.writer.op("func.call @oneflow_rt_failed() : () -> i64")
+        zero = self.writer.constant("0", "i64")
+        bad = self.writer.op(f"arith.cmpi ne, {failed}, {zero} : i64")
+        label = f"^go{self.writer.fresh()[1:]}"
+        self.writer.line(f"cf.cond_br {bad}, ^end, {label}")
+        self.writer.line(f"{label}:")
+
+    def _pointer(self, buffer: Buffer) -> str:
+        return self.pointers[buffer.number]
+
+    def _bytes(self, shaped: Shaped) -> Index:
+        return self.writer.mul(self.writer.product(shaped.shape), element_bytes(shaped.element))
+
+    def _allocate(self, shaped: Shaped) -> None:
+        buffer = shaped.buffer
+        if buffer.number in self.pointers:
+            return
+        if buffer.offset is not None:
+            at = self.writer.index(buffer.offset)
+            self.pointers[buffer.number] = self.writer.op(f"memref.view %workspace[{at}][] : {POINTER} to {POINTER}")
+            return
+        kind = "temporary" if buffer.result is None else "alloc"
+        call = f"func.call @oneflow_rt_{kind}({self.writer.index(self._bytes(shaped))}) : (index) -> {POINTER}"
+        self.pointers[buffer.number] = self.writer.op(call)
+        if buffer.result is not None:
+            self._publish(self.pointers[buffer.number], self.slots[buffer.result])
+
+    def _publish(self, pointer: str, slot: int) -> None:
+        """Gives the caller a result's address, so that it can free it whatever happens next."""
+        address = self.writer.op(f"memref.extract_aligned_pointer_as_index {pointer} : {POINTER} -> index")
+        self._store(slot, address)
+
+    def _store(self, slot: int, value: Index) -> None:
+        number = self.writer.op(f"arith.index_cast {self.writer.index(value)} : index to i64")
+        total = f"memref<{max(self._total(), 1)}xi64>"
+        self.writer.line(f"memref.store {number}, %io[{self.writer.index(slot)}] : {total}")
+
+    def _total(self) -> int:
+        return len(self.parameters) + sum(1 + _dynamic_count(v) for v in returned_values(self.block))
+
+    def _release(self, number: int) -> None:
+        for buffer in self.lives.buffers:
+            if buffer.last == number and buffer.dynamic and buffer.number in self.pointers:
+                pointer = self.pointers[buffer.number]
+                self.writer.line(f"func.call @oneflow_rt_release({pointer}) : ({POINTER}) -> ()")
+
+    def _return(self, value: ir.Value, slot: int) -> None:
+        shaped = self.values[value]
+        if shaped.buffer.result is None or self.slots[shaped.buffer.result] != slot:
+            self._copy_out(shaped, slot)
+        dynamic = [s for i, s in enumerate(shaped.shape) if value.type.is_dynamic_dim(i)]
+        for offset, size in enumerate(dynamic, 1):
+            self._store(slot + offset, size)
+
+    def _copy_out(self, shaped: Shaped, slot: int) -> None:
+        size = self.writer.index(self._bytes(shaped))
+        target = self.writer.op(f"func.call @oneflow_rt_alloc({size}) : (index) -> {POINTER}")
+        self._publish(target, slot)
+        arguments = f"{target}, {self._pointer(shaped.buffer)}, {size}"
+        self.writer.line(f"func.call @oneflow_rt_copy({arguments}) : ({POINTER}, {POINTER}, index) -> ()")
+
+
+def element_bytes(element: str) -> int:
+    """The bytes of one element in memory."""
+    return max(int("".join(c for c in element if c.isdigit()) or 64) // 8, 1)
+
+
+def _dynamic_count(value: ir.Value) -> int:
+    return sum(value.type.is_dynamic_dim(i) for i in range(value.type.rank))
+
+
+def _slots(first: int, results: list[ir.Value]) -> list[int]:
+    """Where each result's address goes; its dynamic sizes follow."""
+    slots = []
+    for value in results:
+        slots.append(first)
+        first += 1 + _dynamic_count(value)
+    return slots

@@ -1,0 +1,56 @@
+"""Shapes of an entry's tensors: views keep the memory and change the sizes.
+
+Imports `writer`, `memory` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.llvm.memory import Buffer
+from oneflow.lowering.llvm.writer import Index, Writer
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A tensor in the entry: its buffer, sizes and element type."""
+
+    buffer: Buffer
+    shape: tuple[Index, ...]
+    element: str
+
+
+def view_shape(
+    op: ir.Operation, source: Sequence[Index], writer: Writer, index: Callable[[ir.Value], Index]
+) -> tuple[Index, ...]:
+    """The sizes of the result of `tensor.cast`, `collapse_shape`, `expand_shape` or `reshape`.
+
+    Raises:
+        ValueError: another operation is left in an entry.
+    """
+    target = op.results[0].type
+    static = [None if target.is_dynamic_dim(i) else target.get_dim_size(i) for i in range(target.rank)]
+    if op.name == "tensor.cast":
+        found: Sequence[Index] = source
+    elif op.name == "tensor.collapse_shape":
+        groups = [[ir.IntegerAttr(i).value for i in g] for g in op.attributes["reassociation"]]
+        found = [writer.product([source[i] for i in group]) for group in groups]
+    elif op.name == "tensor.expand_shape":
+        rest = iter(list(op.operands)[1:])
+        found = [index(next(rest)) if s is None else s for s in static]
+    elif op.name == "tensor.reshape":
+        found = _reshaped(op, static, index)
+    else:
+        raise ValueError(f"expected kernels, views and sizes in the entry, got {op.name}")
+    return tuple(f if s is None else s for s, f in zip(static, found, strict=True))
+
+
+def _reshaped(op: ir.Operation, static: Sequence[int | None], index: Callable[[ir.Value], Index]) -> list[Index]:
+    if all(s is not None for s in static):
+        return [s for s in static if s is not None]
+    elements = op.operands[1].owner
+    if elements.name != "tensor.from_elements":
+        raise ValueError(f"expected the sizes of tensor.reshape from tensor.from_elements, got {elements.name}")
+    return [index(v) for v in elements.operands]

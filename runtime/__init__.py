@@ -1,0 +1,1 @@
+"""Running what lowering made: executables, the object cache, the native library."""

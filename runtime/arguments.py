@@ -1,0 +1,127 @@
+"""Arrays in and out: what a caller gives, as contiguous memory of a program's types, and results as arrays.
+
+Takes NumPy arrays, anything with `__array_interface__` or DLPack, and what NumPy makes an array of. No copy
+where the memory is contiguous, aligned and in native byte order. Imports `dialect` and NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.record import suggestion
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+class ArgumentError(TypeError, ValueError):
+    """An argument that a program does not take: which, what was expected, what came."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One input of a program: its name and what is known of it."""
+
+    name: str
+    desc: TensorDesc
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.desc}"
+
+
+def bind(parameters: Sequence[Parameter], arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """One argument for each parameter, in order.
+
+    Raises:
+        ArgumentError: one is missing, given twice, or unknown.
+    """
+    if not named and len(arrays) == len(parameters):
+        return list(arrays)
+    names = [p.name for p in parameters]
+    for name in named:
+        if name not in names:
+            near = suggestion(name, names)
+            raise ArgumentError(f"unknown argument {name!r}{near or f'; expected {_listed(parameters)}'}")
+    if len(arrays) > len(parameters):
+        raise ArgumentError(f"expected {len(parameters)} arguments ({_listed(parameters)}), got {len(arrays)}")
+    bound = dict(zip(names, arrays, strict=False))
+    for name, value in named.items():
+        if name in bound:
+            raise ArgumentError(f"argument {name!r} is given twice: by position and by name")
+        bound[name] = value
+    missing = [p for p in parameters if p.name not in bound]
+    if missing:
+        raise ArgumentError(f"missing argument {missing[0]}; expected {len(parameters)}, got {len(bound)}")
+    return [bound[n] for n in names]
+
+
+def _listed(parameters: Sequence[Parameter]) -> str:
+    return ", ".join(map(str, parameters)) or "none"
+
+
+def as_array(parameter: Parameter, value: Any) -> np.ndarray:
+    """The argument as a contiguous array of the parameter's type.
+
+    Raises:
+        ArgumentError: its element type, rank or sizes are not the parameter's.
+    """
+    array = value if isinstance(value, np.ndarray) else _imported(parameter, value)
+    wanted = parameter.desc
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    if native != wanted.dtype.numpy:
+        raise ArgumentError(f"argument {parameter.name!r}: expected dtype {wanted.dtype.name}, got {array.dtype}")
+    assert wanted.shape is not None
+    if array.ndim != len(wanted.shape):
+        raise ArgumentError(f"argument {parameter.name!r}: expected {wanted}, got an array of shape {array.shape}")
+    for axis, (got, size) in enumerate(zip(array.shape, wanted.shape, strict=True)):
+        if size is not None and got != size:
+            raise ArgumentError(
+                f"argument {parameter.name!r}: expected size {size} in dimension {axis} of {wanted}, "
+                f"got an array of shape {array.shape}"
+            )
+    return np.require(array, native, ("C", "A"))
+
+
+def _imported(parameter: Parameter, value: Any) -> np.ndarray:
+    """An array of another library, or what NumPy makes of a Python value."""
+    if hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return _from_dlpack(parameter, value)
+    if isinstance(value, (bool, int, float, list, tuple, np.generic)):
+        return _from_python(parameter, value)
+    raise ArgumentError(
+        f"argument {parameter.name!r}: expected an array ({parameter.desc}), got {type(value).__name__}; "
+        "NumPy arrays, __array_interface__ and DLPack are taken"
+    )
+
+
+def _from_dlpack(parameter: Parameter, value: Any) -> np.ndarray:
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as error:
+        viewed = _bfloat16(value) if parameter.desc.dtype is dtypes.bfloat16 else None
+        if viewed is not None:
+            return viewed
+        raise ArgumentError(f"argument {parameter.name!r}: cannot read the DLPack tensor: {error}") from None
+
+
+def _bfloat16(value: Any) -> np.ndarray | None:
+    """A bfloat16 tensor whose library can show it as 16-bit integers; NumPy has no such DLPack type."""
+    view = getattr(value, "view", None)
+    module = __import__("sys").modules.get(type(value).__module__.partition(".")[0])
+    kind = getattr(module, "int16", None)
+    if view is None or kind is None:
+        return None
+    return np.from_dlpack(view(kind)).view(dtypes.bfloat16.numpy)
+
+
+def _from_python(parameter: Parameter, value: Any) -> np.ndarray:
+    """Python numbers take the parameter's type where they fit its kind."""
+    array = np.asarray(value)
+    wanted = parameter.desc.dtype.numpy
+    exact = isinstance(value, np.generic) or not np.can_cast(array.dtype, wanted, "same_kind")
+    return array if exact and array.dtype.kind != wanted.kind else array.astype(wanted)

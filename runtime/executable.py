@@ -1,0 +1,288 @@
+"""Compiled programs: `compile_module(module, entry)` gives an `Executable` to call with arrays.
+
+Imports `cache`, `objects`, `arguments`, the pipelines of `lowering` and the dialect.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect._mlir import ir, passmanager
+from oneflow.dialect.dtypes import BY_NAME
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir, parse_desc
+from oneflow.lowering.pipelines import STAGES, pipeline_between
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime import cache, native, objects
+from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
+
+
+class RunError(RuntimeError):
+    """A run that did not finish."""
+
+
+class PositionError(RunError, IndexError):
+    """A position that came from data was out of range; the text is the operator's."""
+
+
+class SizeError(RunError, ValueError):
+    """Sizes that are only known at run time did not fit."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a program is compiled: `cached` reads and writes the cache on disk."""
+
+    cached: bool = True
+
+
+def compile_module(
+    module: ir.Module, entry: str = "main", options: Options | None = None, registry: Registry = REGISTRY
+) -> Executable:
+    """Compiles function `entry` of a module of operators, or of linalg on tensors, for this machine.
+
+    Raises:
+        PassError: a pass could not do its work.
+        ValueError: the module has no such function.
+    """
+    options = options or Options()
+    source = _Source(str(module), entry, registry)
+    signature = _signature(module, entry)
+    key = cache.key_of(source.text, entry, source.fingerprint(module))
+    found = cache.find(key) if options.cached else None
+    if found is not None:
+        try:
+            return Executable(source, *signature, Facts(**found[1]["facts"]), objects.load_object(found[0], entry))
+        except (OSError, AttributeError, TypeError, KeyError):
+            pass
+    return _compile(source, signature, key if options.cached else None)
+
+
+def _compile(source: _Source, signature: Any, key: str | None) -> Executable:
+    lowered = source.lower("llvm")
+    inputs, outputs = signature
+    facts = source.facts(lowered, outputs)
+    with lowered.context, tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.so"
+        code = objects.compile_object(lowered, source.entry, path)
+        if code is None:
+            code = objects.load_object(path, source.entry)
+            if key is not None:
+                cache.store(key, path, {"facts": vars(facts)})
+    return Executable(source, inputs, outputs, facts, code)
+
+
+def _signature(module: ir.Module, entry: str) -> tuple[list[Parameter], list[TensorDesc]]:
+    for op in module.body.operations:
+        name = op.operation.attributes["sym_name"] if "sym_name" in op.operation.attributes else None
+        if name is not None and ir.StringAttr(name).value == entry:
+            return _parameters(op.operation), _results(op.operation)
+    raise ValueError(f"expected a function {entry!r} in the module")
+
+
+def _parameters(op: ir.Operation) -> list[Parameter]:
+    named = [dict(a) for a in op.attributes["arg_attrs"]] if "arg_attrs" in op.attributes else []
+    found = []
+    for number, argument in enumerate(op.regions[0].blocks[0].arguments):
+        given = named[number].get("oneflow.name") if named else None
+        desc = from_mlir(argument.type)
+        if desc is None or desc.shape is None:
+            raise ValueError(f"expected ranked tensors as arguments of the entry, got {argument.type}")
+        found.append(Parameter(ir.StringAttr(given).value if given else f"arg{number}", desc))
+    return found
+
+
+def _results(op: ir.Operation) -> list[TensorDesc]:
+    kinds = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
+    descs = [from_mlir(k) for k in kinds]
+    return [d for d in descs if d is not None]
+
+
+@dataclass
+class Facts:
+    """What a run needs to know besides the code: workspace bytes, texts of checks, result types."""
+
+    workspace: int
+    sites: list[str]
+    results: list[str]
+
+
+@dataclass
+class _Source:
+    """The program as it was given, to lower again on demand."""
+
+    text: str
+    entry: str
+    registry: Registry
+
+    def fingerprint(self, module: ir.Module) -> str:
+        """The text that the cache's key covers for operators defined outside the package: their linalg."""
+        own = Path(cache.__file__).resolve().parent.parent
+        names: set[str] = set()
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name.startswith("oneflow."):
+                names.add(op.name.removeprefix("oneflow."))
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        foreign = [n for n in names if not self.registry[n].where.startswith(str(own))]
+        return str(self.lower("linalg")) if foreign else ""
+
+    def lower(self, stage: str) -> ir.Module:
+        """The program at a stage, in a context of its own."""
+        context = create_context(self.registry)
+        with context, ir.Location.unknown():
+            module = ir.Module.parse(self.text)
+            _keep(module, self.entry)
+            Pipeline.parse(pipeline_between(None, stage), context).run(module, self.registry)
+        return module
+
+    def facts(self, lowered: ir.Module, types: Sequence[TensorDesc]) -> Facts:
+        """The facts of a module at the `llvm` stage; `types` are the results' before unsigned types went."""
+        attributes = lowered.operation.attributes
+        sites = [ir.StringAttr(s).value for s in attributes["oneflow.sites"]] if "oneflow.sites" in attributes else []
+        shapes = [parse_desc(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
+        results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
+        return Facts(ir.IntegerAttr(attributes["oneflow.workspace"]).value, sites, results)
+
+
+def _keep(module: ir.Module, entry: str) -> None:
+    """Leaves function `entry` alone in the module, what it calls inlined."""
+    functions = [o.operation for o in module.body.operations if o.operation.name == "func.func"]
+    others = [f for f in functions if ir.StringAttr(f.attributes["sym_name"]).value != entry]
+    for function in others:
+        function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    if others:
+        passmanager.PassManager.parse("builtin.module(inline,symbol-dce)").run(module.operation)
+
+
+class _Memory:
+    """A result's memory; NumPy keeps it alive through the array interface."""
+
+    __slots__ = ("__array_interface__", "address")
+
+    def __init__(self, address: int, shape: tuple[int, ...], typestr: str) -> None:
+        self.address = address
+        self.__array_interface__ = {"data": (address, False), "shape": shape, "typestr": typestr, "version": 3}
+
+    def __del__(self, free: Any = None) -> None:
+        (free or _free)(self.address)
+
+
+def _free(address: int) -> None:
+    native.library().oneflow_rt_free(address)
+
+
+@dataclass
+class Executable:
+    """A compiled program. Call it with arrays, by position or by name; results are a list of arrays.
+
+    It may be called from several threads at once; the interpreter's lock is free while it runs.
+    """
+
+    _source: _Source
+    inputs: list[Parameter]
+    outputs: list[TensorDesc]
+    _facts: Facts
+    _code: objects.Code
+    _slots: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._results = [parse_desc(text) for text in self._facts.results]
+        descs = [*(p.desc for p in self.inputs), *self._results]
+        self._slots = sum(1 + d.shape.count(None) for d in descs)
+        self._first = sum(1 + p.desc.shape.count(None) for p in self.inputs)
+        self._io = ctypes.c_int64 * max(self._slots, 1)
+        self._plain = [(p, p.desc.dtype.numpy, p.desc.shape) for p in self.inputs]
+        self._run = native.library().oneflow_rt_run
+
+    @property
+    def peak_bytes(self) -> int:
+        """The bytes of the workspace that a run takes; results and dynamic buffers come on top."""
+        return self._facts.workspace
+
+    def ir(self, stage: str) -> str:
+        """The program at a stage: `oneflow`, `linalg`, `kernels` or `llvm`.
+
+        Raises:
+            ValueError: there is no such stage.
+        """
+        if stage not in STAGES:
+            raise ValueError(f"expected one of {', '.join(STAGES)}, got {stage!r}")
+        return str(self._source.lower(stage))
+
+    def __call__(self, *arrays: Any, **named: Any) -> list[np.ndarray]:
+        """Runs the program.
+
+        Raises:
+            ArgumentError: an argument is missing, unknown, or of another type, rank or size.
+            PositionError: a position in the data is out of range.
+            SizeError: sizes known only now do not fit.
+        """
+        given = bind(self.inputs, arrays, named) if named or len(arrays) != len(self.inputs) else arrays
+        io = self._io()
+        kept = self._load(io, given)
+        failure = (ctypes.c_int64 * 3)()
+        status = self._run(self._code.address, io, self._facts.workspace, failure)
+        del kept
+        if status:
+            self._fail(io, status, failure)
+        return self._take(io)
+
+    def _load(self, io: Any, given: Sequence[Any]) -> list[np.ndarray]:
+        """Writes addresses and dynamic sizes of the arguments into `io`; gives the arrays to keep."""
+        kept, slot = [], 0
+        for value, (parameter, dtype, shape) in zip(given, self._plain, strict=True):
+            plain = type(value) is np.ndarray and value.dtype == dtype and value.shape == shape
+            array = value if plain and value.flags.carray else as_array(parameter, value)
+            kept.append(array)
+            io[slot] = array.ctypes.data if array.size else 0
+            slot += 1
+            for axis, size in enumerate(shape):
+                if size is None:
+                    io[slot] = array.shape[axis]
+                    slot += 1
+        return kept
+
+    def _take(self, io: Any) -> list[np.ndarray]:
+        slot, results = self._first, []
+        for desc in self._results:
+            address = io[slot]
+            slot += 1
+            shape = []
+            for size in desc.shape:
+                shape.append(io[slot] if size is None else size)
+                slot += size is None
+            memory = _Memory(address, tuple(shape), _typestr(desc))
+            array = np.asarray(memory)
+            results.append(array if desc.dtype.numpy.kind != "V" else array.view(desc.dtype.numpy))
+        return results
+
+    def _fail(self, io: Any, status: int, failure: Any) -> None:
+        """Frees what the run had made and raises what went wrong."""
+        slot = self._first
+        for desc in self._results:
+            native.library().oneflow_rt_free(io[slot])
+            slot += 1 + desc.shape.count(None)
+        if status < 0:
+            raise MemoryError(f"expected {self._facts.workspace} bytes of workspace, the system has less")
+        site, got, wanted = failure
+        if status == 1:
+            raise PositionError(f"{self._facts.sites[site]}: expected a position in [0, {wanted}), got {got}")
+        raise SizeError(f"{self._facts.sites[site]}: expected {wanted}, got {got}")
+
+
+def _typestr(desc: TensorDesc) -> str:
+    return desc.dtype.numpy.str if desc.dtype.numpy.kind != "V" else f"<u{desc.dtype.numpy.itemsize}"
+
+
+__all__ = ["ArgumentError", "BY_NAME", "Executable", "Options", "PositionError", "RunError", "SizeError", "compile_module"]

@@ -1,0 +1,79 @@
+"""The native library: threads, memory and checks that compiled programs call.
+
+Looked for next to this module, then in the build folder of a source tree, then at $ONEFLOW_NATIVE. Loaded once,
+with global symbols, because compiled objects find its functions by name. Imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+
+NAME = "liboneflow_runtime.so"
+VERSION = 1
+
+
+class NativeLibraryError(ImportError):
+    """The native library is missing, or of another version."""
+
+
+def candidates() -> list[Path]:
+    """Where the library may be, in order."""
+    here = Path(__file__).resolve().parent
+    given = os.environ.get("ONEFLOW_NATIVE")
+    found = [here / NAME, *(here / "native" / "build" / d / NAME for d in ("", "runtime/native"))]
+    found += [Path(p) / "oneflow" / "runtime" / NAME for p in _site_folders()]
+    return [*([Path(given)] if given else []), *found]
+
+
+def _site_folders() -> list[str]:
+    """Folders of `sys.path`'s installed packages: an editable install has the library there."""
+    return [str(p) for p in Path(os.__file__).parent.glob("site-packages")]
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The library.
+
+    Raises:
+        NativeLibraryError: it is not there, or of another version.
+    """
+    for path in candidates():
+        if path.is_file():
+            return _checked(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL), path)
+    raise NativeLibraryError(
+        f"expected {NAME} beside oneflow/runtime or at $ONEFLOW_NATIVE; build it with `pip install .` in the "
+        "source tree, or install oneflow-mlir again"
+    )
+
+
+def _checked(found: ctypes.CDLL, path: Path) -> ctypes.CDLL:
+    found.oneflow_rt_version.restype = ctypes.c_int64
+    version = found.oneflow_rt_version()
+    if version != VERSION:
+        raise NativeLibraryError(f"expected version {VERSION} of {path}, got {version}; install oneflow-mlir again")
+    found.oneflow_rt_run.restype = ctypes.c_int64
+    found.oneflow_rt_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    found.oneflow_rt_free.argtypes = [ctypes.c_void_p]
+    found.oneflow_rt_free.restype = None
+    found.oneflow_rt_threads.restype = ctypes.c_int64
+    found.oneflow_rt_set_threads.argtypes = [ctypes.c_int64]
+    return found
+
+
+def num_threads() -> int:
+    """How many threads a parallel loop uses; $ONEFLOW_NUM_THREADS sets it, else the processors allowed."""
+    return int(library().oneflow_rt_threads())
+
+
+def set_num_threads(count: int) -> None:
+    """Sets how many threads parallel loops use from now on. Results do not depend on it.
+
+    Raises:
+        ValueError: `count` is below 1.
+    """
+    if count < 1:
+        raise ValueError(f"expected at least 1 thread, got {count}")
+    library().oneflow_rt_set_threads(count)

@@ -1,0 +1,148 @@
+// Aligned memory with a small cache: results and temporaries of one size come and go at every call, and fresh
+// pages from the system cost more than the kernels that fill them.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "run.h"
+#include "runtime.h"
+
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kHuge = int64_t{2} << 20;
+constexpr int64_t kCacheBytes = int64_t{256} << 20;
+constexpr size_t kCacheBlocks = 64;
+
+struct Block {
+  void *base;
+  int64_t size;
+};
+
+/// Stands in the 64 bytes before the memory handed out.
+struct Header {
+  int64_t size;
+};
+
+struct Cache {
+  std::mutex mutex;
+  std::vector<Block> blocks;
+  int64_t bytes = 0;
+};
+
+// Never destroyed: arrays may be freed while the process ends.
+Cache &cache() {
+  static Cache *const instance = new Cache;
+  return *instance;
+}
+
+int64_t rounded(int64_t bytes) {
+  const int64_t step = bytes < 4096 ? 256 : bytes < kHuge ? 4096 : 65536;
+  return (bytes + step - 1) / step * step;
+}
+
+/// A cached block of at least `size` bytes that wastes at most a quarter, or null.
+void *take(int64_t size) {
+  Cache &c = cache();
+  const std::lock_guard<std::mutex> lock(c.mutex);
+  for (size_t i = c.blocks.size(); i-- > 0;) {
+    const Block block = c.blocks[i];
+    if (block.size < size || block.size > size + size / 4) continue;
+    c.blocks.erase(c.blocks.begin() + static_cast<std::ptrdiff_t>(i));
+    c.bytes -= block.size;
+    return block.base;
+  }
+  return nullptr;
+}
+
+void *fresh(int64_t size) {
+  const int64_t alignment = size >= 2 * kHuge ? kHuge : kAlignment;
+  const int64_t padded = (size + alignment - 1) / alignment * alignment;
+  void *base = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(padded));
+  if (base && alignment == kHuge) madvise(base, static_cast<size_t>(padded), MADV_HUGEPAGE);
+  if (base) static_cast<Header *>(base)->size = size;
+  return base;
+}
+
+}  // namespace
+
+void *oneflow_rt_alloc(int64_t bytes) {
+  const int64_t size = rounded(bytes + kAlignment);
+  void *base = take(size);
+  if (!base) base = fresh(size);
+  return base ? static_cast<char *>(base) + kAlignment : nullptr;
+}
+
+void oneflow_rt_free(void *pointer) {
+  if (!pointer) return;
+  void *base = static_cast<char *>(pointer) - kAlignment;
+  const int64_t size = static_cast<Header *>(base)->size;
+  std::vector<void *> evicted;
+  {
+    Cache &c = cache();
+    const std::lock_guard<std::mutex> lock(c.mutex);
+    c.blocks.push_back({base, size});
+    c.bytes += size;
+    while (c.bytes > kCacheBytes || c.blocks.size() > kCacheBlocks) {
+      evicted.push_back(c.blocks.front().base);
+      c.bytes -= c.blocks.front().size;
+      c.blocks.erase(c.blocks.begin());
+    }
+  }
+  for (void *old : evicted) std::free(old);
+}
+
+void oneflow_rt_copy(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, static_cast<size_t>(bytes));
+}
+
+void *oneflow_rt_temporary(int64_t bytes) {
+  void *pointer = oneflow_rt_alloc(bytes);
+  oneflow::current_run()->temporaries.push_back(pointer);
+  return pointer;
+}
+
+void oneflow_rt_release(void *pointer) {
+  auto &held = oneflow::current_run()->temporaries;
+  held.erase(std::find(held.begin(), held.end(), pointer));
+  oneflow_rt_free(pointer);
+}
+
+namespace {
+
+struct Strided {
+  int64_t rank;
+  struct Descriptor {
+    char *allocated, *aligned;
+    int64_t offset;
+    int64_t sizes_and_strides[1];
+  } *descriptor;
+  const int64_t *sizes() const { return descriptor->sizes_and_strides; }
+  const int64_t *strides() const { return descriptor->sizes_and_strides + rank; }
+};
+
+void copy(const Strided &from, const Strided &to, int64_t bytes, int64_t dim, char *source, char *target) {
+  if (dim == from.rank) {
+    std::memcpy(target, source, static_cast<size_t>(bytes));
+    return;
+  }
+  const int64_t size = from.sizes()[dim], step = from.strides()[dim] * bytes, stride = to.strides()[dim] * bytes;
+  if (dim == from.rank - 1 && step == bytes && stride == bytes) {
+    std::memcpy(target, source, static_cast<size_t>(size * bytes));
+    return;
+  }
+  for (int64_t i = 0; i < size; ++i) copy(from, to, bytes, dim + 1, source + i * step, target + i * stride);
+}
+
+}  // namespace
+
+// MLIR's name for the copy of a strided memref; the arguments are unranked descriptors.
+extern "C" void memrefCopy(int64_t bytes, const Strided *from, const Strided *to) {
+  char *source = from->descriptor->aligned + from->descriptor->offset * bytes;
+  char *target = to->descriptor->aligned + to->descriptor->offset * bytes;
+  copy(*from, *to, bytes, 0, source, target);
+}

@@ -1,0 +1,167 @@
+// The thread pool behind parallel loops: one job at a time; a second caller, or a loop inside a loop, runs alone.
+//
+// Workers spin for a moment after a job, then sleep. A worker counts itself into `active` before it looks at
+// `open`, and the caller closes the job before it waits for `active` to fall to zero, so neither waits for a
+// worker that sleeps.
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "run.h"
+#include "runtime.h"
+
+namespace {
+
+using Body = void (*)(void *, int64_t, int64_t);
+
+constexpr auto kSpin = std::chrono::microseconds(50);
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  sched_yield();
+#endif
+}
+
+int64_t default_threads() {
+  if (const char *text = std::getenv("ONEFLOW_NUM_THREADS")) {
+    const int64_t count = std::atoll(text);
+    if (count > 0) return std::min<int64_t>(count, 1024);
+  }
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::atomic<int64_t> thread_count{0};
+
+class Pool {
+ public:
+  /// Runs the job here and on workers; false if another job is running.
+  bool run(Body body, void *arguments, int64_t count, int64_t grain) {
+    std::unique_lock<std::mutex> lock(busy_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    const int64_t threads = oneflow_rt_threads();
+    start(threads - 1);
+    body_ = body, arguments_ = arguments, count_ = count;
+    chunk_ = std::max(grain, count / (threads * 4));
+    run_ = oneflow::current_run();
+    next_.store(0);
+    open_.store(true);
+    wake();
+    work();
+    open_.store(false);
+    for (int spins = 0; active_.load() != 0; ++spins) spins < 2000 ? pause_briefly() : (void)sched_yield();
+    return true;
+  }
+
+ private:
+  void start(int64_t workers) {
+    try {
+      for (; started_ < workers; ++started_) std::thread([this, id = started_ + 1] { serve(id); }).detach();
+    } catch (const std::system_error &) {
+      // The system refuses more threads: those that run do the work.
+    }
+  }
+
+  void wake() {
+    if (sleeping_.load() == 0) return;
+    const std::lock_guard<std::mutex> lock(sleep_);
+    condition_.notify_all();
+  }
+
+  void work() {
+    const int64_t count = count_.load();
+    for (;;) {
+      const int64_t begin = next_.fetch_add(chunk_);
+      if (begin >= count) return;
+      body_(arguments_, begin, std::min(begin + chunk_, count));
+    }
+  }
+
+  /// One worker; those beyond the current thread count stay out.
+  void serve(int64_t id) {
+    for (;;) {
+      await();
+      active_.fetch_add(1);
+      if (open_.load() && id < oneflow_rt_threads() && next_.load() < count_) {
+        oneflow::current_run() = run_;
+        work();
+      }
+      active_.fetch_sub(1);
+    }
+  }
+
+  bool ready() const { return open_.load(std::memory_order_relaxed) && next_.load(std::memory_order_relaxed) < count_; }
+
+  void await() {
+    const auto start = std::chrono::steady_clock::now();
+    while (!ready()) {
+      for (int i = 0; i < 64 && !ready(); ++i) pause_briefly();
+      if (std::chrono::steady_clock::now() - start > kSpin) return sleep();
+    }
+  }
+
+  void sleep() {
+    std::unique_lock<std::mutex> lock(sleep_);
+    sleeping_.fetch_add(1);
+    condition_.wait(lock, [this] { return open_.load() && next_.load() < count_.load(); });
+    sleeping_.fetch_sub(1);
+  }
+
+  std::mutex busy_, sleep_;
+  std::condition_variable condition_;
+  std::atomic<int64_t> sleeping_{0}, active_{0}, next_{0}, count_{0};
+  std::atomic<bool> open_{false};
+  Body body_ = nullptr;
+  void *arguments_ = nullptr;
+  oneflow::Run *run_ = nullptr;
+  int64_t chunk_ = 1, started_ = 0;
+};
+
+std::atomic<Pool *> the_pool{nullptr};
+thread_local bool inside = false;
+
+// Threads do not survive a fork: the child starts a pool of its own.
+void forget_pool() { the_pool.store(nullptr); }
+
+Pool &pool() {
+  static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
+  (void)registered;
+  Pool *found = the_pool.load();
+  if (found) return *found;
+  Pool *made = new Pool;
+  if (the_pool.compare_exchange_strong(found, made)) return *made;
+  delete made;
+  return *found;
+}
+
+}  // namespace
+
+int64_t oneflow_rt_threads() {
+  int64_t count = thread_count.load(std::memory_order_relaxed);
+  if (count == 0) thread_count.store(count = default_threads());
+  return count;
+}
+
+void oneflow_rt_set_threads(int64_t count) { thread_count.store(std::max<int64_t>(count, 1)); }
+
+void oneflow_rt_parallel_for(Body body, void *arguments, int64_t count, int64_t grain) {
+  if (count <= 0) return;
+  if (count > grain && !inside && oneflow_rt_threads() > 1) {
+    inside = true;
+    const bool done = pool().run(body, arguments, count, std::max<int64_t>(grain, 1));
+    inside = false;
+    if (done) return;
+  }
+  body(arguments, 0, count);
+}

@@ -1,0 +1,45 @@
+// Runs of programs and the checks they make.
+#include "run.h"
+
+#include "runtime.h"
+
+namespace oneflow {
+
+Run *&current_run() {
+  static thread_local Run *run = nullptr;
+  return run;
+}
+
+}  // namespace oneflow
+
+using oneflow::current_run;
+using oneflow::Run;
+
+int64_t oneflow_rt_version() { return 1; }
+
+int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site) {
+  if (position >= 0 && position < size) return position;
+  current_run()->fail(1, site, position, size);
+  return 0;
+}
+
+void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site) {
+  if (got != wanted) current_run()->fail(2, site, got, wanted);
+}
+
+int64_t oneflow_rt_failed() { return current_run()->failed; }
+
+int64_t oneflow_rt_run(void (*entry)(int64_t *, void *), int64_t *io, int64_t bytes, int64_t *failure) {
+  Run run;
+  void *workspace = bytes > 0 ? oneflow_rt_alloc(bytes) : nullptr;
+  if (bytes > 0 && !workspace) return -1;
+  Run *const outer = current_run();
+  current_run() = &run;
+  entry(io, workspace);
+  current_run() = outer;
+  oneflow_rt_free(workspace);
+  for (void *pointer : run.temporaries) oneflow_rt_free(pointer);
+  if (!run.failed) return 0;
+  failure[0] = run.site, failure[1] = run.got, failure[2] = run.wanted;
+  return run.kind;
+}

@@ -1,0 +1,37 @@
+// What compiled programs call. The names are those that lowering/ emits; all are plain C.
+#pragma once
+#include <cstdint>
+
+extern "C" {
+
+/// The version of this interface; runtime/native.py refuses another.
+int64_t oneflow_rt_version();
+
+/// Memory aligned to 64 bytes, from a small cache; null if the system has none.
+void *oneflow_rt_alloc(int64_t bytes);
+void oneflow_rt_free(void *pointer);
+/// The same, but freed at the end of the run if the program has not done so.
+void *oneflow_rt_temporary(int64_t bytes);
+void oneflow_rt_release(void *pointer);
+
+void oneflow_rt_copy(void *target, const void *source, int64_t bytes);
+
+/// Calls `body(arguments, begin, end)` on ranges that cover [0, count), on several threads. Ranges hold at least
+/// `grain` steps, except the last.
+void oneflow_rt_parallel_for(void (*body)(void *, int64_t, int64_t), void *arguments, int64_t count, int64_t grain);
+
+/// `position` if it is in [0, size); else 0, and the run is marked as failed at `site`.
+int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site);
+/// Marks the run as failed at `site` where the sizes differ.
+void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site);
+/// Whether a check of this run has failed.
+int64_t oneflow_rt_failed();
+
+/// Runs `entry(io, workspace)` with a workspace of `bytes`. Returns 0; 1 if a position was out of range, 2 if sizes
+/// differed, with the first such check's site and its two numbers in `failure`; -1 if memory ran out.
+int64_t oneflow_rt_run(void (*entry)(int64_t *, void *), int64_t *io, int64_t bytes, int64_t *failure);
+
+/// How many threads a parallel loop uses.
+int64_t oneflow_rt_threads();
+void oneflow_rt_set_threads(int64_t count);
+}

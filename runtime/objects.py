@@ -1,0 +1,75 @@
+"""From the LLVM dialect to machine code in the process, by way of a shared object.
+
+An object that can be linked is cached on disk (`cache.py`) and loaded with ctypes. Where there is no linker the
+code is compiled in the process and not cached. Imports `native` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oneflow.dialect._mlir import execution_engine, ir
+from oneflow.lowering.llvm.launch import entry_symbol
+from oneflow.runtime import native
+
+
+@dataclass(frozen=True)
+class Code:
+    """The entry's address, and what has to live as long as it is used."""
+
+    address: int
+    owner: Any
+
+
+@functools.cache
+def linker() -> tuple[str, ...] | None:
+    """The command that links a shared object, or None where there is none."""
+    for name, options in (("ld", ()), ("ld.lld", ()), ("cc", ()), ("gcc", ()), ("clang", ())):
+        path = shutil.which(name)
+        if path:
+            return (path, "-shared", *options)
+    return None
+
+
+def compile_object(module: ir.Module, entry: str, path: Path) -> Code | None:
+    """Compiles a module of the LLVM dialect to the shared object `path`.
+
+    Gives the code compiled in the process instead where linking is impossible.
+    """
+    native.library()
+    command = linker()
+    engine = execution_engine.ExecutionEngine(
+        module, opt_level=3, shared_libs=[], enable_object_dump=True, enable_pic=command is not None
+    )
+    address = engine.raw_lookup(entry_symbol(entry))
+    if not address:
+        raise RuntimeError("expected the compiled program to link; see the JIT's message on stderr")
+    if command is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            relocatable = Path(folder) / "program.o"
+            engine.dump_to_object_file(str(relocatable))
+            done = subprocess.run([*command, "-o", str(path), str(relocatable)], capture_output=True, check=False)
+        if done.returncode == 0:
+            return None
+    return Code(int(address), engine)
+
+
+def load_object(path: Path, entry: str) -> Code:
+    """The code of `entry` in a shared object.
+
+    Raises:
+        OSError: it cannot be loaded.
+        AttributeError: it has no entry.
+    """
+    native.library()
+    loaded = ctypes.CDLL(str(path))
+    address = ctypes.cast(getattr(loaded, entry_symbol(entry)), ctypes.c_void_p).value
+    assert address is not None
+    return Code(address, loaded)
