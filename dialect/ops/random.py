@@ -20,8 +20,8 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.source import NO_DEPENDENCE, NO_OPERAND, filled
-from oneflow.dialect.record import Call, Shard, no_grad, no_sbp, operator
+from oneflow.dialect.ops.source import NO_OPERAND, filled
+from oneflow.dialect.record import Call, Shard, no_grad, no_sbp, operator, zero_grad
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, letters
@@ -301,7 +301,7 @@ class RandomMaskLike:
 
     sbp = _split_anywhere
     local = _part
-    grad = NO_DEPENDENCE
+    grad = zero_grad
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
