@@ -87,8 +87,8 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 class _Scalars:
     """Evaluates expressions under an assignment of positions and accumulators to arrays."""
 
-    def __init__(self, read: Callable[[Stage], Array]) -> None:
-        self.read = read
+    def __init__(self, read: Callable[[Stage], Array], size: Callable[[int, int], int]) -> None:
+        self.read, self.size = read, size
 
     def run(self, root: Expr, env: Mapping[int, Array]) -> Array:
         values = dict(env)
@@ -100,6 +100,8 @@ class _Scalars:
     def _node(self, node: Expr, args: list[Array]) -> Array:
         if node.kind == "const":
             return np.asarray(node.value).astype(node.dtype.numpy)
+        if node.kind == "size":
+            return np.asarray(self.size(*node.value))
         if node.kind == "load":
             return self._load(self.read(node.value), args)
         if node.kind == "select":
@@ -146,7 +148,7 @@ class _Evaluator:
         self.inputs = [np.asarray(x) for x in inputs]
         self.done: dict[int, Array] = {}
         self.folds: dict[int, list[Array]] = {}
-        self.scalars = _Scalars(self.stage)
+        self.scalars = _Scalars(self.stage, lambda operand, axis: self.inputs[operand].shape[axis])
 
     def run(self, results: Sequence[Stage]) -> list[Array]:
         with np.errstate(all="ignore"):
