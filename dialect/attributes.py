@@ -7,7 +7,6 @@ type (`f32`) and also read as OneFlow's number (`2 : i32`). Imports `dtypes` and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +52,12 @@ def _check_float(value: Any) -> float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"expected a number, got {value!r}")
     return float(value)
+
+
+def _check_single(value: Any) -> float:
+    """A number rounded to f32, as it will be read back."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(_check_float(value)))
 
 
 def _check_bool(value: Any) -> bool:
@@ -157,7 +162,7 @@ def _write_array(element: Callable[[AttrValue], ir.Attribute]) -> Callable[[Attr
 INT32 = AttrKind("int32", _check_int(32), _read_int, _write_int(32))
 INT64 = AttrKind("int64", _check_int(64), _read_int, _write_int(64))
 BOOL = AttrKind("bool", _check_bool, _read_bool, lambda v: ir.BoolAttr.get(v))
-FLOAT = AttrKind("float", _check_float, _read_float, _write_float("f32"))
+FLOAT = AttrKind("float", _check_single, _read_float, _write_float("f32"))
 DOUBLE = AttrKind("double", _check_float, _read_float, _write_float("f64"))
 STRING = AttrKind("string", _check_string, _read_string, lambda v: ir.StringAttr.get(v))
 DATA_TYPE = AttrKind("data_type", _check_dtype, _read_dtype, _write_dtype)
@@ -192,6 +197,6 @@ def format_value(value: AttrValue) -> str:
         return value.mlir
     if isinstance(value, tuple):
         return "[" + ", ".join(format_value(v) for v in value) + "]"
-    if isinstance(value, float) and math.isfinite(value):
-        return repr(value)
+    if isinstance(value, float) and float(np.float32(value)) == value:
+        return str(np.float32(value))
     return repr(value)
