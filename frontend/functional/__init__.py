@@ -6,6 +6,8 @@ One module per kind of function; each lists its own. `rules.py` has the promotio
 from oneflow.frontend.functional import (
     elementwise,
     gathering,
+    images,
+    losses,
     normalization,
     products,
     random,
@@ -15,7 +17,9 @@ from oneflow.frontend.functional import (
 )
 from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
+from oneflow.frontend.functional.images import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
+from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
 from oneflow.frontend.functional.random import *  # noqa: F403
@@ -27,6 +31,8 @@ from oneflow.frontend.functional.source import *  # noqa: F403
 __all__ = ["cast", "getitem"]
 __all__ += elementwise.__all__
 __all__ += gathering.__all__
+__all__ += images.__all__
+__all__ += losses.__all__
 __all__ += normalization.__all__
 __all__ += products.__all__
 __all__ += random.__all__
