@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from oneflow.dialect.ops import rows
 from oneflow.dialect.ops.matmul import expect_addend, with_addend
 from oneflow.dialect.ops.rows import Element, expect_present, expect_type, linear_in_first
 from oneflow.dialect.ops.softmax import narrow, widen
-from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
@@ -227,7 +228,18 @@ class GroupNormParamGrad:
         x = rows.letters(op.x.rank, 1)
         return linear_in_first(Factors(f"{x}, {x}, d0 _, d0 _ -> _, _").signatures(), 4, 2)
 
-    grad = no_grad("used by gradients only; second derivatives go through group_norm_grad")
+    def grad(ops: Builder, op: Call, dgamma: Value | None, dbeta: Value | None) -> dict[str, Any]:
+        def by_rows(value: Value) -> Value:
+            return _as_rows(ops, op, widen(ops, value), op.mean.shape[1])
+
+        shift, scale = (v and by_rows(_channels(ops, v, op.x)) for v in (dbeta, dgamma))
+        parts = rows.param_gradient(ops, by_rows(op.x), by_rows(op.dy), op.mean, op.inv_variance, shift, scale)
+
+        def whole(value: Callable[[], Value]) -> Callable[[], Value]:
+            return lambda: ops.reshape_like(value(), op.x)
+
+        parts.update({name: whole(parts[name]) for name in ("dy", "x") if name in parts})
+        return rows.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", mean="mean", inv_variance="inv")
 
     def compute(op: Call) -> list[Stage]:
         groups = op.mean.shape[1]

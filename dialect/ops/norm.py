@@ -14,7 +14,7 @@ from oneflow.dialect.ops import rows
 from oneflow.dialect.ops.matmul import expect_addend, with_addend
 from oneflow.dialect.ops.rows import expect_present, expect_type, letters, linear_in_first, statistics
 from oneflow.dialect.ops.softmax import narrow, widen
-from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
@@ -160,6 +160,11 @@ class LayerNormGrad:
         return (dx if add is None else dx + add).astype(x.dtype)
 
 
+def _over_rows(ops: Builder, param: Value, x: Value, axes: range) -> Value:
+    """A parameter repeated over the dimensions `axes` of `x`."""
+    return ops.call("broadcast_like", param, x, broadcast_axes=axes)[0] if axes else param
+
+
 @operator("layer_norm_param_grad(dy, x, mean, inv_variance, begin_params_axis: int64 = 0) -> beta_diff, gamma_diff")
 class LayerNormParamGrad:
     """The gradients of `layer_norm` by beta, the sum of dy over rows, and by gamma, that of dy * normal."""
@@ -182,7 +187,12 @@ class LayerNormParamGrad:
         found = Factors(f"{x}, {x}, {row}, {row} -> {param}, {param}").signatures()
         return linear_in_first(found, 4, 2)
 
-    grad = no_grad("used by gradients only; second derivatives go through layer_norm_grad")
+    def grad(ops: Builder, op: Call, dbeta: Value | None, dgamma: Value | None) -> dict[str, Any]:
+        axes = range(op.normalize_axis(op.begin_params_axis, op.x.rank))
+        shift, scale = (v and _over_rows(ops, widen(ops, v), op.x, axes) for v in (dbeta, dgamma))
+        x, dy = widen(ops, op.x), widen(ops, op.dy)
+        parts = rows.param_gradient(ops, x, dy, op.mean, op.inv_variance, shift, scale)
+        return rows.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", mean="mean", inv_variance="inv")
 
     def compute(op: Call) -> list[Stage]:
         params = op.normalize_axis(op.begin_params_axis, op.x.rank)
@@ -325,13 +335,10 @@ class RmsNormParamGrad:
         return linear_in_first(Factors(f"{x}, {x}, {row} -> {letters(rank - begin, 0)}").signatures(), 3, 1)
 
     def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
-        x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, dw))
-        scale = rows.spread(ops, op.inv_rms, op.x)
-        return {
-            "dy": lambda: narrow(ops, x * scale * seed, op.x.dtype),
-            "x": lambda: narrow(ops, dy * scale * seed, op.x.dtype),
-            "inv_rms": lambda: rows.row_sum(ops, dy * x * seed, op.inv_rms.rank),
-        }
+        scale = _over_rows(ops, widen(ops, dw), op.x, range(op.inv_rms.rank))
+        x, dy = widen(ops, op.x), widen(ops, op.dy)
+        parts = rows.param_gradient(ops, x, dy, None, op.inv_rms, None, scale)
+        return rows.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", inv_rms="inv")
 
     def compute(op: Call) -> Stage:
         begin = op.inv_rms.rank

@@ -283,8 +283,14 @@ class BroadcastLike:
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
         at = aligned_axes(op.like.rank, axes, op.x.rank)
-        repeated = [i for i in range(dy.rank) if i not in at or op.x.shape[at.index(i)] == 1]
-        return {"x": ops.reduce_sum_like(dy, op.x, axis=repeated) if repeated else dy}
+        apart = [i for i in range(dy.rank) if i not in at]
+        ones = [i for i, axis in enumerate(at) if op.x.shape[i] == 1 and op.like.shape[axis] != 1]
+
+        def dx() -> Value:
+            summed: Value = ops.reduce_sum(dy, axis=apart) if apart else dy
+            return ops.call("reduce_sum_like", summed, op.x, axis=ones)[0] if ones else summed
+
+        return {"x": dx}
 
     def compute(op: Call) -> Stage:
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank)

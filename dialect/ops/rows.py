@@ -187,6 +187,42 @@ def second_gradient(
     }
 
 
+def param_gradient(
+    ops: Builder, x: Value, dy: Value, mean: Value | None, inv: Value, shift: Value | None, scale: Value | None
+) -> dict[str, Callable[[], Value]]:
+    """The gradients by dy, x, mean and inv of the sums of dy and of dy * normal over rows.
+
+    `shift` and `scale`, cotangents of the two sums, have the shape of `x`; all is in the accumulator's type.
+    """
+    if scale is None:
+        return {} if shift is None else {"dy": lambda: shift}
+    everywhere = spread(ops, inv, x)
+    apart = x if mean is None else x - spread(ops, mean, x)
+    slope = dy * scale
+
+    def by_dy() -> Value:
+        product: Value = apart * everywhere * scale
+        return product if shift is None else product + shift
+
+    return {
+        "dy": by_dy,
+        "x": lambda: slope * everywhere,
+        "mean": lambda: -row_sum(ops, slope * everywhere, inv.rank),
+        "inv": lambda: row_sum(ops, slope * apart, inv.rank),
+    }
+
+
+def narrowed(
+    ops: Builder, parts: dict[str, Callable[[], Value]], dtype: DType, **names: str
+) -> dict[str, Callable[[], Value]]:
+    """Those of `parts` that are there under the operands' names, dy and x in `dtype`."""
+
+    def thunk(part: str, value: Callable[[], Value]) -> Callable[[], Value]:
+        return (lambda: narrow(ops, value(), dtype)) if part in ("dy", "x") else value
+
+    return {name: thunk(part, parts[part]) for name, part in names.items() if part in parts}
+
+
 def statistics(shape: Shape, x: TensorDesc) -> TensorDesc:
     """The type of means and deviations of `x`: f32 for 16-bit floats."""
     return TensorDesc(shape, x.dtype.accumulator)

@@ -1,0 +1,366 @@
+"""Largest elements and averages of windows that move over images. Imports `spatial`, `record`, `compute`, `sbp`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.ops.reduce import bounds, like_signatures, wide
+from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.spatial import (
+    Layout,
+    Windows,
+    channels_back,
+    channels_first,
+    expect_images,
+    expect_room,
+    expect_windows,
+    layout_of,
+)
+from oneflow.dialect.record import Call, Operator, define
+from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dtype
+from oneflow.dialect.tensor_desc import TensorDesc, count
+
+MAX_ATTRS = (
+    "padding: list_int32, data_format: string, kernel_size: list_int32, stride: list_int32, dilation: list_int32,"
+    " return_indices: bool = False, ceil_mode: bool = False"
+)
+AVG_ATTRS = (
+    "padding: list_int32, data_format: string, kernel_size: list_int32, stride: list_int32, ceil_mode: bool = False,"
+    " count_include_pad: bool = False, divisor_override: int32 = 0"
+)
+CEIL = " With `ceil_mode` a last window may hang over the end, where it begins inside the image or before it."
+
+
+def _windows(op: Call) -> Windows:
+    dilation = op.attrs.get("dilation", (1,) * len(op.kernel_size))
+    return Windows(op.kernel_size, op.stride, dilation, op.padding, op.ceil_mode)
+
+
+def factors(op: Call) -> str:
+    """Factors of images: batch and channels can be split."""
+    layout = layout_of(op, op.x.rank - 2)
+    return " ".join(layout.arrange(["n"], ["c"], ["_"] * layout.spatial))
+
+
+def _expect_windows(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorDesc:
+    """Checks images and windows; gives the type of one value per window."""
+    expect_dtype(op, "x", op.x, allowed)
+    least = {"kernel_size": 1, "stride": 1, "padding": 0, **({"dilation": 1} if "dilation" in op.attrs else {})}
+    expect_windows(op, spatial, least)
+    if any(2 * p > k for p, k in zip(op.padding, op.kernel_size, strict=True)):
+        raise op.error(f"expected padding of at most half of kernel_size {op.kernel_size}, got {op.padding}")
+    layout = layout_of(op, spatial)
+    expect_images(op, "x", op.x, spatial)
+    lead, channels, sizes = layout.split(op.x.shape)
+    return TensorDesc(layout.arrange(lead, channels, expect_room(op, _windows(op), sizes)), op.x.dtype)
+
+
+def _window_shape(op: Call, layout: Layout) -> tuple[Size, ...]:
+    lead, channels, sizes = layout.split(op.x.shape)
+    return layout.arrange(lead, channels, _windows(op).counts(sizes))
+
+
+def _flat(positions: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
+    """The position in the spatial plane as one number, in row-major order."""
+    flat = positions[0]
+    for position, size in zip(positions[1:], sizes[1:], strict=True):
+        flat = flat * c.as_expr(size) + position
+    return s.cast(flat, dtypes.int64)
+
+
+def _within(positions: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
+    """Whether positions are in the image."""
+    inside = s.const(True, dtypes.bool_)
+    for position, size in zip(positions, sizes, strict=True):
+        inside = inside & (position >= 0) & (position < c.as_expr(size))
+    return inside
+
+
+def numpy_windows(sizes: Sequence[int], op: dict[str, Any]) -> Iterator[tuple[tuple[int, ...], list[range]]]:
+    """Each window's number and the positions that its elements have in each dimension of the padded image."""
+    rows = zip(sizes, op["kernel_size"], op["stride"], op["dilation"], op["padding"], strict=True)
+    axes = []
+    for size, kernel, stride, dilation, padding in rows:
+        room = size + 2 * padding - dilation * (kernel - 1) - 1
+        windows = -(-room // stride) + 1 if op["ceil_mode"] else room // stride + 1
+        if op["ceil_mode"] and (windows - 1) * stride >= size + padding:
+            windows -= 1
+        begins = [i * stride - padding for i in range(windows)]
+        axes.append([range(b, b + dilation * kernel, dilation) for b in begins])
+    for at in np.ndindex(*map(len, axes)):
+        yield at, [axis[i] for axis, i in zip(axes, at, strict=True)]
+
+
+def _numpy_inside(spans: Sequence[range], sizes: Sequence[int]) -> list[list[int]]:
+    return [[p for p in span if 0 <= p < size] for span, size in zip(spans, sizes, strict=True)]
+
+
+def _numpy_counts(sizes: Sequence[int], op: dict[str, Any]) -> tuple[int, ...]:
+    last = max((at for at, _ in numpy_windows(sizes, op)), default=(-1,) * len(sizes))
+    return tuple(i + 1 for i in last)
+
+
+def _max_types(spatial: int) -> Any:
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
+        y = _expect_windows(op, spatial, dtypes.NUMERIC)
+        return y, TensorDesc(y.shape, dtypes.int64)
+
+    return types
+
+
+def _max_compute(op: Call) -> tuple[Stage, Stage]:
+    layout, windows = layout_of(op, op.x.rank - 2), _windows(op)
+    low, sizes = bounds(op.x.dtype)[0], layout.split(op.x.shape)[2]
+    x, shape = windows.padded(op.x, layout, low), _window_shape(op, layout)
+    whole = x is op.x
+
+    def element(*position: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+        lead, channels, window = layout.split(position[: op.x.rank])
+        there = windows.inside(window, position[op.x.rank :])
+        return x[layout.arrange(lead, channels, there)], there
+
+    def step(at: tuple[Expr, ...], r: tuple[Expr, ...], acc: tuple[Expr, ...]) -> list[Expr]:
+        value, there = element(*at, *r)
+        image = [p - padding for p, padding in zip(there, op.padding, strict=True)]
+        better = (value > acc[0]) | (s.isnan(value) & ~s.isnan(acc[0])) | (acc[1] < 0)
+        better = better if whole else better & _within(image, sizes)
+        return [s.where(better, value, acc[0]), s.where(better, _flat(image, sizes), acc[1])]
+
+    y = c.reduce_(shape, windows.kernel, low, s.maximum, lambda *p: element(*p)[0], op.x.dtype)
+    inits = [s.const(low, op.x.dtype.accumulator), s.const(-1, dtypes.int64)]
+    return y, c.fold(shape, windows.kernel, inits, step)[1]
+
+
+def _max_reference(x, *, padding, data_format, kernel_size, stride, dilation, ceil_mode):  # type: ignore[no-untyped-def]
+    op = {
+        "padding": padding,
+        "kernel_size": kernel_size,
+        "stride": stride,
+        "dilation": dilation,
+        "ceil_mode": ceil_mode,
+    }
+    images = channels_first(x, data_format)
+    sizes = images.shape[2:]
+    shape = (*images.shape[:2], *_numpy_counts(sizes, op))
+    y, indice = np.full(shape, bounds(dtypes.from_numpy(x.dtype))[0], x.dtype), np.full(shape, -1, np.int64)
+    for at, spans in numpy_windows(sizes, op):
+        inside = np.ix_(*_numpy_inside(spans, sizes))
+        if all(part.size for part in inside):
+            flat = np.ravel_multi_index(np.broadcast_arrays(*inside), sizes).ravel()
+            plane = images.reshape(*images.shape[:2], int(np.prod(sizes)))[..., flat]
+            best = np.argmax(plane, axis=-1)
+            y[(..., *at)] = np.take_along_axis(plane, best[..., None], -1)[..., 0]
+            indice[(..., *at)] = flat[best]
+    return channels_back(y, data_format), channels_back(indice, data_format)
+
+
+def _options(op: Call) -> dict[str, Any]:
+    return dict(op.attrs)
+
+
+def _max_pool(spatial: int) -> Operator:
+    name = f"max_pool_{spatial}d"
+
+    def grad(ops: Builder, op: Call, dy: Value, dindice: None) -> dict[str, Any]:
+        return {"x": lambda: ops.call(f"{name}_grad", op.x, op.indice, dy, **_options(op))[0]}
+
+    return define(
+        f"{name}(x, {MAX_ATTRS}) -> y, indice", depth=2,
+        doc="The largest element of each window, NaN if one is NaN, and where it is (i64).\n\n"
+        "`indice` counts positions of the spatial dimensions in row-major order, without padding; the first of\n"
+        "equals wins. A window without elements has the smallest value and -1." + CEIL,
+        types=_max_types(spatial), sbp=lambda op: Factors(f"{factors(op)} -> {factors(op)}, {factors(op)}"),
+        grad=grad, compute=_max_compute, reference=_max_reference,
+    )  # fmt: skip
+
+
+def _grad_types(spatial: int, allowed: Sequence[DType]) -> Any:
+    def types(op: Call) -> TensorDesc:
+        y = _expect_windows(op, spatial, allowed)
+        expect_type(op, "dy", y)
+        if "indice" in op.inputs:
+            expect_type(op, "indice", TensorDesc(y.shape, dtypes.int64))
+        return TensorDesc(op.x.shape, op.x.dtype)
+
+    return types
+
+
+def _max_grad_compute(op: Call) -> Stage:
+    layout, windows = layout_of(op, op.x.rank - 2), _windows(op)
+    sizes = layout.split(op.x.shape)[2]
+    dy, indice = (windows.spaced(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (op.indice, -1)))
+
+    def term(*position: Expr) -> Expr:
+        lead, channels, image = layout.split(position[: op.x.rank])
+        there = layout.arrange(lead, channels, windows.back(image, position[op.x.rank :]))
+        return s.where(indice[there].eq(_flat(image, sizes)), dy[there], 0)
+
+    return c.sum_(op.x.shape, windows.kernel, term, op.x.dtype)
+
+
+def _max_grad_reference(x, indice, dy, *, data_format):  # type: ignore[no-untyped-def]
+    images, slopes, places = (channels_first(a, data_format) for a in (x, dy, indice))
+    plane = np.zeros((*images.shape[:2], int(np.prod(images.shape[2:]))), wide(x))
+    for at in np.ndindex(*slopes.shape):
+        if places[at] >= 0:
+            plane[(*at[:2], places[at])] += slopes[at]
+    return channels_back(plane.reshape(images.shape), data_format).astype(x.dtype)
+
+
+def _flattened(ops: Builder, op: Call, value: Value, layout: Layout) -> Value:
+    """Images whose spatial dimensions are one."""
+    lead, channels, sizes = layout.split(value.shape)
+    shape = layout.arrange(lead, channels, [count(sizes)])
+    if shape.count(None) > 1:
+        raise op.error(f"expected static sizes but for one, got {value.desc}")
+    return ops.call("reshape", value, shape=[-1 if d is None else d for d in shape])[0]
+
+
+def _max_pool_grad(spatial: int) -> Operator:
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        layout = layout_of(op, spatial)
+
+        def dy() -> Value:
+            plane, index = (_flattened(ops, op, v, layout) for v in (ddx, op.indice))
+            dim = Layout(1, layout.first).split((0, 1, 2))[2][0]
+            found: Value = ops.reshape_like(ops.dim_gather(plane, index, dim=dim), op.dy)
+            return found
+
+        return {"dy": dy}
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        x = factors(op)
+        return Factors(f"{x}, {x}, {x} -> {x}").signatures([d.shape for d in op.operands])
+
+    return define(
+        f"max_pool_{spatial}d_grad(x, indice, dy, {MAX_ATTRS}) -> dx", depth=2,
+        doc=f"The gradient of `max_pool_{spatial}d`: dy at the positions `indice`, added up.",
+        types=_grad_types(spatial, dtypes.FLOATS), sbp=sbp, grad=grad, compute=_max_grad_compute,
+        reference=_max_grad_reference,
+    )  # fmt: skip
+
+
+def _divide(op: Call, sizes: Sequence[Size], at: Sequence[Expr], value: Expr) -> Expr:
+    """`value` divided by the number of elements of window `at`: `divisor_override`, or those that count."""
+    hangs = op.ceil_mode or (any(op.padding) and not op.count_include_pad)
+    if op.divisor_override or not hangs:
+        return value * (1.0 / (op.divisor_override or int(np.prod(op.kernel_size))))
+    rest = [p if op.count_include_pad else 0 for p in op.padding]
+    spans = zip(at, op.stride, op.padding, op.kernel_size, sizes, rest, strict=True)
+    counts = []
+    for i, stride, padding, kernel, size, more in spans:
+        begin = i * stride - padding
+        counts.append(s.minimum(begin + kernel, c.as_expr(size) + more) - s.maximum(begin, -more))
+    return value / s.cast(c.as_expr(c.product(counts)), value.dtype)
+
+
+def _avg_compute(op: Call) -> Stage:
+    layout, windows = layout_of(op, op.x.rank - 2), _windows(op)
+    sizes = layout.split(op.x.shape)[2]
+    x, shape = windows.padded(op.x, layout, 0), _window_shape(op, layout)
+
+    def element(*position: Expr) -> Expr:
+        lead, channels, window = layout.split(position[: op.x.rank])
+        return x[layout.arrange(lead, channels, windows.inside(window, position[op.x.rank :]))]
+
+    total = c.sum_(shape, windows.kernel, element)
+    return c.element_wise(shape, lambda *i: _divide(op, sizes, layout.split(i)[2], total[i]), op.x.dtype)
+
+
+def _avg_grad_compute(op: Call) -> Stage:
+    layout, windows = layout_of(op, op.x.rank - 2), _windows(op)
+    sizes = layout.split(op.x.shape)[2]
+    share = c.element_wise(
+        op.dy.shape, lambda *i: _divide(op, sizes, layout.split(i)[2], op.dy[i]), op.x.dtype.accumulator
+    )
+    spaced = windows.spaced(share, layout, sizes, 0)
+
+    def term(*position: Expr) -> Expr:
+        lead, channels, image = layout.split(position[: op.x.rank])
+        return spaced[layout.arrange(lead, channels, windows.back(image, position[op.x.rank :]))]
+
+    return c.sum_(op.x.shape, windows.kernel, term, op.x.dtype)
+
+
+def _numpy_divisor(spans: Sequence[range], sizes: Sequence[int], op: dict[str, Any]) -> float:
+    if op["divisor_override"]:
+        return float(op["divisor_override"])
+    more = op["padding"] if op["count_include_pad"] else [0] * len(sizes)
+    rows = zip(spans, sizes, more, strict=True)
+    return float(np.prod([sum(-m <= p < size + m for p in span) for span, size, m in rows]))
+
+
+def _avg_reference(x, *, padding, data_format, kernel_size, stride, ceil_mode, count_include_pad, divisor_override):  # type: ignore[no-untyped-def]
+    op = dict(locals(), dilation=[1] * len(padding))
+    images = channels_first(x.astype(np.float64), data_format)
+    sizes = images.shape[2:]
+    y = np.zeros((*images.shape[:2], *_numpy_counts(sizes, op)))
+    for at, spans in numpy_windows(sizes, op):
+        box = images[(slice(None), slice(None), *np.ix_(*_numpy_inside(spans, sizes)))]
+        y[(..., *at)] = box.sum(axis=tuple(range(2, box.ndim))) / _numpy_divisor(spans, sizes, op)
+    return channels_back(y, data_format).astype(x.dtype)
+
+
+def _avg_grad_reference(  # type: ignore[no-untyped-def]
+    x, dy, *, padding, data_format, kernel_size, stride, ceil_mode, count_include_pad, divisor_override
+):
+    op = dict(locals(), dilation=[1] * len(padding))
+    slopes = channels_first(dy.astype(np.float64), data_format)
+    dx = np.zeros(channels_first(x, data_format).shape)
+    sizes = dx.shape[2:]
+    for at, spans in numpy_windows(sizes, op):
+        share = slopes[(..., *at)] / _numpy_divisor(spans, sizes, op)
+        dx[(slice(None), slice(None), *np.ix_(*_numpy_inside(spans, sizes)))] += share.reshape(
+            *share.shape, *[1] * len(sizes)
+        )
+    return channels_back(dx, data_format).astype(x.dtype)
+
+
+def _avg_pool(spatial: int) -> tuple[Operator, Operator]:
+    name = f"avg_pool_{spatial}d"
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        return {"x": lambda: ops.call(f"{name}_grad", op.x, dy, **_options(op))[0]}
+
+    def second(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        return {"dy": lambda: ops.call(name, ddx, **_options(op))[0]}
+
+    forward = define(
+        f"{name}(x, {AVG_ATTRS}) -> y", depth=2,
+        doc="The mean of each window: its sum divided by `divisor_override`, or by the number of its elements.\n\n"
+        "Elements of the padding count with `count_include_pad`." + CEIL,
+        types=lambda op: _expect_windows(op, spatial, dtypes.FLOATS),
+        sbp=lambda op: Factors(f"{factors(op)} -> {factors(op)}", "joint"),
+        grad=grad, compute=_avg_compute, reference=_avg_reference,
+    )  # fmt: skip
+    backward = define(
+        f"{name}_grad(x, dy, {AVG_ATTRS}) -> dx", depth=2,
+        doc=f"The gradient of `{name}`: every element gets its share of dy of each window it is in.",
+        types=_grad_types(spatial, dtypes.FLOATS), sbp=_shape_of_first, grad=second, compute=_avg_grad_compute,
+        reference=_avg_grad_reference,
+    )  # fmt: skip
+    return forward, backward
+
+
+def _shape_of_first(op: Call) -> list[SbpSignature]:
+    """Signatures of a linear map of dy, to the shape of x."""
+    x = factors(op)
+    found = like_signatures(op, f"{x}, {x} -> {x}")
+    return [SbpSignature(s_.inputs[::-1], s_.outputs) for s_ in found]
+
+
+for _spatial in (1, 2, 3):
+    _max_pool(_spatial)
+    _max_pool_grad(_spatial)
+    _avg_pool(_spatial)
