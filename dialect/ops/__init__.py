@@ -1,6 +1,7 @@
 """The operators, one family per file; importing this package registers all of them."""
 
 from oneflow.dialect.ops import (
+    adaptive_pool,
     binary,
     conv,
     embedding,
@@ -37,6 +38,7 @@ FAMILIES = (
     group_norm,
     conv,
     pool,
+    adaptive_pool,
     movement,
     order,
     slicing,

@@ -347,13 +347,13 @@ def _avg_pool(spatial: int) -> tuple[Operator, Operator]:
     backward = define(
         f"{name}_grad(x, dy, {AVG_ATTRS}) -> dx", depth=2,
         doc=f"The gradient of `{name}`: every element gets its share of dy of each window it is in.",
-        types=_grad_types(spatial, dtypes.FLOATS), sbp=_shape_of_first, grad=second, compute=_avg_grad_compute,
+        types=_grad_types(spatial, dtypes.FLOATS), sbp=shape_of_first, grad=second, compute=_avg_grad_compute,
         reference=_avg_grad_reference,
     )  # fmt: skip
     return forward, backward
 
 
-def _shape_of_first(op: Call) -> list[SbpSignature]:
+def shape_of_first(op: Call) -> list[SbpSignature]:
     """Signatures of a linear map of dy, to the shape of x."""
     x = factors(op)
     found = like_signatures(op, f"{x}, {x} -> {x}")

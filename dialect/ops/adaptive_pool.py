@@ -1,0 +1,205 @@
+"""Averages over windows that divide images into a given number of parts. Imports `spatial`, `record`, `compute`.
+
+Window t of `out` along a dimension of `size` holds positions from t * size / out (rounded down) to
+(t + 1) * size / out (rounded up). Where `out` divides `size`, windows are alike and positions affine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.ops.pool import factors, shape_of_first
+from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.spatial import channels_back, channels_first, expect_images, expect_windows, layout_of
+from oneflow.dialect.record import Call, Operator, define
+from oneflow.dialect.sbp import Factors
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dtype
+from oneflow.dialect.tensor_desc import TensorDesc
+
+ATTRS = 'output_size: list_int64, data_format: string = "channels_first"'
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One dimension of `size` in `out` windows."""
+
+    size: Size
+    out: int
+
+    @property
+    def each(self) -> Size | None:
+        """The size of every window, where all are alike."""
+        if self.out == 1:
+            return self.size
+        return self.size // self.out if isinstance(self.size, int) and self.size % self.out == 0 else None
+
+    def reach(self) -> Size:
+        """At least the size of the largest window."""
+        return self.each if self.each is not None else (self.size + (self.out - 1)) // self.out + 1
+
+    def begin(self, window: Expr) -> Expr:
+        """The first position of a window."""
+        return window * self.each if self.each is not None else window * self.size // self.out
+
+    def end(self, window: Expr) -> Expr:
+        """The position after the last of a window."""
+        return ((window + 1) * self.size + (self.out - 1)) // self.out
+
+    def count(self, window: Expr) -> Size:
+        """The number of elements of a window."""
+        return self.each if self.each is not None else self.end(window) - self.begin(window)
+
+    def hits(self) -> Size:
+        """At least the largest number of windows that one position is in."""
+        return 1 if self.each is not None else (self.size + (self.out - 1)) // self.size + 1
+
+    def first(self, position: Expr) -> Expr:
+        """The first window that a position is in."""
+        if self.out == 1:
+            return s.const(0, dtypes.index)
+        return position // self.each if self.each is not None else position * self.out // self.size
+
+    def last(self, position: Expr) -> Expr:
+        """The last window that a position is in."""
+        return ((position + 1) * self.out - 1) // self.size
+
+
+def _parts(op: Call) -> list[Parts]:
+    sizes = layout_of(op, op.x.rank - 2).split(op.x.shape)[2]
+    return [Parts(size, out) for size, out in zip(sizes, op.output_size, strict=True)]
+
+
+def _masked(positions: Sequence[tuple[Expr, Expr | None, Size]]) -> tuple[list[Expr], Expr | None]:
+    """Positions made safe to read, and whether all of them are meant (None: always).
+
+    Each comes with the bound it has to be under, None where it always is, and the size it indexes.
+    """
+    safe, meant = [], None
+    for position, bound, size in positions:
+        if bound is not None:
+            inside = position < bound
+            meant = inside if meant is None else meant & inside
+            position = s.minimum(position, c.as_expr(size) - 1)
+        safe.append(position)
+    return safe, meant
+
+
+def _sum_of(read: Any, positions: Sequence[tuple[Expr, Expr | None, Size]]) -> Expr:
+    safe, meant = _masked(positions)
+    value: Expr = read(safe)
+    return value if meant is None else s.where(meant, value, 0)
+
+
+def _share(parts: Sequence[Parts], windows: Sequence[Expr], value: Expr) -> Expr:
+    """`value` divided by the number of elements of a window."""
+    count = c.product([p.count(w) for p, w in zip(parts, windows, strict=True)])
+    if isinstance(count, int):
+        return value * (1.0 / count if count else np.inf)
+    return value / s.cast(count, value.dtype)
+
+
+def _expect(op: Call, spatial: int) -> TensorDesc:
+    """Checks images and sizes; gives the type of one value per window."""
+    expect_dtype(op, "x", op.x, dtypes.FLOATS)
+    expect_windows(op, spatial, {"output_size": 1})
+    layout = layout_of(op, spatial)
+    expect_images(op, "x", op.x, spatial)
+    lead, channels, sizes = layout.split(op.x.shape)
+    if 0 in sizes:
+        raise op.error(f"expected spatial sizes of at least 1, got {op.x}")
+    return TensorDesc(layout.arrange(lead, channels, op.output_size), op.x.dtype)
+
+
+def _compute(op: Call) -> Stage:
+    layout, parts = layout_of(op, op.x.rank - 2), _parts(op)
+    lead, channels, _ = layout.split(op.x.shape)
+    shape = layout.arrange(lead, channels, op.output_size)
+
+    def element(*position: Expr) -> Expr:
+        n, k, windows = layout.split(position[: op.x.rank])
+        rows = zip(parts, windows, position[op.x.rank :], strict=True)
+        places = [(p.begin(w) + r, None if p.each is not None else p.end(w), p.size) for p, w, r in rows]
+        return _sum_of(lambda safe: op.x[layout.arrange(n, k, safe)], places)
+
+    total = c.sum_(shape, [p.reach() for p in parts], element)
+    return c.element_wise(shape, lambda *i: _share(parts, layout.split(i)[2], total[i]), op.x.dtype)
+
+
+def _grad_compute(op: Call) -> Stage:
+    layout, parts = layout_of(op, op.x.rank - 2), _parts(op)
+    wide = op.x.dtype.accumulator
+    share = c.element_wise(op.dy.shape, lambda *i: _share(parts, layout.split(i)[2], op.dy[i]), wide)
+
+    def element(*position: Expr) -> Expr:
+        n, k, image = layout.split(position[: op.x.rank])
+        rows = zip(parts, image, position[op.x.rank :], strict=True)
+        places = [(p.first(i) + r, None if p.each is not None else p.last(i) + 1, p.out) for p, i, r in rows]
+        return _sum_of(lambda safe: share[layout.arrange(n, k, safe)], places)
+
+    return c.sum_(op.x.shape, [p.hits() for p in parts], element, op.x.dtype)
+
+
+def _numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    """Each window's number and the slices of images that it holds."""
+    for at in np.ndindex(*outs):
+        rows = zip(at, sizes, outs, strict=True)
+        yield at, (..., *(slice(i * n // o, -(-(i + 1) * n // o)) for i, n, o in rows))
+
+
+def _reference(x, *, output_size, data_format):  # type: ignore[no-untyped-def]
+    images = channels_first(x.astype(np.float64), data_format)
+    y = np.zeros((*images.shape[:2], *output_size))
+    for at, box in _numpy_boxes(images.shape[2:], output_size):
+        part = images[box]
+        y[(..., *at)] = part.sum(axis=tuple(range(2, x.ndim))) / np.prod(part.shape[2:])
+    return channels_back(y, data_format).astype(x.dtype)
+
+
+def _grad_reference(x, dy, *, output_size, data_format):  # type: ignore[no-untyped-def]
+    dx = np.zeros(channels_first(x, data_format).shape)
+    slopes = channels_first(dy.astype(np.float64), data_format)
+    for at, box in _numpy_boxes(dx.shape[2:], output_size):
+        share = slopes[(..., *at)] / np.prod(dx[box].shape[2:])
+        dx[box] += share.reshape(*share.shape, *[1] * len(output_size))
+    return channels_back(dx, data_format).astype(x.dtype)
+
+
+def _adaptive_pool(spatial: int) -> tuple[Operator, Operator]:
+    name = f"adaptive_avg_pool{spatial}d"
+
+    def grad_types(op: Call) -> TensorDesc:
+        expect_type(op, "dy", _expect(op, spatial))
+        return TensorDesc(op.x.shape, op.x.dtype)
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        return {"x": lambda: ops.call(f"{name}_grad", op.x, dy, **op.attrs)[0]}
+
+    def second(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        return {"dy": lambda: ops.call(name, ddx, **op.attrs)[0]}
+
+    forward = define(
+        f"{name}(x, {ATTRS}) -> y", depth=2,
+        doc="The mean of each of `output_size` windows, which divide the image as evenly as they can.",
+        types=lambda op: _expect(op, spatial), sbp=lambda op: Factors(f"{factors(op)} -> {factors(op)}", "joint"),
+        grad=grad, compute=_compute, reference=_reference,
+    )  # fmt: skip
+    backward = define(
+        f"{name}_grad(x, dy, {ATTRS}) -> dx", depth=2,
+        doc=f"The gradient of `{name}`: every element gets its share of dy of each window it is in.",
+        types=grad_types, sbp=shape_of_first, grad=second, compute=_grad_compute, reference=_grad_reference,
+    )  # fmt: skip
+    return forward, backward
+
+
+for _spatial in (1, 2, 3):
+    _adaptive_pool(_spatial)
