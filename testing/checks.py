@@ -7,7 +7,7 @@ same functions serve this project's operators and users' own. Imports `dialect`,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array, run_refe
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import (
     REGISTRY,
-    Absent,
     Call,
     OperatorError,
     Registry,

@@ -54,9 +54,7 @@ def _accumulate(grads: dict[int, Array], value: Value, grad: Array) -> None:
     grads[id(value)] = grads[id(value)] + grad if id(value) in grads else grad
 
 
-def operand_gradients(
-    ops: NumpyBuilder, op: Call, cotangents: Sequence[Array | None]
-) -> list[tuple[Value, Array]]:
+def operand_gradients(ops: NumpyBuilder, op: Call, cotangents: Sequence[Array | None]) -> list[tuple[Value, Array]]:
     """The gradient of each float operand of a call on values, by its record's slot.
 
     An operand that the rule leaves out is left out; missing cotangents are zeros.
@@ -111,6 +109,14 @@ def gradient(tape: Tape, op: Call, cotangents: Sequence[Array]) -> tuple[list[Va
         items = given if isinstance(given, (tuple, list)) else [given] * len(parts)
         grads += [g() if callable(g) else g for g in items]
     return call.operands, grads
+
+
+def gradient_arrays(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
+    """The gradients of a call on arrays by operand name; zeros where the rule leaves one out."""
+    operands, grads = gradient(Tape(REGISTRY), op, cotangents)
+    arrays = [np.zeros_like(x.handle) if g is None else g.handle for x, g in zip(operands, grads, strict=True)]
+    sizes = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
+    return distribute(op.record.signature.inputs, arrays, sizes)
 
 
 def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:

@@ -9,7 +9,7 @@ from samples.unary import CURVES, SHAPED
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.record import REGISTRY, Call, attribute_values
-from oneflow.testing.checks import gradient
+from oneflow.testing.gradients import gradient_arrays
 
 #: Operator, attributes, operand, slope; the slopes are PyTorch's.
 AT_EDGES = [
@@ -56,7 +56,9 @@ def _slopes(name, operands, attrs, cotangent=1.0, dtype=np.float64):
     arrays = [np.asarray(x, dtype) for x in operands]
     inputs = {a.name: x for a, x in zip(record.signature.inputs, arrays, strict=True)}
     with np.errstate(all="ignore"):
-        found = gradient(Call(record, inputs, attribute_values(record, attrs)), [np.full(arrays[0].shape, cotangent)])
+        found = gradient_arrays(
+            Call(record, inputs, attribute_values(record, attrs)), [np.full(arrays[0].shape, cotangent)]
+        )
     return list(found.values())
 
 
@@ -92,7 +94,7 @@ def test_large_operands_give_no_nan(name, attrs, dtype):
 def test_where_masks_what_it_did_not_take(chosen, slopes):
     record = REGISTRY["where"]
     inputs = {"condition": np.array([chosen]), "x": np.array([nan]), "y": np.array([inf])}
-    got = gradient(Call(record, inputs, {}), [np.array([2.0])])
+    got = gradient_arrays(Call(record, inputs, {}), [np.array([2.0])])
     assert (got["x"][0], got["y"][0]) == slopes
 
 
@@ -101,7 +103,9 @@ def test_an_infinite_cotangent_stays_masked():
     record = REGISTRY["masked_fill"]
     inputs = {"x": np.array([1.0, 1.0]), "mask": np.array([True, False])}
     attrs = attribute_values(record, {"has_float_operand": True, "float_operand": -inf})
-    np.testing.assert_array_equal(gradient(Call(record, inputs, attrs), [np.array([inf, 3.0])])["x"], [0.0, 3.0])
+    np.testing.assert_array_equal(
+        gradient_arrays(Call(record, inputs, attrs), [np.array([inf, 3.0])])["x"], [0.0, 3.0]
+    )
 
 
 def test_gradients_do_not_mix_up_nodes_of_different_calls():
