@@ -68,12 +68,13 @@ class IRBuilder(Builder):
 
 
 def write_attributes(op: Call, outputs: Mapping[str, Any]) -> dict[str, ir.Attribute]:
-    """The canonical attributes of a call: those that differ from their defaults, and segment sizes."""
+    """The canonical attributes of a call: those that differ from their defaults (-0.0 does from 0.0), and segment
+    sizes."""
     signature = op.record.signature
     attrs = {
         a.name: a.kind.write(op.attrs[a.name])
         for a in signature.attrs
-        if a.is_mandatory or op.attrs[a.name] != a.default
+        if a.is_mandatory or repr(op.attrs[a.name]) != repr(a.default)
     }
     for names, args, groups in (
         (dialect.OPERAND_SEGMENTS, signature.inputs, op.inputs),
