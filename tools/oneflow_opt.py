@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import oneflow
 import oneflow.dialect.ops
-import oneflow.lowering.linalg.convert
 import oneflow.passes.all
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.record import REGISTRY, suggestion
+from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.base import PipelineError
 from oneflow.passes.pipeline import Pipeline
 from oneflow.tools import describe
@@ -66,6 +66,13 @@ def _show(arguments: Arguments, context: ir.Context) -> str | None:
 def _pipeline(arguments: Arguments, context: ir.Context) -> Pipeline:
     if "pass-pipeline" in arguments.flags:
         return Pipeline.parse(arguments.flags["pass-pipeline"], context)
+    if "stage" in arguments.flags:
+        stage = arguments.flags["stage"]
+        if stage not in STAGES:
+            raise UsageError(
+                f"--stage: expected one of {', '.join(STAGES)}, got {stage!r}{suggestion(stage, STAGES)}"
+            )
+        return Pipeline.parse(pipeline_between(None, stage), context)
     return Pipeline.from_flags(arguments.passes, context)
 
 

@@ -16,12 +16,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-import oneflow.dialect.ops
+import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.pipelines import STAGES
+from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.base import PassError, PipelineError
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.runtime.executable import compile_module
@@ -41,22 +41,33 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see --help")
 
 
+#: Options by name: what argparse is told of each.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "file": {"help": "the program; - is standard input"},
+    "--entry-point": {"metavar": "NAME", "help": "the function to run (default: the only public one)"},
+    "--input": {
+        "action": "append", "default": [], "metavar": "[NAME=]FILE",
+        "help": "an array (NAME=x.npy), or an archive (.npz, .safetensors) whose names are those of arguments",
+    },
+    "--output": {"metavar": "FILE", "help": "where results go (.npy, .npz, .safetensors); else they are printed"},
+    "--print-ir-after": {
+        "action": "append", "default": [], "metavar": "STAGE|PASS",
+        "help": f"print the program at a stage ({', '.join(STAGES)}) or after a pass",
+    },
+    "--time": {
+        "type": int, "nargs": "?", "const": 10, "metavar": "N",
+        "help": "print how long compiling and the median of N runs (default 10) take",
+    },
+    "--seed": {"type": int, "metavar": "N", "help": "the seed of random operators that have none"},
+    "--load-ops": {"metavar": "FILE.py", "help": "run a file that defines operators first"},
+    "--device": {"choices": ["cpu"], "default": "cpu", "help": "where to run"},
+}  # fmt: skip
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="oneflow-run", description="Compiles one function of an MLIR program and runs it.")
-    parser.add_argument("file", help="the program; - is standard input")
-    parser.add_argument("--entry-point", metavar="NAME", help="the function to run (default: the only public one)")
-    parser.add_argument(
-        "--input", action="append", default=[], metavar="[NAME=]FILE",
-        help="an array (NAME=x.npy), or an archive (.npz, .safetensors) whose names are those of arguments",
-    )  # fmt: skip
-    parser.add_argument("--output", metavar="FILE", help="where results go (.npy, .npz, .safetensors); else printed")
-    parser.add_argument("--print-ir-after", action="append", default=[], metavar="STAGE|PASS",
-                        help="print the program at a stage (oneflow, linalg, kernels, llvm) or after a pass")  # fmt: skip
-    parser.add_argument("--time", type=int, nargs="?", const=10, metavar="N",
-                        help="print how long compiling and the median of N runs (default 10) take")  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="the seed of random operators that have none")
-    parser.add_argument("--load-ops", metavar="FILE.py", help="run a file that defines operators first")
-    parser.add_argument("--device", choices=["cpu"], default="cpu", help="where to run")
+    for name, details in OPTIONS.items():
+        parser.add_argument(name, **details)
     return parser
 
 
@@ -100,7 +111,9 @@ def _read_inputs(inputs: Sequence[str]) -> dict[str, np.ndarray]:
         name, named, path = text.rpartition("=")
         arrays = read_arrays(path)
         if named and len(arrays) != 1:
-            raise UsageError(f"--input {text}: expected one array in {path}, got {', '.join(arrays)}; leave out {name}=")
+            raise UsageError(
+                f"--input {text}: expected one array in {path}, got {', '.join(arrays)}; leave out {name}="
+            )
         if not named and "" in arrays:
             raise UsageError(f"--input {text}: expected NAME={path}, since an .npy file does not name its array")
         for key, array in arrays.items():
@@ -120,10 +133,10 @@ def print_after(module: ir.Module, name: str, file: str) -> None:
     with module.context:
         copy = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
     if name in STAGES:
-        Pipeline.parse(STAGES[name], module.context).run(copy, REGISTRY, Watch(file=file))
+        Pipeline.parse(pipeline_between(None, name), module.context).run(copy, REGISTRY, Watch(file=file))
         print(f"// -----// IR at stage {name} //----- //\n{copy}")
         return
-    pipeline = Pipeline.parse(STAGES["llvm"], module.context)
+    pipeline = Pipeline.parse(pipeline_between(None, "llvm"), module.context)
     names = list(dict.fromkeys(step.name for step in pipeline.steps))
     if name not in names:
         raise UsageError(f"--print-ir-after: expected a stage ({', '.join(STAGES)}) or one of {', '.join(names)}")

@@ -24,7 +24,15 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     chosen = [i.callspec.params["file"] for i in request.session.items if i.name.startswith("test_lit[")]
     report = tmp_path_factory.mktemp("lit") / "report.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT.parents[1] / "src")}
-    command = [sys.executable, "-c", "from lit.main import main; main()", "-q", "-o", str(report), *(str(ROOT / c) for c in chosen)]
+    command = [
+        sys.executable,
+        "-c",
+        "from lit.main import main; main()",
+        "-q",
+        "-o",
+        str(report),
+        *(str(ROOT / c) for c in chosen),
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert report.exists(), done.stdout + done.stderr
     tests = json.loads(report.read_text())["tests"]
