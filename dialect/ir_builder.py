@@ -68,8 +68,7 @@ class IRBuilder(Builder):
 
 
 def write_attributes(op: Call, outputs: Mapping[str, Any]) -> dict[str, ir.Attribute]:
-    """The canonical attributes of a call: those that differ from their defaults (-0.0 does from 0.0), and segment
-    sizes."""
+    """The canonical attributes of a call: segment sizes, and what differs from its default (-0.0 does from 0.0)."""
     signature = op.record.signature
     attrs = {
         a.name: a.kind.write(op.attrs[a.name])

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from oneflow.runtime.executable import Executable, compile_module
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
@@ -26,6 +25,7 @@ from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
+from oneflow.runtime.executable import Executable, compile_module
 
 DEVICES = ("cpu",)
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType)
@@ -49,6 +49,8 @@ class CompiledFunction:
     Arrays that the function takes from outside its arguments are copied when it is traced; later changes to them
     are not seen.
     """
+
+    __name__: str
 
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any] | None, device: str) -> None:
         if device not in DEVICES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,8 +44,8 @@ def current_builder() -> Builder:
     return builder
 
 
-def dispatch(name: str, *operands: Any, **attrs: Any) -> Any:
-    """The result of operator `name`, a tuple where it has several.
+def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
+    """The result of an operator that has one.
 
     Operands follow the operator's signature: tensors or arrays, None for a missing optional one, a list for a
     repeated one.
@@ -53,15 +53,19 @@ def dispatch(name: str, *operands: Any, **attrs: Any) -> Any:
     Raises:
         TraceError: the operator does not allow the call; the message is its own.
     """
+    return dispatch_all(name, *operands, **attrs)[0]
+
+
+def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
+    """The results of an operator; see `dispatch`."""
     builder = current_builder()
     for operand in flatten(operands):
         if isinstance(operand, Tensor) and operand.builder is not builder:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
     try:
-        results = builder.call(name, *operands, **attrs)
+        return cast(tuple[Tensor, ...], builder.call(name, *operands, **attrs))
     except OperatorError as error:
         raise fail(str(error)) from None
-    return results[0] if len(results) == 1 else results
 
 
 def as_tensor(value: Any, what: str = "a tensor") -> Tensor:

@@ -64,6 +64,6 @@ def check_fits(number: bool | int | float, dtype: DType) -> None:
         TraceError: it is out of range.
     """
     if dtype.is_integer and not isinstance(number, float):
-        info = np.iinfo(dtype.numpy)
+        info = np.iinfo(dtype.name)
         if not info.min <= number <= info.max:
             raise fail(f"expected a number in [{info.min}, {info.max}] beside a tensor of {dtype}, got {number}")

@@ -43,6 +43,8 @@ LEAF = Tree()
 
 def flatten(value: Any) -> tuple[list[Any], Tree]:
     """The leaves of a nested value in order, and its structure."""
+    kind: type
+    keys: tuple[Any, ...]
     if isinstance(value, dict):
         keys, items, kind = tuple(value), list(value.values()), dict
     elif isinstance(value, (list, tuple)):

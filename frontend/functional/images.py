@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import as_common, describe
 from oneflow.frontend.functional.shape import pad
@@ -86,11 +86,13 @@ conv2d = _convolution(2)
 conv3d = _convolution(3)
 
 
-def _pool(kind: str, spatial: int, x: Any, kernel_size: Sizes, stride: Sizes | None, **attrs: Any) -> Any:
+def _pool(
+    kind: str, spatial: int, x: Any, kernel_size: Sizes, stride: Sizes | None, **attrs: Any
+) -> tuple[Tensor, ...]:
     kernel = _each(kernel_size, spatial, "kernel_size")
     lists = {n: _each(attrs.pop(n), spatial, n) for n in ("padding", "dilation") if n in attrs}
     steps = kernel if stride is None else _each(stride, spatial, "stride")
-    return dispatch(f"{kind}_pool_{spatial}d", x, kernel_size=kernel, stride=steps, **lists, **attrs)
+    return dispatch_all(f"{kind}_pool_{spatial}d", x, kernel_size=kernel, stride=steps, **lists, **attrs)
 
 
 def _max_pool(spatial: int) -> Callable[..., Any]:
@@ -127,7 +129,7 @@ def _avg_pool(spatial: int) -> Callable[..., Tensor]:
     ) -> Tensor:
         options = {"padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
         divisor = {"count_include_pad": count_include_pad, "divisor_override": divisor_override or 0}
-        return _pool("avg", spatial, x, kernel_size, stride, **options, **divisor)
+        return _pool("avg", spatial, x, kernel_size, stride, **options, **divisor)[0]
 
     doc = """The mean of each window; windows are `stride` (their own size unless given) apart.
 

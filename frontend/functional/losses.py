@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from oneflow.frontend.dispatch import as_tensor
@@ -21,7 +22,7 @@ __all__ = [
 
 
 def _reduced(loss: Tensor, reduction: str) -> Tensor:
-    reducers = {"mean": r.mean, "sum": r.sum, "none": as_tensor}
+    reducers: dict[str, Callable[[Any], Tensor]] = {"mean": r.mean, "sum": r.sum, "none": as_tensor}
     if reduction not in reducers:
         raise fail(f'expected reduction to be "mean", "sum" or "none", got {reduction!r}')
     return reducers[reduction](loss)

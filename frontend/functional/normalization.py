@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import describe
 from oneflow.frontend.functional.shape import axis, transpose
@@ -57,7 +57,7 @@ def layer_norm(
     begin = _begin(x, normalized_shape, "layer_norm")
     axes = {"begin_norm_axis": begin, "begin_params_axis": begin}
     affine = {"center": bias is not None, "scale": weight is not None}
-    return dispatch("layer_norm", x, bias, weight, **axes, **affine, epsilon=eps)[0]
+    return dispatch_all("layer_norm", x, bias, weight, **axes, **affine, epsilon=eps)[0]
 
 
 def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float = 1e-6) -> Tensor:
@@ -65,7 +65,7 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     x = as_tensor(x)
     _begin(x, normalized_shape, "rms_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    return dispatch("rms_norm", x, weight, normalized_shape=shape, epsilon=eps)[0]
+    return dispatch_all("rms_norm", x, weight, normalized_shape=shape, epsilon=eps)[0]
 
 
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
@@ -75,11 +75,11 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     """
     x = as_tensor(x)
     if weight is None and bias is None:
-        return dispatch("group_norm", x, num_groups=num_groups, epsilon=eps)[0]
+        return dispatch_all("group_norm", x, num_groups=num_groups, epsilon=eps)[0]
     channels = _channels(x, "group_norm")
     gamma = full((channels,), 1, dtype=x.dtype) if weight is None else weight
     beta = full((channels,), 0, dtype=x.dtype) if bias is None else bias
-    return dispatch("group_norm", x, beta, gamma, affine=True, num_groups=num_groups, epsilon=eps)[0]
+    return dispatch_all("group_norm", x, beta, gamma, affine=True, num_groups=num_groups, epsilon=eps)[0]
 
 
 def batch_norm(

@@ -7,6 +7,7 @@ from typing import Any
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import shape as sh
+from oneflow.frontend.functional.elementwise import add, mul
 from oneflow.frontend.functional.rules import as_common
 from oneflow.frontend.tensor import Tensor
 
@@ -59,7 +60,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     """beta * input + alpha * mat1 @ mat2; input broadcasts to the product."""
     added, a, b = as_common(input, mat1, mat2)
     product = dispatch("matmul", a, b, alpha=alpha)
-    return product + (added if beta == 1 else added * beta)
+    return add(product, added if beta == 1 else mul(added, beta))
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import spread
@@ -86,4 +86,4 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     x = as_tensor(x)
     if not 0 <= p <= 1:
         raise fail(f"expected a probability of 0 to 1 for dropout, got {p}")
-    return dispatch("dropout", x, rate=p, seed=_next())[0] if training and p else x
+    return dispatch_all("dropout", x, rate=p, seed=_next())[0] if training and p else x

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from oneflow.dialect import dtypes, ops  # noqa: F401  (registers the operators)
 from oneflow.dialect.dtypes import DType
@@ -20,6 +20,8 @@ from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.promotion import as_number, check_fits, is_number, result_dtype
 from oneflow.frontend.tensor import Tensor
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 SAME, FLOAT, NUMBER, COMPARE, LOGIC, BITS = "same", "float", "number", "compare", "logic", "bits"
 
@@ -64,7 +66,7 @@ def unary(op: str, kind: str, name: str | None = None) -> Callable[[Any], Tensor
     return describe(function, name or op, f"{_doc(op)}\n\n{_DTYPE_TEXT[kind]}")
 
 
-def describe(function: Any, name: str, doc: str) -> Any:
+def describe(function: Function, name: str, doc: str) -> Function:
     """`function` with a name and a docstring of its own."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
