@@ -89,10 +89,10 @@ def _signature(module: ir.Module, entry: str) -> tuple[list[Parameter], list[Ten
 
 
 def _parameters(op: ir.Operation) -> list[Parameter]:
-    named = [dict(a) for a in op.attributes["arg_attrs"]] if "arg_attrs" in op.attributes else []
+    named = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
     found = []
     for number, argument in enumerate(op.regions[0].blocks[0].arguments):
-        given = named[number].get("oneflow.name") if named else None
+        given = named[number]["oneflow.name"] if named and "oneflow.name" in named[number] else None
         desc = from_mlir(argument.type)
         if desc is None or desc.shape is None:
             raise ValueError(f"expected ranked tensors as arguments of the entry, got {argument.type}")
