@@ -55,7 +55,8 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     **{k: getattr(np, k) for k in "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan".split()},
-    **{k: getattr(np, k) for k in "sinh cosh tanh ceil floor trunc rint".split()},
+    **{k: getattr(np, k) for k in "sinh cosh tanh ceil floor trunc".split()},
+    "rint": lambda x: np.rint(x) if x.dtype.kind == "f" else x,
 }
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,

@@ -140,8 +140,9 @@ class _Finder:
         return known(load.value.shape[dim]) is None or any(self.lengths[i] is None for i in loops)
 
     def _bind(self, load: Expr, indexing: ir.AffineMap) -> None:
-        operands = self.reads.operands
-        number = next((i for i, (x, m) in enumerate(operands) if x is load.value and m == indexing), len(operands))
+        operands, key = self.reads.operands, self.sizes.identity(load.value)
+        same = (i for i, (x, m) in enumerate(operands) if self.sizes.identity(x) == key and m == indexing)
+        number = next(same, len(operands))
         if number == len(operands):
             operands.append((load.value, indexing))
         self.reads.bound[id(load)] = number

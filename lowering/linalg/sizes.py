@@ -117,6 +117,10 @@ class Sizes:
         """Several sizes as values of type `index`."""
         return [self.shapes.value(self.extent(size)) for size in sizes]
 
+    def identity(self, stage: c.Stage) -> object:
+        """Equal for stages that are one tensor: operands may be given twice."""
+        return self.operands[stage.number] if isinstance(stage, c.Input) else stage
+
     def _node(self, node: Expr) -> Extent:
         if node.kind == "size":
             operand, dim = node.value

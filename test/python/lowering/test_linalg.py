@@ -1,5 +1,7 @@
 """Every sample through the linalg stage, in every element type, against its reference."""
 
+import time
+
 import numpy as np
 import pytest
 from linalg_runner import Runner
@@ -11,9 +13,11 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.convert import ConvertOneflowToLinalg
+from oneflow.passes.base import PassError
 from oneflow.passes.decompose import Decompose
 from oneflow.testing.checks import assert_close, described, make_call
 
@@ -113,3 +117,132 @@ def test_sample(sample, dtype, compiled):
 @pytest.mark.parametrize("sample,dtype", [pytest.param(s, s.dtypes[0], id=str(s)) for s in SAMPLES])
 def test_sample_with_dynamic_dimensions(sample, dtype, compiled):
     check(compiled(sample.op, dynamic), sample, dtype)
+
+
+def converted(text, context):
+    module = read_module(text, context)
+    with context:
+        Decompose().run(module, REGISTRY)
+        ConvertOneflowToLinalg().run(module, REGISTRY)
+        assert module.operation.verify()
+    return module
+
+
+def run_text(text, context, *arrays):
+    module = converted(text, context)
+    with context:
+        runner = Runner(module)
+        return runner.run("f", arrays), runner.failures
+
+
+ADD = """func.func @f(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = "oneflow.broadcast_add"(%a, %b) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}"""
+
+
+def test_dynamic_sizes_that_broadcasting_equates_are_checked(context):
+    zeros = np.zeros(8, np.float32)
+    (got,), failures = run_text(ADD, context, zeros[:3] + 1, zeros[:3] + 2)
+    assert got.tolist() == [3, 3, 3] and not failures
+    _, failures = run_text(ADD, context, zeros[:3], zeros[:5])
+    assert failures == [("oneflow.broadcast_add: dimension 0 of y (-:2)", 5, 3)]
+
+
+def test_a_contracted_dynamic_dimension_is_checked(context):
+    text = """func.func @f(%a: tensor<2x3xf32>, %b: tensor<?x4xf32>) -> tensor<2x4xf32> {
+      %0 = "oneflow.matmul"(%a, %b) : (tensor<2x3xf32>, tensor<?x4xf32>) -> tensor<2x4xf32>
+      return %0 : tensor<2x4xf32>
+    }"""
+    a, b = np.ones((2, 3), np.float32), np.ones((5, 4), np.float32)
+    assert run_text(text, context, a, b[:3])[1] == []
+    assert run_text(text, context, a, b)[1] == [("oneflow.matmul: dimension 0 of b (-:2)", 5, 3)]
+
+
+def test_a_size_that_only_the_result_type_states_is_checked(context):
+    text = """func.func @f(%a: tensor<?xf32>) -> tensor<4xf32> {
+      %0 = "oneflow.tanh"(%a) : (tensor<?xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }"""
+    _, failures = run_text(text, context, np.zeros(5, np.float32))
+    assert failures == [("oneflow.tanh: dimension 0 of the result (-:2)", 5, 4)]
+
+
+def test_dynamic_reshape_compares_counts(context):
+    text = """func.func @f(%a: tensor<?x3xf32>) -> tensor<?x2xf32> {
+      %0 = "oneflow.reshape"(%a) {shape = [-1 : si64, 2 : si64]} : (tensor<?x3xf32>) -> tensor<?x2xf32>
+      return %0 : tensor<?x2xf32>
+    }"""
+    a = np.arange(12, dtype=np.float32).reshape(4, 3)
+    (got,), failures = run_text(text, context, a)
+    np.testing.assert_array_equal(got, a.reshape(-1, 2))
+    assert not failures
+    assert run_text(text, context, a[:1])[1] == [("oneflow.reshape: the number of elements (-:2)", 3, 2)]
+
+
+def test_positions_from_data_are_checked_once_per_row(context):
+    text = """func.func @f(%a: tensor<5x3xf32>, %i: tensor<2xi64>) -> tensor<2x3xf32> {
+      %0 = "oneflow.gather"(%a, %i) {axis = 0 : si64} : (tensor<5x3xf32>, tensor<2xi64>) -> tensor<2x3xf32>
+      return %0 : tensor<2x3xf32>
+    }"""
+    _, failures = run_text(text, context, np.zeros((5, 3), np.float32), np.array([4, -7]))
+    assert failures == [("oneflow.gather: indices (-:2)", -7, 5)]
+
+
+def test_functions_call_each_other(context):
+    text = """func.func @f(%a: tensor<?xui8>) -> tensor<?xui8> {
+      %0 = call @g(%a) : (tensor<?xui8>) -> tensor<?xui8>
+      return %0 : tensor<?xui8>
+    }
+    func.func @g(%a: tensor<?xui8>) -> tensor<?xui8> {
+      %0 = "oneflow.broadcast_maximum"(%a, %a) : (tensor<?xui8>, tensor<?xui8>) -> tensor<?xui8>
+      return %0 : tensor<?xui8>
+    }"""
+    (got,), failures = run_text(text, context, np.array([1, 200], np.uint8))
+    assert got.view(np.uint8).tolist() == [1, 200] and not failures
+
+
+def test_results_keep_the_stated_type(context):
+    text = """func.func @f(%a: tensor<4xf32>) -> tensor<?xf32> {
+      %0 = "oneflow.tanh"(%a) : (tensor<4xf32>) -> tensor<?xf32>
+      %1 = "oneflow.exp"(%0) : (tensor<?xf32>) -> tensor<?xf32>
+      return %1 : tensor<?xf32>
+    }"""
+    assert "oneflow.sites" not in str(converted(text, context))
+
+
+@pytest.mark.parametrize("of", [Decompose, ConvertOneflowToLinalg])
+def test_unranked_operands_are_refused(of, context):
+    text = """func.func @f(%a: tensor<*xf32>) -> tensor<*xf32> {
+      %0 = "oneflow.softmax"(%a) : (tensor<*xf32>) -> tensor<*xf32>
+      return %0 : tensor<*xf32>
+    }"""
+    module = read_module(text.replace("softmax", "tanh") if of is ConvertOneflowToLinalg else text, context)
+    with context, pytest.raises(PassError, match="run oneflow-infer-types first"):
+        of().run(module, REGISTRY)
+
+
+def test_operators_that_decompose_are_refused(context):
+    text = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = "oneflow.softmax"(%a) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }"""
+    module = read_module(text, context)
+    with context, pytest.raises(PassError, match=r"oneflow\.softmax: .* run oneflow-decompose first"):
+        ConvertOneflowToLinalg().run(module, REGISTRY)
+
+
+def test_locations_are_kept(context):
+    text = str(converted(ADD, context).operation.get_asm(enable_debug_info=True))
+    assert 'loc("-":2' in text
+
+
+def test_twenty_operators_convert_quickly(context):
+    chain = [f'%{i + 1} = "oneflow.matmul"(%{i}, %{i}) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>'
+             for i in range(20)]  # fmt: skip
+    lines = ["func.func @f(%0: tensor<8x8xf32>) -> tensor<8x8xf32> {", *chain, "return %20 : tensor<8x8xf32> }"]
+    module = read_module("\n".join(lines), context)
+    with context:
+        begin = time.process_time()
+        ConvertOneflowToLinalg().run(module, REGISTRY)
+        assert time.process_time() - begin < 0.1

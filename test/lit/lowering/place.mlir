@@ -1,0 +1,27 @@
+// RUN: oneflow-opt %s --convert-oneflow-to-linalg | FileCheck %s
+
+// CHECK-LABEL: func.func @beside(
+// CHECK: %[[E:.*]] = tensor.empty() : tensor<2x7xf32>
+// CHECK: %[[A:.*]] = tensor.insert_slice %arg0 into %[[E]][0, 0] [2, 3] [1, 1] : tensor<2x3xf32> into tensor<2x7xf32>
+// CHECK: tensor.insert_slice %arg1 into %[[A]][0, 3] [2, 4] [1, 1] : tensor<2x4xf32> into tensor<2x7xf32>
+func.func @beside(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>) -> tensor<2x7xf32> {
+  %x = tensor.cast %a : tensor<2x3xf32> to tensor<2x?xf32>
+  %y = tensor.cast %b : tensor<2x4xf32> to tensor<2x?xf32>
+  %0 = "oneflow.cat"(%x, %y) {axis = 1 : si64} : (tensor<2x?xf32>, tensor<2x?xf32>) -> tensor<2x7xf32>
+  return %0 : tensor<2x7xf32>
+}
+
+// Along the other axes the parts have to be as large as the whole.
+
+// CHECK-LABEL: func.func @below(
+// CHECK: %[[N:.*]] = tensor.dim %arg0, %{{.*}} : tensor<2x?xf32>
+// CHECK: tensor.insert_slice %arg0 into %{{.*}}[0, 0] [2, %[[N]]] [1, 1] : tensor<2x?xf32> into tensor<5x?xf32>
+// CHECK: %[[M:.*]] = tensor.dim %arg1, %{{.*}} : tensor<3x?xf32>
+// CHECK: call @oneflow_rt_check_size
+// CHECK: tensor.insert_slice %arg1 into %{{.*}}[2, 0] [3, %[[M]]] [1, 1] : tensor<3x?xf32> into tensor<5x?xf32>
+func.func @below(%a: tensor<2x?xf32>, %b: tensor<3x?xf32>) -> tensor<5x?xf32> {
+  %x = tensor.cast %a : tensor<2x?xf32> to tensor<?x?xf32>
+  %y = tensor.cast %b : tensor<3x?xf32> to tensor<?x?xf32>
+  %0 = "oneflow.cat"(%x, %y) {axis = 0 : si64} : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<5x?xf32>
+  return %0 : tensor<5x?xf32>
+}
