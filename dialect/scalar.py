@@ -209,7 +209,11 @@ def where(condition: Expr, a: Operand, b: Operand) -> Expr:
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
-    """`x` converted: to bool by `!= 0`, from float to integer towards zero, between integers by wrapping."""
+    """`x` converted: to bool by `!= 0`, from float to integer towards zero, between integers by wrapping.
+
+    NaN and floats outside the integer's range give the smallest i32 or i64, as x86 does; narrower integers are
+    the low bits of the conversion to i32.
+    """
     return x if x.dtype == dtype else Expr("cast", (x,), dtype)
 
 
