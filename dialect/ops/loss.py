@@ -1,4 +1,7 @@
-"""Losses per element and per row; means and sums of them are reductions. Imports `elementwise`, `record`, `compute`."""
+"""Losses per element and per row; means and sums of them are reductions.
+
+Imports `elementwise`, `record`, `compute`, `shapes`, `sbp`.
+"""
 
 from __future__ import annotations
 
