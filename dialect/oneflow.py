@@ -44,8 +44,9 @@ def create_context(registry: Registry = REGISTRY) -> ir.Context:
     """A context in which every registered operator is known, as the registry stands now."""
     context = ir.Context()
     with context, ir.Location.unknown():
-        _dialect_class(registry).load()
-        _sbp_dialect().load()
+        for loaded in (_dialect_class(registry), _sbp_dialect()):
+            loaded.load()
+            loaded._mlir_module = None  # it holds the context, and nothing would ever free both
     return context
 
 

@@ -59,6 +59,7 @@ class Collector:
 
     def __exit__(self, *_: object) -> None:
         self._handler.detach()
+        del self._handler  # it holds us, and through us the context
 
     def _collect(self, diagnostic: ir.Diagnostic) -> bool:
         self.add(convert_diagnostic(diagnostic, self.name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import io
 import re
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-import oneflow.dialect.ops  # noqa: F401  registers the operators
+import oneflow.dialect.ops
 import oneflow.passes.all  # noqa: F401  registers the passes
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.oneflow import create_context
@@ -240,3 +242,17 @@ def test_pipelines_parse(context: ir.Context) -> None:
         assert Pipeline.parse(f"builtin.module({name})", context).steps
     for passes in STAGES.values():
         assert Pipeline.parse(f"builtin.module({','.join(passes)})", context).steps
+
+
+def test_contexts_are_freed() -> None:
+    """Reading, running and failing keep no context alive."""
+    gc.collect()
+    before = ir.Context._get_live_count()
+    for text in ("builtin.module(oneflow-infer-types,cse,oneflow-canonicalize)", "builtin.module(test-spoil)"):
+        context = create_context()
+        pipeline = Pipeline.parse(text, context)
+        with contextlib.suppress(PipelineFailure):
+            pipeline.run(module_of(context), watch=Watch(reproducers=None))
+        del context
+    gc.collect()
+    assert ir.Context._get_live_count() == before
