@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
-from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything
+from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything, sums_bools
 from oneflow.dialect.signature import ArgDef, AttrDef, Signature, SignatureError, parse_signature
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -126,13 +126,7 @@ class Operator:
         if isinstance(rule, Factors):
             rule = rule.signatures([d.shape for d in op.operands])
         bools = [d.dtype.kind == "bool" for d in (*op.operands, *op.results)]
-        return [s for s in dict.fromkeys((*rule, everywhere)) if not _sums_bools(s, bools)]
-
-
-def _sums_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
-    """Whether a signature has partial sums of bool tensors, which cannot be added."""
-    everything = (*signature.inputs, *signature.outputs)
-    return any(b and sbp.kind == "P" for sbp, b in zip(everything, bools, strict=True))
+        return [s for s in dict.fromkeys((*rule, everywhere)) if not sums_bools(s, bools)]
 
 
 @dataclass(frozen=True)
@@ -150,10 +144,11 @@ class Call:
 
     Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute),
     by name: `op.x`, or `op["in"]` where the name is a Python keyword. A missing optional operand is None,
-    a repeated one a tuple. Attributes are Python values, `op.axis`, defaults filled in.
+    a repeated one a tuple. Attributes are Python values, `op.axis`, defaults filled in. `suspects` are the numbers
+    of operands that may be infinite or NaN where the program's inputs are finite (see `dialect.reverse`).
     """
 
-    __slots__ = ("attrs", "inputs", "outputs", "record")
+    __slots__ = ("attrs", "inputs", "outputs", "record", "suspects")
 
     def __init__(
         self,
@@ -164,6 +159,7 @@ class Call:
     ) -> None:
         self.record, self.inputs, self.attrs = record, dict(inputs), dict(attrs)
         self.outputs = dict(outputs or {})
+        self.suspects: frozenset[int] = frozenset()
 
     def __getitem__(self, name: str) -> Any:
         for table in (self.inputs, self.attrs, self.outputs):

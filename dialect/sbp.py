@@ -122,6 +122,12 @@ def _unique(signatures: object) -> list[SbpSignature]:
     return list(dict.fromkeys(signatures))  # type: ignore[call-overload]
 
 
+def sums_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
+    """Whether a signature has partial sums of tensors marked as bool, which cannot be added."""
+    everything = (*signature.inputs, *signature.outputs)
+    return any(b and sbp.kind == "P" for sbp, b in zip(everything, bools, strict=True))
+
+
 def broadcast_everything(inputs: int, outputs: int) -> SbpSignature:
     """The signature that every operator has: all tensors whole on all devices."""
     return SbpSignature((B,) * inputs, (B,) * outputs)
