@@ -26,13 +26,14 @@ from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "abs", "acos", "acosh", "add", "add_n", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clamp", "cos", "cosh", "div", "elu", "eq", "erf", "erfc",
-    "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "gelu", "gt", "hardsigmoid", "hardswish",
-    "hardtanh", "isfinite", "isinf", "isnan", "le", "leaky_relu", "log", "log1p", "log2", "log10", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logsigmoid", "lt", "masked_fill", "maximum", "minimum", "mish",
-    "mul", "ne", "neg", "negative", "pow", "quick_gelu", "reciprocal", "relu", "relu6", "remainder", "rint",
-    "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "softsign", "sqrt", "square",
-    "square_relu", "sub", "tan", "tanh", "threshold", "to", "trunc", "where",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "celu", "clamp", "cos", "cosh", "div", "elu", "eq", "erf",
+    "erfc", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "gelu", "gt", "hardshrink",
+    "hardsigmoid", "hardswish", "hardtanh", "isfinite", "isinf", "isnan", "le", "leaky_relu", "log", "log1p",
+    "log2", "log10", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "lt", "masked_fill",
+    "maximum", "minimum", "mish", "mul", "ne", "neg", "negative", "pow", "quick_gelu", "reciprocal", "relu",
+    "relu6", "remainder", "rint", "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "softplus",
+    "softshrink", "softsign", "sqrt", "square", "square_relu", "sub", "tan", "tanh", "threshold", "to", "trunc",
+    "where",
 ]  # fmt: skip
 
 acos = unary("acos", FLOAT)
@@ -137,6 +138,21 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (exp(x) - 1); floats."""
     return dispatch("elu", x, alpha=alpha)
+
+
+def celu(x: Any, alpha: float = 1.0) -> Tensor:
+    """x where x > 0, else alpha * (exp(x / alpha) - 1); floats."""
+    return dispatch("celu", x, alpha=alpha)
+
+
+def hardshrink(x: Any, lambd: float = 0.5) -> Tensor:
+    """0 where |x| <= lambd, else x; floats."""
+    return dispatch("hardshrink", x, lambd=lambd)
+
+
+def softshrink(x: Any, lambd: float = 0.5) -> Tensor:
+    """x moved towards 0 by lambd, 0 where |x| <= lambd; floats."""
+    return dispatch("softshrink", x, alpha=lambd)
 
 
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:

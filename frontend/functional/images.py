@@ -16,8 +16,8 @@ from oneflow.frontend.functional.shape import pad
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d", "conv3d", "max_pool1d", "max_pool2d",
-    "max_pool3d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "conv1d", "conv2d", "conv3d", "max_pool1d", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
 Sizes = int | Sequence[int]
@@ -137,9 +137,21 @@ def _avg_pool(spatial: int) -> Callable[..., Tensor]:
     return describe(function, f"avg_pool{spatial}d", doc)
 
 
+def _adaptive(spatial: int) -> Callable[..., Tensor]:
+    def function(x: Any, output_size: Sizes, data_format: str = "channels_first") -> Tensor:
+        sizes = _each(output_size, spatial, "output_size")
+        return dispatch(f"adaptive_avg_pool{spatial}d", x, output_size=sizes, data_format=data_format)
+
+    doc = "The means of windows that cut each spatial dimension into `output_size` parts of nearly one size."
+    return describe(function, f"adaptive_avg_pool{spatial}d", doc)
+
+
 max_pool1d = _max_pool(1)
 max_pool2d = _max_pool(2)
 max_pool3d = _max_pool(3)
 avg_pool1d = _avg_pool(1)
 avg_pool2d = _avg_pool(2)
 avg_pool3d = _avg_pool(3)
+adaptive_avg_pool1d = _adaptive(1)
+adaptive_avg_pool2d = _adaptive(2)
+adaptive_avg_pool3d = _adaptive(3)

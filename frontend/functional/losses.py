@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor
+from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
-from oneflow.frontend.functional.gathering import gather
 from oneflow.frontend.functional.normalization import log_softmax
-from oneflow.frontend.functional.rules import as_common, cast
+from oneflow.frontend.functional.rules import as_common
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "l1_loss", "mse_loss", "nll_loss",
-    "smooth_l1_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "kl_div", "l1_loss", "mse_loss",
+    "nll_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
 
@@ -26,6 +25,14 @@ def _reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction not in reducers:
         raise fail(f'expected reduction to be "mean", "sum" or "none", got {reduction!r}')
     return reducers[reduction](loss)
+
+
+def _alike(input: Any, *others: Any) -> list[Any]:
+    """Tensors of one element type, the others in the shape of the first; None stays."""
+    given = [v for v in others if v is not None]
+    x, *rest = as_common(input, *given)
+    shaped = iter([t if t.shape == x.shape else sh.expand_as(t, x) for t in rest])
+    return [x, *(None if v is None else next(shaped) for v in others)]
 
 
 def nll_loss(
@@ -39,12 +46,8 @@ def nll_loss(
     logs, target = as_tensor(input), as_tensor(target)
     if logs.rank < 2 or target.rank != logs.rank - 1 or not target.dtype.is_integer:
         raise fail(f"expected input (n, classes, ..) and integers (n, ..), got {logs.desc} and {target.desc}")
-    counts = e.ne(target, ignore_index)
-    known = e.where(counts, target, 0)
-    picked = sh.squeeze(gather(logs, 1, sh.unsqueeze(known, 1)), 1)
-    share = cast(counts, logs.dtype) if weight is None else e.where(counts, as_tensor(weight)[known], 0)  # type: ignore[index]
-    loss = e.where(counts, e.neg(e.mul(picked, share)), 0)
-    return e.div(r.sum(loss), r.sum(share)) if reduction == "mean" else _reduced(loss, reduction)
+    loss, weights = dispatch_all("nll", sh.movedim(logs, 1, -1), target, weight, ignore_index=ignore_index)
+    return e.div(r.sum(loss), r.sum(weights)) if reduction == "mean" else _reduced(loss, reduction)
 
 
 def cross_entropy(
@@ -71,23 +74,23 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2."""
-    distance = e.abs(e.sub(input, target))
-    if beta == 0:
-        return _reduced(distance, reduction)
-    near = e.mul(e.square(distance), 0.5 / beta)
-    return _reduced(e.where(e.lt(distance, beta), near, e.sub(distance, 0.5 * beta)), reduction)
+    return _reduced(dispatch("smooth_l1_loss", *_alike(input, target), beta=beta), reduction)
+
+
+def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """target * (log(target) - input), 0 where target is 0; with `log_target` the target is a logarithm too."""
+    return _reduced(dispatch("kl_div_loss", *_alike(input, target), log_target=log_target), reduction)
 
 
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
-    """-(target * log(input) + (1 - target) * log(1 - input)); logarithms are cut at -100."""
-    p, t = as_common(input, target)
-    yes, no = (e.clamp(v, min=-100.0) for v in (e.log(p), e.log1p(e.neg(p))))
-    loss = e.neg(e.add(e.mul(t, yes), e.mul(e.sub(1.0, t), no)))
-    return _reduced(loss if weight is None else e.mul(loss, weight), reduction)
+    """-(target * log(input) + (1 - target) * log(1 - input)) * weight; logarithms are cut at -100."""
+    return _reduced(dispatch("binary_cross_entropy", *_alike(input, target, weight)), reduction)
 
 
-def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
-    """`binary_cross_entropy` of sigmoid(input), without overflow."""
-    x, t = as_common(input, target)
-    loss = e.sub(e.mul(e.sub(1.0, t), x), e.logsigmoid(x))
-    return _reduced(loss if weight is None else e.mul(loss, weight), reduction)
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+) -> Tensor:
+    """`binary_cross_entropy` of sigmoid(input), without overflow; positive examples count `pos_weight` times."""
+    operands = _alike(input, target, weight, pos_weight)
+    has = pos_weight is not None
+    return _reduced(dispatch("binary_cross_entropy_with_logits", *operands, has_pos_weight=has), reduction)

@@ -21,8 +21,8 @@ from oneflow.frontend.functional.source import ones_like
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "logsumexp", "max", "mean", "min", "prod", "std",
-    "sum", "var",
+    "all", "amax", "amin", "any", "argmax", "argmin", "cumprod", "cumsum", "logsumexp", "max", "mean", "min",
+    "prod", "std", "sum", "var",
 ]  # fmt: skip
 
 Dims = int | Sequence[int] | None
@@ -174,8 +174,13 @@ def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
     return cast(whole if keepdim else sh.squeeze(whole, _axes(wide, dim)), as_tensor(x).dtype)
 
 
-def cumsum(x: Any, dim: int) -> Tensor:
-    """Running sums along `dim`; integer and bool tensors give int64."""
-    x = as_tensor(x)
-    x = x if x.dtype.is_float else cast(x, dtypes.int64)
-    return dispatch("cumsum", x, dim=sh.axis(x, dim))
+def _running(op: str, doc: str) -> Callable[[Any, int], Tensor]:
+    def function(x: Any, dim: int) -> Tensor:
+        x = as_tensor(x)
+        return dispatch(op, x if x.dtype.is_float else cast(x, dtypes.int64), dim=sh.axis(x, dim))
+
+    return describe(function, op, f"{doc} Integer and bool tensors give int64.")
+
+
+cumsum = _running("cumsum", "Running sums along `dim`.")
+cumprod = _running("cumprod", "Running products along `dim`.")

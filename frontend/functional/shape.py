@@ -153,16 +153,17 @@ def expand_as(x: Any, other: Any) -> Tensor:
     return dispatch("broadcast_like", x, other, broadcast_axes=range(other.rank - x.rank))
 
 
-def repeat(x: Any, *sizes: Any) -> Tensor:
+def repeat(x: Any, *sizes: int) -> Tensor:
     """`x` set beside itself `sizes[i]` times along each dimension; more sizes than dimensions add leading ones."""
-    x, times = as_tensor(x), spread(sizes)
-    if len(times) < x.rank:
-        raise fail(f"expected at least {x.rank} numbers of repetitions for {x.desc}, got {list(times)}")
-    for _ in range(len(times) - x.rank):
-        x = unsqueeze(x, 0)
+    out, times = as_tensor(x), spread(sizes)
+    if len(times) < out.rank:
+        raise fail(f"expected at least {out.rank} numbers of repetitions for {out.desc}, got {list(times)}")
+    for _ in range(len(times) - out.rank):
+        out = unsqueeze(out, 0)
     for dim, count in enumerate(times):
-        x = x if count == 1 else cat([x] * count, dim) if count else narrow(x, dim, 0, 0)
-    return x
+        if count != 1:
+            out = cat([out] * count, dim) if count else narrow(out, dim, 0, 0)
+    return out
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:

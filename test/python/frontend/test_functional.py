@@ -85,6 +85,9 @@ UNARY = [
     ),
     (flow.selu, lambda x: np.where(x > 0, x, np.float32(1.6732632) * np.expm1(x)) * np.float32(1.050701), F32),
     (lambda x: flow.leaky_relu(x, 0.2), lambda x: np.where(x > 0, x, np.float32(0.2) * x), F32),
+    (lambda x: flow.celu(x, 0.5), lambda x: np.where(x > 0, x, np.float32(0.5) * np.expm1(2 * x)), F32),
+    (flow.hardshrink, lambda x: np.where(np.abs(x) <= 0.5, np.float32(0), x), F32),
+    (flow.softshrink, lambda x: np.sign(x) * np.maximum(np.abs(x) - np.float32(0.5), 0), F32),
     (lambda x: flow.elu(x, 0.5), lambda x: np.where(x > 0, x, np.float32(0.5) * np.expm1(x)), F32),
     (lambda x: flow.hardtanh(x, -0.5, 0.5), lambda x: np.clip(x, -0.5, 0.5), F32),
     (lambda x: flow.softplus(x, 2.0), lambda x: np.log1p(np.exp(2 * x)) / 2, F32),
@@ -189,6 +192,7 @@ REDUCTIONS = [
     (lambda x: (x > 0).any(1), lambda x: (x > 0).any(1)),
     (lambda x: flow.all(x > -5), lambda x: (x > -5).all()),
     (lambda x: x.cumsum(1), lambda x: x.cumsum(1)),
+    (lambda x: x.cumprod(0), lambda x: x.cumprod(0)),
     (lambda x: flow.logsumexp(x, 1), lambda x: special.logsumexp(x, 1)),
     (lambda x: flow.softmax(x, 1), lambda x: special.softmax(x, 1)),
     (lambda x: x.softmax(-1), lambda x: special.softmax(x, -1)),
@@ -558,6 +562,11 @@ def test_pools():
     )
 
 
+def test_adaptive_pools():
+    both(lambda x: flow.adaptive_avg_pool2d(x, 1), lambda x: x.mean((2, 3), keepdims=True), IMAGES)
+    both(lambda x: flow.adaptive_avg_pool2d(x, (3, 1)), lambda x: windows(x, (2, 5), (2, 1)).mean((4, 5)), IMAGES)
+
+
 TARGET = np.array([2, 0, -100, 1])
 LOGITS = RNG.normal(size=(4, 3)).astype(np.float32)
 WEIGHT = np.array([0.5, 1.0, 2.0], np.float32)
@@ -590,6 +599,14 @@ LOSSES = [
     (
         lambda x, t: flow.binary_cross_entropy_with_logits(x, x > 0, reduction="none"),
         lambda x, t: np.log1p(np.exp(-np.abs(x))),
+    ),
+    (
+        lambda x, t: flow.binary_cross_entropy_with_logits(x, x > 0, 0.5, "sum", WEIGHT),
+        lambda x, t: (np.log1p(np.exp(-np.abs(x))) * np.where(x > 0, WEIGHT, 1) * np.float32(0.5)).sum(),
+    ),
+    (
+        lambda x, t: flow.kl_div(x, x.softmax(1), "sum"),
+        lambda x, t: (special.softmax(x, 1) * (special.log_softmax(x, 1) - x)).sum(),
     ),
     (lambda x, t: flow.binary_cross_entropy(x.sigmoid(), x > 0), lambda x, t: np.log1p(np.exp(-np.abs(x))).mean()),
 ]
