@@ -8,9 +8,8 @@ built out of the registered element-wise operators, so it is differentiable agai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.scalar import Expr
@@ -253,16 +252,7 @@ def constant(ops: Builder, node: Expr) -> Value:
     return ops.call("constant", dtype=node.dtype, shape=(), **value)[0]
 
 
-def leaves(ops: Builder, operands: list[Value]) -> tuple[list[Expr], dict[Expr, Value]]:
-    """Leaf nodes for operands, 16-bit floats widened as scalar bodies are, and the values they stand for."""
-    nodes = [s.arg(i, v.dtype.accumulator) for i, v in enumerate(operands)]
-    env = {}
-    for node, value in zip(nodes, operands, strict=True):
-        widened = value if value.dtype == node.dtype else ops.call("cast", value, dtype=node.dtype)[0]
-        env[node] = widened
-    return nodes, env
-
-
-def is_differentiable(value: Value) -> bool:
-    """Whether gradients flow to a value: its elements are floats."""
-    return value.dtype.is_float and value.dtype is not dtypes.index
+def widened(ops: Builder, operands: Sequence[Value]) -> list[Value]:
+    """Operands as scalar bodies read them: 16-bit floats converted to f32."""
+    wide = [v.dtype.accumulator for v in operands]
+    return [v if v.dtype == d else ops.call("cast", v, dtype=d)[0] for v, d in zip(operands, wide, strict=True)]

@@ -3,18 +3,19 @@
     elementwise("tanh(x) -> y", "The hyperbolic tangent.", scalar=s.tanh, reference=np.tanh)
 
 Operands broadcast as in NumPy. Rows add laws from a small table: `idempotent`, `involution`, `neutral`.
-Imports `record`, `shapes`, `sbp`, `derivative` and NumPy.
+Imports `record`, `shapes`, `sbp`, `derivative`, `bounds` and NumPy.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import derivative, dtypes
+from oneflow.dialect import bounds, derivative, dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
@@ -90,26 +91,63 @@ def scalar_body(op: Call, operands: Sequence[Expr]) -> Expr:
     return result
 
 
+@dataclass(frozen=True)
+class Instance:
+    """A scalar body on leaves: `nodes` are its operands, `slopes` its derivative by each, None where it is zero.
+
+    `finite` says of each slope whether it is finite for all operands, `result` that of the body.
+    """
+
+    nodes: tuple[Expr, ...]
+    body: Expr
+    slopes: tuple[Expr | None, ...]
+    finite: tuple[bool, ...]
+    result: bool
+
+
+def instance(op: Call) -> Instance:
+    """The scalar body of a call on `Value`s; the same object for equal calls."""
+    assert op.record.scalar is not None, op.record.name
+    attrs = tuple((name, repr(value), value) for name, value in op.attrs.items())
+    return _instance(op.record.scalar, attrs, tuple(v.dtype for v in op.operands), op.suspects)
+
+
+@functools.lru_cache(maxsize=4096)
+def _instance(scalar: Rule, attrs: Any, types: tuple[DType, ...], suspects: frozenset[int]) -> Instance:
+    """`attrs` have the text of each value, which tells 0.0 from -0.0 and 1 from True."""
+    nodes = tuple(s.arg(i, d.accumulator) for i, d in enumerate(types))
+    body: Expr = call_rule(scalar, nodes, {name: value for name, _, value in attrs})
+    slopes = tuple(derivative.derivative(body, n) if d.is_float else None for n, d in zip(nodes, types, strict=True))
+    doubtful = [nodes[i] for i in suspects]
+    finite = tuple(slope is None or bounds.is_finite(slope, doubtful) for slope in slopes)
+    return Instance(nodes, body, slopes, finite, bounds.is_finite(body, doubtful))
+
+
 def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     """The gradient of an element-wise operator: dy times the derivative of its scalar body.
 
-    Summed over the axes along which an operand was broadcast.
+    Summed over the axes along which an operand was broadcast. It is 0 where dy is, even if the derivative there is
+    infinite or NaN: a branch that `where` did not take leaves no trace.
     """
-    nodes, env = derivative.leaves(ops, op.operands)
-    body = scalar_body(op, nodes)
-    grads: list[Any] = []
-    for node, operand in zip(nodes, op.operands, strict=True):
-        slope = derivative.derivative(body, node) if derivative.is_differentiable(operand) else None
-        grads.append(None if slope is None else _thunk(ops, dy, slope, env, operand))
+    known = instance(op)
+    env = dict(zip(known.nodes, derivative.widened(ops, op.operands), strict=True))
+    if op.outputs and op.results[0].dtype == known.body.dtype:
+        env.setdefault(known.body, op.results[0])
+    grads = [
+        None if slope is None else _thunk(ops, dy, slope, finite, env, operand)
+        for slope, finite, operand in zip(known.slopes, known.finite, op.operands, strict=True)
+    ]
     return _by_name(op, grads)
 
 
-def _thunk(ops: Builder, dy: Value, slope: Expr, env: dict[Expr, Value], operand: Value) -> Any:
+def _thunk(ops: Builder, dy: Value, slope: Expr, finite: bool, env: dict[Expr, Value], operand: Value) -> Any:
     def gradient() -> Value:
         seed = s.arg(-1, slope.dtype)
-        widened = _cast(ops, dy, slope.dtype)
-        whole = derivative.build(ops, derivative.times(seed, slope), {**env, seed: widened})
-        return sum_to(ops, _cast(ops, whole, operand.dtype), operand)
+        whole = derivative.times(seed, slope)
+        if not finite:
+            whole = s.where(seed.eq(0) & s.isnan(whole), 0.0, whole)
+        value = derivative.build(ops, whole, {**env, seed: _cast(ops, dy, slope.dtype)})
+        return sum_to(ops, _cast(ops, value, operand.dtype), operand)
 
     return gradient
 
