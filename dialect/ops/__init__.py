@@ -24,6 +24,7 @@ from oneflow.dialect.ops import (
     softmax,
     source,
     unary,
+    variance,
 )
 
 FAMILIES = (
@@ -32,6 +33,7 @@ FAMILIES = (
     scalar_ops,
     select,
     reduce,
+    variance,
     scan,
     matmul,
     softmax,
