@@ -173,9 +173,15 @@ def _outline(leaves: Sequence[Any], tree: Tree) -> str:
 
 
 @overload
-def compile(fn: Callable[..., Any], *, specs: Any = None, device: str = "cpu") -> CompiledFunction: ...
+def compile(fn: Callable[..., Any], *, specs: Any = None, device: str = "cpu") -> CompiledFunction:
+    """The compiled function."""
+
+
 @overload
-def compile(fn: None = None, *, specs: Any = None, device: str = "cpu") -> Callable[..., CompiledFunction]: ...
+def compile(fn: None = None, *, specs: Any = None, device: str = "cpu") -> Callable[..., CompiledFunction]:
+    """A decorator."""
+
+
 def compile(fn: Callable[..., Any] | None = None, *, specs: Any = None, device: str = "cpu") -> Any:
     """Compiles a Python function of tensors; also a decorator, with or without arguments.
 
