@@ -1,0 +1,21 @@
+// RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
+
+// CHECK-LABEL: func.func @group_norm(
+// CHECK: "oneflow.group_norm"{{.*}} : (tensor<?x6x4x4xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<?x6x4x4xf32>, tensor<?x3xf32>, tensor<?x3xf32>)
+func.func @group_norm(%x: tensor<?x6x4x4xf32>, %beta: tensor<6xf32>, %gamma: tensor<6xf32>) -> tensor<*xf32> {
+  %y, %mean, %inv = "oneflow.group_norm"(%x, %beta, %gamma) {
+    affine = true, num_groups = 3 : si32, epsilon = 1.0e-5 : f64, operand_segment_sizes = array<i32: 1, 1, 1>
+  } : (tensor<?x6x4x4xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  return %y : tensor<*xf32>
+}
+
+// In inference the results of training are absent.
+// CHECK-LABEL: func.func @normalization(
+// CHECK: "oneflow.normalization"{{.*}} : (tensor<2x?x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4xf32>
+func.func @normalization(%x: tensor<2x?x4xf32>, %p: tensor<3xf32>) -> tensor<*xf32> {
+  %y = "oneflow.normalization"(%x, %p, %p, %p, %p) {
+    axis = 1 : si32, epsilon = 1.0e-5 : f32, operand_segment_sizes = array<i32: 1, 1, 1, 1, 1, 0>,
+    result_segment_sizes = array<i32: 1, 0, 0>
+  } : (tensor<2x?x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<*xf32>
+  return %y : tensor<*xf32>
+}
