@@ -36,7 +36,7 @@ SAMPLES = [
     Sample("conv2d", [t(2, 0, 3, 3), t(2, 0, 2, 2), t(2)], windows(2, 2)),
     Sample("conv3d", [t(1, 2, 3, 2, 3), t(2, 2, 2, 2, 2), t(2)], windows(2, 2, 2, padding=1, stride=2, filters=2)),
     Sample("conv3d", [t(1, 3, 2, 2, 2), t(2, 2, 2, 1, 2)], windows(2, 2, 1, last=True)),
-    Sample("conv_data_grad", [t(2, 3, 3, 3), t(3, 2, 2, 2), t(2, 2, 4, 4)], grads(2, 2)),
+    Sample("conv_data_grad", [t(2, 3, 3, 3), t(3, 2, 2, 2), t(2, 2, 4, 4)], grads(2, 2), dtypes=FLOATS),
     Sample(
         "conv_data_grad",
         [t(2, 2, 2, 2), t(2, 2, 3, 2), t(2, 4, 4, 3), t(2, 4, 4, 3)],
@@ -44,7 +44,7 @@ SAMPLES = [
     ),
     Sample("conv_data_grad", [t(1, 5, 3), t(3, 2, 2), t(1, 4, 2)], grads(2, padding=2, dilation=3, last=True)),
     Sample("conv_data_grad", [t(0, 3, 2), t(3, 2, 2), t(0, 2, 3)], grads(2)),
-    Sample("conv_filter_grad", [t(2, 3, 3, 3), t(2, 2, 4, 4)], grads(2, 2)),
+    Sample("conv_filter_grad", [t(2, 3, 3, 3), t(2, 2, 4, 4)], grads(2, 2), dtypes=FLOATS),
     Sample("conv_filter_grad", [t(2, 2, 2, 2), t(2, 4, 4, 3)], grads(3, 2, stride=2, padding=1, groups=2)),
     Sample("conv_filter_grad", [t(1, 5, 3), t(1, 4, 2)], grads(2, padding=2, dilation=3, last=True)),
     Sample("conv_filter_grad", [t(0, 3, 2), t(0, 2, 3)], grads(2)),

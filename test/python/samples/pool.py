@@ -64,7 +64,7 @@ SAMPLES = [
     Sample("max_pool_2d", [t(0, 2, 3, 3)], dilated(2, 2)),
     Sample("max_pool_2d", [t(2, 0, 3, 3)], dilated(2, 2)),
     Sample("max_pool_3d", [t(1, 2, 3, 2, 3)], dilated(2, 2, 2, padding=1, stride=2, **CEIL)),
-    Sample("max_pool_1d_grad", [t(1, 2, 8), PLACES, t(1, 2, 4)], dilated(2, stride=2)),
+    Sample("max_pool_1d_grad", [t(1, 2, 8), PLACES, t(1, 2, 4)], dilated(2, stride=2), dtypes=FLOATS),
     Sample("max_pool_2d_grad", [t(1, 3, 3, 1), PLANES, t(1, 2, 2, 1)], dilated(2, 2, last=True)),
     Sample("avg_pool_1d", [t(2, 5, 3)], windows(2, last=True, stride=2, **CEIL), dtypes=FLOATS),
     *(Sample("avg_pool_1d", [t(1, 2, 5)], attrs) for attrs in AVG_SPACE),
@@ -77,7 +77,12 @@ SAMPLES = [
         Sample("avg_pool_1d_grad", [t(1, 2, 5), t(1, 2, 3)], attrs)
         for attrs in (windows(2, stride=2, padding=1), windows(2, stride=2, **CEIL), windows(3, divisor_override=2))
     ),
-    Sample("avg_pool_2d_grad", [t(3, 4, 5, 2), t(3, 2, 3, 2)], windows(3, 2, stride=2, padding=1, last=True)),
+    Sample(
+        "avg_pool_2d_grad",
+        [t(3, 4, 5, 2), t(3, 2, 3, 2)],
+        windows(3, 2, stride=2, padding=1, last=True),
+        dtypes=FLOATS,
+    ),
     Sample("avg_pool_3d_grad", [t(1, 2, 2, 2, 2), t(1, 2, 1, 1, 1)], windows(2, 2, 2)),
 ]
 BAD = [
