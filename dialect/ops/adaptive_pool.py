@@ -61,7 +61,10 @@ class Parts:
 
     def hits(self) -> Size:
         """At least the largest number of windows that one position is in."""
-        return 1 if self.each is not None else (self.size + (self.out - 1)) // self.size + 1
+        if self.each is not None:
+            return 1
+        more = self.out - 1
+        return (self.size + more) // self.size + 1 if isinstance(self.size, Expr) else more // self.size + 2
 
     def first(self, position: Expr) -> Expr:
         """The first window that a position is in."""
@@ -156,17 +159,17 @@ def _numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tu
         yield at, (..., *(slice(i * n // o, -(-(i + 1) * n // o)) for i, n, o in rows))
 
 
-def _reference(x, *, output_size, data_format):  # type: ignore[no-untyped-def]
+def _reference(x: Any, *, output_size: Any, data_format: Any) -> Any:
     images = channels_first(x.astype(np.float64), data_format)
-    y = np.zeros((*images.shape[:2], *output_size))
+    y: Any = np.zeros((*images.shape[:2], *output_size))
     for at, box in _numpy_boxes(images.shape[2:], output_size):
         part = images[box]
         y[(..., *at)] = part.sum(axis=tuple(range(2, x.ndim))) / np.prod(part.shape[2:])
     return channels_back(y, data_format).astype(x.dtype)
 
 
-def _grad_reference(x, dy, *, output_size, data_format):  # type: ignore[no-untyped-def]
-    dx = np.zeros(channels_first(x, data_format).shape)
+def _grad_reference(x: Any, dy: Any, *, output_size: Any, data_format: Any) -> Any:
+    dx: Any = np.zeros(channels_first(x, data_format).shape)
     slopes = channels_first(dy.astype(np.float64), data_format)
     for at, box in _numpy_boxes(dx.shape[2:], output_size):
         share = slopes[(..., *at)] / np.prod(dx[box].shape[2:])

@@ -172,26 +172,32 @@ def _finish(op: Call, product: Stage, layout: Layout) -> Stage:
     return c.element_wise(product.shape, body, op.in_.dtype)
 
 
-def _numpy_groups(x: np.ndarray, groups: int, axis: int) -> np.ndarray:
+def _numpy_groups(x: Any, groups: int, axis: int) -> Any:
     """A dimension as groups and what is in each."""
     return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
 
 
-def _numpy_padded(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
+def _numpy_padded(x: Any, padding: Sequence[int]) -> Any:
     return np.pad(x.astype(wide(x)), [(0, 0), (0, 0), *((p, p) for p in padding)])
 
 
-def _reference(x, weight, bias, add, *, padding_before, data_format, kernel_size, strides, dilation_rate, groups):  # type: ignore[no-untyped-def]
-    images = _numpy_groups(_numpy_padded(channels_first(x, data_format), padding_before), groups, 1)
-    filters = _numpy_groups(channels_first(weight.astype(wide(x)), data_format), groups, 0)
-    boxes = zip(images.shape[3:], kernel_size, strides, dilation_rate, strict=True)
+def _moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """How windows move, as `numpy_windows` takes it."""
+    return op["kernel_size"], op["strides"], op["dilation_rate"]
+
+
+def _reference(x: Any, weight: Any, bias: Any, add: Any, **op: Any) -> Any:
+    order, groups = op["data_format"], op["groups"]
+    images = _numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
+    filters = _numpy_groups(channels_first(weight.astype(wide(x)), order), groups, 0)
+    boxes = zip(images.shape[3:], *_moves(op), strict=True)
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in boxes]
     out = np.zeros((*images.shape[:2], filters.shape[1], *counts), wide(x))
-    for k, box in numpy_windows(counts, kernel_size, strides, dilation_rate):
+    for k, box in numpy_windows(counts, *_moves(op)):
         out += np.einsum("ngc...,goc->ngo...", images[box], filters[(..., *k)])
     out = out.reshape(len(x), weight.shape[0], *counts)
     out = out if bias is None else out + bias.astype(wide(x)).reshape(-1, *[1] * len(counts))
-    out = channels_back(out, data_format)
+    out = channels_back(out, order)
     return (out if add is None else out + add.astype(wide(x))).astype(x.dtype)
 
 
@@ -282,18 +288,17 @@ class ConvDataGrad:
         whole = c.reshape(product, op.x_like.shape) if op.groups > 1 else product
         return scale_and_add(whole, 1.0, op._add_to_output, op.dy.dtype)
 
-    def reference(  # type: ignore[no-untyped-def]
-        dy, weight, x_like, add, *, padding_before, data_format, kernel_size, strides, dilation_rate, groups
-    ):
-        slopes = _numpy_groups(channels_first(dy.astype(wide(dy)), data_format), groups, 1)
-        filters = _numpy_groups(channels_first(weight.astype(wide(dy)), data_format), groups, 0)
-        like = channels_first(x_like, data_format)
-        padded = _numpy_groups(_numpy_padded(np.zeros(like.shape, wide(dy)), padding_before), groups, 1)
-        for k, box in numpy_windows(slopes.shape[3:], kernel_size, strides, dilation_rate):
+    def reference(dy: Any, weight: Any, x_like: Any, add: Any, **op: Any) -> Any:
+        order, groups, padding = op["data_format"], op["groups"], op["padding_before"]
+        slopes = _numpy_groups(channels_first(dy.astype(wide(dy)), order), groups, 1)
+        filters = _numpy_groups(channels_first(weight.astype(wide(dy)), order), groups, 0)
+        like = channels_first(x_like, order)
+        padded = _numpy_groups(_numpy_padded(np.zeros(like.shape, wide(dy)), padding), groups, 1)
+        for k, box in numpy_windows(slopes.shape[3:], *_moves(op)):
             padded[box] += np.einsum("ngo...,goc->ngc...", slopes, filters[(..., *k)])
-        pairs = zip(padding_before, like.shape[2:], strict=True)
+        pairs = zip(padding, like.shape[2:], strict=True)
         inner = padded[(..., *(slice(p, p + n) for p, n in pairs))]
-        dx = channels_back(inner.reshape(like.shape), data_format)
+        dx = channels_back(inner.reshape(like.shape), order)
         return (dx if add is None else dx + add.astype(wide(dy))).astype(dy.dtype)
 
 
@@ -341,15 +346,17 @@ class ConvFilterGrad:
             c.reshape(product, layout.arrange([filters], [per_group], op.kernel_size)) if op.groups > 1 else product
         )
 
-    def reference(dy, x, *, padding_before, data_format, kernel_size, strides, dilation_rate, groups):  # type: ignore[no-untyped-def]
-        slopes = _numpy_groups(channels_first(dy.astype(wide(dy)), data_format), groups, 1)
-        images = _numpy_groups(_numpy_padded(channels_first(x, data_format), padding_before), groups, 1)
+    def reference(dy: Any, x: Any, **op: Any) -> Any:
+        order, groups = op["data_format"], op["groups"]
+        slopes = _numpy_groups(channels_first(dy.astype(wide(dy)), order), groups, 1)
+        images = _numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
         filters, channels = slopes.shape[2], images.shape[2]
-        diff = np.zeros((groups, filters, channels, *kernel_size), wide(dy))
-        for k, box in numpy_windows(slopes.shape[3:], kernel_size, strides, dilation_rate):
+        diff: Any = np.zeros((groups, filters, channels, *op["kernel_size"]), wide(dy))
+        for k, box in numpy_windows(slopes.shape[3:], *_moves(op)):
             pair = (a.reshape(*a.shape[:3], int(np.prod(a.shape[3:]))) for a in (slopes, images[box]))
             diff[(..., *k)] = np.einsum("ngot,ngct->goc", *pair)
-        return channels_back(diff.reshape(groups * filters, channels, *kernel_size), data_format).astype(dy.dtype)
+        whole = diff.reshape(groups * filters, channels, *op["kernel_size"])
+        return channels_back(whole, order).astype(dy.dtype)
 
 
 @operator("conv_bias_grad(dy, data_format: string, num_spatial_dims: int32 = 0) -> bias_diff")
@@ -376,6 +383,6 @@ class ConvBiasGrad:
         found: Value = ops.reduce_sum(op.dy, axis=[i for i in range(op.dy.rank) if i != channel])
         return found
 
-    def reference(dy, *, data_format):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, *, data_format: Any) -> Any:
         whole = channels_first(dy.astype(wide(dy)), data_format)
         return whole.sum(axis=(0, *range(2, dy.ndim))).astype(dy.dtype)

@@ -143,7 +143,7 @@ class GroupNorm:
         assert mean is not None
         return y, mean, inv
 
-    def reference(x, beta, gamma, *, num_groups, epsilon):  # type: ignore[no-untyped-def]
+    def reference(x: Any, beta: Any, gamma: Any, *, num_groups: Any, epsilon: Any) -> Any:
         grouped = _numpy_by_group(x, num_groups)
         mean, inv = rows.numpy_moments(grouped, tuple(range(2, grouped.ndim)), epsilon)
         y = ((grouped - mean) * inv).reshape(x.shape)
@@ -200,7 +200,7 @@ class GroupNormGrad:
         element = rows.row_gradient(x, op.mean, op.inv_variance, slope)
         return c.reshape(c.element_wise(x.shape, element, op.x.dtype), op.x.shape)
 
-    def reference(dy, x, mean, inv, gamma, *, num_groups):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, *, num_groups: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if gamma is None else _numpy_channels(gamma, x.ndim))
         grouped = _numpy_by_group(x, num_groups)
         scale = rows.kept(inv, grouped.ndim)
@@ -257,7 +257,7 @@ class GroupNormParamGrad:
 
         return [summed(weighted), summed(lambda *i: dy[i])]
 
-    def reference(dy, x, mean, inv):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, x: Any, mean: Any, inv: Any) -> Any:
         grouped = _numpy_by_group(x, mean.shape[1])
         normal = (grouped - rows.kept(mean, grouped.ndim)) * rows.kept(inv, grouped.ndim)
         axes = tuple(i for i in range(x.ndim) if i != 1)
@@ -332,7 +332,9 @@ class Normalization:
 
         return (c.element_wise(op.x.shape, element, op.x.dtype),)
 
-    def reference(x, mean, variance, gamma, beta, add, *, axis, epsilon):  # type: ignore[no-untyped-def]
+    def reference(
+        x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, add: Any, *, axis: Any, epsilon: Any
+    ) -> Any:
         mean, variance, gamma, beta = (
             _numpy_channels(p, x.ndim, axis % x.ndim) for p in (mean, variance, gamma, beta)
         )

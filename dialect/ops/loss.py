@@ -49,7 +49,7 @@ def _in_double(function: Any) -> Any:
     """A reference computed in f64, None kept, and converted to the type of the first operand."""
 
     @functools.wraps(function)
-    def run(x, *rest, **attrs):  # type: ignore[no-untyped-def]
+    def run(x: Any, *rest: Any, **attrs: Any) -> Any:
         wide = (None if a is None else a.astype(np.float64) for a in (x, *rest))
         return function(*wide, **attrs).astype(x.dtype)
 
@@ -62,7 +62,7 @@ def _binary(x: Expr, target: Expr, weight: Expr | None = None) -> Expr:
 
 
 @_in_double
-def _binary_reference(x, target, weight):  # type: ignore[no-untyped-def]
+def _binary_reference(x: Any, target: Any, weight: Any) -> Any:
     hit, miss = np.maximum(np.log(x), LEAST_LOG), np.maximum(np.log1p(-x), LEAST_LOG)
     return _weighted(-(target * hit + (1 - target) * miss), weight)
 
@@ -90,7 +90,7 @@ def _logits(x: Expr, target: Expr, *weights: Expr, has_pos_weight: bool) -> Expr
 
 
 @_in_double
-def _logits_reference(x, target, weight, pos_weight):  # type: ignore[no-untyped-def]
+def _logits_reference(x: Any, target: Any, weight: Any, pos_weight: Any) -> Any:
     slope = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
     return _weighted((1 - target) * x + slope * np.logaddexp(0, -x), weight)
 
@@ -110,7 +110,7 @@ def _smooth_l1(x: Expr, target: Expr, *, beta: float) -> Expr:
 
 
 @_in_double
-def _smooth_l1_reference(x, target, *, beta):  # type: ignore[no-untyped-def]
+def _smooth_l1_reference(x: Any, target: Any, *, beta: Any) -> Any:
     apart = np.abs(x - target)
     return np.where(apart < beta, 0.5 * apart**2 / (beta or 1), apart - 0.5 * beta)
 
@@ -130,7 +130,7 @@ def _kl_div(x: Expr, target: Expr, *, log_target: bool) -> Expr:
 
 
 @_in_double
-def _kl_div_reference(x, target, *, log_target):  # type: ignore[no-untyped-def]
+def _kl_div_reference(x: Any, target: Any, *, log_target: Any) -> Any:
     if log_target:
         return np.exp(target) * (target - x)
     return np.where(target > 0, special.xlogy(target, target) - target * x, 0)
@@ -205,7 +205,7 @@ class SparseSoftmaxCrossEntropy:
         prob = c.element_wise(shape, lambda *i: s.exp(x[i] - high[i[:-1]]) / sums[i[:-1]], x.dtype)
         return prob, c.element_wise(shape[:-1], loss, x.dtype)
 
-    def reference(x, label):  # type: ignore[no-untyped-def]
+    def reference(x: Any, label: Any) -> Any:
         logs = special.log_softmax(x.astype(np.float64), axis=-1) if x.size else x.astype(np.float64)
         out = -np.take_along_axis(logs, label[..., None].astype(np.int64), axis=-1)[..., 0]
         return np.exp(logs).astype(x.dtype), out.astype(x.dtype)
@@ -238,7 +238,7 @@ class SparseSoftmaxCrossEntropyGrad:
 
         return c.element_wise(op.prob.shape, element, op.prob.dtype)
 
-    def reference(label, dy, prob):  # type: ignore[no-untyped-def]
+    def reference(label: Any, dy: Any, prob: Any) -> Any:
         hit = label[..., None] == np.arange(prob.shape[-1])
         return ((prob.astype(np.float64) - hit) * dy[..., None]).astype(prob.dtype)
 
@@ -302,7 +302,7 @@ class Nll:
 
         return c.element_wise(rows, output, x.dtype), c.element_wise(rows, weight, x.dtype)
 
-    def reference(x, target, weight, *, ignore_index):  # type: ignore[no-untyped-def]
+    def reference(x: Any, target: Any, weight: Any, *, ignore_index: Any) -> Any:
         counts = target != ignore_index
         label = np.where(counts, target, 0).astype(np.int64)
         weights = np.where(counts, 1.0 if weight is None else weight.astype(np.float64)[label], 0.0)
@@ -342,7 +342,7 @@ class NllGrad:
 
         return c.element_wise(op.input.shape, element, op.input.dtype)
 
-    def reference(out_grad, x, target, weight, *, ignore_index):  # type: ignore[no-untyped-def]
+    def reference(out_grad: Any, x: Any, target: Any, weight: Any, *, ignore_index: Any) -> Any:
         hit = (target[..., None] == np.arange(x.shape[-1])) & (target != ignore_index)[..., None]
         slope = -out_grad[..., None].astype(np.float64) * (1 if weight is None else weight.astype(np.float64))
         return np.where(hit, slope, 0).astype(x.dtype)

@@ -162,7 +162,7 @@ def _compute(op: Call) -> Stage:
     return scale_and_add(product, op.alpha, op._add_to_output, op.a.dtype)
 
 
-def _reference(a, b, add, *, transpose_a, transpose_b, alpha):  # type: ignore[no-untyped-def]
+def _reference(a: Any, b: Any, add: Any, *, transpose_a: Any, transpose_b: Any, alpha: Any) -> Any:
     x, y = a.astype(wide(a)), b.astype(wide(b))
     product = (x.swapaxes(-1, -2) if transpose_a else x) @ (y.swapaxes(-1, -2) if transpose_b else y)
     return _scaled(product, alpha, add, a.dtype)
@@ -218,7 +218,7 @@ class BroadcastMatmulGradB:
         product = c.sum_(shape, extents, lambda i, j, *r: op.a[(*r, i)] * op.b[(*r, j)])
         return scale_and_add(product, op.alpha, op._add_to_output, op.a.dtype)
 
-    def reference(a, b, add, *, alpha):  # type: ignore[no-untyped-def]
+    def reference(a: Any, b: Any, add: Any, *, alpha: Any) -> Any:
         x, y = (t.astype(wide(t)).reshape(int(np.prod(t.shape[:-1])), t.shape[-1]) for t in (a, b))
         return _scaled(x.T @ y, alpha, add, a.dtype)
 
@@ -257,7 +257,7 @@ class FusedMatmulBias:
         product = ops.broadcast_matmul(op.x, op.weight, transpose_b=True, alpha=op.alpha) + op.bias
         return product if op._add_to_output is None else product + op._add_to_output
 
-    def reference(x, weight, bias, add, *, alpha):  # type: ignore[no-untyped-def]
+    def reference(x: Any, weight: Any, bias: Any, add: Any, *, alpha: Any) -> Any:
         product = np.matmul(x.astype(wide(x)), weight.astype(wide(x)).T)
         biased = product * np.asarray(alpha, product.dtype) + bias
         return (biased if add is None else biased + add).astype(x.dtype)
@@ -289,7 +289,7 @@ class BiasAdd:
     def compute(op: Call) -> Stage:
         return c.element_wise(op.a.shape, lambda *i: op.a[i] + op.b[i[op.axis]], op.a.dtype)
 
-    def reference(a, b, *, axis):  # type: ignore[no-untyped-def]
+    def reference(a: Any, b: Any, *, axis: Any) -> Any:
         shape = [1] * a.ndim
         shape[axis] = b.size
         return (a.astype(wide(a)) + b.reshape(shape).astype(wide(a))).astype(a.dtype)

@@ -84,7 +84,7 @@ class LayerNorm:
         assert mean is not None
         return c.element_wise(x.shape, element, x.dtype), mean, inv
 
-    def reference(x, beta, gamma, *, begin_norm_axis, epsilon):  # type: ignore[no-untyped-def]
+    def reference(x: Any, beta: Any, gamma: Any, *, begin_norm_axis: Any, epsilon: Any) -> Any:
         begin = begin_norm_axis % x.ndim
         mean, inv = rows.numpy_moments(x, tuple(range(begin, x.ndim)), epsilon)
         y = (x - mean) * inv
@@ -152,7 +152,7 @@ class LayerNormGrad:
         body = element if added is None else lambda *i: element(*i) + added[i]
         return c.element_wise(op.x.shape, body, op.x.dtype)
 
-    def reference(dy, x, mean, inv, gamma, add):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if gamma is None else gamma.astype(np.float64))
         scale = rows.kept(inv, x.ndim)
         normal = (x - rows.kept(mean, x.ndim)) * scale
@@ -210,7 +210,7 @@ class LayerNormParamGrad:
 
         return [summed(lambda *i: op.dy[i]), summed(weighted)]
 
-    def reference(dy, x, mean, inv, *, begin_params_axis):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, x: Any, mean: Any, inv: Any, *, begin_params_axis: Any) -> Any:
         lead = tuple(range(begin_params_axis % x.ndim))
         slope = dy.astype(np.float64)
         normal = (x - rows.kept(mean, x.ndim)) * rows.kept(inv, x.ndim)
@@ -259,7 +259,7 @@ class RmsNorm:
 
         return c.element_wise(x.shape, element, x.dtype), inv
 
-    def reference(x, weight, *, normalized_shape, epsilon):  # type: ignore[no-untyped-def]
+    def reference(x: Any, weight: Any, *, normalized_shape: Any, epsilon: Any) -> Any:
         begin = x.ndim - len(normalized_shape)
         square = (x.astype(np.float64) ** 2).sum(axis=tuple(range(begin, x.ndim)), keepdims=True)
         inv = 1 / np.sqrt(square / np.float64(np.prod(normalized_shape)) + np.float32(epsilon))
@@ -311,7 +311,7 @@ class RmsNormGrad:
 
         return c.element_wise(op.x.shape, rows.row_gradient(op.x, None, op.inv_rms, slope), op.x.dtype)
 
-    def reference(dy, x, inv, weight):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, x: Any, inv: Any, weight: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if weight is None else weight.astype(np.float64))
         scale = rows.kept(inv, x.ndim)
         axes = tuple(range(inv.ndim, x.ndim))
@@ -349,6 +349,6 @@ class RmsNormParamGrad:
 
         return c.sum_(op.x.shape[begin:], op.x.shape[:begin], term, op.x.dtype)
 
-    def reference(dy, x, inv):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, x: Any, inv: Any) -> Any:
         product = dy.astype(np.float64) * x * rows.kept(inv, x.ndim)
         return product.sum(axis=tuple(range(inv.ndim))).astype(x.dtype)

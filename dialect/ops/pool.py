@@ -89,7 +89,8 @@ def _within(positions: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
 
 def numpy_windows(sizes: Sequence[int], op: dict[str, Any]) -> Iterator[tuple[tuple[int, ...], list[range]]]:
     """Each window's number and the positions that its elements have in each dimension of the padded image."""
-    rows = zip(sizes, op["kernel_size"], op["stride"], op["dilation"], op["padding"], strict=True)
+    dilations = op.get("dilation", (1,) * len(sizes))
+    rows = zip(sizes, op["kernel_size"], op["stride"], dilations, op["padding"], strict=True)
     axes = []
     for size, kernel, stride, dilation, padding in rows:
         room = size + 2 * padding - dilation * (kernel - 1) - 1
@@ -142,18 +143,12 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
     return y, c.fold(shape, windows.kernel, inits, step)[1]
 
 
-def _max_reference(x, *, padding, data_format, kernel_size, stride, dilation, ceil_mode):  # type: ignore[no-untyped-def]
-    op = {
-        "padding": padding,
-        "kernel_size": kernel_size,
-        "stride": stride,
-        "dilation": dilation,
-        "ceil_mode": ceil_mode,
-    }
-    images = channels_first(x, data_format)
+def _max_reference(x: Any, **op: Any) -> tuple[Any, Any]:
+    images = channels_first(x, op["data_format"])
     sizes = images.shape[2:]
     shape = (*images.shape[:2], *_numpy_counts(sizes, op))
-    y, indice = np.full(shape, bounds(dtypes.from_numpy(x.dtype))[0], x.dtype), np.full(shape, -1, np.int64)
+    y: Any = np.full(shape, bounds(dtypes.from_numpy(x.dtype))[0], x.dtype)
+    indice: Any = np.full(shape, -1, np.int64)
     for at, spans in numpy_windows(sizes, op):
         inside = np.ix_(*_numpy_inside(spans, sizes))
         if all(part.size for part in inside):
@@ -162,7 +157,7 @@ def _max_reference(x, *, padding, data_format, kernel_size, stride, dilation, ce
             best = np.argmax(plane, axis=-1)
             y[(..., *at)] = np.take_along_axis(plane, best[..., None], -1)[..., 0]
             indice[(..., *at)] = flat[best]
-    return channels_back(y, data_format), channels_back(indice, data_format)
+    return channels_back(y, op["data_format"]), channels_back(indice, op["data_format"])
 
 
 def _options(op: Call) -> dict[str, Any]:
@@ -209,7 +204,7 @@ def _max_grad_compute(op: Call) -> Stage:
     return c.sum_(op.x.shape, windows.kernel, term, op.x.dtype)
 
 
-def _max_grad_reference(x, indice, dy, *, data_format):  # type: ignore[no-untyped-def]
+def _max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
     images, slopes, places = (channels_first(a, data_format) for a in (x, dy, indice))
     plane = np.zeros((*images.shape[:2], int(np.prod(images.shape[2:]))), wide(x))
     for at in np.ndindex(*slopes.shape):
@@ -301,30 +296,26 @@ def _numpy_divisor(spans: Sequence[range], sizes: Sequence[int], op: dict[str, A
     return float(np.prod([sum(-m <= p < size + m for p in span) for span, size, m in rows]))
 
 
-def _avg_reference(x, *, padding, data_format, kernel_size, stride, ceil_mode, count_include_pad, divisor_override):  # type: ignore[no-untyped-def]
-    op = dict(locals(), dilation=[1] * len(padding))
-    images = channels_first(x.astype(np.float64), data_format)
+def _avg_reference(x: Any, **op: Any) -> Any:
+    images = channels_first(x.astype(np.float64), op["data_format"])
     sizes = images.shape[2:]
-    y = np.zeros((*images.shape[:2], *_numpy_counts(sizes, op)))
+    y: Any = np.zeros((*images.shape[:2], *_numpy_counts(sizes, op)))
     for at, spans in numpy_windows(sizes, op):
         box = images[(slice(None), slice(None), *np.ix_(*_numpy_inside(spans, sizes)))]
         y[(..., *at)] = box.sum(axis=tuple(range(2, box.ndim))) / _numpy_divisor(spans, sizes, op)
-    return channels_back(y, data_format).astype(x.dtype)
+    return channels_back(y, op["data_format"]).astype(x.dtype)
 
 
-def _avg_grad_reference(  # type: ignore[no-untyped-def]
-    x, dy, *, padding, data_format, kernel_size, stride, ceil_mode, count_include_pad, divisor_override
-):
-    op = dict(locals(), dilation=[1] * len(padding))
-    slopes = channels_first(dy.astype(np.float64), data_format)
-    dx = np.zeros(channels_first(x, data_format).shape)
+def _avg_grad_reference(x: Any, dy: Any, **op: Any) -> Any:
+    slopes = channels_first(dy.astype(np.float64), op["data_format"])
+    dx: Any = np.zeros(channels_first(x, op["data_format"]).shape)
     sizes = dx.shape[2:]
     for at, spans in numpy_windows(sizes, op):
         share = slopes[(..., *at)] / _numpy_divisor(spans, sizes, op)
         dx[(slice(None), slice(None), *np.ix_(*_numpy_inside(spans, sizes)))] += share.reshape(
             *share.shape, *[1] * len(sizes)
         )
-    return channels_back(dx, data_format).astype(x.dtype)
+    return channels_back(dx, op["data_format"]).astype(x.dtype)
 
 
 def _avg_pool(spatial: int) -> tuple[Operator, Operator]:

@@ -123,7 +123,7 @@ def reduction(
         axes = reduction_axes(op, op.x.rank)
         return fold_axes(op.x, axes, op.keepdims, init(op.x.dtype), combine, result or op.x.dtype, element)
 
-    def run(x, *, axis, keepdims):  # type: ignore[no-untyped-def]
+    def run(x: Any, *, axis: Any, keepdims: Any) -> Any:
         return np.asarray(reference(x, axis=tuple(axis) or None, keepdims=keepdims))
 
     return define(
@@ -254,7 +254,7 @@ class ReduceSumLike:
         axes = op.normalize_axes(op.axis, op.x.rank)
         return c.reshape(sum_axes(op.x, axes, False, op.x.dtype), op.like.shape)
 
-    def reference(x, like, *, axis):  # type: ignore[no-untyped-def]
+    def reference(x: Any, like: Any, *, axis: Any) -> Any:
         return np.sum(x, axis=tuple(axis), dtype=wide(x)).astype(x.dtype).reshape(like.shape)
 
 
@@ -301,7 +301,7 @@ class BroadcastLike:
 
         return c.element_wise(op.like.shape, read, op.x.dtype)
 
-    def reference(x, like, *, broadcast_axes):  # type: ignore[no-untyped-def]
+    def reference(x: Any, like: Any, *, broadcast_axes: Any) -> Any:
         axes = [a % like.ndim for a in broadcast_axes]
         if axes and x.ndim == like.ndim - len(axes):
             x = np.expand_dims(x, tuple(axes))
@@ -337,5 +337,5 @@ class Argmax:
 
         return c.fold(x.shape[:-1], x.shape[-1:], inits, step)[1]
 
-    def reference(x):  # type: ignore[no-untyped-def]
+    def reference(x: Any) -> Any:
         return np.asarray(np.argmax(x, axis=-1), np.int64)

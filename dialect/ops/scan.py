@@ -48,7 +48,7 @@ class CumSum:
         dim = op.normalize_axis(op.dim, op.x.rank)
         return c.scan(op.x, dim, s.const(0, op.x.dtype.accumulator), lambda a, b: a + b, op.x.dtype)
 
-    def reference(x, *, dim):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, dim: Any) -> Any:
         return np.cumsum(x, axis=dim, dtype=wide(x)).astype(x.dtype)
 
 
@@ -69,7 +69,7 @@ class CumProd:
         dim = op.normalize_axis(op.dim, op.x.rank)
         return c.scan(op.x, dim, s.const(1, op.x.dtype.accumulator), lambda a, b: a * b, op.x.dtype)
 
-    def reference(x, *, dim):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, dim: Any) -> Any:
         return np.cumprod(x, axis=dim, dtype=wide(x)).astype(x.dtype)
 
 
@@ -106,7 +106,7 @@ class CumProdGrad:
         inits = [s.const(1, wide_type), s.const(0, wide_type)]
         return c.convert(c.fold(op.dy.shape, (op.dy.shape[dim],), inits, step)[1], op.dy.dtype)
 
-    def reference(dy, output, x, *, dim):  # type: ignore[no-untyped-def]
+    def reference(dy: Any, output: Any, x: Any, *, dim: Any) -> Any:
         factors, seed = (np.moveaxis(a.astype(wide(a)), dim, 0) for a in (x, dy))
         result = np.zeros_like(factors)
         for i in range(len(factors)):

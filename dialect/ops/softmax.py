@@ -77,7 +77,7 @@ class Softmax:
         e = ops.exp(_shifted(ops, op.in_))
         return narrow(ops, e / _row_sum(ops, e), op.in_.dtype)
 
-    def reference(x):  # type: ignore[no-untyped-def]
+    def reference(x: Any) -> Any:
         e = np.exp(_shifted_reference(x))
         return (e / e.sum(axis=-1, keepdims=True)).astype(x.dtype)
 
@@ -99,7 +99,7 @@ class SoftmaxGrad:
         y, dy = widen(ops, op.y), widen(ops, op.dy)
         return narrow(ops, y * (dy - _row_sum(ops, y * dy)), op.y.dtype)
 
-    def reference(y, dy):  # type: ignore[no-untyped-def]
+    def reference(y: Any, dy: Any) -> Any:
         p, g = y.astype(np.float64), dy.astype(np.float64)
         return (p * (g - (p * g).sum(axis=-1, keepdims=True))).astype(y.dtype)
 
@@ -120,7 +120,7 @@ class LogSoftmax:
         x = _shifted(ops, op.in_)
         return narrow(ops, x - ops.log(_row_sum(ops, ops.exp(x))), op.in_.dtype)
 
-    def reference(x):  # type: ignore[no-untyped-def]
+    def reference(x: Any) -> Any:
         shifted = _shifted_reference(x)
         return (shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))).astype(x.dtype)
 
@@ -143,6 +143,6 @@ class LogSoftmaxGrad:
         prob, dy = widen(ops, op.prob), widen(ops, op.dy)
         return narrow(ops, dy - ops.exp(prob) * _row_sum(ops, dy), op.dy.dtype)
 
-    def reference(prob, dy):  # type: ignore[no-untyped-def]
+    def reference(prob: Any, dy: Any) -> Any:
         g = dy.astype(np.float64)
         return (g - np.exp(prob.astype(np.float64)) * g.sum(axis=-1, keepdims=True)).astype(dy.dtype)

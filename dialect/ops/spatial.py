@@ -155,12 +155,12 @@ def expect_room(op: Call, windows: Windows, sizes: Sequence[Dim]) -> tuple[Dim, 
     return counts
 
 
-def channels_first(x: np.ndarray, data_format: str) -> np.ndarray:
+def channels_first(x: Any, data_format: str) -> Any:
     """A NumPy array with its channels moved to dimension 1."""
     return x if data_format == "channels_first" else np.moveaxis(x, -1, 1)
 
 
-def channels_back(x: np.ndarray, data_format: str) -> np.ndarray:
+def channels_back(x: Any, data_format: str) -> Any:
     """The opposite of `channels_first`."""
     return x if data_format == "channels_first" else np.moveaxis(x, 1, -1)
 

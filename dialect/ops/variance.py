@@ -68,7 +68,7 @@ class Var:
         freedom = reciprocal(count - int(op.unbiased), wide)
         return c.element_wise(squares.shape, lambda *i: squares[i] * freedom, op.dtype)
 
-    def reference(x, *, dim, unbiased, keepdim, dtype):  # type: ignore[no-untyped-def]
+    def reference(x: Any, *, dim: Any, unbiased: Any, keepdim: Any, dtype: Any) -> Any:
         axes = tuple(dim) or tuple(range(x.ndim))
         wide, count = x.astype(np.float64), np.float64(np.prod([x.shape[a] for a in axes]))
         apart = wide - wide.sum(axis=axes, keepdims=True) / count
