@@ -150,7 +150,7 @@ _RULES: dict[str, Callable[..., Interval]] = {
     "min": lambda a, b: Interval(min(a.low, b.low), min(a.high, b.high)),
     "pow": _pow,
     "cast": lambda a: a,
-}  # fmt: skip
+}
 
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
@@ -165,15 +165,14 @@ def _choice(node: Expr, found: Mapping[Expr, Interval]) -> Interval:
 
 def _knowing(condition: Expr, branch: Expr, found: Mapping[Expr, Interval], holds: bool) -> Interval:
     """The interval of a branch that is taken where `x compared with a number` holds, or where it does not."""
-    if branch.kind == "neg":
-        return _neg(_knowing(condition, branch.args[0], found, holds))
     known = found[branch]
-    if condition.kind not in _OPPOSITE or condition.args[0] is not branch or condition.args[1].kind != "const":
-        return known
+    compared = condition.args[0] if condition.kind in _OPPOSITE and condition.args[1].kind == "const" else None
+    if compared is not branch:
+        return _neg(_knowing(condition, branch.args[0], found, holds)) if branch.kind == "neg" else known
     number = float(condition.args[1].value)
     kind = condition.kind if holds else _OPPOSITE[condition.kind]
     if kind in ("lt", "le"):
-        return replace(known, high=min(known.high, number))
+        return replace(known, high=min(known.high, number if kind == "le" else math.nextafter(number, -INF)))
     if kind in ("gt", "ge"):
-        return replace(known, low=max(known.low, number))
+        return replace(known, low=max(known.low, number if kind == "ge" else math.nextafter(number, INF)))
     return replace(known, nonzero=known.nonzero or (kind == "ne" and number == 0))

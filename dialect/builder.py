@@ -96,6 +96,11 @@ class Builder(ABC):
     def wrap(self, value: Any) -> Value:
         """What a rule may be given as an operand, as a `Value` of this builder."""
 
+    def retype(self, value: Value, desc: TensorDesc) -> Value:
+        """`value` as a tensor of type `desc`, which says more or less of the same shape."""
+        assert value.desc.compatible(desc), f"{value.desc} as {desc}"
+        return value
+
     def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`.
 

@@ -229,6 +229,8 @@ def _build_node(ops: Builder, node: Expr, values: Mapping[Expr, Value]) -> Value
     if node.kind == "cast":
         return ops.call("cast", _value(ops, node.args[0], values), dtype=node.dtype)[0]
     kind, args = node.kind, node.args
+    if kind == "div" and _is_const(args[0], 1):
+        return ops.call("reciprocal", _value(ops, args[1], values))[0]
     if args[0].kind == "const" and kind in MIRRORED:
         kind, args = MIRRORED[kind], args[::-1]
     if kind in WITH_NUMBER and args[1].kind == "const":

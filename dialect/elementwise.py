@@ -142,12 +142,12 @@ def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 def _thunk(ops: Builder, dy: Value, slope: Expr, finite: bool, env: dict[Expr, Value], operand: Value) -> Any:
     def gradient() -> Value:
-        seed = s.arg(-1, slope.dtype)
-        whole = derivative.times(seed, slope)
-        if not finite:
-            whole = s.where(seed.eq(0) & s.isnan(whole), 0.0, whole)
-        value = derivative.build(ops, whole, {**env, seed: _cast(ops, dy, slope.dtype)})
-        return sum_to(ops, _cast(ops, value, operand.dtype), operand)
+        seed, wide = s.arg(-1, slope.dtype), _cast(ops, dy, slope.dtype)
+        if finite:
+            whole = derivative.build(ops, derivative.times(seed, slope), {**env, seed: wide})
+        else:
+            whole = ops.call("broadcast_mul_no_nan", wide, derivative.build(ops, slope, env))[0]
+        return sum_to(ops, _cast(ops, whole, operand.dtype), operand)
 
     return gradient
 

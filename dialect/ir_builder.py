@@ -62,6 +62,12 @@ class IRBuilder(Builder):
             return value
         return tensor.CastOp(target, value, ip=self.ip, loc=self.loc).result
 
+    def retype(self, value: Value, desc: TensorDesc) -> Value:
+        """`value` cast to the type of `desc`."""
+        if value.desc == desc:
+            return value
+        return type(value)(self, self._cast(value.handle, desc.to_mlir()), desc)
+
     def wrap(self, value: Any) -> Value:
         """An MLIR value as a value of this builder."""
         return Value(self, value, dialect.desc_of(value))

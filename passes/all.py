@@ -1,7 +1,7 @@
 """Imports every pass of this package, so that it is registered."""
 
-from oneflow.passes import canonicalize, decompose, infer_types
+from oneflow.passes import autodiff, canonicalize, decompose, infer_types
 
-PASSES = (canonicalize, decompose, infer_types)
+PASSES = (autodiff, canonicalize, decompose, infer_types)
 
 __all__ = ["PASSES"]

@@ -13,6 +13,8 @@ from oneflow.dialect.ops import (
     movement,
     norm,
     order,
+    parallel,
+    passing,
     pool,
     random,
     reduce,
@@ -52,6 +54,8 @@ FAMILIES = (
     embedding,
     random,
     source,
+    parallel,
+    passing,
 )
 
 __all__ = ["FAMILIES"]

@@ -16,7 +16,8 @@ from scipy import special
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
-from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, neutral
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, neutral, sum_to
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import B, P, SbpSignature, broadcast_factors
 from oneflow.dialect.scalar import Expr
@@ -99,6 +100,21 @@ elementwise(
 elementwise(
     "broadcast_mul(x, y) -> z", "x * y.", scalar=python.mul, reference=in_double(np.multiply), linear="each",
     **NUMBERS,
+)  # fmt: skip
+
+
+def _product_gradient(ops: Builder, op: Call, dz: Value) -> dict[str, Any]:
+    return {
+        "x": lambda: sum_to(ops, ops.broadcast_mul_no_nan(dz, op.y), op.x),
+        "y": lambda: sum_to(ops, ops.broadcast_mul_no_nan(dz, op.x), op.y),
+    }
+
+
+elementwise(
+    "broadcast_mul_no_nan(x, y) -> z", "x * y, and 0 where x is 0 whatever y is: a cotangent times a slope.",
+    scalar=lambda x, y: s.where(x.eq(0), 0, x * y),
+    reference=in_double(lambda x, y: np.where(x == 0, 0, x * y).astype(x.dtype)),
+    linear="each", grad=_product_gradient, **NUMBERS,
 )  # fmt: skip
 elementwise(
     "broadcast_div(x, y) -> z", "x / y; integers are divided towards 0.", scalar=divide,

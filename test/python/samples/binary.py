@@ -16,6 +16,7 @@ SMOOTH = (
     "broadcast_add",
     "broadcast_sub",
     "broadcast_mul",
+    "broadcast_mul_no_nan",
     "broadcast_div",
     "broadcast_maximum",
     "broadcast_minimum",

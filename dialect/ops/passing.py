@@ -1,0 +1,48 @@
+"""Operators that give a tensor unchanged and say how gradients or the order of execution treat it.
+
+Imports `elementwise`, `record`, `compute`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.elementwise import elementwise
+from oneflow.dialect.record import Call, operator, zero_grad
+from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
+
+elementwise(
+    "stop_gradient(in) -> out", "`in` itself, through which no gradient flows.",
+    scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint", grad=zero_grad,
+)  # fmt: skip
+
+
+def _placements(shape: Shape) -> list[Sbp]:
+    return [*(S(i) for i, d in enumerate(shape) if d != 1), B, P]
+
+
+@operator("depend(in, depend_tensor) -> out")
+class Depend:
+    """`in` itself, computed after `depend_tensor`. Equal computations on either side of it are not merged."""
+
+    def types(op: Call) -> TensorDesc:
+        return op.in_
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        """`in` passes as it is placed; of the other tensor nothing is read."""
+        others = _placements(op.depend_tensor.shape)
+        return [SbpSignature((own, other), (own,)) for own in _placements(op.in_.shape) for other in others]
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"in": dout}
+
+    def compute(op: Call) -> Stage:
+        return c.element_wise(op.in_.shape, lambda *i: op.in_[i], op.in_.dtype)
+
+    def reference(x, _):  # type: ignore[no-untyped-def]
+        return x

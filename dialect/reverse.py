@@ -1,0 +1,298 @@
+"""Reverse mode: from the cotangents of some values of a program to the gradients of others.
+
+A program is a list of entries in order: calls of operators on `Value`s, `Segment`s that are computed again instead
+of kept, and `Opaque`s through which no gradient flows. `pull_back` goes over it backwards with the records' gradient
+slots; what it builds goes into any `Builder`.
+
+Only entries between the inputs and what has a cotangent are visited, and only the gradients that lead to an input
+are built. Cotangents of a value used several times are added as they come, so that at most two are kept.
+
+Which values may be infinite or NaN while the inputs are finite is followed through the program, up to operators
+that combine elements; element-wise gradients mask products with those (see `elementwise.scalar_gradient`). Imports
+`builder`, `record`, `elementwise`, `meaning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect import compute as c
+from oneflow.dialect.builder import Builder, Value, describe
+from oneflow.dialect.elementwise import instance
+from oneflow.dialect.meaning import input_stages, stages
+from oneflow.dialect.record import Absent, Call, OperatorError, distribute, flatten
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+class NotDifferentiable(OperatorError):
+    """A gradient was asked for through something that has none; `entry` is where."""
+
+    def __init__(self, text: str, entry: Entry) -> None:
+        super().__init__(text)
+        self.entry = entry
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """Something that reads and gives values and is no operator: `name` is what messages call it."""
+
+    name: str
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Renamed:
+    """A value under another type: the same elements, of which more or less is known."""
+
+    operands: tuple[Value]
+    results: tuple[Value]
+
+    name = "cast"
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A part of the program that the backward part computes again: nothing inside is kept for it.
+
+    `inputs` are what it was called with; it may read other values from outside too.
+    """
+
+    entries: tuple[Entry, ...]
+    inputs: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+    name = "checkpoint"
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """Every value from outside that it reads."""
+        made = {id(r) for e in self.entries for r in e.results}
+        read = {id(v): v for e in self.entries for v in e.operands if id(v) not in made}
+        return tuple({**{id(v): v for v in self.inputs}, **read}.values())
+
+
+Entry = Call | Opaque | Renamed | Segment
+Seeds = Sequence[tuple[Value, Value]]
+#: The values of a program that stand in the place of others, by identity.
+Places = dict[int, Value]
+
+
+def name_of(entry: Entry) -> str:
+    """What messages call an entry."""
+    return f"oneflow.{entry.record.name}" if isinstance(entry, Call) else entry.name
+
+
+def one_of(ops: Builder, desc: TensorDesc) -> Value:
+    """The cotangent of a result of one element: 1 in its type."""
+    return ops.call("constant", dtype=desc.dtype, shape=desc.shape, is_floating_value=True, floating_value=1.0)[0]
+
+
+def zeros_like(ops: Builder, value: Value) -> Value:
+    """The gradient by a value that nothing depends on."""
+    return ops.call("zero_like", value)[0]
+
+
+def pull_back(
+    ops: Builder,
+    entries: Sequence[Entry],
+    seeds: Seeds,
+    wrt: Sequence[Value],
+    before: Callable[[Entry], None] = lambda entry: None,
+) -> list[Value | None]:
+    """The gradient by each of `wrt` of what has the cotangents `seeds`: None where nothing depends on it.
+
+    Args:
+        ops: builds the gradients.
+        entries: the program, in order.
+        seeds: values and their cotangents, of one type each.
+        wrt: values, of floats, that no entry gives.
+        before: called with each entry whose gradient is about to be built.
+
+    Raises:
+        NotDifferentiable: a path leads through an operator without a gradient.
+        OperatorError: a gradient rule gives what is no gradient of its operands.
+    """
+    return _Reverse(ops, entries, wrt, before).run(seeds)
+
+
+class _Reverse:
+    """One run. Values are known by identity; `entries` keeps them alive."""
+
+    def __init__(
+        self, ops: Builder, entries: Sequence[Entry], wrt: Sequence[Value], before: Callable[[Entry], None]
+    ) -> None:
+        self.ops, self.wrt, self.before = ops, wrt, before
+        self.makers: dict[int, Entry | None] = {id(v): None for v in wrt}
+        self.users: dict[int, Entry | None] = {}
+        self.suspects: set[int] = set()
+        self.grads: dict[int, Value] = {}
+        self.active = [e for e in entries if self._enter(e)]
+
+    def _enter(self, entry: Entry) -> bool:
+        """Notes what depends on the inputs and what may not be finite; whether this entry depends on them."""
+        self._suspect(entry)
+        if not any(id(v) in self.makers for v in entry.operands):
+            return False
+        for result in entry.results:
+            if result.dtype.is_float:
+                self.makers.setdefault(id(result), entry)
+        return True
+
+    def _suspect(self, entry: Entry) -> None:
+        numbers = frozenset(i for i, v in enumerate(entry.operands) if id(v) in self.suspects)
+        if isinstance(entry, Call):
+            entry.suspects = numbers
+            spreads = _spreads(entry)
+        else:
+            spreads = bool(numbers)
+        if spreads:
+            self.suspects.update(map(id, entry.results))
+
+    def run(self, seeds: Seeds) -> list[Value | None]:
+        for value, cotangent in seeds:
+            self._add(value, cotangent, None)
+        for entry in reversed(self.active):
+            cotangents = [self.grads.get(id(r)) for r in entry.results]
+            if any(g is not None for g in cotangents):
+                self.before(entry)
+                self._visit(entry, cotangents)
+        return [self.grads.get(id(v)) for v in self.wrt]
+
+    def _add(self, value: Value, grad: Value, user: Entry | None) -> None:
+        """Adds a cotangent of `value`, if that depends on an input."""
+        if id(value) not in self.makers:
+            return
+        known = self.grads.get(id(value))
+        grad = self.ops.retype(grad, value.desc)
+        self.users.setdefault(id(value), user)
+        self.grads[id(value)] = grad if known is None else self.ops.retype(known + grad, value.desc)
+
+    def _visit(self, entry: Entry, cotangents: Sequence[Value | None]) -> None:
+        if isinstance(entry, Call):
+            self._visit_call(entry, cotangents)
+        elif isinstance(entry, Renamed) and cotangents[0] is not None:
+            self._add(entry.operands[0], cotangents[0], entry)
+        elif isinstance(entry, Segment):
+            self._visit_segment(entry, cotangents)
+        else:
+            raise self._refused(entry, "it is no operator of the dialect")
+
+    def _visit_call(self, op: Call, cotangents: Sequence[Value | None]) -> None:
+        if isinstance(op.record.grad, Absent):
+            raise self._refused(op, op.record.grad.reason)
+        named = op.record.grad(self.ops, op, *cotangents)
+        unknown = named.keys() - op.inputs.keys()
+        if unknown:
+            raise op.error(f"the gradient rule gives gradients of {sorted(unknown)}, which are no operands")
+        for name, grad in named.items():
+            for operand, part in _pairs(op, name, grad):
+                self._add_forced(op, operand, part)
+
+    def _add_forced(self, op: Call, operand: Value, grad: Any) -> None:
+        """Adds a gradient, computing it only where it leads to an input."""
+        if id(operand) not in self.makers:
+            return
+        value = grad() if callable(grad) else grad
+        if value is None:
+            return
+        if not value.desc.compatible(operand.desc):
+            raise op.error(f"the gradient rule gives {value.desc} for an operand of type {operand.desc}")
+        self._add(operand, value, op)
+
+    def _visit_segment(self, segment: Segment, cotangents: Sequence[Value | None]) -> None:
+        """Computes the segment again from its inputs, which wait for the cotangents, and goes back over that."""
+        after = next(g for g in cotangents if g is not None)
+        places = {id(v): self.ops.call("depend", v, after)[0] for v in segment.inputs}
+        entries = replay(self.ops, segment.entries, places)
+        seeds = [(places[id(r)], g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None]
+        wanted = [v for v in segment.operands if id(v) in self.makers]
+        inner = [places.get(id(v), v) for v in wanted]
+        for value, grad in zip(wanted, pull_back(self.ops, entries, seeds, inner, self.before), strict=True):
+            if grad is not None:
+                self._add(value, grad, segment)
+
+    def _refused(self, entry: Entry, reason: str) -> NotDifferentiable:
+        """The error for an entry without a gradient, with the way from an input to a result."""
+        path = [*self._from_input(entry), *self._to_result(entry)]
+        shown = path if len(path) <= 12 else [*path[:6], "..", *path[-6:]]
+        text = f"{name_of(entry)} has no gradient: {reason}; the path that needs it is {' -> '.join(shown)}"
+        return NotDifferentiable(text, entry)
+
+    def _from_input(self, entry: Entry) -> list[str]:
+        names: list[str] = []
+        at: Entry | None = entry
+        while at is not None:
+            names.append(name_of(at))
+            value = next(v for v in at.operands if id(v) in self.makers)
+            at = self.makers[id(value)]
+        number = next(i for i, v in enumerate(self.wrt) if v is value)
+        return [f"input {number}", *reversed(names)]
+
+    def _to_result(self, entry: Entry) -> list[str]:
+        names: list[str] = []
+        at: Entry | None = entry
+        while at is not None:
+            value = next(r for r in at.results if id(r) in self.grads)
+            at = self.users[id(value)]
+            names.append("result" if at is None else name_of(at))
+        return names
+
+
+def _pairs(op: Call, name: str, grad: Any) -> Iterable[tuple[Value, Any]]:
+    """The operands of one name, each with its gradient."""
+    operand = op.inputs[name]
+    if operand is None or grad is None:
+        return ()
+    if not isinstance(operand, tuple):
+        return ((operand, grad),)
+    if not isinstance(grad, (tuple, list)) or len(grad) != len(operand):
+        raise op.error(f"expected the gradient rule to give {len(operand)} gradients of {name}, got {grad!r}")
+    return zip(operand, grad, strict=True)
+
+
+def _spreads(op: Call) -> bool:
+    """Whether results of a call may be infinite or NaN in places that depend on the same place of an operand."""
+    if op.record.scalar is not None:
+        return not instance(op).result
+    return bool(op.suspects) and op.record.compute is not None and _moves_only(op)
+
+
+def _moves_only(op: Call) -> bool:
+    """Whether each element of the results is one element of an operand, so that nothing is combined."""
+    described = Call(op.record, {k: describe(v) for k, v in op.inputs.items()}, op.attrs)
+    found = stages(input_stages(described), [r.desc for r in op.results])
+    return all(isinstance(stage, (c.Reshape, c.Place, c.ElementWise)) for stage in found)
+
+
+def replay(ops: Builder, entries: Sequence[Entry], places: Places) -> list[Entry]:
+    """The same entries built again, on `places` for the values that it names; their results are added to it."""
+    return [_again(ops, entry, places) for entry in entries]
+
+
+def _again(ops: Builder, entry: Entry, places: Places) -> Entry:
+    if isinstance(entry, Call):
+        inputs = {k: _placed(v, places) for k, v in entry.inputs.items()}
+        results = ops.call(entry.record.name, *inputs.values(), **entry.attrs)
+        sizes = [len(flatten([v])) for v in entry.outputs.values()]
+        outputs = distribute(entry.record.signature.outputs, results, sizes)
+        again: Entry = Call(entry.record, inputs, entry.attrs, outputs)
+    elif isinstance(entry, Segment):
+        entries = tuple(replay(ops, entry.entries, places))
+        again = Segment(entries, tuple(_placed(v, places) for v in entry.inputs), _all_placed(entry.results, places))
+    else:
+        raise NotDifferentiable(f"{name_of(entry)} cannot be computed again: it is no operator of the dialect", entry)
+    places.update((id(old), new) for old, new in zip(entry.results, again.results, strict=True))
+    return again
+
+
+def _placed(value: Any, places: Mapping[int, Value]) -> Any:
+    if isinstance(value, tuple):
+        return _all_placed(value, places)
+    return None if value is None else places.get(id(value), value)
+
+
+def _all_placed(values: Sequence[Value], places: Mapping[int, Value]) -> tuple[Value, ...]:
+    return tuple(places.get(id(v), v) for v in values)

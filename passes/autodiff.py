@@ -1,0 +1,263 @@
+"""`oneflow-autodiff`: functions that compute the gradients of others.
+
+The gradient is IR like any other: the operators' gradient slots build it, over a copy of the function. Imports
+`dialect.reverse`, the pass interface and `passes.inline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect import reverse
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.builder import Value
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.record import OperatorError, Registry, suggestion
+from oneflow.dialect.tensor_desc import from_mlir
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.inline import RETURN, body_of, functions_of, inline_calls
+from oneflow.passes.registry import register_pass
+
+NAME = "oneflow.name"
+#: Operations of other dialects that may be removed when nothing uses them.
+REMOVABLE = frozenset({dialect.CAST, "arith.constant", "tensor.dim"})
+
+
+@register_pass
+@dataclass(frozen=True)
+class Autodiff(Pass):
+    """Adds the function `@<func>_grad`, which computes the gradient of `@<func>`.
+
+        func.func @loss(%x: tensor<3xf32>) -> tensor<f32> {
+          %0 = "oneflow.square"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+          %1 = "oneflow.reduce_sum"(%0) {axis = array<i32: 0>} : (tensor<3xf32>) -> tensor<f32>
+          return %1 : tensor<f32>
+        }
+    adds @loss_grad(%x: tensor<3xf32>) -> tensor<3xf32>, which computes 2 * %x.
+
+    `func` may be left out where the module has one function. `wrt` are the numbers of the arguments to
+    differentiate by, all floats by default; there is one result for each, of the argument's type. With
+    `value-and-grad` the results of `@<func>` come first. The one float result, of one element, is differentiated
+    as it is. Several float results, or more elements, or `cotangents`: a cotangent of each float result follows
+    the arguments. Calls are inlined first. The added function can be differentiated again.
+    """
+
+    name: ClassVar[str] = "oneflow-autodiff"
+    func: str = ""
+    wrt: tuple[str, ...] = ()
+    value_and_grad: bool = False
+    cotangents: bool = False
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Adds the function.
+
+        Raises:
+            PassError: there is no such function or argument, or a path to a result has no gradient.
+        """
+        functions = functions_of(module)
+        source = self._source(module, functions)
+        name = f"{source.attributes['sym_name'].value}_grad"
+        if name in functions:
+            raise PassError(f"{self.name}: there is a function @{name} already; rename it", functions[name].location)
+        body_of(source)
+        copy = source.clone(ip=ir.InsertionPoint.after(source)).operation
+        try:
+            copy.attributes["sym_name"] = ir.StringAttr.get(name)
+            if "sym_visibility" in copy.attributes:
+                del copy.attributes["sym_visibility"]
+            inline_calls(copy, functions)
+            _Gradient(copy, registry, self).build()
+        except PassError:
+            copy.erase()
+            raise
+
+    def _source(self, module: ir.Module, functions: dict[str, ir.Operation]) -> ir.Operation:
+        if not self.func and len(functions) == 1:
+            return next(iter(functions.values()))
+        if self.func not in functions:
+            near = suggestion(self.func, functions, "@") if self.func else ", to say which of several functions"
+            raise PassError(f"{self.name}: expected func to name a function, got {self.func!r}{near}")
+        return functions[self.func]
+
+
+@dataclass
+class _Program:
+    """The body of a function as entries of reverse mode, and where each stands."""
+
+    ops: IRBuilder
+    values: dict[ir.Value, Value] = field(default_factory=dict)
+    entries: list[reverse.Entry] = field(default_factory=list)
+    places: dict[int, ir.Location] = field(default_factory=dict)
+
+    def add(self, op: ir.Operation, registry: Registry) -> None:
+        """Adds an operation after those before it."""
+        entry = self._entry(op, registry)
+        self.entries.append(entry)
+        self.places[id(entry)] = op.location
+
+    def _entry(self, op: ir.Operation, registry: Registry) -> reverse.Entry:
+        if op.name.startswith(dialect.PREFIX):
+            call = dialect.operand_call(op, dialect.record_of(op, registry), self.value)
+            return dialect.bind_results(op, call, [self._define(r) for r in op.results])
+        operands = tuple(self.value(v) for v in _operands(op) if from_mlir(v.type) is not None)
+        if op.name == dialect.CAST and operands:
+            return reverse.Renamed((operands[0],), (self._define(op.results[0], operands[0]),))
+        results = [r for r in op.results if from_mlir(r.type) is not None]
+        return reverse.Opaque(op.name, operands, tuple(self._define(r) for r in results))
+
+    def value(self, handle: ir.Value) -> Value:
+        """The value of a handle; what a region reads of its own is defined when it is met."""
+        return self.values[handle] if handle in self.values else self._define(handle)
+
+    def _define(self, handle: ir.Value, source: Value | None = None) -> Value:
+        desc = dialect.stated_desc(handle)
+        if source is not None and source.desc.shape is not None:
+            desc = desc.meet(source.desc)
+        if desc.shape is None:
+            raise PassError(f"a tensor of unknown rank, {handle.type}; run oneflow-infer-types first", handle.location)
+        self.values[handle] = Value(self.ops, handle, desc)
+        return self.values[handle]
+
+
+def _is_float(value: ir.Value) -> bool:
+    desc = from_mlir(value.type)
+    return desc is not None and desc.dtype.is_float
+
+
+def _attributes(function: ir.Operation, name: str, count: int) -> list[ir.Attribute]:
+    """The attributes of each argument or result."""
+    given = function.attributes
+    return list(given[name]) if name in given else [ir.DictAttr.get({})] * count
+
+
+def _named(source: ir.Attribute, suffix: str) -> ir.DictAttr:
+    """The name in `source` with a suffix, if it has one."""
+    known = {named.name: named.attr for named in ir.DictAttr(source)}
+    named = {NAME: ir.StringAttr.get(f"{known[NAME].value}.{suffix}")} if NAME in known else {}
+    return ir.DictAttr.get(named)
+
+
+def _operands(op: ir.Operation) -> list[ir.Value]:
+    """Operands, those of operations inside included."""
+    if not len(op.regions):
+        return list(op.operands)
+    found: list[ir.Value] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        found.extend(inner.operands)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return found
+
+
+class _Gradient:
+    """Turns a copy of a function into the function of its gradient."""
+
+    def __init__(self, function: ir.Operation, registry: Registry, options: Autodiff) -> None:
+        self.function, self.registry, self.options = function, registry, options
+        self.block = body_of(function)
+        self.ops = IRBuilder(registry)
+        self.program = _Program(self.ops)
+        self.arguments = list(self.block.arguments)
+        self.wrt = self._wrt()
+
+    def _wrt(self) -> list[int]:
+        """The numbers of the arguments to differentiate by."""
+        count = len(self.arguments)
+        if not self.options.wrt:
+            return [i for i, a in enumerate(self.arguments) if _is_float(a)]
+        for text in self.options.wrt:
+            if not text.isdecimal() or int(text) >= count or self.options.wrt.count(text) > 1:
+                raise self._error(f"expected wrt to be different argument numbers below {count}, got {text!r}")
+        numbers = [int(text) for text in self.options.wrt]
+        for number in numbers:
+            kind = self.arguments[number].type
+            if not _is_float(self.arguments[number]):
+                raise self._error(f"expected wrt to be arguments that are tensors of floats, got {number}: {kind}")
+        return numbers
+
+    def build(self) -> None:
+        """Builds the gradient before the return and returns it."""
+        last = self._read()
+        floats = {i: self.program.value(v) for i, v in enumerate(last.operands) if _is_float(v)}
+        if not floats:
+            raise self._error("expected a result that is a tensor of floats")
+        self.ops.ip, self.ops.loc = ir.InsertionPoint(last), last.location
+        implicit = not self.options.cotangents and [v.desc.element_count for v in floats.values()] == [1]
+        seeds = [(v, reverse.one_of(self.ops, v.desc) if implicit else self._argument(v)) for v in floats.values()]
+        inputs = [self.program.value(self.arguments[n]) for n in self.wrt]
+        grads = self._pull_back(seeds, inputs)
+        self.ops.loc = last.location
+        values = [reverse.zeros_like(self.ops, v) if g is None else g for v, g in zip(inputs, grads, strict=True)]
+        self._name(len(last.operands), [] if implicit else list(floats))
+        self._return(last, [v.handle for v in values])
+        self._remove_unused()
+
+    def _read(self) -> ir.Operation:
+        """Reads the body into entries; its return."""
+        found: list[ir.Operation] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "func.func":
+                return ir.WalkResult.ADVANCE
+            found.append(op)
+            return ir.WalkResult.SKIP
+
+        self.function.walk(visit, ir.WalkOrder.PRE_ORDER)
+        for op in found[:-1]:
+            self.program.add(op, self.registry)
+        return found[-1]
+
+    def _argument(self, result: Value) -> Value:
+        """A further argument: the cotangent of a result."""
+        handle = self.block.add_argument(result.desc.to_mlir(), self.ops.loc)
+        return Value(self.ops, handle, result.desc)
+
+    def _pull_back(self, seeds: reverse.Seeds, inputs: Sequence[Value]) -> list[Value | None]:
+        place = self.function.location
+
+        def before(entry: reverse.Entry) -> None:
+            nonlocal place
+            place = self.ops.loc = self.program.places[id(entry)]
+
+        try:
+            return reverse.pull_back(self.ops, self.program.entries, seeds, inputs, before)
+        except OperatorError as error:
+            raise PassError(str(error), place) from None
+
+    def _name(self, results: int, cotangents: Sequence[int]) -> None:
+        """Names what is added: `x.grad` after the argument x, `y.cotangent` after the result y."""
+        arguments = _attributes(self.function, "arg_attrs", len(self.arguments))
+        given = _attributes(self.function, "res_attrs", results)
+        kept = given if self.options.value_and_grad else []
+        added = {
+            "arg_attrs": [*arguments, *(_named(given[n], "cotangent") for n in cotangents)],
+            "res_attrs": [*kept, *(_named(arguments[n], "grad") for n in self.wrt)],
+        }
+        for name, dictionaries in added.items():
+            self.function.attributes[name] = ir.ArrayAttr.get(dictionaries)
+
+    def _return(self, last: ir.Operation, grads: Sequence[ir.Value]) -> None:
+        kept = list(last.operands) if self.options.value_and_grad else []
+        returned = [*kept, *grads]
+        ir.Operation.create(RETURN, operands=returned, ip=self.ops.ip, loc=last.location)
+        last.erase()
+        inputs = [a.type for a in self.block.arguments]
+        kind = ir.FunctionType.get(inputs, [v.type for v in returned])
+        self.function.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+    def _remove_unused(self) -> None:
+        """Removes what nothing needs: forward operations too, where only the gradient is returned."""
+        found: list[ir.Operation] = []
+        self.function.walk(lambda op: (found.append(op), ir.WalkResult.ADVANCE)[1])
+        for op in reversed(found):
+            removable = op.name in REMOVABLE or (dialect.is_oneflow(op) and dialect.record_of(op, self.registry).pure)
+            if removable and all(next(iter(r.uses), None) is None for r in op.results):
+                op.erase()
+
+    def _error(self, text: str) -> PassError:
+        return PassError(f"{self.options.name}: {text}", self.function.location)
