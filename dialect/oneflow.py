@@ -111,7 +111,8 @@ def walk(root: ir.Operation, visit: Callable[[ir.Operation], None]) -> None:
     root.walk(callback)
 
 
-def _segments(attributes: ir.OpAttributeMap, names: Sequence[str]) -> list[int] | None:
+def segments(attributes: ir.OpAttributeMap, names: Sequence[str]) -> list[int] | None:
+    """The segment sizes under one of `names`, or None."""
     for name in names:
         if name in attributes:
             return [int(getattr(s, "value", s)) for s in attributes[name]]
@@ -127,7 +128,7 @@ def operand_call(op: ir.Operation, record: Operator, convert: Callable[[ir.Value
     attributes = op.attributes
     try:
         operands = [convert(v) for v in op.operands]
-        inputs = distribute(record.signature.inputs, operands, _segments(attributes, OPERAND_SEGMENTS))
+        inputs = distribute(record.signature.inputs, operands, segments(attributes, OPERAND_SEGMENTS))
     except ValueError as error:
         raise OperatorError(f"{op.name}: operands: {error}") from None
     return Call(record, inputs, read_attributes(op, record))
@@ -140,8 +141,8 @@ def bind_results(op: ir.Operation, call: Call, values: Sequence[Any]) -> Call:
         OperatorError: the number of results does not fit the signature.
     """
     try:
-        segments = _segments(op.attributes, RESULT_SEGMENTS)
-        call.outputs = distribute(call.record.signature.outputs, list(values), segments)
+        sizes = segments(op.attributes, RESULT_SEGMENTS)
+        call.outputs = distribute(call.record.signature.outputs, list(values), sizes)
     except ValueError as error:
         raise OperatorError(f"{op.name}: results: {error}") from None
     return call

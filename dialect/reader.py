@@ -8,6 +8,7 @@ that messages speak of operands by name, and read again. Imports `oneflow` (the 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -169,8 +170,10 @@ def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
     for op in found:
         record = registry[op.name[len(dialect.PREFIX) :]]
         changed |= _canonical_attributes(op, record)
-        changed |= _segment_sizes(op, record)
-        changed |= share_types(op, record)
+        # What does not fit the signature stays as it is; verification says so.
+        with contextlib.suppress(ValueError):
+            changed |= _segment_sizes(op, record)
+            changed |= share_types(op, record)
     return changed
 
 
@@ -238,7 +241,7 @@ def share_types(op: ir.Operation, record: Operator) -> bool:
         return False
     changed = False
     operands = list(op.operands)
-    for group in _repeated(record.signature.inputs, range(len(operands))):
+    for group in _repeated(op, dialect.OPERAND_SEGMENTS, record.signature.inputs, len(operands)):
         if len({operands[i].type for i in group}) > 1:
             target = common_type([dialect.desc_of(operands[i]) for i in group]).to_mlir()
             for i in group:
@@ -246,7 +249,7 @@ def share_types(op: ir.Operation, record: Operator) -> bool:
                     op.operands[i] = tensor.CastOp(target, operands[i]).result
             changed = True
     results = list(op.results)
-    for group in _repeated(record.signature.outputs, range(len(results))):
+    for group in _repeated(op, dialect.RESULT_SEGMENTS, record.signature.outputs, len(results)):
         if len({results[i].type for i in group}) > 1:
             target = common_type([dialect.desc_of(results[i]) for i in group]).to_mlir()
             for i in group:
@@ -255,8 +258,10 @@ def share_types(op: ir.Operation, record: Operator) -> bool:
     return changed
 
 
-def _repeated(args: Sequence[ArgDef], numbers: Sequence[int]) -> list[tuple[int, ...]]:
-    return [g for g in distribute(args, list(numbers), None).values() if isinstance(g, tuple) and g]
+def _repeated(op: ir.Operation, names: Sequence[str], args: Sequence[ArgDef], count: int) -> list[tuple[int, ...]]:
+    """The numbers of the values of each repeated operand or result."""
+    groups = distribute(args, range(count), dialect.segments(op.attributes, names))
+    return [g for g in groups.values() if isinstance(g, tuple) and g]
 
 
 def _widen_result(op: ir.Operation, result: ir.Value, target: ir.Type) -> None:

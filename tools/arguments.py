@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect.record import suggestion
 from oneflow.passes.registry import PASSES, PIPELINES
 from oneflow.passes.upstream import UPSTREAM
+from oneflow.tools.command import UsageError
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,6 @@ FLAGS = {
         Flag("version", None, "print the versions and exit"),
     )
 }
-
-
-class UsageError(ValueError):
-    """A command line that cannot be understood."""
 
 
 @dataclass

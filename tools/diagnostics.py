@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect.reader import Diagnostic
+from oneflow.tools.command import CommandError
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def parse_expectations(source: Source) -> Iterator[Expectation]:
     `@above` is the last line without expectations, `@below` the next.
 
     Raises:
-        ValueError: a regular expression is malformed; the message says where.
+        CommandError: a regular expression is malformed; the message says where.
     """
     lines = source.text.split("\n")
     plain = [number for number, line in enumerate(lines, 1) if not _EXPECTED.search(line.rstrip())]
@@ -95,7 +96,7 @@ def parse_expectations(source: Source) -> Iterator[Expectation]:
         try:
             pattern = _pattern(match["text"], match["regex"] is not None)
         except re.error as error:
-            raise ValueError(source.format("error", f"invalid regular expression: {error}", number, 1)) from None
+            raise CommandError(source.format("error", f"invalid regular expression: {error}", number, 1)) from None
         yield Expectation(match["severity"], pattern, match["text"], target, (number, match.start() + 1))
 
 

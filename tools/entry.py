@@ -15,11 +15,12 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import suggestion
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.tools.command import CommandError
 
 NAME = "oneflow.name"
 
 
-class EntryError(ValueError):
+class EntryError(CommandError):
     """An entry point that does not exist or cannot be run with what is given."""
 
 
@@ -33,7 +34,7 @@ class Entry:
 
 
 def find_entry(module: ir.Module, wanted: str | None) -> Entry:
-    """The function called `wanted`, or the only public one.
+    """The public function called `wanted`, or the only one.
 
     Raises:
         EntryError: there is none, it is ambiguous, or its arguments are not tensors.
@@ -41,15 +42,15 @@ def find_entry(module: ir.Module, wanted: str | None) -> Entry:
     functions = {
         str(op.attributes["sym_name"].value): op
         for op in module.body.operations
-        if op.operation.name == "func.func" and op.regions[0].blocks
+        if op.operation.name == "func.func" and op.regions[0].blocks and _visibility(op) == "public"
     }
-    public = [n for n, op in functions.items() if _visibility(op) == "public"]
-    if wanted is None and len(public) != 1:
-        raise EntryError(f"expected --entry-point, one of {', '.join(public) or '(the program has no function)'}")
-    name = public[0] if wanted is None else wanted
+    known = ", ".join(functions) or "no public function"
+    if wanted is None and len(functions) != 1:
+        raise EntryError(f"expected --entry-point, one of the public functions of the program; it has {known}")
+    name = next(iter(functions)) if wanted is None else wanted
     if name not in functions:
-        near = suggestion(name, functions) or f"; the program has {', '.join(functions) or 'no function'}"
-        raise EntryError(f"no function is called {name!r}{near}")
+        near = suggestion(name, functions) or f"; the program has {known}"
+        raise EntryError(f"no public function is called {name!r}{near}")
     return _describe(name, functions[name])
 
 

@@ -1,6 +1,6 @@
 """Reading programs from files and running files that define operators, with errors that say what is wrong.
 
-Imports nothing of the project but the registry.
+Imports the errors of commands.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import sys
 import traceback
 from pathlib import Path
 
+from oneflow.tools.command import CommandError
 
-class FileError(ValueError):
+
+class FileError(CommandError):
     """A file that cannot be read, written or run."""
 
 

@@ -15,37 +15,33 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.lowering.pipelines import STAGES, pipeline_between
-from oneflow.passes.base import PipelineError
 from oneflow.passes.pipeline import Pipeline
 from oneflow.tools import describe
-from oneflow.tools.arguments import Arguments, UsageError, help_text, parse_arguments
-from oneflow.tools.files import FileError, load_operators, read_text
+from oneflow.tools.arguments import Arguments, help_text, parse_arguments
+from oneflow.tools.command import UsageError, run_command
+from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.session import Session
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; 0 if all went well, 1 after an error, which is printed on standard error."""
-    try:
-        return _run(parse_arguments(sys.argv[1:] if argv is None else argv))
-    except (UsageError, FileError, PipelineError) as error:
-        print(f"oneflow-opt: error: {error}", file=sys.stderr)
-        return 1
+    return run_command("oneflow-opt", lambda: _run(parse_arguments(sys.argv[1:] if argv is None else argv)))
 
 
 def _run(arguments: Arguments) -> int:
     if "load-ops" in arguments.flags:
         load_operators(arguments.flags["load-ops"])
-    context = create_context(REGISTRY)
-    shown = _show(arguments, context)
+    shown = _show(arguments)
     if shown is not None:
         print(shown)
         return 0
+    context = create_context(REGISTRY)
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = arguments.is_on("allow-unregistered-dialect")
     return Session(arguments, context, _pipeline(arguments, context)).run(read_text(arguments.input))
 
 
-def _show(arguments: Arguments, context: ir.Context) -> str | None:
+def _show(arguments: Arguments) -> str | None:
     """What a flag that only prints asks for."""
     flags = arguments.flags
     if "show-op" in flags:
@@ -58,7 +54,7 @@ def _show(arguments: Arguments, context: ir.Context) -> str | None:
         "version": lambda: describe.version_text(oneflow.__version__),
         "list-passes": describe.list_passes,
         "list-ops": lambda: describe.list_operators(REGISTRY),
-        "show-dialects": lambda: describe.show_dialects(context),
+        "show-dialects": lambda: describe.show_dialects(create_context(REGISTRY)),
     }
     return next((show() for name, show in printers.items() if name in flags), None)
 
@@ -69,9 +65,8 @@ def _pipeline(arguments: Arguments, context: ir.Context) -> Pipeline:
     if "stage" in arguments.flags:
         stage = arguments.flags["stage"]
         if stage not in STAGES:
-            raise UsageError(
-                f"--stage: expected one of {', '.join(STAGES)}, got {stage!r}{suggestion(stage, STAGES)}"
-            )
+            near = suggestion(stage, STAGES)
+            raise UsageError(f"--stage: expected one of {', '.join(STAGES)}, got {stage!r}{near}")
         return Pipeline.parse(pipeline_between(None, stage), context)
     return Pipeline.from_flags(arguments.passes, context)
 

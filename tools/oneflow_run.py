@@ -20,20 +20,16 @@ import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
-from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.lowering.pipelines import STAGES, pipeline_between
-from oneflow.passes.base import PassError, PipelineError
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.runtime.executable import compile_module
 from oneflow.tools.arrays import read_arrays, write_arrays
+from oneflow.tools.command import UsageError, run_command
 from oneflow.tools.diagnostics import Source
 from oneflow.tools.entry import EntryError, find_entry, match_inputs
-from oneflow.tools.files import FileError, load_operators, read_text
+from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.seeds import set_seed
-
-
-class UsageError(ValueError):
-    """A command line that cannot be understood."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,31 +61,49 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="oneflow-run", description="Compiles one function of an MLIR program and runs it.")
+    text = "Compiles one function of an MLIR program and runs it on arrays from files."
+    parser = _Parser(prog="oneflow-run", description=text, allow_abbrev=False)
     for name, details in OPTIONS.items():
         parser.add_argument(name, **details)
     return parser
 
 
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of a command line.
+
+    Raises:
+        UsageError: one is missing, malformed or unknown; the nearest is suggested.
+    """
+    arguments, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        raise UsageError(
+            f"unknown argument {unknown[0]}{suggestion(unknown[0].partition('=')[0], OPTIONS)}; see --help"
+        )
+    return arguments
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; 0 if all went well, 1 after an error, which is printed on standard error."""
+    return run_command("oneflow-run", lambda: _run(parse_arguments(sys.argv[1:] if argv is None else argv)))
+
+
+def _read_program(file: str) -> ir.Module | None:
+    """The program; None after errors in it, which have been printed as oneflow-opt does."""
+    text = read_text(file)
+    name = "<stdin>" if file == "-" else file
     try:
-        arguments = _parser().parse_args(argv)
-        _run(arguments)
+        return read_module(text, create_context(REGISTRY), name)
     except ProgramError as error:
-        source = Source(arguments.file, read_text(arguments.file) if arguments.file != "-" else "")
-        print(*map(source.render, error.diagnostics), sep="\n", file=sys.stderr)
-        return 1
-    except (UsageError, FileError, EntryError, PassError, PipelineError) as error:
-        print(f"oneflow-run: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+        print(*map(Source(name, text).render, error.diagnostics), sep="\n", file=sys.stderr)
+        return None
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.load_ops:
         load_operators(arguments.load_ops)
-    module = read_module(read_text(arguments.file), create_context(REGISTRY), arguments.file)
+    module = _read_program(arguments.file)
+    if module is None:
+        return 1
     entry = find_entry(module, arguments.entry_point)
     arrays = match_inputs(entry, _read_inputs(arguments.input))
     if arguments.seed is not None:
@@ -97,12 +111,13 @@ def _run(arguments: argparse.Namespace) -> None:
     for name in arguments.print_ir_after:
         print_after(module, name, arguments.file)
     start = time.perf_counter()
-    executable = compile_module(module, entry.name)
+    executable = _guarded(lambda: compile_module(module, entry.name))
     compiled = time.perf_counter() - start
-    results = _execute(lambda: executable(*arrays))
+    results = _guarded(lambda: executable(*arrays))
     if arguments.time is not None:
         _report_times(compiled, lambda: executable(*arrays), arguments.time)
     _deliver(arguments.output, dict(zip(entry.outputs, results, strict=True)))
+    return 0
 
 
 def _read_inputs(inputs: Sequence[str]) -> dict[str, np.ndarray]:
@@ -143,8 +158,8 @@ def print_after(module: ir.Module, name: str, file: str) -> None:
     pipeline.run(copy, REGISTRY, Watch(after=frozenset({name}), file=file, stream=sys.stdout))
 
 
-def _execute(call: Callable[[], Any]) -> Any:
-    """Runs the program; what its run-time checks raise is said as an error of the command."""
+def _guarded(call: Callable[[], Any]) -> Any:
+    """Compiles or runs; what is raised about the program or its data is said as an error of the command."""
     try:
         return call()
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, ValueError) as error:

@@ -1,0 +1,176 @@
+"""oneflow-run: files, names, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from oneflow.tools import oneflow_run
+
+PROGRAM = """
+func.func @main(%x: tensor<2x3xf32> {oneflow.name = "x"}, %w: tensor<3x4xf32> {oneflow.name = "w"})
+    -> (tensor<2x4xf32> {oneflow.name = "y"}, tensor<2x3xf32>) {
+  %0 = "oneflow.matmul"(%x, %w) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %1 = "oneflow.relu"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0, %1 : tensor<2x4xf32>, tensor<2x3xf32>
+}
+func.func private @helper(%x: tensor<?xbf16>) -> tensor<?xbf16> {
+  %0 = "oneflow.negative"(%x) : (tensor<?xbf16>) -> tensor<?xbf16>
+  return %0 : tensor<?xbf16>
+}
+"""
+X = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
+W = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+Runner = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the program and arrays, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.mlir").write_text(PROGRAM)
+    np.save("x.npy", X)
+    np.save("w.npy", W)
+    np.savez("both.npz", x=X, w=W)
+    save_file({"w": W}, "w.safetensors")
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
+    """Runs the command: its status, standard output and standard error."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = oneflow_run.main(list(arguments))
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["x=x.npy", "w=w.npy"],
+        ["x=x.npy", "w.safetensors"],
+        ["both.npz"],
+        ["w=w.safetensors", "x=x.npy"],
+    ],
+)
+def test_inputs(inputs: list[str], run: Runner) -> None:
+    """Arrays come from every kind of file; an archive gives all its names."""
+    status, _, err = run("p.mlir", *(f"--input={i}" for i in inputs), "--output", "out.npz")
+    assert status == 0, err
+    with np.load("out.npz") as out:
+        assert sorted(out.files) == ["out1", "y"]
+        np.testing.assert_array_equal(out["y"], X @ W)
+        np.testing.assert_array_equal(out["out1"], np.maximum(X, 0))
+
+
+def test_outputs(run: Runner) -> None:
+    """Safetensors files and standard output take results by name."""
+    assert run("p.mlir", "--input=both.npz", "--output=out.safetensors")[0] == 0
+    np.testing.assert_array_equal(load_file("out.safetensors")["y"], X @ W)
+    status, out, _ = run("p.mlir", "--input=both.npz")
+    assert status == 0
+    assert out.startswith("y: float32[2, 4]\n[[")
+    assert "out1: float32[2, 3]" in out
+
+
+def test_bfloat16_and_dynamic_sizes(run: Runner, folder: Path) -> None:
+    """bfloat16 goes through .npy as raw bytes; `?` takes any size."""
+    (folder / "p.mlir").write_text(PROGRAM.replace("private ", ""))
+    np.save("b.npy", np.array([1.5, -2.0], ml_dtypes.bfloat16))
+    assert run("p.mlir", "--entry-point=helper", "--input=arg0=b.npy", "--output=c.npy") == (0, "", "")
+    np.testing.assert_array_equal(
+        np.load("c.npy").view(ml_dtypes.bfloat16), np.array([-1.5, 2.0], ml_dtypes.bfloat16)
+    )
+
+
+@pytest.mark.parametrize("array", [X.astype(">f4"), np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]])
+def test_layouts(array: np.ndarray, run: Runner) -> None:
+    """Big-endian and non-contiguous arrays are taken."""
+    np.save("x2.npy", array)
+    status, _, err = run("p.mlir", "--input=x=x2.npy", "--input=w=w.npy", "--output=out.npz")
+    assert status == 0, err
+    with np.load("out.npz") as out:
+        np.testing.assert_array_equal(out["y"], X @ W)
+
+
+def test_time_and_ir(run: Runner) -> None:
+    """Times go to standard error, the program at a stage or after a pass to standard output."""
+    status, out, err = run("p.mlir", "--input=both.npz", "--time=2", "--print-ir-after=linalg", "--device=cpu")
+    assert status == 0
+    assert "(median of 2)" in err
+    assert "IR at stage linalg" in out and "linalg.generic" in out
+    status, out, _ = run("p.mlir", "--input=both.npz", "--print-ir-after=oneflow-infer-types")
+    assert status == 0
+    assert "IR Dump After oneflow-infer-types" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.mlir"], "cannot read missing.mlir: No such file or directory"),
+        (["p.mlir", "--entry-point=man"], "no public function is called 'man'; did you mean main?"),
+        (["p.mlir", "--input=x=x.npy"], "missing input for w: tensor<3x4xf32>"),
+        (["p.mlir"], "missing input for x: tensor<2x3xf32>, w: tensor<3x4xf32>"),
+        (["p.mlir", "--input=both.npz", "--input=z=x.npy"], "main has no argument 'z'; main takes x, w"),
+        (["p.mlir", "--input=both.npz", "--input=x=x.npy"], "x is given twice"),
+        (
+            ["p.mlir", "--input=w=w.npy", "--input=x=w.npy"],
+            "input x: expected tensor<2x3xf32>, got an array of shape 3x4",
+        ),
+        (["p.mlir", "--input=w=w.npy", "--input=x=i.npy"], "input x: expected element type float32, got int64"),
+        (["p.mlir", "--input=x.npy"], "expected NAME=x.npy"),
+        (["p.mlir", "--input=x=both.npz"], "expected one array in both.npz, got x, w; leave out x="),
+        (["p.mlir", "--input=x=nothing.npy"], "cannot read nothing.npy: no such file"),
+        (["p.mlir", "--input=x=p.mlir"], "expected a file name that ends in .npy, .npz, .safetensors"),
+        (["p.mlir", "--input=x=broken.npy"], "cannot read broken.npy: not a valid .npy file"),
+        (["p.mlir", "--input=broken.npz"], "cannot read broken.npz: not a valid .npz file"),
+        (["p.mlir", "--input=broken.safetensors"], "cannot read broken.safetensors: not a valid .safetensors file"),
+        (["p.mlir", "--input=both.npz", "--output=out.npy"], "expected one result, got 2 (y, out1)"),
+        (["p.mlir", "--input=both.npz", "--output=no/out.npz"], "cannot write no/out.npz"),
+        (["p.mlir", "--input=both.npz", "--output=out.txt"], "expected a file name that ends in"),
+        (
+            ["p.mlir", "--input=both.npz", "--print-ir-after=linal"],
+            "expected a stage (oneflow, linalg, kernels, llvm)",
+        ),
+        (["p.mlir", "--input=both.npz", "--time=0"], "expected at least 1 run, got 0"),
+        (["p.mlir", "--inputs=x"], "unknown argument --inputs=x; did you mean --input?"),
+        (["p.mlir", "--device=gpu"], "--device"),
+        (["p.mlir", "--load-ops=ops.so"], "expected a Python file"),
+        ([], "the following arguments are required: file"),
+    ],
+)
+def test_errors(arguments: list[str], message: str, run: Runner, folder: Path) -> None:
+    """Each says what was expected and what came; the status is 1."""
+    np.save("i.npy", np.ones((2, 3), np.int64))
+    for suffix in ("npy", "npz", "safetensors"):
+        (folder / f"broken.{suffix}").write_bytes(b"not an array")
+    status, _, err = run(*arguments)
+    assert (status, err.count("Traceback")) == (1, 0)
+    assert err.startswith("oneflow-run: error: ")
+    assert message in err
+
+
+def test_entry_point_is_needed_where_it_is_ambiguous(run: Runner, folder: Path) -> None:
+    """The public functions are named."""
+    (folder / "p.mlir").write_text(PROGRAM.replace("private ", ""))
+    assert "it has main, helper" in run("p.mlir")[2]
+
+
+def test_program_errors_are_located(run: Runner, folder: Path) -> None:
+    """As oneflow-opt prints them."""
+    (folder / "p.mlir").write_text('func.func @f() {\n  "oneflow.rel"() : () -> ()\n  return\n}\n')
+    status, _, err = run("p.mlir")
+    assert status == 1
+    assert err.startswith(
+        'p.mlir:2:3: error: unknown operator oneflow.rel; did you mean oneflow.relu?\n  "oneflow.rel"'
+    )
