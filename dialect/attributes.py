@@ -1,8 +1,8 @@
 """Kinds of attribute: how each is read from MLIR, checked as a Python value, and written.
 
-The kinds are OneFlow's. On reading, an integer may have any integer type and a list any spelling
+The kinds are OneFlow's, and `nd_sbp`. On reading, an integer may have any integer type and a list any spelling
 (`[1, 2]`, `[1 : si32]`, `array<i64: 1, 2>`); one canonical form is written. A data type is written as a
-type (`f32`) and also read as OneFlow's number (`2 : i32`). Imports `dtypes` and the MLIR seam.
+type (`f32`) and also read as OneFlow's number (`2 : i32`). Imports `dtypes`, `nd_sbp` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.nd_sbp import check_nd_sbp, read_nd_sbp, write_nd_sbp
 
 #: A Python value of an attribute: int, float, bool, str, DType, or a tuple of these.
 AttrValue = Any
@@ -167,6 +168,7 @@ DOUBLE = AttrKind("double", _check_float, _read_float, _write_float("f64"))
 STRING = AttrKind("string", _check_string, _read_string, lambda v: ir.StringAttr.get(v))
 DATA_TYPE = AttrKind("data_type", _check_dtype, _read_dtype, _write_dtype)
 SHAPE = _list_of(INT64, "shape", lambda v: ir.DenseI64ArrayAttr.get(v))
+ND_SBP = AttrKind("nd_sbp", check_nd_sbp, read_nd_sbp, write_nd_sbp)
 
 KINDS = {
     kind.name: kind
@@ -179,6 +181,7 @@ KINDS = {
         STRING,
         DATA_TYPE,
         SHAPE,
+        ND_SBP,
         _list_of(INT32, "list_int32", lambda v: ir.DenseI32ArrayAttr.get(v)),
         _list_of(INT64, "list_int64", lambda v: ir.DenseI64ArrayAttr.get(v)),
         _list_of(BOOL, "list_bool", lambda v: ir.DenseBoolArrayAttr.get(v)),

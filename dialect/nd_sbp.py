@@ -1,0 +1,158 @@
+"""nd-SBP: how a tensor lies on a mesh of devices, one of S, B, P per mesh axis.
+
+Ranks are numbered row-major over the mesh. Along one tensor axis the splits of several mesh axes nest: an
+earlier mesh axis cuts the whole, a later one cuts the pieces, each time balanced, so pieces may differ by one
+and may be empty. Imports `sbp` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature, balanced_ranges
+
+Mesh = tuple[int, ...]
+NdSbp = tuple[Sbp, ...]
+#: Where a piece lies in the whole tensor: begin and size along every axis.
+Region = tuple[tuple[int, int], ...]
+
+_TEXT = re.compile(r'"?(?:S\((?P<a>\d+)\)|#sbp\.split<(?P<b>\d+)(?: : i64)?>)"?')
+_WHOLE = {"B": B, '"B"': B, "#sbp.broadcast": B, "P": P, '"P"': P, "#sbp.partial_sum": P}
+
+
+@dataclass(frozen=True)
+class NdSignature:
+    """One nd-SBP for each operand and each result of a call, in order."""
+
+    inputs: tuple[NdSbp, ...]
+    outputs: tuple[NdSbp, ...]
+
+    @classmethod
+    def product(cls, signatures: Sequence[SbpSignature]) -> NdSignature:
+        """The signature that has `signatures[k]` along mesh axis k."""
+        inputs = zip(*(s.inputs for s in signatures), strict=True)
+        outputs = zip(*(s.outputs for s in signatures), strict=True)
+        return cls(tuple(inputs), tuple(outputs))
+
+    def along(self, axis: int) -> SbpSignature:
+        """The signature along one mesh axis."""
+        return SbpSignature(tuple(i[axis] for i in self.inputs), tuple(o[axis] for o in self.outputs))
+
+    def __str__(self) -> str:
+        sides = (", ".join(map(format_nd_sbp, side)) for side in (self.inputs, self.outputs))
+        return " -> ".join(sides)
+
+
+def format_nd_sbp(nd: NdSbp) -> str:
+    """`S(0)` on a mesh of one axis, `[S(0), B]` on others."""
+    return str(nd[0]) if len(nd) == 1 else f"[{', '.join(map(str, nd))}]"
+
+
+def parse_sbp(text: str) -> Sbp:
+    """The SBP that `S(0)`, `B`, `P` or an attribute of the dialect `sbp` writes.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
+    match = _TEXT.fullmatch(text)
+    if match is not None:
+        return S(int(match["a"] or match["b"]))
+    if text not in _WHOLE:
+        raise ValueError(f"expected #sbp.split<axis>, #sbp.broadcast or #sbp.partial_sum, got {text}")
+    return _WHOLE[text]
+
+
+def check_nd_sbp(value: Any) -> NdSbp:
+    """A list of `Sbp` or of their texts as an nd-SBP.
+
+    Raises:
+        ValueError: it is not such a list.
+    """
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise ValueError(f"expected a list of SBPs such as ['S(0)', 'B'], got {value!r}")
+    return tuple(v if isinstance(v, Sbp) else parse_sbp(str(v)) for v in value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse_list(text: str) -> NdSbp:
+    return tuple(parse_sbp(t.strip()) for t in text[1:-1].split(",") if t.strip())
+
+
+def read_nd_sbp(attr: ir.Attribute) -> NdSbp:
+    """The nd-SBP of a list of `#sbp` attributes or of OneFlow's strings; one attribute alone is a list of one.
+
+    Raises:
+        ValueError: the attribute is no such list.
+    """
+    text = str(attr)
+    return _parse_list(text) if text.startswith("[") else (parse_sbp(text),)
+
+
+def write_nd_sbp(nd: NdSbp) -> ir.Attribute:
+    """The list of `#sbp` attributes, in the current context."""
+    texts = {"B": "#sbp.broadcast", "P": "#sbp.partial_sum"}
+    return ir.Attribute.parse(f"[{', '.join(texts.get(s.kind) or f'#sbp.split<{s.axis}>' for s in nd)}]")
+
+
+def broadcast(mesh: Mesh) -> NdSbp:
+    """Whole on every device."""
+    return (B,) * len(mesh)
+
+
+def devices(mesh: Mesh) -> int:
+    """The number of ranks."""
+    return math.prod(mesh)
+
+
+def coordinate(rank: int, mesh: Mesh) -> tuple[int, ...]:
+    """Where a rank stands along every mesh axis."""
+    at = []
+    for size in reversed(mesh):
+        rank, here = divmod(rank, size)
+        at.append(here)
+    return tuple(reversed(at))
+
+
+def group(rank: int, mesh: Mesh, axes: Sequence[int]) -> list[int]:
+    """The ranks that differ from `rank` along the mesh `axes` only, itself included, in row-major order."""
+    strides = [math.prod(mesh[k + 1 :]) for k in range(len(mesh))]
+    at = coordinate(rank, mesh)
+    first = rank - sum(at[k] * strides[k] for k in axes)
+    steps = itertools.product(*(range(mesh[k]) for k in axes))
+    return [first + sum(i * strides[k] for i, k in zip(step, axes, strict=True)) for step in steps]
+
+
+def splits(nd: NdSbp, axis: int) -> list[int]:
+    """The mesh axes along which tensor axis `axis` is split."""
+    return [k for k, sbp in enumerate(nd) if sbp == S(axis)]
+
+
+def local_region(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> Region:
+    """Where the piece of `rank` lies in a tensor of `shape`; the whole where it is repeated or a partial sum."""
+    region = [(0, size) for size in shape]
+    for sbp, parts, at in zip(nd, mesh, coordinate(rank, mesh), strict=True):
+        if sbp.axis is not None:
+            begin, size = region[sbp.axis]
+            first, last = balanced_ranges(size, parts)[at]
+            region[sbp.axis] = (begin + first, last - first)
+    return tuple(region)
+
+
+def local_shape(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> tuple[int, ...]:
+    """The shape of the piece of `rank`."""
+    return tuple(size for _, size in local_region(shape, nd, mesh, rank))
+
+
+def problem(nd: NdSbp, rank: int, mesh: Mesh) -> str | None:
+    """Why a tensor of `rank` dimensions cannot lie so on the mesh, or None."""
+    if len(nd) != len(mesh):
+        return f"expected one SBP for each of the {len(mesh)} mesh axes, got {format_nd_sbp(nd)}"
+    wrong = [s for s in nd if s.axis is not None and not 0 <= s.axis < rank]
+    return f"expected split axes below {rank}, the rank of the tensor, got {format_nd_sbp(nd)}" if wrong else None

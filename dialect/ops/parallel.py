@@ -1,0 +1,192 @@
+"""Casts of the layout over devices, and the collectives that carry them out.
+
+`hierarchical_parallel_cast` belongs to the logical program: it changes no element, only how the tensor lies.
+The `ccl_*` operators belong to the program of one rank. Their names are OneFlow's (`eager_ccl_all_reduce`,
+`_nccl_logical_all_reduce`) without what does not hold here: there is one form for every mode, and MPI carries
+them out as well as NCCL. All have the same three attributes: `mesh_axes` along which the members of the
+group differ, how many `members` there are, and the `index` of this rank among them. They are not pure: every
+member has to issue them in the same order. Imports `record`, `shapes`, `sbp`, `nd_sbp`, `compute`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.nd_sbp import local_shape, problem
+from oneflow.dialect.record import Call, Operator, Rule, define, no_grad, no_sbp, operator
+from oneflow.dialect.sbp import Factors
+from oneflow.dialect.shapes import expect_dim, expect_dtype, letters
+from oneflow.dialect.tensor_desc import Dim, TensorDesc
+
+MODES = ("identity", "restore", "manual")
+
+
+@operator(
+    'hierarchical_parallel_cast(in, nd_sbp: nd_sbp, grad_mode: string = "identity", grad_nd_sbp: nd_sbp = []) -> out'
+)
+class HierarchicalParallelCast:
+    """`in`, lying on the mesh as `nd_sbp` says: one SBP per mesh axis.
+
+    The gradient lies as `grad_nd_sbp` says in the mode `manual`; in the modes `identity` and `restore` it is
+    passed on as it is, and inference chooses.
+    """
+
+    def types(op: Call) -> TensorDesc:
+        if op.grad_mode not in MODES:
+            raise op.error(f"expected grad_mode to be one of {', '.join(MODES)}, got {op.grad_mode!r}")
+        for nd in (op.nd_sbp, op.grad_nd_sbp):
+            wrong = problem(nd, op.in_.rank, nd)  # type: ignore[arg-type]
+            if wrong is not None:
+                raise op.error(f"{wrong} for {op.in_}")
+        desc: TensorDesc = op.in_
+        return desc
+
+    def sbp(op: Call) -> Factors:
+        names = " ".join(letters(op.in_.shape))
+        return Factors(f"{names} -> {names}", "joint")
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        if op.grad_mode != "manual":
+            return {"in": dout}
+        return {"in": ops.hierarchical_parallel_cast(dout, nd_sbp=op.grad_nd_sbp)}
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        value: Value = op.in_
+        return value
+
+    def reference(x: Any, **layout: Any) -> Any:
+        return x
+
+
+GROUP = "mesh_axes: list_int32, members: int64, index: int64 = 0"
+
+
+def _alone(op: Call) -> Stage:
+    """A group of one keeps what it has; others meet in the runtime, not in a kernel."""
+    if op.members != 1:
+        raise op.error(f"expected to run between {op.members} ranks (oneflow-run --nproc), got a kernel of one")
+    return c.element_wise(op.in_.shape, lambda *i: op.in_[i], op.in_.dtype)
+
+
+def _alone_reference(x: Any, *, members: Any, **group: Any) -> Any:
+    if members != 1:
+        raise ValueError(f"expected the tensors of {members} ranks, got that of one")
+    return x
+
+
+def _expect_group(op: Call) -> None:
+    if not op.mesh_axes or not 0 <= op.index < op.members:
+        raise op.error(
+            f"expected mesh_axes, and an index below members, got axes {list(op.mesh_axes)},"
+            f" index {op.index} of {op.members}"
+        )
+
+
+def _expect_sizes(op: Call, name: str, axis: str) -> int:
+    """The axis along which `sizes` are cut, one for every member.
+
+    Raises:
+        OperatorError: there is not one size for every member, or the axis is out of range.
+    """
+    if len(op[name]) != op.members or any(d < 0 for d in op[name]):
+        raise op.error(f"expected {name} of {op.members} members, got {list(op[name])}")
+    return op.normalize_axis(op[axis], op.in_.rank, axis)
+
+
+def _resized(op: Call, axis: int, size: Dim, desc: TensorDesc) -> TensorDesc:
+    return TensorDesc((*(desc.shape or ())[:axis], size, *(desc.shape or ())[axis + 1 :]), desc.dtype)
+
+
+def _cut(op: Call, axis: int, sizes: Any, desc: TensorDesc) -> TensorDesc:
+    """`desc`, whole along `axis`, as the piece of this member."""
+    expect_dim(op, f"axis {axis} of in", (desc.shape or ())[axis], sum(sizes))
+    return _resized(op, axis, sizes[op.index], desc)
+
+
+def _joined(op: Call, axis: int, sizes: Any, desc: TensorDesc) -> TensorDesc:
+    """`desc`, the piece of this member along `axis`, as the whole."""
+    expect_dim(op, f"axis {axis} of in", (desc.shape or ())[axis], sizes[op.index])
+    return _resized(op, axis, sum(sizes), desc)
+
+
+def _all_reduce(op: Call) -> TensorDesc:
+    expect_dtype(op, "in", op.in_, dtypes.NUMERIC)
+    desc: TensorDesc = op.in_
+    return desc
+
+
+def _reduce_scatter(op: Call) -> TensorDesc:
+    expect_dtype(op, "in", op.in_, dtypes.NUMERIC)
+    return _cut(op, _expect_sizes(op, "sizes", "axis"), op.sizes, op.in_)
+
+
+def _all_gather(op: Call) -> TensorDesc:
+    return _joined(op, _expect_sizes(op, "sizes", "axis"), op.sizes, op.in_)
+
+
+def _all_to_all(op: Call) -> TensorDesc:
+    before, after = _expect_sizes(op, "in_sizes", "in_axis"), _expect_sizes(op, "out_sizes", "out_axis")
+    if before == after:
+        raise op.error(f"expected in_axis and out_axis to differ, got {before}")
+    return _cut(op, after, op.out_sizes, _joined(op, before, op.in_sizes, op.in_))
+
+
+def _send_recv(op: Call) -> TensorDesc:
+    if math.prod(op.mesh) != op.members or len(op.mesh) != len(op.mesh_axes):
+        raise op.error(
+            f"expected a mesh of {op.members} members, one size for each of mesh_axes, got {list(op.mesh)}"
+        )
+    for nd in (op.src_nd_sbp, op.dst_nd_sbp):
+        wrong = problem(nd, len(op.shape), op.mesh)
+        if wrong is not None or any(s.kind == "P" for s in nd):
+            raise op.error(wrong or "expected no partial sums; reduce them first")
+    piece = TensorDesc(local_shape(op.shape, op.src_nd_sbp, op.mesh, op.index), op.in_.dtype)
+    if not op.in_.compatible(piece):
+        raise op.error(f"expected in of type {piece}, the piece of this member, got {op.in_}")
+    return TensorDesc(local_shape(op.shape, op.dst_nd_sbp, op.mesh, op.index), op.in_.dtype)
+
+
+def _collective(attrs: str, doc: str, types: Rule) -> Operator:
+    """Registers the collective `ccl` + the name of `types`."""
+
+    def checked(op: Call) -> TensorDesc:
+        _expect_group(op)
+        result: TensorDesc = types(op)
+        return result
+
+    return define(
+        f"ccl{types.__name__}(in, {attrs}{GROUP}) -> out",
+        depth=2, doc=doc, types=checked, sbp=no_sbp("belongs to the program of one rank"), compute=_alone, pure=False,
+        grad=no_grad("is inserted after gradients are built"), reference=_alone_reference,
+        traits=frozenset({"collective"}),
+    )  # fmt: skip
+
+
+_collective("", "The sum of the members' tensors, on every member; f16 and bf16 are summed in f32.", _all_reduce)
+_collective(
+    "axis: int64, sizes: list_int64, ",
+    "The sum of the members' tensors; each member gets its piece along `axis`, member i `sizes[i]` long.",
+    _reduce_scatter,
+)
+_collective(
+    "axis: int64, sizes: list_int64, ",
+    "The members' pieces one behind the other along `axis`, on every member; that of member i is `sizes[i]` long.",
+    _all_gather,
+)
+_collective(
+    "in_axis: int64, in_sizes: list_int64, out_axis: int64, out_sizes: list_int64, ",
+    "Pieces along `in_axis` become pieces along `out_axis`: member i sends to j what lies in the piece of j.",
+    _all_to_all,
+)
+_collective(
+    "shape: shape, mesh: shape, src_nd_sbp: nd_sbp, dst_nd_sbp: nd_sbp, ",
+    "Pieces of a tensor of `shape` that lie as `src_nd_sbp` says become pieces as `dst_nd_sbp` says.\n\n"
+    "`mesh` are the sizes of `mesh_axes`. Every member is sent what it does not have, by the owner that stands at\n"
+    "its own place along the mesh axes where the source is repeated.",
+    _send_recv,
+)

@@ -1,0 +1,70 @@
+"""Samples of `dialect/ops/parallel.py`. Groups of one; larger ones are in the tests of `passes`."""
+
+from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, bool_
+from oneflow.testing.sample import Bad, Sample, t
+
+ONE = {"mesh_axes": [0], "members": 1}
+NUMBERS = (*FLOATS, *INTEGERS)
+
+SAMPLES = [
+    Sample("hierarchical_parallel_cast", [t(4, 3)], {"nd_sbp": ["S(0)", "B"]}, dtypes=ALL),
+    Sample(
+        "hierarchical_parallel_cast",
+        [t(4, 3)],
+        {"nd_sbp": ["P"], "grad_mode": "manual", "grad_nd_sbp": ["S(1)"]},
+        dtypes=FLOATS,
+    ),
+    Sample("ccl_all_reduce", [t(4, 3)], ONE, dtypes=NUMBERS),
+    Sample("ccl_reduce_scatter", [t(4, 3)], {"axis": 1, "sizes": [3], **ONE}, dtypes=NUMBERS),
+    Sample("ccl_all_gather", [t(4, 3)], {"axis": -2, "sizes": [4], **ONE}, dtypes=ALL),
+    Sample(
+        "ccl_all_to_all",
+        [t(4, 3)],
+        {"in_axis": 0, "in_sizes": [4], "out_axis": 1, "out_sizes": [3], **ONE},
+        dtypes=ALL,
+    ),
+    Sample(
+        "ccl_send_recv",
+        [t(4, 3)],
+        {"shape": [4, 3], "mesh": [1], "src_nd_sbp": ["S(0)"], "dst_nd_sbp": ["S(1)"], **ONE},
+        dtypes=ALL,
+    ),
+]
+
+TWO = {"mesh_axes": [0], "members": 2, "index": 1}
+BAD = [
+    Bad("hierarchical_parallel_cast", [t(4, 3)], {"nd_sbp": ["S(2)"]}, match="expected split axes below 2"),
+    Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["S0"]}, match="expected #sbp.split<axis>"),
+    Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": "B"}, match="expected a list of SBPs"),
+    Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["B"], "grad_mode": "auto"}, match="expected grad_mode"),
+    Bad("ccl_all_reduce", [t(4)], TWO, dtype=bool_, match="expected in of type"),
+    Bad("ccl_all_reduce", [t(4)], {**TWO, "index": 2}, match="an index below members"),
+    Bad("ccl_reduce_scatter", [t(4)], {"axis": 0, "sizes": [1, 2], **TWO}, match="axis 0 of in to be 3, got 4"),
+    Bad("ccl_reduce_scatter", [t(4)], {"axis": 1, "sizes": [1, 3], **TWO}, match="expected axis in [-1, 1)"),
+    Bad("ccl_all_gather", [t(4)], {"axis": 0, "sizes": [4, 3], **TWO}, match="axis 0 of in to be 3, got 4"),
+    Bad("ccl_all_gather", [t(4)], {"axis": 0, "sizes": [4], **TWO}, match="expected sizes of 2 members"),
+    Bad(
+        "ccl_all_to_all",
+        [t(2, 3)],
+        {"in_axis": 0, "in_sizes": [2, 2], "out_axis": -2, "out_sizes": [2, 2], **TWO},
+        match="expected in_axis and out_axis to differ",
+    ),
+    Bad(
+        "ccl_send_recv",
+        [t(2, 3)],
+        {"shape": [4, 3], "mesh": [2], "src_nd_sbp": ["P"], "dst_nd_sbp": ["B"], **TWO},
+        match="reduce them first",
+    ),
+    Bad(
+        "ccl_send_recv",
+        [t(3, 3)],
+        {"shape": [4, 3], "mesh": [2], "src_nd_sbp": ["S(0)"], "dst_nd_sbp": ["B"], **TWO},
+        match="expected in of type tensor<2x3xf32>",
+    ),
+    Bad(
+        "ccl_send_recv",
+        [t(2, 3)],
+        {"shape": [4, 3], "mesh": [3], "src_nd_sbp": ["S(0)"], "dst_nd_sbp": ["B"], **TWO},
+        match="expected a mesh of 2 members",
+    ),
+]
