@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import keyword
 import types as python_types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oneflow.dialect._mlir import ext, ir
@@ -51,19 +51,23 @@ def create_context(registry: Registry = REGISTRY) -> ir.Context:
 
 
 def _dialect_class(registry: Registry) -> Any:
-    dialect = python_types.new_class("OneFlow", (ext.Dialect,), {"name": "oneflow"})
+    dialect: Any = python_types.new_class("OneFlow", (ext.Dialect,), {"name": "oneflow"})
     for record in registry:
         options = {"name": record.name, "traits": [ext.Pure] if record.pure else []}
         fields = {_field(a.name): _group(ext.Operand[Any], a) for a in record.signature.inputs}
         fields |= {_field(a.name): _group(ext.Result[Any], a) for a in record.signature.outputs}
         class_name = "".join(w.title() for w in record.name.split("_")) + "Op"
-        python_types.new_class(
-            class_name,
-            (dialect.Operation,),
-            options,
-            lambda ns, fields=fields: ns.update(__annotations__=fields),
-        )
+        _annotated_class(class_name, dialect.Operation, options, fields)
     return dialect
+
+
+def _annotated_class(name: str, base: Any, options: dict[str, Any], fields: dict[str, Any]) -> None:
+    """Makes a subclass with annotated fields, which `ext` reads and keeps."""
+
+    def annotate(namespace: dict[str, Any]) -> None:
+        namespace["__annotations__"] = fields
+
+    python_types.new_class(name, (base,), options, annotate)
 
 
 def _field(name: str) -> str:
@@ -79,14 +83,9 @@ def _group(single: Any, arg: ArgDef) -> Any:
 
 
 def _sbp_dialect() -> Any:
-    dialect = python_types.new_class("SbpDialect", (ext.Dialect,), {"name": "sbp"})
+    dialect: Any = python_types.new_class("SbpDialect", (ext.Dialect,), {"name": "sbp"})
     for name, fields in (("split", {"axis": ir.IntegerAttr}), ("broadcast", {}), ("partial_sum", {})):
-        python_types.new_class(
-            name.title(),
-            (dialect.Attribute,),
-            {"name": name},
-            lambda ns, fields=fields: ns.update(__annotations__=dict(fields)),
-        )
+        python_types.new_class(name.title(), (dialect.Attribute,), {"name": name}, _with_fields(fields))
     return dialect
 
 

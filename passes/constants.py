@@ -35,11 +35,12 @@ def read_dense(op: ir.Operation) -> np.ndarray | None:
     attr = op.attributes["value"]
     if desc is None or (desc.element_count or 0) > MOST_COMPUTED or not isinstance(attr, ir.DenseElementsAttr):
         return None
+    shape = [d for d in desc.shape or () if d is not None]
     if attr.is_splat:
-        return np.full(desc.shape or (), attr.get_splat_value().value, desc.dtype.numpy)
+        return np.full(shape, attr.get_splat_value().value, desc.dtype.numpy)
     if desc.dtype == dtypes.bfloat16:
         return None
-    return np.array(attr).astype(desc.dtype.numpy).reshape(desc.shape or ())
+    return np.array(attr).astype(desc.dtype.numpy).reshape(shape)
 
 
 def evaluate_call(op: Call) -> list[np.ndarray] | None:

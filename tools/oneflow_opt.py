@@ -6,7 +6,7 @@ Importing operators, passes and lowerings registers them, so that all of them ca
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import oneflow
 import oneflow.dialect.ops
@@ -49,7 +49,7 @@ def _show(arguments: Arguments) -> str | None:
         if name not in REGISTRY:
             raise UsageError(REGISTRY.unknown(name))
         return describe.show_operator(REGISTRY[name])
-    printers = {
+    printers: dict[str, Callable[[], str]] = {
         "help": help_text,
         "version": lambda: describe.version_text(oneflow.__version__),
         "list-passes": describe.list_passes,
