@@ -170,7 +170,7 @@ def as_expr(size: Size) -> Expr:
 
 def product(sizes: Sequence[Size]) -> Size:
     """The product of sizes."""
-    return math.prod(sizes, start=1)  # type: ignore[type-var]
+    return math.prod(sizes, start=1)
 
 
 def smaller(a: Size, b: Size) -> Size:

@@ -20,25 +20,25 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.scalar import Expr
 
-Array = np.ndarray
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _truncated_remainder(a: Array, b: Array) -> Array:
-    return np.fmod(a, b)
+    return np.asarray(np.fmod(a, b))
 
 
 def _shift(function: Callable[[Array, Array], Array], overflow: Callable[[Array], Array]) -> Callable[..., Array]:
     def shifted(a: Array, b: Array) -> Array:
         bits = a.dtype.itemsize * 8
         inside = (b >= 0) & (b < bits)
-        return np.where(inside, function(a, np.where(inside, b, 0)), overflow(a))
+        return np.asarray(np.where(inside, function(a, np.where(inside, b, 0)), overflow(a)))
 
     return shifted
 
 
 def _shift_unsigned(a: Array, b: Array) -> Array:
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
-    return np.right_shift(a.astype(unsigned), b.astype(unsigned)).astype(a.dtype)
+    return np.asarray(np.right_shift(a.astype(unsigned), b.astype(unsigned)), a.dtype)
 
 
 UNARY: dict[str, Callable[[Array], Array]] = {
@@ -82,7 +82,6 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
 }
-
 
 
 class _Scalars:
@@ -131,7 +130,7 @@ class _Scalars:
 def convert(x: Array, dtype: dtypes.DType) -> Array:
     """`x` converted as `scalar.cast` says."""
     if dtype.kind == "bool":
-        return np.not_equal(x, 0)
+        return np.asarray(np.not_equal(x, 0))
     return np.asarray(x).astype(dtype.numpy)
 
 
