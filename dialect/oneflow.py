@@ -85,7 +85,7 @@ def _group(single: Any, arg: ArgDef) -> Any:
 def _sbp_dialect() -> Any:
     dialect: Any = python_types.new_class("SbpDialect", (ext.Dialect,), {"name": "sbp"})
     for name, fields in (("split", {"axis": ir.IntegerAttr}), ("broadcast", {}), ("partial_sum", {})):
-        python_types.new_class(name.title(), (dialect.Attribute,), {"name": name}, _with_fields(fields))
+        _annotated_class(name.title(), dialect.Attribute, {"name": name}, dict(fields))
     return dialect
 
 
