@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import keyword
 import types as python_types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.dialect._mlir import ext, ir
