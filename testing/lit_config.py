@@ -4,17 +4,20 @@
     lit_config.setup(config)
 
 RUN lines may use `oneflow-opt`, `oneflow-run`, `%python`, `FileCheck` (LLVM's if it is on the path, else the
-one pip installs) and `not`. A test that checks nothing fails. Imports lit alone.
+one pip installs) and `not`. A test that checks nothing fails. Imports lit and the server of commands.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ import lit.formats
 import lit.Test
 
 import oneflow
+from oneflow.testing import fork_server
 
 COMMANDS = {
     "oneflow-opt": "oneflow.tools.oneflow_opt",
@@ -70,16 +74,32 @@ def setup(config: Any) -> None:
     config.excludes = {"lit.cfg.py", "lit.site.cfg.py", "Inputs", *(config.excludes or ())}
     if config.test_exec_root is None:
         config.test_exec_root = str(_output_folder(config))
+    _set_environment(config.environment)
+    config.substitutions.append(("%python", f'"{sys.executable}"'))
+    config.substitutions += [(_word(name), command) for name, command in _commands(config.environment).items()]
+    if shutil.which("FileCheck") is None:
+        config.substitutions.append((_word("FileCheck"), f'"{sys.executable}" -m filecheck'))
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    """Lets tests import this package, wherever it was imported from, and find the user's folders."""
     package = str(Path(oneflow.__file__).parent.parent)
-    config.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
         if name in os.environ:
-            config.environment[name] = os.environ[name]
-    python = f'"{sys.executable}"'
-    config.substitutions.append(("%python", python))
-    config.substitutions += [(_word(name), f"{python} -m {module}") for name, module in COMMANDS.items()]
-    if shutil.which("FileCheck") is None:
-        config.substitutions.append((_word("FileCheck"), f"{python} -m filecheck"))
+            environment[name] = os.environ[name]
+
+
+def _commands(environment: dict[str, str]) -> dict[str, str]:
+    """How each command is run: by a server that has it loaded, or by Python where there can be none."""
+    modules = {name: module for name, module in COMMANDS.items() if find_spec(module)}
+    if not hasattr(socket, "AF_UNIX"):
+        return {name: f'"{sys.executable}" -m {module}' for name, module in modules.items()}
+    path = os.path.join(tempfile.mkdtemp(prefix="oneflow-lit-"), "server")
+    fork_server.start(path, list(modules.values()), {**os.environ, **environment})
+    atexit.register(shutil.rmtree, os.path.dirname(path), ignore_errors=True)
+    client = f'"{sys.executable}" -S -E -s "{fork_server.__file__}" "{path}"'
+    return {name: f"{client} {module}" for name, module in modules.items()}
 
 
 def _output_folder(config: Any) -> Path:
