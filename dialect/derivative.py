@@ -8,7 +8,7 @@ built out of the registered element-wise operators, so it is differentiable agai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
@@ -211,13 +211,27 @@ WITH_NUMBER: dict[str, str] = {
 MIRRORED = {"add": "add", "mul": "mul", "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
-def build(ops: Builder, root: Expr, env: Mapping[Expr, Value]) -> Value:
-    """`root` computed on tensors: `env` gives the value of each leaf."""
+#: The nodes of an expression, arguments before users; the last is the expression.
+Plan = tuple[Expr, ...]
+
+
+def plan(root: Expr, known: Collection[Expr] = ()) -> Plan:
+    """How `root` is built where the values of the leaves and of `known` are there; kept, it is built again faster."""
+    nodes = s.walk([root])
+    needed = {root}
+    for node in reversed(nodes):
+        if node in needed and node not in known:
+            needed.update(node.args)
+    return tuple(node for node in nodes if node in needed)
+
+
+def build(ops: Builder, steps: Plan, env: Mapping[Expr, Value]) -> Value:
+    """An expression computed on tensors: `env` gives the value of each leaf."""
     values: dict[Expr, Value] = dict(env)
-    for node in s.walk([root]):
+    for node in steps:
         if node not in values and node.kind != "const":
             values[node] = _build_node(ops, node, values)
-    return _value(ops, root, values)
+    return _value(ops, steps[-1], values)
 
 
 def _value(ops: Builder, node: Expr, values: Mapping[Expr, Value]) -> Value:

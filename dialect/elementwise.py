@@ -92,35 +92,60 @@ def scalar_body(op: Call, operands: Sequence[Expr]) -> Expr:
 
 
 @dataclass(frozen=True)
+class Slope:
+    """A derivative. `plan` computes its product with the cotangent, or where it may not be `finite`, itself."""
+
+    dtype: DType
+    finite: bool
+    plan: derivative.Plan
+
+
+#: The leaf that stands for the cotangent.
+SEEDS = {d: s.arg(-1, d) for d in dtypes.FLOATS}
+
+
+@dataclass(frozen=True)
 class Instance:
     """A scalar body on leaves: `nodes` are its operands, `slopes` its derivative by each, None where it is zero.
 
-    `finite` says of each slope whether it is finite for all operands, `result` that of the body.
+    `result` is the body where the call's result is its value, so that slopes read that, else None. `finite` says
+    whether the body is finite for all operands.
     """
 
     nodes: tuple[Expr, ...]
-    body: Expr
-    slopes: tuple[Expr | None, ...]
-    finite: tuple[bool, ...]
-    result: bool
+    result: Expr | None
+    slopes: tuple[Slope | None, ...]
+    finite: bool
 
 
 def instance(op: Call) -> Instance:
     """The scalar body of a call on `Value`s; the same object for equal calls."""
     assert op.record.scalar is not None, op.record.name
     attrs = tuple((name, repr(value), value) for name, value in op.attrs.items())
-    return _instance(op.record.scalar, attrs, tuple(v.dtype for v in op.operands), op.suspects)
+    results = tuple(v.dtype for v in op.results)
+    return _instance(op.record.scalar, attrs, tuple(v.dtype for v in op.operands), results, op.suspects)
 
 
 @functools.lru_cache(maxsize=4096)
-def _instance(scalar: Rule, attrs: Any, types: tuple[DType, ...], suspects: frozenset[int]) -> Instance:
+def _instance(
+    scalar: Rule, attrs: Any, types: tuple[DType, ...], results: tuple[DType, ...], suspects: frozenset[int]
+) -> Instance:
     """`attrs` have the text of each value, which tells 0.0 from -0.0 and 1 from True."""
     nodes = tuple(s.arg(i, d.accumulator) for i, d in enumerate(types))
     body: Expr = call_rule(scalar, nodes, {name: value for name, _, value in attrs})
-    slopes = tuple(derivative.derivative(body, n) if d.is_float else None for n, d in zip(nodes, types, strict=True))
+    result = body if results == (body.dtype,) else None
     doubtful = [nodes[i] for i in suspects]
-    finite = tuple(slope is None or bounds.is_finite(slope, doubtful) for slope in slopes)
-    return Instance(nodes, body, slopes, finite, bounds.is_finite(body, doubtful))
+
+    def slope(node: Expr) -> Slope | None:
+        found = derivative.derivative(body, node)
+        if found is None:
+            return None
+        finite = bounds.is_finite(found, doubtful)
+        whole = derivative.times(SEEDS[found.dtype], found) if finite else found
+        return Slope(found.dtype, finite, derivative.plan(whole, () if result is None else (result,)))
+
+    slopes = tuple(slope(n) if d.is_float else None for n, d in zip(nodes, types, strict=True))
+    return Instance(nodes, result, slopes, bounds.is_finite(body, doubtful))
 
 
 def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
@@ -131,22 +156,18 @@ def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     """
     known = instance(op)
     env = dict(zip(known.nodes, derivative.widened(ops, op.operands), strict=True))
-    if op.outputs and op.results[0].dtype == known.body.dtype:
-        env.setdefault(known.body, op.results[0])
-    grads = [
-        None if slope is None else _thunk(ops, dy, slope, finite, env, operand)
-        for slope, finite, operand in zip(known.slopes, known.finite, op.operands, strict=True)
-    ]
-    return _by_name(op, grads)
+    if known.result is not None:
+        env.setdefault(known.result, op.results[0])
+    pairs = zip(known.slopes, op.operands, strict=True)
+    return _by_name(op, [None if slope is None else _thunk(ops, dy, slope, env, x) for slope, x in pairs])
 
 
-def _thunk(ops: Builder, dy: Value, slope: Expr, finite: bool, env: dict[Expr, Value], operand: Value) -> Any:
+def _thunk(ops: Builder, dy: Value, slope: Slope, env: dict[Expr, Value], operand: Value) -> Any:
     def gradient() -> Value:
-        seed, wide = s.arg(-1, slope.dtype), _cast(ops, dy, slope.dtype)
-        if finite:
-            whole = derivative.build(ops, derivative.times(seed, slope), {**env, seed: wide})
-        else:
-            whole = ops.call("broadcast_mul_no_nan", wide, derivative.build(ops, slope, env))[0]
+        wide = _cast(ops, dy, slope.dtype)
+        whole = derivative.build(ops, slope.plan, {**env, SEEDS[slope.dtype]: wide})
+        if not slope.finite:
+            whole = ops.call("broadcast_mul_no_nan", wide, whole)[0]
         return sum_to(ops, _cast(ops, whole, operand.dtype), operand)
 
     return gradient

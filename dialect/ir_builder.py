@@ -6,6 +6,7 @@ Handles are MLIR values. Imports `builder`, `oneflow` (the dialect) and the MLIR
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from oneflow.dialect import oneflow as dialect
@@ -27,13 +28,14 @@ class IRBuilder(Builder):
     ) -> None:
         super().__init__(registry)
         self.ip, self.loc = ip, loc
+        self._types = cache(TensorDesc.to_mlir)
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Creates the operation; repeated operands or results of different types are cast (see `oneflow`)."""
         outputs = distribute(op.record.signature.outputs, list(results), None)
         created = ir.Operation.create(
             dialect.PREFIX + op.record.name,
-            results=[d.to_mlir() for group in outputs.values() for d in self._stated(group)],
+            results=[self._types(d) for group in outputs.values() for d in self._stated(group)],
             operands=[h for group in op.inputs.values() for h in self._handles(group)],
             attributes=write_attributes(op, outputs),
             ip=self.ip,
@@ -55,7 +57,7 @@ class IRBuilder(Builder):
         return [self._cast(v.handle, target) for v in group]
 
     def _refined(self, value: ir.Value, desc: TensorDesc) -> Value:
-        return Value(self, self._cast(value, desc.to_mlir()), desc)
+        return Value(self, self._cast(value, self._types(desc)), desc)
 
     def _cast(self, value: ir.Value, target: ir.Type) -> ir.Value:
         if value.type == target:
@@ -66,7 +68,7 @@ class IRBuilder(Builder):
         """`value` cast to the type of `desc`."""
         if value.desc == desc:
             return value
-        return type(value)(self, self._cast(value.handle, desc.to_mlir()), desc)
+        return type(value)(self, self._cast(value.handle, self._types(desc)), desc)
 
     def wrap(self, value: Any) -> Value:
         """An MLIR value as a value of this builder."""

@@ -10,7 +10,7 @@
         reference = ...
 
 Slots: `types` (result shapes and dtypes), `sbp` (how it may be split), `grad` (its gradient, built of other
-operators), one meaning (`scalar`, `compute` or `decompose`), `reference` (NumPy, for tests) and `laws`
+operators), one meaning (`scalar`, `compute`, `decompose` or `kernel`), `reference` (NumPy, for tests) and `laws`
 (rewrites). Each is filled or says why not (`no_grad(..)`, `no_sbp(..)`). A `Call` is what rules see of one
 use of an operator. Imports `signature`, `sbp`, `tensor_desc`; a `Registry` holds the records by name.
 """
@@ -63,7 +63,7 @@ def no_reference(reason: str) -> Absent:
 
 
 Rule = Callable[..., Any]
-MEANINGS = ("scalar", "compute", "decompose")
+MEANINGS = ("scalar", "compute", "decompose", "kernel")
 SLOTS = ("types", "sbp", "grad", *MEANINGS, "reference")
 
 
@@ -81,9 +81,25 @@ class Law:
 
 
 @dataclass(frozen=True)
+class ExternalKernel:
+    """A kernel made elsewhere for one call, which compiled programs call between their own.
+
+    The C function at address `function`, `int32_t f(void *context, void *const *buffers, void *stream)`, gets
+    the memory of all operands and results in order and returns 0, or 1 after an error whose text `error()`
+    gives. `owner` keeps `context` alive.
+    """
+
+    function: int
+    context: int
+    error: Callable[[], str]
+    owner: object
+
+
+@dataclass(frozen=True)
 class Operator:
     """One operator; see the module's text for its slots.
 
+    `kernel(op)` gives an `ExternalKernel` for a call whose operands and results are static `TensorDesc`s.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
     speak of sizes (`reshape`); without it they are the logical ones. `pure` operators may be removed, merged and
     reordered. `traits` are words that mechanisms ask for (`"random"`, `"cpu_only"`). `where` is the file and line
@@ -99,6 +115,7 @@ class Operator:
     scalar: Rule | None = None
     compute: Rule | None = None
     decompose: Rule | None = None
+    kernel: Rule | None = None
     local: Rule | None = None
     laws: tuple[Law, ...] = ()
     pure: bool = True
@@ -226,6 +243,8 @@ def distribute(args: Sequence[ArgDef], values: Sequence[Any], sizes: Sequence[in
     Raises:
         ValueError: the number of operands does not fit.
     """
+    if sizes is None and len(values) == len(args) and all(a.is_single for a in args):
+        return {a.name: value for a, value in zip(args, values, strict=True)}
     counts = list(sizes) if sizes is not None else _counts(args, len(values))
     if len(counts) != len(args) or sum(counts) != len(values):
         raise ValueError(f"expected segment sizes for {len(args)} names adding up to {len(values)}, got {counts}")

@@ -256,7 +256,7 @@ def _pairs(op: Call, name: str, grad: Any) -> Iterable[tuple[Value, Any]]:
 def _spreads(op: Call) -> bool:
     """Whether results of a call may be infinite or NaN in places that depend on the same place of an operand."""
     if op.record.scalar is not None:
-        return not instance(op).result
+        return not instance(op).finite
     return bool(op.suspects) and op.record.compute is not None and _moves_only(op)
 
 

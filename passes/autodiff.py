@@ -85,18 +85,20 @@ class Autodiff(Pass):
 
 @dataclass
 class _Program:
-    """The body of a function as entries of reverse mode, and where each stands."""
+    """The body of a function as entries of reverse mode, and where each stands; `at` is where it is read."""
 
     ops: IRBuilder
+    at: ir.Location
     values: dict[ir.Value, Value] = field(default_factory=dict)
     entries: list[reverse.Entry] = field(default_factory=list)
     places: dict[int, ir.Location] = field(default_factory=dict)
 
     def add(self, op: ir.Operation, registry: Registry) -> None:
         """Adds an operation after those before it."""
+        self.at = op.location
         entry = self._entry(op, registry)
         self.entries.append(entry)
-        self.places[id(entry)] = op.location
+        self.places[id(entry)] = self.at
 
     def _entry(self, op: ir.Operation, registry: Registry) -> reverse.Entry:
         if op.name.startswith(dialect.PREFIX):
@@ -117,7 +119,7 @@ class _Program:
         if source is not None and source.desc.shape is not None:
             desc = desc.meet(source.desc)
         if desc.shape is None:
-            raise PassError(f"a tensor of unknown rank, {handle.type}; run oneflow-infer-types first", handle.location)
+            raise PassError(f"expected tensors of known rank, got {handle.type}; run oneflow-infer-types first", self.at)
         self.values[handle] = Value(self.ops, handle, desc)
         return self.values[handle]
 
@@ -154,6 +156,20 @@ def _operands(op: ir.Operation) -> list[ir.Value]:
     return found
 
 
+def _top_level(function: ir.Operation) -> list[ir.Operation]:
+    """The operations of a function, without those inside others: a walk is faster than the block's own list."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "func.func":
+            return ir.WalkResult.ADVANCE
+        found.append(op)
+        return ir.WalkResult.SKIP
+
+    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
 class _Gradient:
     """Turns a copy of a function into the function of its gradient."""
 
@@ -161,7 +177,7 @@ class _Gradient:
         self.function, self.registry, self.options = function, registry, options
         self.block = body_of(function)
         self.ops = IRBuilder(registry)
-        self.program = _Program(self.ops)
+        self.program = _Program(self.ops, function.location)
         self.arguments = list(self.block.arguments)
         self.wrt = self._wrt()
 
@@ -199,18 +215,10 @@ class _Gradient:
 
     def _read(self) -> ir.Operation:
         """Reads the body into entries; its return."""
-        found: list[ir.Operation] = []
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name == "func.func":
-                return ir.WalkResult.ADVANCE
-            found.append(op)
-            return ir.WalkResult.SKIP
-
-        self.function.walk(visit, ir.WalkOrder.PRE_ORDER)
-        for op in found[:-1]:
+        *body, last = _top_level(self.function)
+        for op in body:
             self.program.add(op, self.registry)
-        return found[-1]
+        return last
 
     def _argument(self, result: Value) -> Value:
         """A further argument: the cotangent of a result."""
@@ -252,9 +260,7 @@ class _Gradient:
 
     def _remove_unused(self) -> None:
         """Removes what nothing needs: forward operations too, where only the gradient is returned."""
-        found: list[ir.Operation] = []
-        self.function.walk(lambda op: (found.append(op), ir.WalkResult.ADVANCE)[1])
-        for op in reversed(found):
+        for op in reversed(_top_level(self.function)):
             removable = op.name in REMOVABLE or (dialect.is_oneflow(op) and dialect.record_of(op, self.registry).pure)
             if removable and all(next(iter(r.uses), None) is None for r in op.results):
                 op.erase()

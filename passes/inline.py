@@ -63,15 +63,18 @@ def _expand(call: ir.Operation, functions: Mapping[str, ir.Operation], outer: tu
         raise PassError(f"cannot inline @{name}: there is no such function", call.location)
     block = body_of(functions[name])
     values = dict(zip(block.arguments, call.operands, strict=True))
-    for op in list(block.operations):
-        if op.operation.name == RETURN:
-            for old, new in zip(call.results, op.operation.operands, strict=True):
+    copies: list[ir.Operation] = []
+    for view in block.operations:
+        op = view.operation
+        if op.name == RETURN:
+            for old, new in zip(call.results, op.operands, strict=True):
                 old.replace_all_uses_with(values.get(new, new))
         else:
-            copy = _copy(op.operation, call, values)
-            for inner in _calls(copy):
-                _expand(inner, functions, (*outer, name))
+            copies.append(_copy(op, call, values))
     call.erase()
+    # Only now: `values` holds results of the copies.
+    for inner in [c for copy in copies for c in _calls(copy)]:
+        _expand(inner, functions, (*outer, name))
 
 
 def _copy(op: ir.Operation, before: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:

@@ -1,0 +1,76 @@
+// RUN: oneflow-opt %s --oneflow-autodiff="func=f" --split-input-file --verify-diagnostics
+
+func.func @f(%x: tensor<2xf32>) -> tensor<f32> {
+  %0 = "oneflow.square"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  // expected-error@below {{oneflow.bernoulli has no gradient: jumps between 0 and 1; the path that needs it is input 0 -> oneflow.square -> oneflow.bernoulli -> oneflow.exp -> oneflow.reduce_sum -> result}}
+  %1 = "oneflow.bernoulli"(%0) {dtype = f32} : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = "oneflow.exp"(%1) : (tensor<2xf32>) -> tensor<2xf32>
+  %3 = "oneflow.reduce_sum"(%2) {axis = array<i32: 0>} : (tensor<2xf32>) -> tensor<f32>
+  return %3 : tensor<f32>
+}
+
+// -----
+
+func.func @f(%c: i1, %x: tensor<f32>) -> tensor<f32> {
+  // expected-error@below {{scf.if has no gradient: it is no operator of the dialect; the path that needs it is input 0 -> scf.if -> oneflow.sin -> result}}
+  %0 = scf.if %c -> tensor<f32> {
+    %1 = "oneflow.cos"(%x) : (tensor<f32>) -> tensor<f32>
+    scf.yield %1 : tensor<f32>
+  } else {
+    scf.yield %x : tensor<f32>
+  }
+  %2 = "oneflow.sin"(%0) : (tensor<f32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+
+// -----
+
+// expected-error@below {{oneflow-autodiff: expected a result that is a tensor of floats}}
+func.func @f(%x: tensor<2xf32>) -> tensor<i64> {
+  %0 = "oneflow.argmax"(%x) : (tensor<2xf32>) -> tensor<i64>
+  return %0 : tensor<i64>
+}
+
+// -----
+
+func.func @f(%x: tensor<*xf32>) -> tensor<*xf32> {
+  // expected-error@below {{expected tensors of known rank, got tensor<*xf32>; run oneflow-infer-types first}}
+  %0 = "oneflow.sin"(%x) : (tensor<*xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<f32>) -> tensor<f32> {
+  // expected-error@below {{cannot inline @f: it calls itself, by f -> f}}
+  %0 = call @f(%x) : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
+// expected-error@below {{expected a function of one block, but @g has no body}}
+func.func private @g(%x: tensor<f32>) -> tensor<f32>
+func.func @f(%x: tensor<f32>) -> tensor<f32> {
+  %0 = call @g(%x) : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
+func.func @f(%x: tensor<f32>) -> tensor<f32> {
+  return %x : tensor<f32>
+}
+// expected-error@below {{oneflow-autodiff: there is a function @f_grad already; rename it}}
+func.func @f_grad(%x: tensor<f32>) -> tensor<f32> {
+  return %x : tensor<f32>
+}
+
+// -----
+
+// expected-error@below {{expected a function of one block, but @f has branches between blocks}}
+func.func @f(%x: tensor<f32>) -> tensor<f32> {
+  cf.br ^next(%x : tensor<f32>)
+^next(%y: tensor<f32>):
+  return %y : tensor<f32>
+}

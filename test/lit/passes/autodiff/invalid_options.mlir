@@ -1,0 +1,19 @@
+// RUN: not oneflow-opt %s --oneflow-autodiff="func=los" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not oneflow-opt %s --oneflow-autodiff="" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not oneflow-opt %s --oneflow-autodiff="func=loss wrt=2" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=HIGH
+// RUN: not oneflow-opt %s --oneflow-autodiff="func=loss wrt=0,0" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not oneflow-opt %s --oneflow-autodiff="func=loss wrt=x" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not oneflow-opt %s --oneflow-autodiff="func=loss wrt=1" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=INT
+
+// NAME: oneflow-autodiff: expected func to name a function, got 'los'; did you mean @loss?
+// NONE: oneflow-autodiff: expected func to name a function, got '', to say which of several functions
+// HIGH: oneflow-autodiff: expected wrt to be different argument numbers below 2, got '2'
+// TWICE: oneflow-autodiff: expected wrt to be different argument numbers below 2, got '0'
+// WORD: oneflow-autodiff: expected wrt to be different argument numbers below 2, got 'x'
+// INT: oneflow-autodiff: expected wrt to be arguments that are tensors of floats, got 1: tensor<2xi64>
+func.func @loss(%x: tensor<f32>, %i: tensor<2xi64>) -> tensor<f32> {
+  return %x : tensor<f32>
+}
+func.func @other(%x: tensor<f32>) -> tensor<f32> {
+  return %x : tensor<f32>
+}
