@@ -1,7 +1,7 @@
 """Imports every pass of this package, so that it is registered."""
 
-from oneflow.passes import autodiff, canonicalize, decompose, infer_types
+from oneflow.passes import autodiff, canonicalize, decompose, infer_sbp, infer_types, insert_boxing, to_physical
 
-PASSES = (autodiff, canonicalize, decompose, infer_types)
+PASSES = (autodiff, canonicalize, decompose, infer_types, infer_sbp, insert_boxing, to_physical)
 
 __all__ = ["PASSES"]

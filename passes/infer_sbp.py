@@ -1,0 +1,150 @@
+"""`oneflow-infer-sbp`: a signature for every operator, from annotations on a few values.
+
+Imports the strategies of `passes.sbp` and the program's structure.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, write_nd_sbp
+from oneflow.dialect.record import Registry
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.registry import register_pass
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.auto import choose_cheapest
+from oneflow.passes.sbp.boxing import Boxing
+from oneflow.passes.sbp.cost import Choice, Costs, Machine
+from oneflow.passes.sbp.explain import explain
+from oneflow.passes.sbp.graph import Graph, GraphReader
+from oneflow.passes.sbp.greedy import choose_greedily
+from oneflow.passes.structure import Function, Structure
+
+STRATEGIES = ("greedy", "auto")
+
+
+@register_pass
+@dataclass(frozen=True)
+class InferSbp(Pass):
+    """Gives every operator an SBP signature on the mesh of the program.
+
+        func.func @f(%x: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %w: tensor<4x4xf32>) {
+          %0 = "oneflow.matmul"(%x, %w)
+    becomes
+        func.func @f(%x: .. {oneflow.nd_sbp = [#sbp.split<0>]}, %w: .. {oneflow.nd_sbp = [#sbp.broadcast]}) {
+          %0 = "oneflow.matmul"(%x, %w) {oneflow.in_nd_sbp = [[#sbp.split<0>], [#sbp.broadcast]],
+                                         oneflow.out_nd_sbp = [[#sbp.split<0>]]}
+
+    The mesh is the module attribute `oneflow.mesh`, or the option `mesh=2,2`. Annotations of arguments, results
+    and operators are kept, and `hierarchical_parallel_cast` says how a value has to lie. With `strategy=greedy`
+    other arguments are whole and operators are decided in program order, as OneFlow does by default; with
+    `strategy=auto` the cheapest signatures of the whole function are found, those of arguments and results
+    included: `bandwidth` (GB/s a device receives at), `latency` (microseconds a collective waits), `compute` (giga
+    multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no limit) are the cost
+    model, and `time-limit` is how many seconds the solver may take for a function. `explain` prints candidates,
+    costs and choices on standard error.
+    """
+
+    name: ClassVar[str] = "oneflow-infer-sbp"
+    strategy: str = "greedy"
+    mesh: tuple[str, ...] = ()
+    explain: bool = False
+    bandwidth: float = 10.0
+    latency: float = 10.0
+    compute: float = 1000.0
+    memory: float = 0.0
+    time_limit: float = 60.0
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Annotates arguments, results and operators.
+
+        Raises:
+            PassError: the mesh, a shape or an annotation is not as it has to be, or memory does not suffice.
+        """
+        if self.strategy not in STRATEGIES:
+            raise PassError(f"option strategy: expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}")
+        mesh = self._mesh(module.operation)
+        machine = Machine(self.bandwidth, self.latency, self.compute, self.memory)
+        costs = Costs(mesh, machine, Boxing(mesh))
+        structure = Structure.of(module.operation)
+        reader = GraphReader(mesh, registry)
+        reader.functions = {f.name: f.op for f in structure.functions.values()}
+        for function in callees_first(structure):
+            graph = reader.read(function)
+            choice = self._choose(function, graph, costs)
+            write_choice(function, graph, choice, mesh)
+            if self.explain:
+                print(explain(function.name, graph, choice, costs), file=sys.stderr)
+
+    def _mesh(self, module: ir.Operation) -> Mesh:
+        if not self.mesh:
+            return notes.read_mesh(module)
+        text = ",".join(self.mesh)
+        sizes = tuple(int(n) if n.isdigit() else 0 for n in self.mesh)
+        mesh = notes.check_mesh(sizes, f"the option mesh={text}")
+        notes.write_mesh(module, mesh)
+        return mesh
+
+    def _choose(self, function: Function, graph: Graph, costs: Costs) -> Choice:
+        greedy = choose_greedily(graph, costs.mesh)
+        if self.strategy == "greedy":
+            return greedy
+        found = choose_cheapest(graph, costs, greedy, self.time_limit)
+        if found is None:
+            raise PassError(
+                f"@{function.name}: no choice of signatures was found whose tensors fit in memory={self.memory} GB"
+                f" on each device (greedily chosen ones need {costs.memory(graph, greedy) / 1e9:.3g} GB);"
+                " raise memory or time-limit, or use a larger mesh",
+                function.op.location,
+            )
+        return found
+
+
+def callees_first(structure: Structure) -> Iterator[Function]:
+    """The functions of a program, each after those it calls."""
+    done: set[str] = set()
+
+    def visit(function: Function) -> Iterator[Function]:
+        if function.name in done:
+            return
+        done.add(function.name)
+        for call in function.calls:
+            if call.callee in structure.functions:
+                yield from visit(structure.functions[call.callee])
+        yield function
+
+    for function in structure.functions.values():
+        yield from visit(function)
+
+
+def write_choice(function: Function, graph: Graph, choice: Choice, mesh: Mesh) -> None:
+    """Annotates a function, and its operators, with what was chosen."""
+    arguments: list[NdSbp] = []
+    results: list[NdSbp] = []
+    for node in graph.nodes:
+        signature = choice[node]
+        if node.role == "argument":
+            arguments += signature.outputs
+        elif node.role == "result" and node.op == function.returns[0]:
+            results += signature.inputs
+        elif node.role == "operator":
+            notes.write_operation(node.op, signature.inputs, signature.outputs)
+    _annotate(function, notes.ARGUMENTS, function.inputs, arguments, mesh)
+    _annotate(function, notes.RESULTS, function.results, results, mesh)
+
+
+def _annotate(function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], mesh: Mesh) -> None:
+    """States layouts of the tensors among arguments or results; of a declaration, those it lacks are whole."""
+    rest = iter(layouts)
+    stated = notes.read_values(function.op, name, len(types))
+    nds = [_layout(t, old, rest, mesh) for t, old in zip(types, stated, strict=True)]
+    attributes = [{} if nd is None else {notes.ND_SBP: write_nd_sbp(nd)} for nd in nds]
+    notes.annotate_values(function.op, name, len(types), attributes.__getitem__)
+
+
+def _layout(kind: ir.Type, stated: NdSbp | None, rest: Iterator[NdSbp], mesh: Mesh) -> NdSbp | None:
+    return next(rest, stated or broadcast(mesh)) if notes.is_tensor(kind) else None

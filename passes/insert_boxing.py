@@ -1,0 +1,129 @@
+"""`oneflow-insert-boxing`: where operators disagree on how a tensor lies, casts that become collectives.
+
+Imports the boxing and layouts of `passes.sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.nd_sbp import NdSbp
+from oneflow.dialect.record import Registry
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.registry import register_pass
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.boxing import Boxing, BoxingError, Step
+from oneflow.passes.sbp.graph import PARALLEL_CAST, width_of
+from oneflow.passes.sbp.layouts import Layouts, operations_in
+from oneflow.passes.structure import Function, Structure
+
+
+@register_pass
+@dataclass(frozen=True)
+class InsertBoxing(Pass):
+    """Casts every operand to the layout that its operator wants, one collective or local operation per cast.
+
+        %0 = "oneflow.matmul"(%x, %w) {.., oneflow.out_nd_sbp = [[#sbp.partial_sum]]}
+        %1 = "oneflow.relu"(%0) {oneflow.in_nd_sbp = [[#sbp.broadcast]], ..}
+    becomes
+        %0 = "oneflow.matmul"(%x, %w) {.., oneflow.out_nd_sbp = [[#sbp.partial_sum]]}
+        %1 = "oneflow.hierarchical_parallel_cast"(%0) {nd_sbp = [#sbp.broadcast], ..}
+        %2 = "oneflow.relu"(%1) {oneflow.in_nd_sbp = [[#sbp.broadcast]], ..}
+
+    The way that moves the fewest bytes is taken, from the tensor as it is produced or as an earlier cast left it.
+    """
+
+    name: ClassVar[str] = "oneflow-insert-boxing"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Inserts casts, and writes those that are there as steps.
+
+        Raises:
+            PassError: the program is not annotated, or has shapes that are not static.
+        """
+        mesh = notes.read_mesh(module.operation)
+        structure, boxing = Structure.of(module.operation), Boxing(mesh)
+        operations = {f.name: f.op for f in structure.functions.values()}
+        for function in structure.functions.values():
+            if not function.is_declaration:
+                _Boxer(function, boxing, Layouts(mesh, registry, operations)).run()
+
+
+class _Boxer:
+    """Boxes the operands of one function's operations in program order."""
+
+    def __init__(self, function: Function, boxing: Boxing, layouts: Layouts) -> None:
+        self.function, self.boxing, self.layouts = function, boxing, layouts
+        self.versions: dict[tuple[ir.Block, ir.Value], dict[NdSbp, ir.Value]] = {}
+
+    def run(self) -> None:
+        self.layouts.enter(self.function)
+        for op in operations_in(self.function):
+            self._visit(op)
+
+    def _visit(self, op: ir.Operation) -> None:
+        if op.name == PARALLEL_CAST:
+            self._replace(op)
+            return
+        if not self.layouts.passes_on(op):
+            for index, nd in enumerate(self.layouts.wanted(self.function, op)):
+                if nd is not None and self.layouts.values[op.operands[index]] != nd:
+                    self._box_operand(op, index, nd)
+        self.layouts.leave(op)
+
+    def _replace(self, op: ir.Operation) -> None:
+        """Writes a cast of the program as steps."""
+        (nd,) = self.layouts.made(op)
+        assert nd is not None
+        boxed = self._box(op, self._source(op.operands[0]), nd)
+        op.results[0].replace_all_uses_with(boxed)
+        op.erase()
+
+    def _box_operand(self, op: ir.Operation, index: int, nd: NdSbp) -> None:
+        value = op.operands[index]
+        boxed = self._box(op, self._source(value), nd)
+        if boxed.type != value.type:
+            with op.location:
+                boxed = tensor.CastOp(value.type, boxed, ip=ir.InsertionPoint(op)).result
+                self.layouts.leave(boxed.owner)
+        op.operands[index] = boxed
+
+    def _source(self, value: ir.Value) -> ir.Value:
+        """The tensor that casts to types which say less pass on."""
+        while not isinstance(value.owner, ir.Block) and self.layouts.passes_on(value.owner):
+            value = value.owner.operands[0]
+        return value
+
+    def _box(self, op: ir.Operation, value: ir.Value, target: NdSbp) -> ir.Value:
+        """`value` as `target` says, before `op`; earlier versions of it are reused where they are visible."""
+        versions = self.versions.setdefault((op.block, value), {self.layouts.values[value]: value})
+        if target not in versions:
+            steps = min((self._path(op, value, nd, target) for nd in versions), key=_effort)
+            start = versions[steps[0].source]
+            for step in steps:
+                start = self._cast(op, start, step)
+                versions.setdefault(step.target, start)
+        return versions[target]
+
+    def _path(self, op: ir.Operation, value: ir.Value, source: NdSbp, target: NdSbp) -> Sequence[Step]:
+        desc = self.layouts.descs[value]
+        try:
+            return self.boxing.path(source, target, desc.shape or (), width_of(desc))  # type: ignore[arg-type]
+        except BoxingError as error:
+            raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
+
+    def _cast(self, op: ir.Operation, value: ir.Value, step: Step) -> ir.Value:
+        ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
+        (boxed,) = ops.call(PARALLEL_CAST[len(dialect.PREFIX) :], value, nd_sbp=step.target)
+        notes.write_operation(boxed.handle.owner, [step.source], [step.target])
+        self.layouts.set(boxed.handle, step.target)
+        return boxed.handle
+
+
+def _effort(steps: Sequence[Step]) -> tuple[int, int]:
+    return sum(s.bytes for s in steps), len(steps)

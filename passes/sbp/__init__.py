@@ -1,0 +1,1 @@
+"""SBP: signatures of programs, and the way from one layout of a tensor to another."""

@@ -1,0 +1,133 @@
+"""What a program says of SBP: the mesh, and the nd-SBPs of arguments, results and operations.
+
+| attribute | on | holds |
+| --- | --- | --- |
+| `oneflow.mesh` | the module | the sizes of the mesh axes: `array<i64: 2, 2>` |
+| `oneflow.nd_sbp` | arguments and results of functions | how the tensor lies: `[#sbp.split<0>, #sbp.broadcast]` |
+| `oneflow.in_nd_sbp`, `oneflow.out_nd_sbp` | operations | the same for each operand and each result |
+| `oneflow.logical_shape` | arguments and results, after `oneflow-to-physical` | the shape of the whole tensor |
+| `oneflow.rank` | the module, after `oneflow-to-physical` | whose program it is |
+
+Before inference the same attributes are constraints. Imports `nd_sbp` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, format_nd_sbp, problem, read_nd_sbp, write_nd_sbp
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.passes.base import PassError
+
+MESH, RANK = "oneflow.mesh", "oneflow.rank"
+ND_SBP, SHAPE = "oneflow.nd_sbp", "oneflow.logical_shape"
+IN, OUT = "oneflow.in_nd_sbp", "oneflow.out_nd_sbp"
+ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
+
+
+def read_mesh(module: ir.Operation) -> Mesh:
+    """The mesh of a program.
+
+    Raises:
+        PassError: the program has none, or it is not a list of positive sizes.
+    """
+    if MESH not in module.attributes:
+        raise PassError(
+            f"expected the module attribute {MESH} = array<i64: 2, 2> or the option mesh=2,2, got neither"
+        )
+    attr = module.attributes[MESH]
+    mesh = tuple(int(n) for n in attr) if isinstance(attr, ir.DenseI64ArrayAttr) else ()
+    return check_mesh(mesh, str(attr))
+
+
+def check_mesh(mesh: Mesh, text: str) -> Mesh:
+    """`mesh`, which `text` writes.
+
+    Raises:
+        PassError: it has no axes, or one without devices.
+    """
+    if not mesh or min(mesh) < 1:
+        raise PassError(f"expected a mesh of positive sizes such as array<i64: 2, 2>, got {text}")
+    return mesh
+
+
+def write_mesh(module: ir.Operation, mesh: Mesh) -> None:
+    """States the mesh of a program."""
+    module.attributes[MESH] = ir.DenseI64ArrayAttr.get(mesh)
+
+
+def read_values(function: ir.Operation, name: str, count: int) -> list[NdSbp | None]:
+    """The nd-SBPs of a function's arguments (`name` is `ARGUMENTS`) or results, None where not annotated.
+
+    Raises:
+        PassError: an annotation is no nd-SBP.
+    """
+    if name not in function.attributes:
+        return [None] * count
+    return [_read(a[ND_SBP], function) if ND_SBP in a else None for a in function.attributes[name]]
+
+
+def read_operation(op: ir.Operation, name: str) -> list[NdSbp] | None:
+    """The nd-SBPs of an operation's operands (`name` is `IN`) or results (`OUT`), None without annotation.
+
+    Raises:
+        PassError: the annotation is not a list of nd-SBPs.
+    """
+    if name not in op.attributes:
+        return None
+    attr = op.attributes[name]
+    if not isinstance(attr, ir.ArrayAttr):
+        raise PassError(f"{op.name}: expected {name} to be a list of lists such as [[#sbp.broadcast]], got {attr}")
+    return [_read(a, op) for a in attr]
+
+
+def _read(attr: ir.Attribute, op: ir.Operation) -> NdSbp:
+    try:
+        return read_nd_sbp(attr)
+    except ValueError as error:
+        raise PassError(f"{op.name}: {error}", op.location) from None
+
+
+def write_operation(op: ir.Operation, inputs: Sequence[NdSbp], outputs: Sequence[NdSbp]) -> None:
+    """States how the operands and results of an operation lie."""
+    for name, side in ((IN, inputs), (OUT, outputs)):
+        op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in side])
+
+
+def drop_operation(op: ir.Operation) -> None:
+    """Takes the annotations of an operation away."""
+    for name in (IN, OUT):
+        if name in op.attributes:
+            del op.attributes[name]
+
+
+def annotate_values(
+    function: ir.Operation, name: str, count: int, attributes: Callable[[int], Mapping[str, ir.Attribute]]
+) -> None:
+    """Adds `attributes(i)` to those of argument (`ARGUMENTS`) or result i of a function."""
+    old = function.attributes[name] if name in function.attributes else [{}] * count
+    dicts = [{a: d[a] for a in _names(d)} | dict(attributes(i)) for i, d in enumerate(old)]
+    function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(d) for d in dicts])
+
+
+def _names(attrs: ir.DictAttr | Mapping[str, ir.Attribute]) -> list[str]:
+    return [a.name for a in attrs] if isinstance(attrs, ir.DictAttr) else list(attrs)
+
+
+def expect_layout(nd: NdSbp, desc: TensorDesc, mesh: Mesh, what: str, location: ir.Location) -> None:
+    """Checks that the tensor called `what` can lie as `nd` says.
+
+    Raises:
+        PassError: the number of mesh axes or a split axis does not fit, or bools would be summed.
+    """
+    wrong = problem(nd, desc.rank, mesh)
+    if wrong is None and desc.dtype.kind == "bool" and any(s.kind == "P" for s in nd):
+        wrong = f"expected no partial sums of a bool tensor, got {format_nd_sbp(nd)}"
+    if wrong is not None:
+        raise PassError(f"{what}: {wrong} for {desc}", location)
+
+
+def is_tensor(kind: ir.Type) -> bool:
+    """Whether values of this type lie on the mesh: tensors of OneFlow's types do."""
+    return from_mlir(kind) is not None

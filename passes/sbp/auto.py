@@ -1,0 +1,132 @@
+"""The automatic strategy: the cheapest signatures of a whole graph, by integer programming.
+
+One variable says that a node has a signature; one for every tensor, use and pair of layouts says that the
+tensor has to get from the one to the other there. The latter are tied to the former by their sums, so that the
+relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it.
+Imports `cost`, `graph`, SciPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import optimize, sparse
+
+from oneflow.dialect.nd_sbp import NdSbp, NdSignature
+from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.graph import Graph, Node, Tensor
+
+#: How much a rounding of the solver may matter, relative to the cost.
+TINY = 1e-9
+
+
+@dataclass
+class _Program:
+    """A linear program under construction: costs of variables, and rows `low <= sum(a * x) <= high`."""
+
+    costs: list[float] = field(default_factory=list)
+    integral: list[int] = field(default_factory=list)
+    rows: list[tuple[float, float]] = field(default_factory=list)
+    entries: list[tuple[int, int, float]] = field(default_factory=list)
+
+    def variable(self, cost: float, integral: bool = False) -> int:
+        self.costs.append(cost)
+        self.integral.append(int(integral))
+        return len(self.costs) - 1
+
+    def row(self, terms: Sequence[tuple[int, float]], low: float, high: float) -> None:
+        self.entries += [(len(self.rows), column, value) for column, value in terms]
+        self.rows.append((low, high))
+
+    def solve(self, seconds: float) -> np.ndarray | None:
+        """The values of the variables; None where there are none, or time ran out before any were found."""
+        rows, columns, values = zip(*self.entries, strict=True)
+        matrix = sparse.csr_array((values, (rows, columns)), shape=(len(self.rows), len(self.costs)))
+        low, high = np.array(self.rows).T
+        result = optimize.milp(
+            np.array(self.costs),
+            integrality=np.array(self.integral),
+            bounds=optimize.Bounds(0, 1),
+            constraints=optimize.LinearConstraint(matrix, low, high),
+            options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        )
+        found: np.ndarray | None = result.x
+        return found
+
+
+def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) -> dict[Node, NdSignature] | None:
+    """The cheapest signatures for a graph; None where no choice fits in memory.
+
+    Args:
+        graph: the nodes with their candidates.
+        costs: what they cost on which machine.
+        greedy: a choice to fall back to: the result is never worse.
+        seconds: how long the solver may search; then the best choice so far is taken.
+    """
+    start = dict(greedy) if costs.fits(graph, greedy) else None
+    if not graph.nodes:
+        return start
+    found = _solve(graph, costs, seconds)
+    if found is None or not costs.fits(graph, found):
+        return start
+    if start is not None and costs.total(graph, start) <= costs.total(graph, found) * (1 + TINY):
+        return start
+    return found
+
+
+def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
+    program = _Program()
+    chosen = {n: [program.variable(costs.computing(n, s), True) for s in n.choices.signatures] for n in graph.nodes}
+    for columns in chosen.values():
+        program.row([(c, 1.0) for c in columns], 1, 1)
+    for tensor in dict.fromkeys(graph.tensors.values()):
+        _add_transfers(program, tensor, costs, chosen)
+    if costs.machine.memory:
+        _add_memory(program, costs, chosen)
+    values = program.solve(seconds)
+    if values is None:
+        return None
+    return {n: n.choices.signatures[int(np.argmax(values[columns]))] for n, columns in chosen.items()}
+
+
+def _add_transfers(program: _Program, tensor: Tensor, costs: Costs, chosen: dict[Node, list[int]]) -> None:
+    """Variables for how a tensor gets from its producer to every use, and once for all uses what that costs."""
+    producer = tensor.producer
+    sources = _by_layout([s.outputs[tensor.number] for s in producer.choices.signatures], chosen[producer])
+    shared: dict[tuple[NdSbp, NdSbp], int] = {}
+    for node, number in tensor.uses:
+        targets = _by_layout([s.inputs[number] for s in node.choices.signatures], chosen[node])
+        moves = {(s, t): program.variable(0.0) for s in sources for t in targets}
+        for layout, columns in sources.items():
+            _equal(program, [v for (s, _), v in moves.items() if s == layout], columns)
+        for layout, columns in targets.items():
+            _equal(program, [v for (_, t), v in moves.items() if t == layout], columns)
+        for pair, move in moves.items():
+            cost = costs.transfer(tensor, *pair)
+            if cost:
+                if pair not in shared:
+                    shared[pair] = program.variable(cost)
+                program.row([(shared[pair], 1.0), (move, -1.0)], 0, np.inf)
+
+
+def _by_layout(layouts: Sequence[NdSbp], columns: Sequence[int]) -> dict[NdSbp, list[int]]:
+    found: dict[NdSbp, list[int]] = {}
+    for layout, column in zip(layouts, columns, strict=True):
+        found.setdefault(layout, []).append(column)
+    return found
+
+
+def _equal(program: _Program, moves: Sequence[int], columns: Sequence[int]) -> None:
+    program.row([*((m, 1.0) for m in moves), *((c, -1.0) for c in columns)], 0, 0)
+
+
+def _add_memory(program: _Program, costs: Costs, chosen: dict[Node, list[int]]) -> None:
+    limit = costs.machine.memory * 1e9
+    terms = [
+        (column, costs.stored(node, s) / limit)
+        for node, columns in chosen.items()
+        for column, s in zip(columns, node.choices.signatures, strict=True)
+    ]
+    program.row(terms, 0, 1)

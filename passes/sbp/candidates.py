@@ -1,0 +1,73 @@
+"""The nd-signatures of a call: products of its 1-D signatures, filtered by shape. Imports `record`, `nd_sbp`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, local_region, splits
+from oneflow.dialect.record import Call, Shard
+from oneflow.dialect.sbp import B, S, Sbp
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
+
+
+def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
+    """Every signature of a call on descriptions: one of its signatures per mesh axis, in the records' order.
+
+    Left out are those that split an axis into more pieces than it has elements; the last is all-broadcast.
+    """
+    alone = call.record.signatures(call)
+    descs = [*call.operands, *call.results]
+    found = (NdSignature.product(p) for p in itertools.product(alone, repeat=len(mesh)))
+    return [s for s in found if _fits(s, descs, mesh)]
+
+
+def _fits(signature: NdSignature, descs: Sequence[TensorDesc], mesh: Mesh) -> bool:
+    layouts = (*signature.inputs, *signature.outputs)
+    return all(can_split(d.shape or (), nd, mesh) for d, nd in zip(descs, layouts, strict=True))
+
+
+def can_split(shape: Shape, nd: NdSbp, mesh: Mesh) -> bool:
+    """Whether every device gets at least one element along every axis that is split; unknown sizes do."""
+    for axis in {s.axis for s in nd if s.axis is not None}:
+        size = shape[axis]
+        if size is not None and size < math.prod(mesh[k] for k in splits(nd, axis)):
+            return False
+    return True
+
+
+def value_layouts(desc: TensorDesc, mesh: Mesh) -> list[NdSbp]:
+    """How a tensor without partial sums can lie: whole or split along each mesh axis; whole first."""
+    choices: list[Sbp] = [B, *(S(i) for i in range(desc.rank))]
+    every = itertools.product(choices, repeat=len(mesh))
+    return [nd for nd in every if can_split(desc.shape or (), nd, mesh)]
+
+
+def localize(call: Call, signature: NdSignature, mesh: Mesh, rank: int) -> Call:
+    """The call that one rank makes: local descriptions and attributes, one mesh axis after the other."""
+    for axis in range(len(mesh)):
+        lone, at = signature.along(axis), _position(rank, mesh, axis)
+        ins = [_piece(d, s, mesh[axis], at) for d, s in zip(call.operands, lone.inputs, strict=True)]
+        outs = [_piece(d, s, mesh[axis], at) for d, s in zip(call.results, lone.outputs, strict=True)]
+        shard = Shard(tuple(d for d, _ in ins), tuple(d for d, _ in outs), tuple(b for _, b in ins))
+        attrs = call.attrs if call.record.local is None else {**call.attrs, **call.record.local(call, shard)}
+        call = Call(call.record, _refill(call.inputs, shard.inputs), attrs, _refill(call.outputs, shard.outputs))
+    return call
+
+
+def _position(rank: int, mesh: Mesh, axis: int) -> int:
+    return rank // math.prod(mesh[axis + 1 :]) % mesh[axis]
+
+
+def _piece(desc: TensorDesc, sbp: Sbp, parts: int, at: int) -> tuple[TensorDesc, int]:
+    """The piece of a tensor along one mesh axis, and where along its split axis it begins."""
+    region = local_region(desc.shape or (), (sbp,), (parts,), at)  # type: ignore[arg-type]
+    begin = 0 if sbp.axis is None else region[sbp.axis][0]
+    return TensorDesc(tuple(size for _, size in region), desc.dtype), begin
+
+
+def _refill(named: dict[str, object], flat: Sequence[TensorDesc]) -> dict[str, object]:
+    """`flat` under the names that its elements have in `named`."""
+    rest = iter(flat)
+    return {k: tuple(next(rest) for _ in v) if isinstance(v, tuple) else v and next(rest) for k, v in named.items()}

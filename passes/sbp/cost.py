@@ -1,0 +1,77 @@
+"""What a choice of signatures costs on a machine: computing, moving bytes, and memory. Imports `boxing`, `graph`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, devices
+from oneflow.passes.sbp.boxing import WAITS, Boxing
+from oneflow.passes.sbp.graph import Graph, Node, Tensor
+
+Choice = Mapping[Node, NdSignature]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One device and its links: GB/s it receives at, microseconds a collective waits, giga multiply-adds per second
+    it computes, and gigabytes it has (0: as many as wanted)."""
+
+    bandwidth: float = 10.0
+    latency: float = 10.0
+    compute: float = 1000.0
+    memory: float = 0.0
+
+
+@dataclass
+class Costs:
+    """Costs in microseconds on `machine`; transfers are found by `boxing`."""
+
+    mesh: Mesh
+    machine: Machine
+    boxing: Boxing
+    _transfers: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], float] = field(default_factory=dict)
+
+    def transfer(self, tensor: Tensor, source: NdSbp, target: NdSbp) -> float:
+        """Moving a tensor from one layout to another."""
+        key = (source, target, tensor.shape, tensor.width)
+        if key not in self._transfers:
+            steps = self.boxing.path(*key)
+            moved = sum(s.bytes for s in steps) / devices(self.mesh)
+            waits = sum(WAITS.get(s.kind, 1) for s in steps)
+            self._transfers[key] = waits * self.machine.latency + moved / (self.machine.bandwidth * 1e3)
+        return self._transfers[key]
+
+    def computing(self, node: Node, signature: NdSignature) -> float:
+        """What one device computes of a node: its part along the mesh axes that split something."""
+        axes = range(len(self.mesh))
+        layouts = (*signature.inputs, *signature.outputs)
+        parts = math.prod(self.mesh[k] for k in axes if any(nd[k].kind == "S" for nd in layouts))
+        return node.choices.work / parts / (self.machine.compute * 1e3)
+
+    def stored(self, node: Node, signature: NdSignature) -> float:
+        """The bytes of a node's results on one device."""
+        pairs = zip(node.outputs, signature.outputs, strict=True)
+        return sum(self._piece(t, nd) for t, nd in pairs)
+
+    def _piece(self, tensor: Tensor, nd: NdSbp) -> float:
+        parts = math.prod(p for p, s in zip(self.mesh, nd, strict=True) if s.kind == "S")
+        return tensor.bytes / parts
+
+    def total(self, graph: Graph, choice: Choice) -> float:
+        """What a whole graph costs; a tensor is moved once for all nodes that want it in one layout."""
+        cost = sum(self.computing(n, choice[n]) for n in graph.nodes)
+        for tensor in dict.fromkeys(graph.tensors.values()):
+            source = choice[tensor.producer].outputs[tensor.number]
+            targets = {choice[n].inputs[i] for n, i in tensor.uses} - {source}
+            cost += sum(self.transfer(tensor, source, t) for t in targets)
+        return cost
+
+    def memory(self, graph: Graph, choice: Choice) -> float:
+        """The bytes of all tensors on one device."""
+        return sum(self.stored(n, choice[n]) for n in graph.nodes)
+
+    def fits(self, graph: Graph, choice: Choice) -> bool:
+        """Whether the tensors fit in a device's memory."""
+        return not self.machine.memory or self.memory(graph, choice) <= self.machine.memory * 1e9

@@ -1,0 +1,51 @@
+"""What `explain` prints: every operator, its candidate signatures, what each costs, and the choice.
+
+Imports `cost`, `greedy`, `graph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oneflow.dialect.nd_sbp import NdSignature
+from oneflow.dialect.reader import place_of
+from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.graph import Graph, Node
+from oneflow.passes.sbp.greedy import priority
+
+
+def explain(name: str, graph: Graph, choice: Choice, costs: Costs) -> str:
+    """The text for one function: candidates with `*` at the chosen one, given the choices before it."""
+    lines = [f"@{name} on a mesh of {'x'.join(map(str, costs.mesh))}"]
+    for node in graph.nodes:
+        lines += [f"  {place_of(node.op.location)}: {node}"]
+        lines += _candidates(node, choice, costs)
+    moved = sum(
+        costs.boxing.cost(given, wanted, tensor.shape, tensor.width)
+        for node in graph.nodes
+        for tensor, given, wanted in _operands(node, choice[node], choice)
+    )
+    lines.append(f"  total: {costs.total(graph, choice):.1f} us, {moved} bytes moved,"
+                 f" {costs.memory(graph, choice):.0f} bytes on a device")  # fmt: skip
+    return "\n".join(lines)
+
+
+def _operands(node: Node, signature: NdSignature, choice: Choice) -> Iterator[tuple]:  # type: ignore[type-arg]
+    for tensor, wanted in zip(node.inputs, signature.inputs, strict=True):
+        yield tensor, choice[tensor.producer].outputs[tensor.number], wanted
+
+
+def _candidates(node: Node, choice: Choice, costs: Costs) -> Iterator[str]:
+    chosen = choice[node]
+    listed = node.choices.signatures if chosen in node.choices.signatures else [chosen]
+    given = [nd for _, nd, _ in _operands(node, chosen, choice)]
+    for signature in listed:
+        moves = list(_operands(node, signature, choice))
+        moved = sum(costs.boxing.cost(a, b, t.shape, t.width) for t, a, b in moves)
+        time = sum(costs.transfer(t, a, b) for t, a, b in moves)
+        order, _ = priority(node, signature, given, costs.mesh)
+        mark = "*" if signature == chosen else " "
+        yield (
+            f"    {mark} {signature}: order {order}, {moved} bytes,"
+            f" {time:.1f} us moving, {costs.computing(node, signature):.3g} us computing"
+        )

@@ -1,0 +1,297 @@
+"""A function as SBP inference sees it: nodes that produce and take tensors, each with its candidate signatures.
+
+Arguments and returned values are nodes as well. A `tensor.cast` that says less passes its tensor on. What is
+not an operator (constants, control flow, calls) computes on whole tensors, or as its callee is annotated.
+Imports `annotations`, `candidates` and the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, broadcast
+from oneflow.dialect.record import Call, OperatorError, Registry
+from oneflow.dialect.tensor_desc import TensorDesc, count, from_mlir
+from oneflow.passes.base import PassError
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.candidates import nd_signatures, value_layouts
+from oneflow.passes.structure import Function
+
+PARALLEL_CAST = "oneflow.hierarchical_parallel_cast"
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A value, the nodes that take it, and the node that produces it."""
+
+    value: ir.Value
+    desc: TensorDesc
+    producer: Node
+    number: int
+    uses: list[tuple[Node, int]] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The logical shape, which is static."""
+        return self.desc.shape  # type: ignore[return-value]
+
+    @property
+    def width(self) -> int:
+        """The bytes of an element, 0 for bool, as boxing counts them."""
+        return width_of(self.desc)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the whole tensor."""
+        return (count(self.shape) or 0) * max(self.width, 1)
+
+
+def width_of(desc: TensorDesc) -> int:
+    """The bytes of an element; 0 for bool, which cannot be summed."""
+    return 0 if desc.dtype.kind == "bool" else desc.dtype.bits // 8
+
+
+@dataclass(eq=False)
+class Choices:
+    """What nodes that make equal calls share: the signatures, and the multiply-adds of the whole call."""
+
+    signatures: list[NdSignature]
+    work: int = 0
+
+
+@dataclass(eq=False)
+class Node:
+    """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed")."""
+
+    op: ir.Operation
+    role: str
+    inputs: list[Tensor]
+    choices: Choices
+    outputs: list[Tensor] = field(default_factory=list)
+    constrained: bool = False
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.op.name if self.role in ("operator", "fixed") else self.role
+
+    def __str__(self) -> str:
+        types = (", ".join(str(t.desc) for t in side) for side in (self.inputs, self.outputs))
+        return f"{self.name} ({') -> ('.join(types)})"
+
+
+@dataclass
+class Graph:
+    """The nodes of a function in program order, and its tensors by value."""
+
+    nodes: list[Node] = field(default_factory=list)
+    tensors: dict[ir.Value, Tensor] = field(default_factory=dict)
+
+    def add(self, node: Node, values: Sequence[ir.Value] = (), descs: Sequence[TensorDesc] = ()) -> None:
+        """Appends a node that produces `values`."""
+        self.nodes.append(node)
+        for number, tensor in enumerate(node.inputs):
+            tensor.uses.append((node, number))
+        for number, (value, desc) in enumerate(zip(values, descs, strict=True)):
+            self.tensors[value] = Tensor(value, desc, node, number)
+            node.outputs.append(self.tensors[value])
+
+
+def static_desc(value: ir.Value) -> TensorDesc | None:
+    """The description of a tensor; None for what is no tensor of OneFlow's.
+
+    Raises:
+        PassError: its shape is not static.
+    """
+    if from_mlir(value.type) is None:
+        return None
+    desc = dialect.desc_of(value)
+    if not desc.is_static:
+        where = value.location if isinstance(value.owner, ir.Block) else value.owner.location
+        raise PassError(f"expected static shapes where tensors are split over devices, got {desc}", where)
+    return desc
+
+
+class GraphReader:
+    """Reads functions into graphs; equal calls get the same `Choices`."""
+
+    def __init__(self, mesh: Mesh, registry: Registry) -> None:
+        self.mesh, self.registry = mesh, registry
+        self.functions: dict[str, ir.Operation] = {}
+        self._choices: dict[Any, tuple[Call, Choices]] = {}
+        self._whole = broadcast(mesh)
+
+    def read(self, function: Function) -> Graph:
+        """The graph of a function.
+
+        Raises:
+            PassError: a shape is not static, or an annotation is not allowed.
+        """
+        graph = Graph()
+        self._add_arguments(graph, function)
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name != "func.func":
+                self._visit(graph, function, op)
+            return ir.WalkResult.ADVANCE
+
+        function.op.walk(visit, ir.WalkOrder.PRE_ORDER)
+        return graph
+
+    def _add_arguments(self, graph: Graph, function: Function) -> None:
+        annotated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
+        for number, (value, nd) in enumerate(zip(function.arguments, annotated, strict=True)):
+            desc = static_desc(value)
+            if desc is not None:
+                self._check(nd, desc, f"argument {number}", function.op)
+                choices = self._value_choices(desc, nd, True)
+                graph.add(Node(function.op, "argument", [], choices, constrained=nd is not None), [value], [desc])
+
+    def _check(self, nd: NdSbp | None, desc: TensorDesc, what: str, op: ir.Operation) -> None:
+        if nd is not None:
+            notes.expect_layout(nd, desc, self.mesh, what, op.location)
+
+    def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> Choices:
+        """Signatures of a node with one tensor, which it produces or takes."""
+        key = (desc, nd, produced)
+        if key not in self._choices:
+            layouts = value_layouts(desc, self.mesh) if nd is None else [nd]
+            signatures = [NdSignature((), (o,)) if produced else NdSignature((o,), ()) for o in layouts]
+            self._choices[key] = (None, Choices(signatures))  # type: ignore[assignment]
+        return self._choices[key][1]
+
+    def _visit(self, graph: Graph, function: Function, op: ir.Operation) -> None:
+        name = op.name
+        if name == PARALLEL_CAST:
+            self._visit_parallel_cast(graph, op)
+        elif name.startswith(dialect.PREFIX):
+            self._visit_operator(graph, op)
+        elif name == dialect.CAST and self._passes_on(graph, op):
+            graph.tensors[op.results[0]] = graph.tensors[op.operands[0]]
+        elif name == "func.return":
+            self._visit_return(graph, function, op)
+        else:
+            self._visit_other(graph, op)
+
+    @staticmethod
+    def _passes_on(graph: Graph, op: ir.Operation) -> bool:
+        """Whether a cast only forgets what is known of its operand."""
+        source, result = op.operands[0], from_mlir(op.results[0].type)
+        return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)
+
+    def _visit_parallel_cast(self, graph: Graph, op: ir.Operation) -> None:
+        tensor = graph.tensors[op.operands[0]]
+        nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
+        self._check(nd, tensor.desc, op.name, op)
+        node = Node(op, "operator", [tensor], Choices([NdSignature((nd,), (nd,))]), constrained=True)
+        graph.add(node, [op.results[0]], [tensor.desc])
+
+    def _visit_operator(self, graph: Graph, op: ir.Operation) -> None:
+        inputs = [graph.tensors[v] for v in op.operands]
+        key = (op.name, tuple(t.desc for t in inputs), tuple(op.attributes.items()) if len(op.attributes) else ())
+        if key not in self._choices:
+            self._choices[key] = self._candidates(op, inputs)
+        call, choices = self._choices[key]
+        constrained = notes.IN in op.attributes or notes.OUT in op.attributes
+        graph.add(Node(op, "operator", inputs, choices, constrained=constrained), list(op.results), call.results)
+
+    def _candidates(self, op: ir.Operation, inputs: Sequence[Tensor]) -> tuple[Call, Choices]:
+        rest = iter([t.desc for t in inputs])
+        try:
+            call = dialect.operand_call(op, dialect.record_of(op, self.registry), lambda value: next(rest))
+            call = dialect.bind_results(op, call, [static_desc(v) for v in op.results])
+        except OperatorError as error:
+            raise PassError(dialect.message_of(op, error), op.location) from None
+        signatures = nd_signatures(call, self.mesh)
+        return call, Choices(self._constrain(op, call, signatures), work_of(call))
+
+    @staticmethod
+    def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
+        """The signatures that agree with what the program says of this operation."""
+        inputs, outputs = notes.read_operation(op, notes.IN), notes.read_operation(op, notes.OUT)
+        found = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
+        if found:
+            return found
+        given = " -> ".join("?" if s is None else ", ".join(map(_format, s)) for s in (inputs, outputs))
+        types = (", ".join(str(d) for d in side) for side in (call.operands, call.results))
+        allowed = "; ".join(map(str, signatures))
+        raise PassError(
+            f"{op.name}: the signature {given} is not allowed for ({') -> ('.join(types)}); allowed are: {allowed}",
+            op.location,
+        )
+
+    def _visit_return(self, graph: Graph, function: Function, op: ir.Operation) -> None:
+        annotated = notes.read_values(function.op, notes.RESULTS, len(function.results))
+        several = len(function.returns) > 1
+        for number, (value, stated) in enumerate(zip(op.operands, annotated, strict=True)):
+            tensor = graph.tensors.get(value)
+            nd = self._whole if stated is None and several else stated
+            if tensor is not None:
+                self._check(nd, tensor.desc, f"result {number}", op)
+                choices = self._value_choices(tensor.desc, nd, False)
+                graph.add(Node(op, "result", [tensor], choices, constrained=nd is not None))
+
+    def _visit_other(self, graph: Graph, op: ir.Operation) -> None:
+        inputs = [graph.tensors[v] for v in op.operands if v in graph.tensors]
+        outputs = [(v, d) for v in op.results if (d := static_desc(v)) is not None]
+        layouts = self._call_layouts(op) if op.name == "func.call" else None
+        if layouts is None:
+            layouts = NdSignature((self._whole,) * len(inputs), (self._whole,) * len(outputs))
+        if inputs or outputs:
+            node = Node(op, "fixed", inputs, Choices([layouts]), constrained=True)
+            graph.add(node, [v for v, _ in outputs], [d for _, d in outputs])
+        for value in _block_arguments(op):
+            desc = static_desc(value)
+            if desc is not None:
+                whole = Choices([NdSignature((), (self._whole,))])
+                graph.add(Node(op, "fixed", [], whole, constrained=True), [value], [desc])
+
+    def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
+        """How a call takes and gives tensors: as its callee is annotated."""
+        callee = self.functions.get(op.attributes["callee"].value)
+        if callee is None:
+            return None
+        sides = ((notes.ARGUMENTS, op.operands), (notes.RESULTS, op.results))
+        known = [notes.read_values(callee, name, len(values)) for name, values in sides]
+        ins, outs = (tuple(nd for nd in side if nd is not None) for side in known)
+        tensors = [sum(from_mlir(v.type) is not None for v in values) for _, values in sides]
+        if tensors != [len(ins), len(outs)]:
+            raise PassError(f"func.call: expected @{op.attributes['callee'].value} not to call itself", op.location)
+        return NdSignature(ins, outs)
+
+
+def _agrees(layouts: Sequence[NdSbp], wanted: Sequence[NdSbp] | None) -> bool:
+    return wanted is None or list(layouts) == list(wanted)
+
+
+def _format(nd: NdSbp) -> str:
+    return str(nd[0]) if len(nd) == 1 else f"[{', '.join(map(str, nd))}]"
+
+
+def _block_arguments(op: ir.Operation) -> Iterator[ir.Value]:
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.arguments
+
+
+def work_of(call: Call) -> int:
+    """An estimate of a call's multiply-adds, from its signatures: elements of the results times summed-over sizes.
+
+    A dimension is summed over where splitting it leaves partial sums.
+    """
+    sums = {}
+    for signature in call.record.signatures(call):
+        if all(s.kind == "P" for s in signature.outputs):
+            split = [(i, s.axis) for i, s in enumerate(signature.inputs) if s.axis is not None]
+            if split:
+                operand, axis = split[0]
+                sums[split[0]] = call.operands[operand].shape[axis]
+    elements = max([count(d.shape) or 0 for d in (*call.operands, *call.results)], default=0)
+    made = max([count(d.shape) or 0 for d in call.results], default=0)
+    for size in sums.values():
+        made *= size
+    return max(elements, made)

@@ -1,0 +1,77 @@
+"""The greedy strategy: OneFlow's own choice, operator by operator in program order.
+
+Imports `graph`, `nd_sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature
+from oneflow.dialect.sbp import B
+from oneflow.passes.sbp.graph import Graph, Node, Tensor
+
+#: What OneFlow counts for making partial sums, and for cutting what is whole, on a mesh of one axis.
+NEVER, RARELY = 2**63 - 1, 2**31 - 1
+
+
+def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
+    """A signature for every node.
+
+    On a mesh of one axis: the most operands that already lie as the signature says (unless the program
+    constrains the operator), then the fewest bytes as OneFlow counts them. On others: the first signature all of
+    whose operands agree, else the cheapest. Ties go to the earlier candidate. What has no operands is whole.
+    """
+    chosen: dict[Node, NdSignature] = {}
+    known: dict[tuple[object, ...], NdSignature] = {}
+    for node in graph.nodes:
+        given = tuple(chosen[t.producer].outputs[t.number] for t in node.inputs)
+        key = (id(node.choices), node.constrained, given)
+        if key not in known:
+            known[key] = _choose(node, given, mesh)
+        chosen[node] = known[key]
+    return chosen
+
+
+def _choose(node: Node, given: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
+    signatures = node.choices.signatures
+    if node.role == "result" and not node.constrained:
+        return NdSignature((tuple(B if s.kind == "P" else s for s in given[0]),), ())
+    if not node.inputs:
+        return next((s for s in signatures if all(x == B for nd in s.outputs for x in nd)), signatures[0])
+    return min(signatures, key=lambda s: priority(node, s, given, mesh))
+
+
+def priority(node: Node, signature: NdSignature, given: Sequence[NdSbp], mesh: Mesh) -> tuple[int, int]:
+    """How a signature ranks for a node whose operands lie as `given`: order, then cost; smaller is better."""
+    matches = sum(a == b for a, b in zip(signature.inputs, given, strict=True))
+    operands = list(zip(node.inputs, given, signature.inputs, strict=True))
+    if len(mesh) == 1:
+        return 0 if node.constrained else -10 * matches, sum(_bytes_1d(*o) for o in operands)
+    return -(matches == len(given)), sum(_bytes_nd(*o, mesh) for o in operands)
+
+
+def _bytes_1d(tensor: Tensor, given: NdSbp, wanted: NdSbp) -> int:
+    (old,), (new,) = given, wanted
+    if old == new:
+        return 0
+    if new.kind == "P":
+        return NEVER
+    return RARELY if old == B else tensor.bytes
+
+
+def _bytes_nd(tensor: Tensor, given: NdSbp, wanted: NdSbp, mesh: Mesh) -> int:
+    """OneFlow's transfer costs, added up over the mesh axes."""
+    total = 0
+    for old, new, p in zip(given, wanted, mesh, strict=True):
+        if old != new:
+            total += _transfer(old.kind + new.kind, tensor.bytes, p)
+    return total
+
+
+def _transfer(kinds: str, size: int, p: int) -> int:
+    if kinds[1] == "P":
+        return 8 * size * p
+    return {"BS": 1, "SS": size * (p - 1) // p, "PS": size * (p - 1), "SB": size * (p - 1), "PB": 2 * size * (p - 1)}[
+        kinds
+    ]

@@ -1,0 +1,141 @@
+"""How the values of an annotated program lie, and how operations want them.
+
+What `oneflow-infer-sbp` wrote, read back: `Layouts.of` a function. Imports `annotations` and the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast
+from oneflow.dialect.record import Registry
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.passes.base import PassError
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.graph import PARALLEL_CAST, static_desc
+from oneflow.passes.structure import Function
+
+
+@dataclass
+class Layouts:
+    """The layouts of a function's values so far, filled in program order by `visit`."""
+
+    mesh: Mesh
+    registry: Registry
+    functions: dict[str, ir.Operation]
+    values: dict[ir.Value, NdSbp] = field(default_factory=dict)
+    descs: dict[ir.Value, TensorDesc] = field(default_factory=dict)
+
+    def enter(self, function: Function) -> None:
+        """Takes the arguments of a function.
+
+        Raises:
+            PassError: one is not annotated.
+        """
+        stated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
+        for number, (value, nd) in enumerate(zip(function.arguments, stated, strict=True)):
+            if notes.is_tensor(value.type):
+                self.set(value, _given(nd, function.op, f"argument {number}"))
+
+    def set(self, value: ir.Value, nd: NdSbp) -> None:
+        """States how a value lies."""
+        desc = static_desc(value)
+        assert desc is not None, value
+        self.values[value], self.descs[value] = nd, desc
+
+    def passes_on(self, op: ir.Operation) -> bool:
+        """Whether a `tensor.cast` gives its operand with less known of it."""
+        if op.name != dialect.CAST or op.operands[0] not in self.descs:
+            return False
+        result = from_mlir(op.results[0].type)
+        return result is not None and self.descs[op.operands[0]].refines(result)
+
+    def wanted(self, function: Function, op: ir.Operation) -> list[NdSbp | None]:
+        """How an operation wants each of its operands; None for what is no tensor.
+
+        Raises:
+            PassError: it is not annotated, or for another number of operands.
+        """
+        if op.name.startswith(dialect.PREFIX):
+            found = notes.read_operation(op, notes.IN)
+            stated: Sequence[NdSbp | None] = _counted(found, op.operands, op)
+        elif op.name == "func.return":
+            stated = notes.read_values(function.op, notes.RESULTS, len(op.operands))
+        else:
+            stated = self._of_call(op, notes.ARGUMENTS, op.operands)
+        return [self._if_tensor(v, nd, op) for v, nd in zip(op.operands, stated, strict=True)]
+
+    def made(self, op: ir.Operation) -> list[NdSbp | None]:
+        """How each result of an operation lies; None for what is no tensor.
+
+        Raises:
+            PassError: it is not annotated, or for another number of results.
+        """
+        if op.name == PARALLEL_CAST:
+            stated: Sequence[NdSbp | None] = [parallel_cast_layout(op, self.registry)]
+        elif op.name.startswith(dialect.PREFIX):
+            stated = _counted(notes.read_operation(op, notes.OUT), op.results, op)
+        else:
+            stated = self._of_call(op, notes.RESULTS, op.results)
+        return [self._if_tensor(v, nd, op) for v, nd in zip(op.results, stated, strict=True)]
+
+    def _of_call(self, op: ir.Operation, name: str, values: Sequence[ir.Value]) -> Sequence[NdSbp | None]:
+        callee = self.functions.get(op.attributes["callee"].value) if op.name == "func.call" else None
+        return (
+            [broadcast(self.mesh)] * len(values) if callee is None else notes.read_values(callee, name, len(values))
+        )
+
+    def _if_tensor(self, value: ir.Value, nd: NdSbp | None, op: ir.Operation) -> NdSbp | None:
+        return _given(nd, op, "every tensor") if notes.is_tensor(value.type) else None
+
+    def leave(self, op: ir.Operation) -> None:
+        """Takes the results of an operation, and the arguments of its blocks, which are whole."""
+        if self.passes_on(op):
+            source = op.operands[0]
+            self.values[op.results[0]], self.descs[op.results[0]] = self.values[source], self.descs[source]
+            return
+        for value, nd in zip(op.results, self.made(op), strict=True):
+            if nd is not None:
+                self.set(value, nd)
+        for region in op.regions:
+            for block in region.blocks:
+                for value in block.arguments:
+                    if notes.is_tensor(value.type):
+                        self.set(value, broadcast(self.mesh))
+
+
+def parallel_cast_layout(op: ir.Operation, registry: Registry) -> NdSbp:
+    """The layout that a `hierarchical_parallel_cast` gives."""
+    nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, registry))["nd_sbp"]
+    return nd
+
+
+def _counted(found: list[NdSbp] | None, values: Sequence[ir.Value], op: ir.Operation) -> list[NdSbp]:
+    if found is None or len(found) != len(values):
+        raise PassError(
+            f"{op.name}: expected {notes.IN} and {notes.OUT} for all operands and results;"
+            " run oneflow-infer-sbp first",
+            op.location,
+        )
+    return found
+
+
+def _given(nd: NdSbp | None, op: ir.Operation, what: str) -> NdSbp:
+    if nd is None:
+        raise PassError(f"{op.name}: expected {notes.ND_SBP} of {what}; run oneflow-infer-sbp first", op.location)
+    return nd
+
+
+def operations_in(function: Function) -> list[ir.Operation]:
+    """Everything in a function in program order, an operation before what is in its regions."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    function.op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[1:]

@@ -1,0 +1,229 @@
+"""`oneflow-to-physical`: from the program of whole tensors to the program of one rank.
+
+Imports the collectives and layouts of `passes.sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.nd_sbp import NdSbp, NdSignature, devices, local_shape
+from oneflow.dialect.reader import share_types
+from oneflow.dialect.record import Call, OperatorError, Registry, infer
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.registry import register_pass
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.boxing import Boxing, BoxingError
+from oneflow.passes.sbp.candidates import localize
+from oneflow.passes.sbp.collectives import Place, carry_out, check_same_collectives
+from oneflow.passes.sbp.graph import PARALLEL_CAST, width_of
+from oneflow.passes.sbp.layouts import Layouts, operations_in
+from oneflow.passes.structure import Function, Structure
+
+
+@register_pass
+@dataclass(frozen=True)
+class ToPhysical(Pass):
+    """Writes the program of one rank: local shapes, and collectives in place of casts.
+
+        %0 = "oneflow.matmul"(%x, %w) {..} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+        %1 = "oneflow.hierarchical_parallel_cast"(%0) {nd_sbp = [#sbp.broadcast]} : (tensor<8x4xf32>) -> ..
+    becomes, on 2 devices where %x is split along axis 0,
+        %0 = "oneflow.matmul"(%x, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+        %1 = "oneflow.ccl_all_gather"(%0) {axis = 0, sizes = array<i64: 4, 4>, mesh_axes = array<i32: 0>, ..}
+
+    Arguments and results keep `oneflow.nd_sbp` and get `oneflow.logical_shape`. `check` writes the programs of all
+    ranks and makes sure that they issue the same collectives in the same order.
+    """
+
+    name: ClassVar[str] = "oneflow-to-physical"
+    rank: int = 0
+    check: bool = False
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Rewrites the program for `rank`.
+
+        Raises:
+            PassError: there is no such rank, the program is not annotated and boxed, or (`check`) ranks would
+                wait for each other for ever.
+        """
+        mesh = notes.read_mesh(module.operation)
+        if not 0 <= self.rank < devices(mesh):
+            raise PassError(f"option rank: expected one of the {devices(mesh)} ranks of the mesh, got {self.rank}")
+        if self.check:
+            check_same_collectives([physical(module, r, registry) for r in range(devices(mesh))], registry)
+        lower_to_rank(module, self.rank, registry)
+
+
+def physical(module: ir.Module, rank: int, registry: Registry) -> ir.Module:
+    """The program of `rank`, as a new module; `module` is annotated and boxed.
+
+    Raises:
+        PassError: it is not.
+    """
+    with module.context:
+        copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
+        lower_to_rank(copy, rank, registry)
+    return copy
+
+
+def lower_to_rank(module: ir.Module, rank: int, registry: Registry) -> None:
+    """Rewrites an annotated and boxed program in place.
+
+    Raises:
+        PassError: it is not annotated and boxed.
+    """
+    mesh = notes.read_mesh(module.operation)
+    structure, boxing = Structure.of(module.operation), Boxing(mesh)
+    operations = {f.name: f.op for f in structure.functions.values()}
+    lowerings = [
+        _Lowering(f, boxing, Layouts(mesh, registry, operations), rank) for f in structure.functions.values()
+    ]
+    for lowering in lowerings:
+        lowering.read()
+    for lowering in lowerings:
+        lowering.write()
+    module.operation.attributes[notes.RANK] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank)
+
+
+class _Lowering:
+    """One function, first read as it is, then rewritten for one rank."""
+
+    def __init__(self, function: Function, boxing: Boxing, layouts: Layouts, rank: int) -> None:
+        self.function, self.boxing, self.layouts, self.rank = function, boxing, layouts, rank
+        self.work: list[Callable[[], None]] = []
+
+    def read(self) -> None:
+        """Plans the rewriting of every operation, while layouts and logical types are there."""
+        if self.function.is_declaration:
+            return
+        self.layouts.enter(self.function)
+        for op in operations_in(self.function):
+            self._check_operands(op)
+            self.work.append(self._plan(op))
+            self.layouts.leave(op)
+
+    def _check_operands(self, op: ir.Operation) -> None:
+        if self.layouts.passes_on(op):
+            return
+        for value, nd in zip(op.operands, self.layouts.wanted(self.function, op), strict=True):
+            if nd is not None and nd != self.layouts.values[value]:
+                raise PassError(f"{op.name}: operands lie otherwise; run oneflow-insert-boxing first", op.location)
+
+    def _plan(self, op: ir.Operation) -> Callable[[], None]:
+        if op.name == PARALLEL_CAST:
+            return self._plan_cast(op)
+        if op.name.startswith(dialect.PREFIX):
+            return self._plan_operator(op)
+        return lambda: self._set_results(op)
+
+    def _plan_cast(self, op: ir.Operation) -> Callable[[], None]:
+        source, (target,) = self.layouts.values[op.operands[0]], self.layouts.made(op)
+        desc = self.layouts.descs[op.operands[0]]
+        shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]
+        assert target is not None
+        try:
+            steps = self.boxing.path(source, target, shape, width_of(desc))
+        except BoxingError as error:
+            raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
+
+        def write() -> None:
+            ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
+            value = ops.wrap(op.operands[0])
+            for step in steps:
+                value = carry_out(ops, value, Place(step, shape, self.boxing.mesh, self.rank))
+            op.results[0].replace_all_uses_with(value.handle)
+            op.erase()
+
+        return write
+
+    def _plan_operator(self, op: ir.Operation) -> Callable[[], None]:
+        record = dialect.record_of(op, self.layouts.registry)
+        call = dialect.operand_call(op, record, self.layouts.descs.__getitem__)
+        descs = [dialect.desc_of(v) for v in op.results]
+        call = dialect.bind_results(op, call, descs)
+        sides = (self.layouts.wanted(self.function, op), self.layouts.made(op))
+        ins, outs = (tuple(nd for nd in side if nd is not None) for side in sides)
+        local = localize(call, NdSignature(ins, outs), self.boxing.mesh, self.rank)
+        _check_local(op, local)
+
+        def write() -> None:
+            self._set_attributes(op, local)
+            for value, desc in zip(op.results, local.results, strict=True):
+                _retype(value, desc)
+            share_types(op, record)
+
+        return write
+
+    @staticmethod
+    def _set_attributes(op: ir.Operation, local: Call) -> None:
+        notes.drop_operation(op)
+        for attr in local.record.signature.attrs:
+            value = attr.kind.check(local.attrs[attr.name])
+            if attr.is_mandatory or value != attr.default:
+                op.attributes[attr.name] = attr.kind.write(value)
+
+    def _set_results(self, op: ir.Operation) -> None:
+        for value in op.results:
+            if value in self.layouts.values:
+                _retype(value, self._local(value))
+
+    def _local(self, value: ir.Value) -> TensorDesc:
+        return local_desc(self.layouts.descs[value], self.layouts.values[value], self.boxing.mesh, self.rank)
+
+    def write(self) -> None:
+        """Carries out the plan, and writes the types of the function."""
+        types = [self._side(notes.ARGUMENTS, self.function.inputs), self._side(notes.RESULTS, self.function.results)]
+        for value, kind in zip(self.function.arguments, types[0], strict=True):
+            value.set_type(kind)
+        for act in self.work:
+            act()
+        self.function.op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+
+    def _side(self, name: str, kinds: Sequence[ir.Type]) -> list[ir.Type]:
+        """The local types of arguments or results, whose logical shapes are written beside them."""
+        stated = notes.read_values(self.function.op, name, len(kinds))
+        descs = [from_mlir(k) for k in kinds]
+
+        def attributes(number: int) -> dict[str, ir.Attribute]:
+            desc = descs[number]
+            return {} if desc is None else {notes.SHAPE: ir.DenseI64ArrayAttr.get(desc.shape)}
+
+        notes.annotate_values(self.function.op, name, len(kinds), attributes)
+        return [self._local_type(k, d, nd) for k, d, nd in zip(kinds, descs, stated, strict=True)]
+
+    def _local_type(self, kind: ir.Type, desc: TensorDesc | None, nd: NdSbp | None) -> ir.Type:
+        return kind if desc is None or nd is None else local_desc(desc, nd, self.boxing.mesh, self.rank).to_mlir()
+
+
+def local_desc(desc: TensorDesc, nd: NdSbp, mesh: tuple[int, ...], rank: int) -> TensorDesc:
+    """What `rank` has of a tensor that lies as `nd` says."""
+    assert desc.shape is not None, "unranked tensor"
+    return TensorDesc(local_shape(desc.shape, nd, mesh, rank), desc.dtype)  # type: ignore[arg-type]
+
+
+def _retype(value: ir.Value, desc: TensorDesc) -> None:
+    value.set_type(desc.to_mlir())
+
+
+def _check_local(op: ir.Operation, local: Call) -> None:
+    """Checks that the operator, called on one rank's operands, gives what its signature says.
+
+    Raises:
+        PassError: the record's signature or its `local` attributes are wrong.
+    """
+    try:
+        found = infer(local.record, Call(local.record, local.inputs, local.attrs))
+    except OperatorError as error:
+        raise PassError(f"on one rank, {dialect.message_of(op, error)}", op.location) from None
+    for number, (got, wanted) in enumerate(zip(found, local.results, strict=True)):
+        if got != wanted:
+            raise PassError(
+                f"{op.name}: expected result {number} of type {wanted} on one rank, got {got}", op.location
+            )

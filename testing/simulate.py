@@ -1,0 +1,267 @@
+"""All ranks of a distributed program in one process, on NumPy.
+
+`simulate` cuts the arguments, runs the programs of all ranks in lock-step, operators by their references and
+collectives by the table here, and puts the results together. A collective that not all members of its group
+reach is an error that says who waits for whom. Imports `dialect`, `passes` and NumPy.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, format_nd_sbp, group, local_region
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.record import REGISTRY, Call, Registry
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.to_physical import physical
+
+Array = np.ndarray
+
+
+class SimulationError(RuntimeError):
+    """Ranks that do not meet, replicas that differ, or an operation that cannot be simulated."""
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A collective that a rank has reached, with its operand."""
+
+    call: Call
+    operand: Array
+
+    @property
+    def name(self) -> str:
+        """What the collective is, and along which mesh axes."""
+        return f"{self.call.record.name} along mesh axes {list(self.call.attrs['mesh_axes'])}"
+
+
+def simulate(
+    module: ir.Module, arrays: Sequence[Array], entry: str = "main", registry: Registry = REGISTRY
+) -> list[Array]:
+    """The whole results of the function `entry` on whole `arrays`.
+
+    Args:
+        module: a program after `oneflow-insert-boxing`.
+        arrays: one for each argument.
+        entry: the function.
+        registry: its operators.
+
+    Raises:
+        PassError: the program is not annotated and boxed.
+        SimulationError: ranks do not meet, or replicas of a result differ.
+    """
+    mesh = notes.read_mesh(module.operation)
+    function = _functions(module)[entry]
+    layouts = [_layouts(function, name, mesh) for name in (notes.ARGUMENTS, notes.RESULTS)]
+    programs = [physical(module, rank, registry) for rank in range(devices(mesh))]
+    cuts = [cut(a, nd, mesh) for a, nd in zip(arrays, layouts[0], strict=True)]
+    runs = [_run(_functions(p), entry, [c[rank] for c in cuts], registry) for rank, p in enumerate(programs)]
+    results = _in_lock_step(runs, mesh)
+    return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(layouts[1])]
+
+
+def _functions(module: ir.Module) -> dict[str, ir.Operation]:
+    return {str(op.attributes["sym_name"].value): op.operation for op in module.body.operations}
+
+
+def _layouts(function: ir.Operation, name: str, mesh: Mesh) -> list[NdSbp]:
+    kind = function.attributes["function_type"].value
+    types = kind.inputs if name == notes.ARGUMENTS else kind.results
+    stated = notes.read_values(function, name, len(types))
+    return [broadcast(mesh) if nd is None else nd for nd in stated]
+
+
+def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 3) -> list[Array]:
+    """The pieces of all ranks. Partial sums are small integers of both signs, and what is missing to the whole."""
+    pieces = [array] * devices(mesh)
+    rng = np.random.default_rng(seed)
+    for axis in [k for k, s in enumerate(nd) if s.kind == "P"]:
+        pieces = _into_sums(pieces, mesh, axis, rng)
+    regions = [local_region(array.shape, nd, mesh, rank) for rank in range(devices(mesh))]
+    return [p[_slices(r)] for p, r in zip(pieces, regions, strict=True)]
+
+
+def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:
+    """Pieces whose sums along one mesh axis are the given ones; ranks of other mesh axes stay replicas."""
+    made: dict[tuple[int, ...], list[Array]] = {}
+    summed = list(pieces)
+    for rank in range(len(pieces)):
+        members = group(rank, mesh, [axis])
+        key = (id(pieces[members[0]]),)
+        if key not in made:
+            whole = pieces[members[0]]
+            parts = [rng.integers(-3, 4, whole.shape).astype(whole.dtype) for _ in members[1:]]
+            made[key] = [*parts, (whole - sum(parts, np.zeros_like(whole))).astype(whole.dtype)]
+        summed[rank] = made[key][members.index(rank)]
+    return summed
+
+
+def _slices(region: Sequence[tuple[int, int]]) -> tuple[slice, ...]:
+    return tuple(slice(begin, begin + size) for begin, size in region)
+
+
+def assemble(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> Array:
+    """The whole tensor from the pieces of all ranks.
+
+    Raises:
+        SimulationError: ranks that should have the same piece have others.
+    """
+    shape = _whole_shape(pieces, nd, mesh)
+    whole = np.zeros(shape, pieces[0].dtype)
+    sums = [k for k, s in enumerate(nd) if s.kind == "P"]
+    whole_axes = [k for k, s in enumerate(nd) if s.kind == "B"]
+    for rank, piece in enumerate(pieces):
+        first = group(rank, mesh, whole_axes)[0]
+        if first != rank:
+            if pieces[first].tobytes() != piece.tobytes():
+                raise SimulationError(f"ranks {first} and {rank} have other values of {format_nd_sbp(nd)}")
+        elif group(rank, mesh, sums)[0] == rank:
+            parts = [pieces[m] for m in group(rank, mesh, sums)]
+            total = parts[0] if len(parts) == 1 else add_up(parts)
+            whole[_slices(local_region(shape, nd, mesh, rank))] = total
+    return whole
+
+
+def _whole_shape(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> tuple[int, ...]:
+    sizes = list(pieces[0].shape)
+    for axis in {s.axis for s in nd if s.axis is not None}:
+        along = [k for k, s in enumerate(nd) if s.axis == axis]
+        sizes[axis] = sum(pieces[r].shape[axis] for r in group(0, mesh, along))
+    return tuple(sizes)
+
+
+def add_up(parts: Sequence[Array]) -> Array:
+    """The sum of arrays in order, of 16-bit floats computed in f32."""
+    wide = np.float32 if parts[0].dtype.itemsize == 2 else parts[0].dtype
+    total = parts[0].astype(wide)
+    for part in parts[1:]:
+        total = total + part.astype(wide)
+    return total.astype(parts[0].dtype)
+
+
+Run = Generator[Meeting, Array, list[Array]]
+
+
+def _run(functions: dict[str, ir.Operation], entry: str, arrays: Sequence[Array], registry: Registry) -> Run:
+    """Runs one rank's function; stops at every collective, and goes on with what it gives."""
+    block = functions[entry].regions[0].blocks[0]
+    values: dict[ir.Value, Array] = dict(zip(block.arguments, arrays, strict=True))
+    for view in block.operations:
+        op = view.operation
+        operands = [values[v] for v in op.operands]
+        if op.name == "func.return":
+            return operands
+        if op.name == "func.call":
+            outputs: Sequence[Array] = yield from _run(functions, op.attributes["callee"].value, operands, registry)
+        elif op.name.startswith(dialect.PREFIX):
+            outputs = yield from _operator(op, values, registry)
+        else:
+            outputs = _other(op, operands)
+        values.update(zip(op.results, map(np.asarray, outputs), strict=True))
+    raise SimulationError(f"@{entry} does not return")
+
+
+def _operator(op: ir.Operation, values: dict[ir.Value, Array], registry: Registry) -> Generator[Meeting, Array, Any]:
+    call = dialect.operand_call(op, dialect.record_of(op, registry), values.__getitem__)
+    if "collective" in call.record.traits:
+        return [(yield Meeting(call, call.operands[0]))]
+    return run_reference(call)
+
+
+def _other(op: ir.Operation, operands: Sequence[Array]) -> Sequence[Array]:
+    if op.name == dialect.CAST:
+        return operands
+    if op.name == "arith.constant":
+        return [np.array(op.attributes["value"])]
+    raise SimulationError(f"expected operators of the dialect, casts, constants and calls, got {op.name}")
+
+
+def _in_lock_step(runs: Sequence[Run], mesh: Mesh) -> list[list[Array]]:
+    """Lets every rank run to its next collective, until all have returned."""
+    results: list[list[Array] | None] = [None] * len(runs)
+    given: list[Array | None] = [None] * len(runs)
+    while True:
+        meetings: list[Meeting | None] = []
+        for rank, run in enumerate(runs):
+            meetings.append(None if results[rank] is not None else _advance(run, given[rank], results, rank))
+        if all(m is None for m in meetings):
+            return [r for r in results if r is not None]
+        given = _meet(meetings, mesh)
+
+
+def _advance(run: Run, given: Any, results: list[list[Array] | None], rank: int) -> Meeting | None:
+    try:
+        return run.send(given)
+    except StopIteration as stop:
+        results[rank] = stop.value
+        return None
+
+
+def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Array | None]:
+    """What every rank gets from the collective it has reached."""
+    given: list[Array | None] = [None] * len(meetings)
+    for rank, meeting in enumerate(meetings):
+        if meeting is None:
+            continue
+        members = group(rank, mesh, meeting.call.attrs["mesh_axes"])
+        for other in members:
+            there = meetings[other]
+            if there is None or there.name != meeting.name:
+                waits = "has returned" if there is None else f"is at {there.name}"
+                raise SimulationError(f"rank {rank} waits at {meeting.name} for rank {other}, which {waits}")
+        if rank == members[0]:
+            present = [m for m in (meetings[r] for r in members) if m is not None]
+            for member, array in zip(members, meet(present), strict=True):
+                given[member] = array
+    return given
+
+
+def meet(members: Sequence[Meeting]) -> list[Array]:
+    """What each member of one group gets from a collective."""
+    return RULES[members[0].call.record.name]([m.operand for m in members], [m.call.attrs for m in members])
+
+
+Attrs = dict[str, Any]
+
+
+def _all_reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
+    return [add_up(parts)] * len(parts)
+
+
+def _pieces(whole: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
+    return np.split(whole, list(itertools.accumulate(sizes))[:-1], axis)
+
+
+def _reduce_scatter(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
+    return _pieces(add_up(parts), attrs[0]["axis"], attrs[0]["sizes"])
+
+
+def _all_gather(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
+    return [np.concatenate(parts, attrs[0]["axis"])] * len(parts)
+
+
+def _all_to_all(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
+    return _pieces(np.concatenate(parts, attrs[0]["in_axis"]), attrs[0]["out_axis"], attrs[0]["out_sizes"])
+
+
+def _send_recv(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
+    shape, mesh, source, target = (attrs[0][k] for k in ("shape", "mesh", "src_nd_sbp", "dst_nd_sbp"))
+    whole = assemble(parts, source, mesh)
+    assert whole.shape == shape, f"pieces of {whole.shape}, expected {shape}"
+    return [whole[_slices(local_region(shape, target, mesh, m))] for m in range(len(parts))]
+
+
+RULES: dict[str, Callable[[Sequence[Array], Sequence[Attrs]], list[Array]]] = {
+    "ccl_all_reduce": _all_reduce,
+    "ccl_reduce_scatter": _reduce_scatter,
+    "ccl_all_gather": _all_gather,
+    "ccl_all_to_all": _all_to_all,
+    "ccl_send_recv": _send_recv,
+}
