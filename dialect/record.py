@@ -81,25 +81,10 @@ class Law:
 
 
 @dataclass(frozen=True)
-class ExternalKernel:
-    """A kernel made elsewhere for one call, which compiled programs call between their own.
-
-    The C function at address `function`, `int32_t f(void *context, void *const *buffers, void *stream)`, gets
-    the memory of all operands and results in order and returns 0, or 1 after an error whose text `error()`
-    gives. `owner` keeps `context` alive.
-    """
-
-    function: int
-    context: int
-    error: Callable[[], str]
-    owner: object
-
-
-@dataclass(frozen=True)
 class Operator:
     """One operator; see the module's text for its slots.
 
-    `kernel(op)` gives an `ExternalKernel` for a call whose operands and results are static `TensorDesc`s.
+    `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
     speak of sizes (`reshape`); without it they are the logical ones. `pure` operators may be removed, merged and
     reordered. `traits` are words that mechanisms ask for (`"random"`, `"cpu_only"`). `where` is the file and line

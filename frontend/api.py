@@ -12,7 +12,7 @@ from oneflow.dialect.dtypes import (
     uint8,
 )  # fmt: skip
 from oneflow.dialect.dtypes import bool_ as bool
-from oneflow.frontend import functional, methods  # noqa: F401  (gives tensors their methods)
+from oneflow.frontend import config, functional, methods, sysconfig  # noqa: F401  (methods gives tensors theirs)
 from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.errors import CallError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
@@ -22,6 +22,6 @@ from oneflow.frontend.trace import trace
 
 __all__ = [
     "CallError", "CompiledFunction", "DType", "Tensor", "TensorSpec", "TraceError", "bfloat16", "bool", "compile",
-    "float16", "float32", "float64", "int8", "int32", "int64", "trace", "uint8",
+    "config", "float16", "float32", "float64", "int8", "int32", "int64", "sysconfig", "trace", "uint8",
 ]  # fmt: skip
 __all__ += functional.__all__

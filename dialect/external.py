@@ -1,0 +1,69 @@
+"""Kernels made elsewhere, which compiled programs call between their own: the `kernel` slot of a record.
+
+Imports `numpy_builder` (descriptions of arrays), `record` and NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.numpy_builder import describe_array
+from oneflow.dialect.record import Call, distribute, flatten, infer
+
+#: The C function of a kernel: (context, memory of all operands and results in order, stream) -> 0, or 1 on failure.
+Launch = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
+
+
+@dataclass(frozen=True)
+class ExternalKernel:
+    """A kernel made for one call whose operands and results are static.
+
+    `function` is the address of a `Launch` function, `context` its first argument; `error()` is the text of the
+    thread's last failure. `owner` keeps the context alive.
+    """
+
+    function: int
+    context: int
+    error: Callable[[], str]
+    owner: object
+
+
+def map_operands(inputs: Mapping[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """Operands by name with `convert` applied to every tensor, groups and missing ones kept."""
+    return {
+        k: tuple(map(convert, x)) if isinstance(x, tuple) else None if x is None else convert(x)
+        for k, x in inputs.items()
+    }
+
+
+def run_kernel(op: Call) -> tuple[np.ndarray, ...]:
+    """The results of a call whose operands are NumPy arrays, by the operator's kernel.
+
+    Raises:
+        OperatorError: the operator does not allow the call, no kernel matches it, or the kernel fails.
+    """
+    record = op.record
+    assert record.kernel is not None, record.name
+    inputs = map_operands(op.inputs, lambda x: np.asarray(x, order="C"))
+    call = Call(record, map_operands(inputs, describe_array), op.attrs)
+    descs = infer(record, call)
+    call.outputs = distribute(record.signature.outputs, descs, None)
+    results = tuple(np.empty([d or 0 for d in desc.shape or ()], desc.dtype.numpy) for desc in descs)
+    launch(record.kernel(call), [*flatten(inputs.values()), *results], call)
+    return results
+
+
+def launch(kernel: ExternalKernel, arrays: list[np.ndarray], op: Call) -> None:
+    """Runs a kernel on contiguous arrays of all operands and results.
+
+    Raises:
+        OperatorError: it fails.
+    """
+    buffers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+    if Launch(kernel.function)(kernel.context, buffers, None) != 0:
+        raise op.error(kernel.error())

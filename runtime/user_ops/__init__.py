@@ -1,0 +1,1 @@
+"""Operators from C++ libraries: loading them, and their records."""

@@ -1,0 +1,133 @@
+"""The C++ framework library that user libraries link: finding it, and its C interface by ctypes.
+
+`sdk/src/abi.h` describes the interface. Results are JSON. Imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import oneflow
+
+NAME = "liboneflow_framework.so"
+VERSION = 1
+
+
+class FrameworkError(ImportError):
+    """The framework library is missing, or of another version."""
+
+
+class AttrStruct(ctypes.Structure):
+    """One attribute's value."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int32),
+        ("num_ints", ctypes.c_int64),
+        ("num_floats", ctypes.c_int64),
+        ("num_texts", ctypes.c_int64),
+        ("num_lengths", ctypes.c_int64),
+        ("ints", ctypes.POINTER(ctypes.c_int64)),
+        ("floats", ctypes.POINTER(ctypes.c_double)),
+        ("texts", ctypes.POINTER(ctypes.c_char_p)),
+        ("lengths", ctypes.POINTER(ctypes.c_int64)),
+    ]
+
+
+class DescStruct(ctypes.Structure):
+    """Element type and sizes of one tensor."""
+
+    _fields_ = [("data_type", ctypes.c_int32), ("rank", ctypes.c_int64), ("dims", ctypes.POINTER(ctypes.c_int64))]
+
+
+class ArgStruct(ctypes.Structure):
+    """The tensors of one operand or result."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("size", ctypes.c_int64), ("descs", ctypes.POINTER(DescStruct))]
+
+
+class CallStruct(ctypes.Structure):
+    """A call of an operator."""
+
+    _fields_ = [
+        ("op", ctypes.c_char_p),
+        ("device", ctypes.c_int32),
+        ("num_attrs", ctypes.c_int64),
+        ("num_inputs", ctypes.c_int64),
+        ("num_outputs", ctypes.c_int64),
+        ("attrs", ctypes.POINTER(AttrStruct)),
+        ("inputs", ctypes.POINTER(ArgStruct)),
+        ("outputs", ctypes.POINTER(ArgStruct)),
+    ]
+
+
+def candidates() -> list[Path]:
+    """Where the library may be, in order: $ONEFLOW_SDK, the package, a source tree's build folder."""
+    package = Path(oneflow.__file__).parent
+    tree = Path(__file__).resolve().parents[2]
+    folders = [package / "lib", *(tree / "build" / d for d in ("sdk", ".")), *(tree / "build").glob("*/sdk")]
+    folders += [p / "oneflow" / "lib" for p in Path(os.__file__).parent.glob("site-packages")]
+    given = os.environ.get("ONEFLOW_SDK")
+    return [Path(f) / NAME for f in [*([given] if given else []), *folders]]
+
+
+@functools.cache
+def library_path() -> Path:
+    """The file of the library.
+
+    Raises:
+        FrameworkError: it is not there.
+    """
+    found = next((path for path in candidates() if path.is_file()), None)
+    if found is None:
+        raise FrameworkError(
+            f"expected {NAME} in oneflow/lib or in the folder $ONEFLOW_SDK; build it with `pip install .` or "
+            "`cmake -S sdk -B build/sdk && cmake --build build/sdk` in the source tree"
+        )
+    return found
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The library.
+
+    Raises:
+        FrameworkError: it is not there, or of another version.
+    """
+    found = ctypes.CDLL(str(library_path()))
+    version = found.oneflow_sdk_version()
+    if version != VERSION:
+        raise FrameworkError(f"expected version {VERSION} of {library_path()}, got {version}; install it again")
+    call = ctypes.POINTER(CallStruct)
+    found.oneflow_sdk_result.restype = ctypes.c_char_p
+    found.oneflow_sdk_open.argtypes = [ctypes.c_char_p]
+    for name in ("infer", "sbp", "gradient"):
+        getattr(found, f"oneflow_sdk_{name}").argtypes = [call]
+    found.oneflow_sdk_kernel_create.argtypes = [call, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)]
+    found.oneflow_sdk_kernel_destroy.argtypes = [ctypes.c_void_p]
+    found.oneflow_sdk_kernel_destroy.restype = None
+    return found
+
+
+def last_result() -> str:
+    """The text that the thread's last call has left: JSON, or its error."""
+    return str(library().oneflow_sdk_result().decode("utf-8", "replace"))
+
+
+def ask(name: str, *args: Any, failure: Callable[[str], Exception]) -> Any:
+    """What the function `oneflow_sdk_<name>` finds.
+
+    Raises:
+        Exception: it fails; `failure` makes the exception of its text.
+    """
+    status = getattr(library(), f"oneflow_sdk_{name}")(*args)
+    text = last_result()
+    if status != 0:
+        raise failure(text)
+    return json.loads(text) if text else None

@@ -1,0 +1,114 @@
+"""The gradient of an operator from a C++ library: the operations that its function names become builder calls.
+
+An operation is built when the gradient of an operand that needs it is asked for, and once. Imports `rules`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneflow.dialect.builder import Builder, Value, describe
+from oneflow.dialect.record import Call, Operator, distribute, flatten, suggestion
+from oneflow.runtime.user_ops.marshal import decode_value
+from oneflow.runtime.user_ops.rules import LibraryRules
+from oneflow.runtime.user_ops.sizes import run_for_sizes
+
+
+def gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
+    """The gradient slot of an operator with a registered gradient function."""
+
+    def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+        described = Call(op.record, _described(op.inputs), op.attrs, _described(op.outputs))
+        programs = run_for_sizes(described, lambda call: rules.ask("gradient", call))
+        if any(json.dumps(p) != json.dumps(programs[0]) for p in programs):
+            raise op.error("the gradient function needs static shapes: what it builds depends on the sizes")
+        emitter = _Emitter(ops, op, cotangents, {o["name"]: o for o in programs[0]["ops"]})
+        exempt = rules.no_gradient(described)
+        bindings = [b for b in programs[0]["bindings"] if b[0] not in exempt]
+        return _by_operand(op, {(name, index): emitter.later(tensor) for name, index, tensor in bindings})
+
+    return grad
+
+
+def _described(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: describe(value) for name, value in values.items()}
+
+
+def _by_operand(op: Call, found: Mapping[tuple[str, int], Callable[[], Value]]) -> dict[str, Any]:
+    """Gradients under the operands' names; those of a repeated operand's tensors in a list."""
+    named: dict[str, Any] = {}
+    for name, operand in op.inputs.items():
+        grads = [found.get((name, i)) for i in range(len(flatten([operand])))]
+        if any(g is not None for g in grads):
+            named[name] = grads if isinstance(operand, tuple) else grads[0]
+    return named
+
+
+@dataclass
+class _Emitter:
+    """Builds the operations of one gradient as they are needed; tensors are named "operation/result_number"."""
+
+    ops: Builder
+    op: Call
+    cotangents: Sequence[Value | None]
+    operations: Mapping[str, Mapping[str, Any]]
+    built: dict[str, dict[str, Value]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.built["forward"] = {**_numbered(self.op.inputs), **_numbered(self.op.outputs)}
+        names = _numbered(self.op.outputs)
+        self.built["gradient"] = {n: c for n, c in zip(names, self.cotangents, strict=True) if c is not None}
+
+    def later(self, tensor: str) -> Callable[[], Value]:
+        """A function that gives the named tensor."""
+        return lambda: self.value(tensor)
+
+    def value(self, tensor: str) -> Value:
+        """The named tensor, its operation built if it is not yet.
+
+        Raises:
+            OperatorError: no operation gives it, or its operation cannot be built.
+        """
+        name, _, part = tensor.rpartition("/")
+        if name not in self.built and name in self.operations:
+            self.built[name] = self._build(self.operations[name])
+        found = self.built.get(name, {}).get(part)
+        if found is None:
+            raise self.op.error(
+                f"the gradient function uses the tensor {tensor!r}, which nothing gives; take names from "
+                "FwOp().input, FwOp().output, FwOp().output_grad or GetOp(..).output"
+            )
+        return found
+
+    def _build(self, operation: Mapping[str, Any]) -> dict[str, Value]:
+        name = operation["op"]
+        if name not in self.ops.registry:
+            raise self.op.error(f"the gradient function builds {self.ops.registry.unknown(name)}")
+        record = self.ops.registry[name]
+        values = {k: tuple(map(self.value, v)) for k, v in operation["inputs"].items()}
+        self._check_names(record, "operand", values, [a.name for a in record.signature.inputs])
+        self._check_names(record, "result", operation["outputs"], [a.name for a in record.signature.outputs])
+        operands = [_operand(values.get(a.name, ()), a.is_variadic) for a in record.signature.inputs]
+        attrs = {k: decode_value(v) for k, v in operation["attrs"].items()}
+        results = self.ops.call(name, *operands, **attrs)
+        return _numbered(distribute(record.signature.outputs, results, None))
+
+    def _check_names(self, record: Operator, what: str, given: Any, known: Sequence[str]) -> None:
+        for name in given:
+            if name not in known:
+                near = suggestion(name, known)
+                raise self.op.error(
+                    f"the gradient function gives oneflow.{record.name} the {what} {name!r}, "
+                    f"expected {', '.join(known)}{near}"
+                )
+
+
+def _operand(values: tuple[Value, ...], is_variadic: bool) -> Any:
+    return values if is_variadic else values[0] if values else None
+
+
+def _numbered(groups: Mapping[str, Any]) -> dict[str, Value]:
+    return {f"{name}_{i}": value for name, group in groups.items() for i, value in enumerate(flatten([group]))}

@@ -1,0 +1,147 @@
+"""Loading libraries of user operators: each of their operators becomes a record like any other.
+
+Imports the framework's interface, `rules`, `gradient` and `dialect`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import oneflow.dialect.ops  # noqa: F401  (its operators are registered first)
+from oneflow.dialect.external import run_kernel
+from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, Registry, Rule, no_grad
+from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature, SignatureError
+from oneflow.runtime.user_ops import framework
+from oneflow.runtime.user_ops.gradient import gradient_rule
+from oneflow.runtime.user_ops.marshal import decode_value, kind_of
+from oneflow.runtime.user_ops.rules import Counts, LibraryRules
+
+_MARK = re.compile(rb"oneflow-sdk-version=(\d+);")
+#: The state of each loaded file when it was loaded, by its path.
+_loaded: dict[Path, tuple[int, int]] = {}
+
+
+class LibraryError(ValueError):
+    """A library that cannot be loaded, or whose operators are not well formed."""
+
+
+def load_library(path: str | Path, registry: Registry = REGISTRY) -> list[Operator]:
+    """Loads a library built with the SDK and registers its operators; gives their records.
+
+    Loading a library again does nothing and gives no operators.
+
+    Raises:
+        LibraryError: it is missing, built with another SDK, lacks a symbol, or registers something wrong. Nothing of
+            it is registered then.
+    """
+    file = Path(path).resolve()
+    state = _state(file)
+    if file in _loaded:
+        if _loaded[file] != state:
+            raise LibraryError(f"cannot load {path}: the file has changed since it was loaded; start a new process")
+        return []
+    _check_version(file)
+    described = framework.ask(
+        "open", str(file).encode(), failure=lambda text: LibraryError(f"cannot load {path}: {text}")
+    )
+    records = _register(described, registry, file)
+    _loaded[file] = state
+    return records
+
+
+def _state(file: Path) -> tuple[int, int]:
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise LibraryError(f"cannot load {file}: {error.strerror}") from None
+    return status.st_size, status.st_mtime_ns
+
+
+def _check_version(file: Path) -> None:
+    """Refuses a library of another SDK before any of its code runs."""
+    found = {int(v) for v in _MARK.findall(file.read_bytes())}
+    if not found:
+        raise LibraryError(
+            f"cannot load {file}: expected a library built with the SDK; include "
+            '"oneflow/core/framework/framework.h" and compile with oneflow.sysconfig.get_compile_flags()'
+        )
+    if found != {framework.VERSION}:
+        versions = ", ".join(map(str, sorted(found)))
+        raise LibraryError(
+            f"cannot load {file}: it was built with version {versions} of the SDK, this is version "
+            f"{framework.VERSION}; compile it again with this oneflow.sysconfig.get_compile_flags()"
+        )
+
+
+def _register(described: Sequence[Mapping[str, Any]], registry: Registry, file: Path) -> list[Operator]:
+    added: list[Operator] = []
+    try:
+        for description in described:
+            added.append(registry.add(make_record(description, registry, file.stem)))
+    except SignatureError as error:
+        for record in added:
+            del registry.operators[record.name]
+        framework.ask("discard", failure=LibraryError)
+        raise LibraryError(f"cannot load {file}: {error}") from None
+    return added
+
+
+def make_record(description: Mapping[str, Any], registry: Registry, family: str) -> Operator:
+    """The record of an operator that the framework describes."""
+    name = description["name"]
+    rules = LibraryRules(_counts(description["inputs"]), _counts(description["outputs"]))
+    return Operator(
+        signature=_signature(description),
+        doc=f"A user's operator, registered at {description['where']}.",
+        types=rules.types,
+        sbp=rules.sbp,
+        grad=_gradient(description, rules),
+        kernel=rules.kernel,
+        reference=functools.partial(_reference, registry, name),
+        traits=frozenset(["cpu_only"] if description["cpu_only"] else []),
+        family=family,
+        where=description["where"],
+    )
+
+
+def _gradient(description: Mapping[str, Any], rules: LibraryRules) -> Rule | Absent:
+    if description["has_grad"]:
+        return gradient_rule(rules)
+    told = "registered as NoGrad" if description["no_grad"] else "no REGISTER_USER_OP_GRAD in its library"
+    return no_grad(told)
+
+
+def _reference(registry: Registry, name: str, *operands: Any, **attrs: Any) -> Any:
+    """The reference of an operator with a kernel is the kernel."""
+    record = registry[name]
+    inputs = {a.name: x for a, x in zip(record.signature.inputs, operands, strict=True)}
+    return run_kernel(Call(record, inputs, attrs))
+
+
+def _counts(args: Sequence[Mapping[str, Any]]) -> list[Counts]:
+    return [Counts(a["name"], a["least"], None if a["most"] < 0 else a["most"], a["optional"]) for a in args]
+
+
+def _signature(description: Mapping[str, Any]) -> Signature:
+    return Signature(
+        description["name"],
+        tuple(map(_arg, _counts(description["inputs"]))),
+        tuple(map(_arg, _counts(description["outputs"]))),
+        tuple(map(_attr, description["attrs"])),
+    )
+
+
+def _arg(counts: Counts) -> ArgDef:
+    """A fixed number other than 1 is a repeated operand whose number the types rule checks."""
+    least = 0 if counts.optional else counts.least
+    return ArgDef(counts.name, least, 1 if counts.most == 1 else None)
+
+
+def _attr(attr: Mapping[str, Any]) -> AttrDef:
+    kind = kind_of(attr["type"])
+    default = MANDATORY if attr["default"] is None else kind.check(decode_value(attr["default"]))
+    return AttrDef(attr["name"], kind, default)

@@ -1,0 +1,107 @@
+"""Calls and attribute values between Python and the C++ framework.
+
+Kinds of attribute and element types have OneFlow's numbers on both sides. Imports `framework` and `dialect`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.attributes import KINDS, AttrKind, AttrValue
+from oneflow.dialect.record import Call, flatten
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.user_ops.framework import ArgStruct, AttrStruct, CallStruct, DescStruct
+
+#: OneFlow's numbers of the kinds of attribute.
+KIND_CODES = {
+    1: "int32", 2: "int64", 3: "bool", 4: "float", 5: "double", 6: "string", 7: "shape", 8: "data_type",
+    9: "list_int32", 10: "list_int64", 11: "list_float", 12: "list_data_type", 13: "list_shape", 14: "list_string",
+}  # fmt: skip
+_CODES = {name: code for code, name in KIND_CODES.items()}
+CPU = 1
+
+
+def kind_of(code: int) -> AttrKind:
+    """The kind of attribute with OneFlow's number `code`."""
+    return KINDS[KIND_CODES[code]]
+
+
+def decode_value(value: Mapping[str, Any]) -> AttrValue:
+    """The Python value of an attribute that the framework has written."""
+    name = KIND_CODES[value["type"]]
+    element = name.removeprefix("list_")
+    if name == "list_shape":
+        return tuple(_shapes(value["ints"], value["lengths"]))
+    items: list[Any]
+    if name in ("float", "double", "list_float"):
+        items = [float(x) for x in value["floats"]]
+    elif element == "string":
+        items = value["texts"]
+    elif element == "data_type":
+        items = [dtypes.BY_CODE[code] for code in value["ints"]]
+    else:
+        items = [bool(x) if name == "bool" else x for x in value["ints"]]
+    return tuple(items) if name == "shape" or name.startswith("list_") else items[0]
+
+
+def _shapes(sizes: Sequence[int], ranks: Sequence[int]) -> list[tuple[int, ...]]:
+    rest = iter(sizes)
+    return [tuple(next(rest) for _ in range(rank)) for rank in ranks]
+
+
+def _array(kind: Any, items: Sequence[Any]) -> Any:
+    return (kind * len(items))(*items)
+
+
+def _encode_value(name: str, kind: str, value: AttrValue) -> AttrStruct:
+    items = list(value) if kind == "shape" or kind.startswith("list_") else [value]
+    ints: list[int] = []
+    floats: list[float] = []
+    texts: list[bytes] = []
+    lengths: list[int] = []
+    if kind == "list_shape":
+        ints, lengths = [d for shape in items for d in shape], [len(shape) for shape in items]
+    elif kind in ("float", "double", "list_float"):
+        floats = items
+    elif kind.endswith("string"):
+        texts = [text.encode() for text in items]
+    else:
+        ints = [x.code if kind.endswith("data_type") else int(x) for x in items]
+    return AttrStruct(
+        name.encode(), _CODES[kind], len(ints), len(floats), len(texts), len(lengths),
+        _array(ctypes.c_int64, ints), _array(ctypes.c_double, floats),
+        _array(ctypes.c_char_p, texts), _array(ctypes.c_int64, lengths),
+    )  # fmt: skip
+
+
+def _encode_desc(desc: TensorDesc | None) -> DescStruct:
+    if desc is None:
+        return DescStruct(0, 0, None)
+    assert desc.is_static and desc.shape is not None, f"{desc} is not static"
+    return DescStruct(desc.dtype.code, desc.rank, _array(ctypes.c_int64, desc.shape))
+
+
+def _encode_arg(name: str, descs: Sequence[TensorDesc | None]) -> ArgStruct:
+    return ArgStruct(name.encode(), len(descs), _array(DescStruct, [_encode_desc(d) for d in descs]))
+
+
+def encode_call(op: Call, sizes: Mapping[str, int]) -> CallStruct:
+    """A call on static `TensorDesc`s for the framework; results that are not known have `sizes` tensors each."""
+    attrs = [_encode_value(a.name, a.kind.name, op.attrs[a.name]) for a in op.record.signature.attrs]
+    inputs = [_encode_arg(name, flatten([x])) for name, x in op.inputs.items()]
+    outputs = [
+        _encode_arg(a.name, flatten([op.outputs[a.name]]) if op.outputs else [None] * sizes[a.name])
+        for a in op.record.signature.outputs
+    ]
+    return CallStruct(
+        op.record.name.encode(), CPU, len(attrs), len(inputs), len(outputs),
+        _array(AttrStruct, attrs), _array(ArgStruct, inputs), _array(ArgStruct, outputs),
+    )  # fmt: skip
+
+
+def decode_desc(value: Mapping[str, Any]) -> TensorDesc:
+    """A description that the framework has written."""
+    return TensorDesc(tuple(value["dims"]), dtypes.BY_CODE[value["data_type"]])

@@ -1,0 +1,126 @@
+"""The rules of an operator from a C++ library: its functions, asked through the framework.
+
+Imports the framework's interface and `dialect`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneflow.dialect.external import ExternalKernel
+from oneflow.dialect.record import Call
+from oneflow.dialect.sbp import Sbp, SbpSignature
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.user_ops import framework, marshal
+from oneflow.runtime.user_ops.sizes import common_desc, run_for_sizes
+
+
+@dataclass
+class Counts:
+    """How many tensors an operand or result takes: `least` to `most` (None: any number), or none if `optional`."""
+
+    name: str
+    least: int
+    most: int | None
+    optional: bool
+
+    def allows(self, count: int) -> bool:
+        """Whether `count` tensors are a right number."""
+        most = count if self.most is None else self.most
+        return (self.optional and count == 0) or self.least <= count <= most
+
+    def __str__(self) -> str:
+        number = str(self.least) if self.most == self.least else f"at least {self.least}"
+        return f"none or {number}" if self.optional else number
+
+
+_guarding = os.environ.get("ONEFLOW_DEBUG", "0") not in ("", "0")
+
+
+def guard_kernels(on: bool) -> None:
+    """Whether kernels of user libraries run on buffers with guards, which find writes out of bounds."""
+    global _guarding
+    _guarding = on
+
+
+class _Owner:
+    """Destroys a kernel with itself."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __del__(self) -> None:
+        framework.library().oneflow_sdk_kernel_destroy(self.handle)
+
+
+@dataclass
+class LibraryRules:
+    """The slots `types`, `sbp` and `kernel` of one operator."""
+
+    inputs: list[Counts]
+    outputs: list[Counts]
+    sizes: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sizes = {c.name: 0 if c.optional else c.least for c in self.outputs}
+
+    def ask(self, function: str, op: Call, *args: Any) -> Any:
+        """What the framework says of a static call.
+
+        Raises:
+            OperatorError: the operator's function fails.
+        """
+        call = marshal.encode_call(op, self.sizes)
+        return framework.ask(function, ctypes.byref(call), *args, failure=op.error)
+
+    def types(self, op: Call) -> tuple[TensorDesc, ...]:
+        """The results by the infer functions.
+
+        Raises:
+            OperatorError: a count is wrong, or a function refuses the call.
+        """
+        for counts, given in zip(self.inputs, op.inputs.values(), strict=True):
+            count = len(given) if isinstance(given, tuple) else int(given is not None)
+            if not counts.allows(count):
+                raise op.error(f"expected {counts} for {counts.name}, got {count}")
+        bare = Call(op.record, op.inputs, op.attrs)
+        found = run_for_sizes(bare, lambda call: self.ask("infer", call)["results"])
+        results = [tuple(map(marshal.decode_desc, result)) for result in found]
+        return tuple(common_desc(descs, op) for descs in zip(*results, strict=True))
+
+    def no_gradient(self, op: Call) -> Sequence[str]:
+        """The operands that the modify function exempts from differentiation."""
+        bare = Call(op.record, op.inputs, op.attrs)
+        return list(run_for_sizes(bare, lambda call: self.ask("infer", call)["no_grad"])[0])
+
+    def sbp(self, op: Call) -> list[SbpSignature]:
+        """The signatures of the SBP function.
+
+        Raises:
+            OperatorError: it fails, or splits an axis that is not there.
+        """
+        found = [[_signature(s, op) for s in one] for one in run_for_sizes(op, lambda call: self.ask("sbp", call))]
+        return [s for s in found[0] if all(s in other for other in found)]
+
+    def kernel(self, op: Call) -> ExternalKernel:
+        """The kernel that matches a call, with a state of its own.
+
+        Raises:
+            OperatorError: none matches; the text lists each and what it failed.
+        """
+        handle = ctypes.c_void_p()
+        self.ask("kernel_create", op, int(_guarding), ctypes.byref(handle))
+        assert handle.value is not None
+        function = ctypes.cast(framework.library().oneflow_sdk_kernel_run, ctypes.c_void_p).value
+        assert function is not None
+        return ExternalKernel(function, handle.value, framework.last_result, _Owner(handle.value))
+
+
+def _signature(entries: Sequence[Sequence[Any]], op: Call) -> SbpSignature:
+    every = [Sbp(kind, axis if kind == "S" else None) for kind, axis in entries]
+    count = len(op.operands)
+    return SbpSignature(tuple(every[:count]), tuple(every[count:]))

@@ -1,0 +1,186 @@
+// Contexts of the functions that say which results a call has and on which devices it may be split.
+#pragma once
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oneflow/core/framework/op_call.h"
+
+namespace oneflow {
+namespace user_op {
+
+/// What an infer function reads (operands, attributes) and writes (shapes and types of results).
+class InferContext final : public OpContext {
+ public:
+  using OpContext::OpContext;
+
+  TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Find(name, index);
+  }
+  const TensorDesc *LogicalTensorDesc4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Find(name, index);
+  }
+  const TensorDesc &InputTensorDesc(const std::string &name, int32_t index) const { return Get(name, index); }
+  TensorDesc *OutputTensorDesc(const std::string &name, int32_t index) const { return &Get(name, index); }
+  TensorDesc *MutOutputTensorDesc(const std::string &name, int32_t index) const { return &Get(name, index); }
+
+  Shape *Shape4ArgNameAndIndex(const std::string &name, int32_t index) const { return Get(name, index).mut_shape(); }
+  DataType *Dtype4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return Get(name, index).mut_data_type();
+  }
+  bool *IsDynamic4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return Get(name, index).mut_is_dynamic();
+  }
+  const Shape &InputShape(const std::string &name, int32_t index) const { return Get(name, index).shape(); }
+  DataType InputDType(const std::string &name, int32_t index) const { return Get(name, index).data_type(); }
+  Stride InputStride(const std::string &name, int32_t index) const { return Get(name, index).stride(); }
+  bool InputIsDynamic(const std::string &name, int32_t index) const { return Get(name, index).is_dynamic(); }
+  Shape *OutputShape(const std::string &name, int32_t index) const { return Shape4ArgNameAndIndex(name, index); }
+  Shape *MutOutputShape(const std::string &name, int32_t index) const { return Shape4ArgNameAndIndex(name, index); }
+  DataType *OutputDType(const std::string &name, int32_t index) const { return Dtype4ArgNameAndIndex(name, index); }
+  DataType *MutOutputDType(const std::string &name, int32_t index) const { return Dtype4ArgNameAndIndex(name, index); }
+  bool *OutputIsDynamic(const std::string &name, int32_t index) const { return IsDynamic4ArgNameAndIndex(name, index); }
+  bool *MutOutputIsDynamic(const std::string &name, int32_t index) const {
+    return IsDynamic4ArgNameAndIndex(name, index);
+  }
+
+  void SetOutputShape(const std::string &name, int32_t index, const Shape &shape) const {
+    Get(name, index).set_shape(shape);
+  }
+  void SetOutputDType(const std::string &name, int32_t index, DataType data_type) const {
+    Get(name, index).set_data_type(data_type);
+  }
+  void SetOutputIsDynamic(const std::string &name, int32_t index, bool is_dynamic) const {
+    Get(name, index).set_is_dynamic(is_dynamic);
+  }
+  void SetOutputStride(const std::string &, int32_t, const Stride &) const {}
+  void SetShape4ArgNameAndIndex(const std::string &name, int32_t index, const Shape &shape) const {
+    SetOutputShape(name, index, shape);
+  }
+  void SetDtype4ArgNameAndIndex(const std::string &name, int32_t index, DataType data_type) const {
+    SetOutputDType(name, index, data_type);
+  }
+  void SetIsDynamic4ArgNameAndIndex(const std::string &name, int32_t index, bool is_dynamic) const {
+    SetOutputIsDynamic(name, index, is_dynamic);
+  }
+
+ private:
+  TensorDesc &Get(const std::string &name, int32_t index) const { return *call()->Get(name, index); }
+};
+
+/// How one tensor lies on the devices: kind is 'S' with an axis, 'B' or 'P'.
+struct SbpParallel {
+  char kind;
+  int64_t axis;
+};
+
+using SbpSignature = std::map<std::pair<std::string, int32_t>, SbpParallel>;
+
+/// Makes one SBP signature; Build adds it to the call's.
+class UserOpSbpSignatureBuilder final {
+ public:
+  explicit UserOpSbpSignatureBuilder(std::vector<SbpSignature> *list) : list_(list) {}
+
+  UserOpSbpSignatureBuilder &Split(const OpArg &arg, int64_t axis) { return Set(arg, SbpParallel{'S', axis}); }
+  UserOpSbpSignatureBuilder &Broadcast(const OpArg &arg) { return Set(arg, SbpParallel{'B', 0}); }
+  UserOpSbpSignatureBuilder &PartialSum(const OpArg &arg) { return Set(arg, SbpParallel{'P', 0}); }
+  template <typename Arg>
+  UserOpSbpSignatureBuilder &Split(const std::vector<Arg> &args, int64_t axis) {
+    return SetAll(args, SbpParallel{'S', axis});
+  }
+  template <typename Arg>
+  UserOpSbpSignatureBuilder &Broadcast(const std::vector<Arg> &args) {
+    return SetAll(args, SbpParallel{'B', 0});
+  }
+  template <typename Arg>
+  UserOpSbpSignatureBuilder &PartialSum(const std::vector<Arg> &args) {
+    return SetAll(args, SbpParallel{'P', 0});
+  }
+  void Build() { list_->push_back(signature_); }
+
+ private:
+  static OpArg ArgOf(const OpArg &arg) { return arg; }
+  static OpArg ArgOf(const std::pair<std::string, int32_t> &arg) { return OpArg(arg.first, arg.second); }
+
+  UserOpSbpSignatureBuilder &Set(const OpArg &arg, SbpParallel sbp) {
+    signature_[{arg.name(), arg.index()}] = sbp;
+    return *this;
+  }
+  template <typename Arg>
+  UserOpSbpSignatureBuilder &SetAll(const std::vector<Arg> &args, SbpParallel sbp) {
+    for (const Arg &arg : args) Set(ArgOf(arg), sbp);
+    return *this;
+  }
+
+  SbpSignature signature_;
+  std::vector<SbpSignature> *list_;
+};
+
+/// What an SBP function reads, and where it puts signatures: `ctx->NewBuilder().Split(..).Build()`.
+class SbpContext final : public OpContext {
+ public:
+  SbpContext(OpCall *call, std::vector<SbpSignature> *list) : OpContext(call), list_(list) {}
+
+  const TensorDesc &LogicalTensorDesc4InputArgNameAndIndex(const std::string &name, int32_t index) const {
+    return *call()->Get(name, index);
+  }
+  int64_t hierarchy_value() const { return parallel_num(); }
+  UserOpSbpSignatureBuilder NewBuilder() { return UserOpSbpSignatureBuilder(list_); }
+
+ private:
+  std::vector<SbpSignature> *list_;
+};
+
+/// What a modify function may say of an operand.
+class InputArgModifier final {
+ public:
+  bool is_mutable() const { return is_mutable_; }
+  bool requires_grad() const { return requires_grad_; }
+  void set_is_mutable(bool value) { is_mutable_ = value; }
+  void set_requires_grad(bool value) { requires_grad_ = value; }
+  void set_use_header_only(bool) {}
+
+ private:
+  bool is_mutable_ = false;
+  bool requires_grad_ = true;
+};
+
+/// What a modify function may say of a result.
+class OutputArgModifier final {
+ public:
+  void set_is_mutable(bool) {}
+  void set_requires_grad(bool) {}
+  void set_header_infered_before_compute(bool) {}
+};
+
+using GetInputArgModifier = std::function<InputArgModifier *(const std::string &, int32_t)>;
+using GetOutputArgModifier = std::function<OutputArgModifier *(const std::string &, int32_t)>;
+
+/// Ready-made infer functions.
+struct TensorDescInferFnUtil {
+  /// Every result is like the first operand, all operands being alike.
+  static Maybe<void> Unchanged(InferContext *ctx);
+  static Maybe<void> UnchangedDataType(InferContext *ctx);
+  /// Result i of the same name is like operand i.
+  static Maybe<void> InOutCorrespond(InferContext *ctx);
+};
+
+/// Ready-made SBP functions.
+struct GetSbpFnUtil {
+  static Maybe<void> DefaultBroadcastToBroadcast(SbpContext *ctx);
+  static Maybe<void> SplitForEachAxis(SbpContext *ctx);
+};
+
+/// Ready-made functions of the size of temporary memory.
+struct TmpSizeInferFnUtil {
+  static size_t ZeroTmpSize(InferContext *) { return 0; }
+};
+
+/// Ready-made checks of attributes.
+struct CheckAttrFnUtil {
+  static Maybe<void> NoCheck(const UserOpDefWrapper &, const UserOpConfWrapper &) { return Maybe<void>::Ok(); }
+};
+
+}  // namespace user_op
+}  // namespace oneflow

@@ -1,0 +1,138 @@
+// Kernels: the class that users derive from, and the contexts its functions get.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "oneflow/core/framework/op_call.h"
+
+struct CUstream_st;
+
+namespace oneflow {
+
+/// The stream of a device that a kernel works on; null on the CPU.
+class DeviceCtx final {
+ public:
+  explicit DeviceCtx(CUstream_st *stream) : stream_(stream) {}
+  /// A cudaStream_t.
+  CUstream_st *cuda_stream() const { return stream_; }
+  template <typename T>
+  T *As() {
+    return static_cast<T *>(this);
+  }
+
+ private:
+  CUstream_st *stream_;
+};
+
+namespace ep {
+using Stream = DeviceCtx;
+using CpuStream = DeviceCtx;
+using CudaStream = DeviceCtx;
+}  // namespace ep
+
+namespace user_op {
+
+/// What a predicate that chooses a kernel reads.
+class KernelRegContext final : public OpContext {
+ public:
+  using OpContext::OpContext;
+  const TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Find(name, index);
+  }
+};
+
+/// What a kernel reads when it makes its state or its cache.
+class KernelInitContext : public OpContext {
+ public:
+  KernelInitContext(OpCall *call, DeviceCtx *device) : OpContext(call), device_(device) {}
+  const TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Find(name, index);
+  }
+  const TensorDesc *LogicalTensorDesc4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Find(name, index);
+  }
+  ep::Stream *stream() const { return device_; }
+  DeviceCtx *device_ctx() const { return device_; }
+
+ private:
+  DeviceCtx *device_;
+};
+
+using KernelCacheContext = KernelInitContext;
+using KernelCreateContext = KernelInitContext;
+
+/// What a kernel computes with. The temporary memory that SetInferTmpSizeFn asks for is the tensor "tmp_buffer", 0.
+class KernelContext : public KernelInitContext {
+ public:
+  KernelContext(OpCall *call, DeviceCtx *device);
+  /// A tensor; null if it belongs to an optional operand or result that is missing.
+  Tensor *Tensor4ArgNameAndIndex(const std::string &name, int32_t index) const;
+
+ private:
+  friend class KernelLaunch;
+  mutable std::map<std::pair<std::string, int32_t>, Tensor> tensors_;
+};
+
+class KernelComputeContext final : public KernelContext {
+ public:
+  using KernelContext::KernelContext;
+};
+
+/// What a kernel keeps from one Compute to the next.
+class OpKernelState {
+ public:
+  virtual ~OpKernelState();
+};
+
+/// What a kernel prepares once for all calls of one shape.
+class OpKernelCache {
+ public:
+  virtual ~OpKernelCache();
+};
+
+/// A state or cache made of any object: `std::make_shared<OpKernelStateWrapper<T>>(..)`.
+template <typename T>
+class OpKernelStateWrapper final : public OpKernelState {
+ public:
+  template <typename... Args>
+  explicit OpKernelStateWrapper(Args &&...args) : data_(std::forward<Args>(args)...) {}
+  const T &Get() const { return data_; }
+  T *Mutable() { return &data_; }
+
+ private:
+  T data_;
+};
+
+/// A kernel. One of the forms of Compute has to be overridden; the others pass on to it.
+class OpKernel {
+ public:
+  virtual ~OpKernel();
+
+  virtual std::shared_ptr<OpKernelState> CreateOpKernelState(KernelInitContext *) const { return nullptr; }
+  virtual std::shared_ptr<OpKernelCache> InitOpKernelCache(KernelCacheContext *) const { return nullptr; }
+  virtual void InitOpKernelCacheWithFlags(KernelCacheContext *ctx, int8_t flags,
+                                          std::shared_ptr<OpKernelCache> *cache) const;
+
+  virtual void Compute(KernelComputeContext *ctx, OpKernelState *state, const OpKernelCache *cache) const;
+  virtual void Compute(KernelComputeContext *ctx, OpKernelState *state) const;
+  virtual void Compute(KernelComputeContext *ctx) const;
+  virtual void Compute(KernelContext *ctx) const;
+  virtual void Compute(KernelContext *ctx);
+
+  /// Whether Compute is called though every result is empty.
+  virtual bool AlwaysComputeWhenAllOutputsEmpty() const { return false; }
+  virtual bool IsKernelLaunchSynchronized() const { return true; }
+
+  static constexpr int8_t kAllMayChanged = 0;
+  static constexpr int8_t kShapeNotChanged = 1;
+  static constexpr int8_t kAttrNotChanged = 2;
+
+ protected:
+  OpKernel() = default;
+};
+
+}  // namespace user_op
+}  // namespace oneflow

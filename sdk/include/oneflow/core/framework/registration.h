@@ -1,0 +1,38 @@
+// The macros that register operators, kernels and gradients when a library is loaded.
+#pragma once
+#include "oneflow/core/common/util.h"
+#include "oneflow/core/framework/user_op_grad_registry.h"
+#include "oneflow/core/framework/user_op_kernel_registry.h"
+#include "oneflow/core/framework/user_op_registry.h"
+
+/// The version of this SDK. A library built with another one is refused before any of its code runs.
+#define ONEFLOW_SDK_VERSION 1
+
+namespace oneflow {
+namespace user_op {
+
+/// Hands what a chain of calls has collected to the registry of the process.
+class Registration final {
+ public:
+  Registration(const OpRegistry &registry);
+  Registration(const OpKernelRegistry &registry);
+  Registration(const OpGradRegistry &registry);
+};
+
+/// Where the version stands in a library's file.
+__attribute__((used)) static const char kSdkVersionMark[] =
+    "oneflow-sdk-version=" OF_PP_STRINGIZE(ONEFLOW_SDK_VERSION) ";";
+
+}  // namespace user_op
+}  // namespace oneflow
+
+#define ONEFLOW_REGISTER_(Registry, name)                                                     \
+  static const ::oneflow::user_op::Registration OF_PP_CAT(oneflow_registration_, __COUNTER__) = \
+      ::oneflow::user_op::Registry(name, __FILE__, __LINE__)
+
+#define REGISTER_USER_OP(name) ONEFLOW_REGISTER_(OpRegistry, name)
+#define REGISTER_CPU_ONLY_USER_OP(name) REGISTER_USER_OP(name).SupportCpuOnly()
+#define REGISTER_NO_GRAD_USER_OP(name) REGISTER_USER_OP(name).NoGrad()
+#define REGISTER_NO_GRAD_CPU_ONLY_USER_OP(name) REGISTER_NO_GRAD_USER_OP(name).SupportCpuOnly()
+#define REGISTER_USER_KERNEL(name) ONEFLOW_REGISTER_(OpKernelRegistry, name)
+#define REGISTER_USER_OP_GRAD(name) ONEFLOW_REGISTER_(OpGradRegistry, name)

@@ -1,0 +1,99 @@
+// What is known of a tensor before it exists, and what a kernel gets of one.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "oneflow/core/common/data_type.h"
+#include "oneflow/core/common/shape.h"
+
+namespace oneflow {
+namespace user_op {
+
+/// Shape and element type of a tensor.
+class TensorDesc final {
+ public:
+  TensorDesc() = default;
+  TensorDesc(const Shape &shape, DataType data_type) : shape_(shape), data_type_(data_type) {}
+
+  const Shape &shape() const { return shape_; }
+  DataType data_type() const { return data_type_; }
+  bool is_dynamic() const { return is_dynamic_; }
+  /// Distances of elements along each axis; tensors are always contiguous.
+  Stride stride() const {
+    DimVector strides(static_cast<size_t>(shape_.NumAxes()), 1);
+    for (int64_t axis = shape_.NumAxes() - 2; axis >= 0; --axis) {
+      strides[static_cast<size_t>(axis)] = strides[static_cast<size_t>(axis) + 1] * shape_.At(axis + 1);
+    }
+    return Stride(strides);
+  }
+
+  void set_shape(const Shape &shape) { shape_ = shape; }
+  void set_data_type(DataType data_type) { data_type_ = data_type; }
+  void set_is_dynamic(bool is_dynamic) { is_dynamic_ = is_dynamic; }
+  void set_stride(const Stride &) {}
+  Shape *mut_shape() { return &shape_; }
+  DataType *mut_data_type() { return &data_type_; }
+  bool *mut_is_dynamic() { return &is_dynamic_; }
+
+ private:
+  Shape shape_;
+  DataType data_type_ = kInvalidDataType;
+  bool is_dynamic_ = false;
+};
+
+using NaiveTensorDesc = TensorDesc;
+
+/// A tensor of a running kernel: description and memory.
+class Tensor final {
+ public:
+  Tensor(const std::string &name, const TensorDesc &desc) : name_(name), desc_(desc) {}
+
+  const Shape &shape() const { return desc_.shape(); }
+  const Shape &shape_view() const { return desc_.shape(); }
+  Stride stride() const { return desc_.stride(); }
+  DataType data_type() const { return desc_.data_type(); }
+  const void *raw_dptr() const { return data_; }
+  void *mut_raw_dptr() { return data_; }
+
+  /// The elements; T has to be the tensor's element type (or void, char for raw bytes).
+  template <typename T = void>
+  const T *dptr() const {
+    return static_cast<const T *>(Checked<T>());
+  }
+  template <typename T = void>
+  T *mut_dptr() {
+    return static_cast<T *>(Checked<T>());
+  }
+
+  void set_data(void *data) { data_ = data; }
+
+ private:
+  template <typename T>
+  void *Checked() const {
+    Check(Code<T>(0));
+    return data_;
+  }
+  template <typename T>
+  static typename GetDataType<T>::value_type Code(int) {
+    return GetDataType<T>::value;
+  }
+  template <typename T>
+  static DataType Code(...) {
+    return kChar;
+  }
+  void Check(DataType asked) const {
+    CHECK(asked == kChar || data_type() == kChar || asked == data_type())
+        << "the tensor " << name_ << " has elements of " << DataType_Name(data_type()) << ", it was read as "
+        << DataType_Name(asked);
+  }
+
+  std::string name_;
+  TensorDesc desc_;
+  void *data_ = nullptr;
+};
+
+}  // namespace user_op
+
+using user_op::TensorDesc;
+
+}  // namespace oneflow

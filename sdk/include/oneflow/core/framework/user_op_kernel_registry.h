@@ -1,0 +1,82 @@
+// REGISTER_USER_KERNEL: a kernel of an operator, and for which calls it is.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "oneflow/core/framework/infer_context.h"
+#include "oneflow/core/framework/user_op_hob.h"
+
+namespace oneflow {
+namespace user_op {
+
+using OpKernelCreateFn = std::function<OpKernel *(KernelInitContext *)>;
+using InferTmpSizeFn = std::function<size_t(InferContext *)>;
+using IsMatchedPred = std::function<bool(const KernelRegContext &)>;
+using AddInplaceArgPair = std::function<Maybe<void>(const std::string &, int32_t, const std::string &, int32_t, bool)>;
+using InplaceProposalFn = MaybeFn<const InferContext &, AddInplaceArgPair>;
+
+enum KernelPriority {
+  kKernelPriorityFallback = -10,
+  kKernelPriorityDefault = 0,
+  kKernelPriorityOptimized = 10,
+  kKernelPriorityExperimental = 100,
+};
+
+/// A kernel: how it is made, for which calls, and with how much temporary memory.
+struct OpKernelRegistryResult {
+  std::string name;
+  std::string where;
+  OpKernelCreateFn create_fn;
+  HobBool is_matched_hob = HobBool(true);
+  InferTmpSizeFn infer_tmp_size_fn;
+  int32_t priority = kKernelPriorityDefault;
+};
+
+/// Collects a kernel; every method gives the registry back, so that calls are chained.
+class OpKernelRegistry final {
+ public:
+  OpKernelRegistry(const std::string &name, const char *file, int line);
+
+  OpKernelRegistry &Name(const std::string &name);
+  /// Kernels are objects of the class T.
+  template <typename T>
+  OpKernelRegistry &SetCreateFn() {
+    return SetCreator([](KernelInitContext *) -> OpKernel * { return new T(); });
+  }
+  /// Kernels are what `fn` makes; it takes nothing, a `const KernelInitContext &` or a `KernelCreateContext *`.
+  template <typename F>
+  OpKernelRegistry &SetCreateFn(F fn) {
+    return SetCreator([fn](KernelInitContext *ctx) -> OpKernel * { return Create(fn, ctx, 0); });
+  }
+  OpKernelRegistry &SetIsMatchedHob(const HobBool &hob);
+  OpKernelRegistry &SetIsMatchedPred(IsMatchedPred pred);
+  OpKernelRegistry &SetInferTmpSizeFn(InferTmpSizeFn fn);
+  /// Accepted; results never share memory with operands.
+  OpKernelRegistry &SetInplaceProposalFn(const InplaceProposalFn &) { return *this; }
+  OpKernelRegistry &SetPriority(int32_t priority);
+
+  OpKernelRegistry &Finish() { return *this; }
+  const OpKernelRegistryResult &GetResult() const { return result_; }
+
+ private:
+  template <typename F>
+  static auto Create(const F &fn, KernelInitContext *ctx, int) -> decltype(fn(*ctx)) {
+    return fn(*ctx);
+  }
+  template <typename F>
+  static auto Create(const F &fn, KernelInitContext *ctx, int) -> decltype(fn(ctx)) {
+    return fn(ctx);
+  }
+  template <typename F>
+  static auto Create(const F &fn, KernelInitContext *, long) -> decltype(fn()) {
+    return fn();
+  }
+  OpKernelRegistry &SetCreator(OpKernelCreateFn fn);
+
+  OpKernelRegistryResult result_;
+};
+
+}  // namespace user_op
+}  // namespace oneflow

@@ -1,0 +1,114 @@
+// REGISTER_USER_OP: the name, parts and rules of an operator.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "oneflow/core/framework/infer_context.h"
+
+namespace oneflow {
+namespace user_op {
+
+using CheckAttrFn = MaybeFn<const UserOpDefWrapper &, const UserOpConfWrapper &>;
+using TensorDescInferFn = MaybeFn<InferContext *>;
+using DataTypeInferFn = MaybeFn<InferContext *>;
+using GetSbpFn = MaybeFn<SbpContext *>;
+using InputArgModifyFn = MaybeFn<const GetInputArgModifier &, const UserOpConfWrapper &>;
+using OutputArgModifyFn = MaybeFn<const GetOutputArgModifier &, const UserOpConfWrapper &>;
+
+/// An operator: its signature and its rules.
+struct OpRegistryResult {
+  OpSignature signature;
+  bool is_cpu_only = false;
+  bool no_grad = false;
+  CheckAttrFn check_attr_fn;
+  TensorDescInferFn logical_tensor_desc_infer_fn;
+  TensorDescInferFn physical_tensor_desc_infer_fn;
+  DataTypeInferFn data_type_infer_fn;
+  GetSbpFn get_sbp_fn;
+  InputArgModifyFn input_arg_modify_fn;
+  OutputArgModifyFn output_arg_modify_fn;
+};
+
+/// Collects an operator; every method gives the registry back, so that calls are chained.
+class OpRegistry final {
+ public:
+  OpRegistry(const std::string &name, const char *file, int line);
+
+  OpRegistry &Name(const std::string &name);
+  OpRegistry &Input(const std::string &name) { return AddInput(name, 1, 1, false); }
+  OpRegistry &Input(const std::string &name, int32_t size) { return AddInput(name, size, size, false); }
+  OpRegistry &InputWithMinimum(const std::string &name, int32_t least) { return AddInput(name, least, -1, false); }
+  OpRegistry &OptionalInput(const std::string &name) { return AddInput(name, 1, 1, true); }
+  OpRegistry &OptionalInput(const std::string &name, int32_t size) { return AddInput(name, size, size, true); }
+  OpRegistry &OptionalInputWithMinimum(const std::string &name, int32_t least) {
+    return AddInput(name, least, -1, true);
+  }
+  OpRegistry &OptionalInputWithMininum(const std::string &name, int32_t least) {
+    return OptionalInputWithMinimum(name, least);
+  }
+  OpRegistry &Output(const std::string &name) { return AddOutput(name, 1, 1, false); }
+  OpRegistry &Output(const std::string &name, int32_t size) { return AddOutput(name, size, size, false); }
+  OpRegistry &OutputWithMinimum(const std::string &name, int32_t least) { return AddOutput(name, least, -1, false); }
+  OpRegistry &OptionalOutput(const std::string &name) { return AddOutput(name, 1, 1, true); }
+  OpRegistry &OptionalOutput(const std::string &name, int32_t size) { return AddOutput(name, size, size, true); }
+  OpRegistry &OptionalOutputWithMinimum(const std::string &name, int32_t least) {
+    return AddOutput(name, least, -1, true);
+  }
+  OpRegistry &OptionalOutputWithMininum(const std::string &name, int32_t least) {
+    return OptionalOutputWithMinimum(name, least);
+  }
+
+  /// An attribute that a program has to give, of the type T: `.Attr<float>("alpha")`.
+  template <typename T>
+  OpRegistry &Attr(const std::string &name) {
+    return AddAttr(AttrDef{name, AttrTraits<T>::Type(), false, AttrValue()});
+  }
+  /// An attribute with a default.
+  template <typename T>
+  OpRegistry &Attr(const std::string &name, const T &value) {
+    return AddAttr(AttrDef{name, AttrTraits<T>::Type(), true, AttrTraits<T>::Pack(value)});
+  }
+  OpRegistry &Attr(const std::string &name, const char *value) { return Attr(name, std::string(value)); }
+  /// The older form: `.Attr("size", UserOpAttrType::kAtInt32, 10)`.
+  OpRegistry &Attr(const std::string &name, AttrType type) { return AddAttr(AttrDef{name, type, false, AttrValue()}); }
+  template <typename T>
+  OpRegistry &Attr(const std::string &name, AttrType type, const T &value) {
+    return AddAttr(name, type, AttrTraits<T>::Pack(value));
+  }
+  OpRegistry &Attr(const std::string &name, AttrType type, const char *value) {
+    return Attr(name, type, std::string(value));
+  }
+
+  OpRegistry &SupportCpuOnly();
+  OpRegistry &NoGrad();
+  OpRegistry &SupportNonContiguous() { return *this; }
+  OpRegistry &SetOutputBufferNum(int32_t) { return *this; }
+
+  OpRegistry &SetCheckAttrFn(CheckAttrFn fn);
+  OpRegistry &SetTensorDescInferFn(TensorDescInferFn fn) { return SetLogicalTensorDescInferFn(fn); }
+  OpRegistry &SetShapeInferFn(TensorDescInferFn fn) { return SetLogicalTensorDescInferFn(fn); }
+  OpRegistry &SetLogicalTensorDescInferFn(TensorDescInferFn fn);
+  /// Used where there is no logical one; one device's share is inferred as a call of its own.
+  OpRegistry &SetPhysicalTensorDescInferFn(TensorDescInferFn fn);
+  OpRegistry &SetDataTypeInferFn(DataTypeInferFn fn);
+  OpRegistry &SetGetSbpFn(GetSbpFn fn);
+  OpRegistry &SetInputArgModifyFn(InputArgModifyFn fn);
+  OpRegistry &SetOutputArgModifyFn(OutputArgModifyFn fn);
+
+  OpRegistry &Finish() { return *this; }
+  const OpRegistryResult &GetResult() const { return result_; }
+
+ private:
+  OpRegistry &AddInput(const std::string &name, int64_t least, int64_t most, bool is_optional);
+  OpRegistry &AddOutput(const std::string &name, int64_t least, int64_t most, bool is_optional);
+  OpRegistry &AddAttr(const AttrDef &attr);
+  OpRegistry &AddAttr(const std::string &name, AttrType type, const AttrValue &value);
+  void AddName(const std::string &name);
+  void Fail(const std::string &text);
+
+  OpRegistryResult result_;
+};
+
+}  // namespace user_op
+}  // namespace oneflow

@@ -1,0 +1,203 @@
+#include "abi.h"
+
+#include "infer.h"
+#include "json.h"
+#include "kernel.h"
+
+using namespace oneflow;           // NOLINT
+using namespace oneflow::user_op;  // NOLINT
+
+struct oneflow_sdk_kernel {
+  KernelLaunch launch;
+  bool is_guarded;
+};
+
+namespace {
+
+std::string &Result() {
+  static thread_local std::string result;
+  return result;
+}
+
+/// Runs `body`, whose text becomes the result; what it throws becomes an error.
+template <typename Body>
+int32_t Guarded(Body body) {
+  try {
+    Result() = body();
+    return 0;
+  } catch (const std::exception &error) {
+    Result() = error.what();
+  } catch (...) {
+    Result() = "it threw an exception that is not a std::exception";
+  }
+  return 1;
+}
+
+AttrValue ValueOf(const oneflow_sdk_attr &attr) {
+  AttrValue value{static_cast<AttrType>(attr.type), {}, {}, {}, {}};
+  value.ints.assign(attr.ints, attr.ints + attr.num_ints);
+  value.floats.assign(attr.floats, attr.floats + attr.num_floats);
+  value.texts.assign(attr.texts, attr.texts + attr.num_texts);
+  value.lengths.assign(attr.lengths, attr.lengths + attr.num_lengths);
+  return value;
+}
+
+void AddTensors(const oneflow_sdk_arg &arg, std::vector<std::string> *names, ArgVec *args, OpCall *call) {
+  for (int32_t i = 0; i < arg.size; ++i) {
+    const oneflow_sdk_desc &desc = arg.descs[i];
+    const std::pair<std::string, int32_t> key(arg.name, i);
+    TensorDesc known;
+    if (desc.data_type != kInvalidDataType) {
+      known = TensorDesc(Shape(DimVector(desc.dims, desc.dims + desc.rank)), static_cast<DataType>(desc.data_type));
+    }
+    call->descs[key] = known;
+    args->push_back(key);
+    names->push_back("forward/" + key.first + "_" + std::to_string(i));
+  }
+}
+
+OpCall CallOf(const OpRegistryResult &op, const oneflow_sdk_call &given) {
+  OpCall call;
+  OpConf conf;
+  conf.op_name = conf.op_type_name = given.op;
+  for (int64_t i = 0; i < given.num_attrs; ++i) conf.attrs[given.attrs[i].name] = ValueOf(given.attrs[i]);
+  for (int64_t i = 0; i < given.num_inputs; ++i) {
+    AddTensors(given.inputs[i], &conf.inputs[given.inputs[i].name], &call.inputs, &call);
+  }
+  for (int64_t i = 0; i < given.num_outputs; ++i) {
+    AddTensors(given.outputs[i], &conf.outputs[given.outputs[i].name], &call.outputs, &call);
+  }
+  call.signature = &op.signature;
+  call.conf = std::make_shared<const OpConf>(conf);
+  call.device = static_cast<DeviceType>(given.device);
+  return call;
+}
+
+std::string Integer(int64_t value) { return std::to_string(value); }
+
+std::string Truth(bool value) { return value ? "true" : "false"; }
+
+std::string ArgJson(const ArgDef &arg) {
+  return json::Object({{"name", json::Text(arg.name)},
+                       {"least", Integer(arg.least)},
+                       {"most", Integer(arg.most)},
+                       {"optional", Truth(arg.is_optional)}});
+}
+
+std::string AttrJson(const AttrDef &attr) {
+  return json::Object({{"name", json::Text(attr.name)},
+                       {"type", Integer(attr.type)},
+                       {"default", attr.has_default ? json::Attribute(attr.value) : "null"}});
+}
+
+std::string OperatorJson(const OpRegistryResult *op) {
+  const OpSignature &signature = op->signature;
+  return json::Object({{"name", json::Text(signature.name)},
+                       {"where", json::Text(signature.where)},
+                       {"inputs", json::ListOf(signature.inputs, ArgJson)},
+                       {"outputs", json::ListOf(signature.outputs, ArgJson)},
+                       {"attrs", json::ListOf(signature.attrs, AttrJson)},
+                       {"cpu_only", Truth(op->is_cpu_only)},
+                       {"no_grad", Truth(op->no_grad)},
+                       {"has_grad", Truth(Registry::Instance().Gradient(signature.name) != nullptr)}});
+}
+
+std::string DescJson(const TensorDesc &desc) {
+  return json::Object({{"data_type", Integer(desc.data_type())}, {"dims", json::ListOf(desc.shape(), Integer)}});
+}
+
+std::string SbpJson(const SbpSignature &signature, const OpCall &call) {
+  std::vector<std::string> entries;
+  for (const ArgVec *args : {&call.inputs, &call.outputs}) {
+    for (const auto &arg : *args) {
+      const SbpParallel &sbp = signature.at(arg);
+      entries.push_back(json::List({json::Text(std::string(1, sbp.kind)), Integer(sbp.axis)}));
+    }
+  }
+  return json::List(entries);
+}
+
+std::string OperationJson(const UserOpConfWrapper &op) {
+  const OpConf &conf = op.op_conf();
+  std::vector<std::pair<std::string, std::string>> inputs, outputs, attrs;
+  for (const auto &input : conf.inputs) inputs.emplace_back(input.first, json::ListOf(input.second, json::Text));
+  for (const auto &output : conf.outputs) outputs.emplace_back(output.first, Integer(static_cast<int64_t>(output.second.size())));
+  for (const auto &attr : conf.attrs) attrs.emplace_back(attr.first, json::Attribute(attr.second));
+  return json::Object({{"name", json::Text(conf.op_name)},
+                       {"op", json::Text(conf.op_type_name)},
+                       {"inputs", json::Object(inputs)},
+                       {"outputs", json::Object(outputs)},
+                       {"attrs", json::Object(attrs)}});
+}
+
+std::string BindingJson(const std::pair<const std::pair<std::string, int32_t>, std::string> &binding) {
+  return json::List({json::Text(binding.first.first), Integer(binding.first.second), json::Text(binding.second)});
+}
+
+}  // namespace
+
+int32_t oneflow_sdk_version() { return ONEFLOW_SDK_VERSION; }
+
+const char *oneflow_sdk_result() { return Result().c_str(); }
+
+int32_t oneflow_sdk_open(const char *path) {
+  return Guarded([&] { return json::ListOf(Registry::Instance().Open(path), OperatorJson); });
+}
+
+int32_t oneflow_sdk_discard() {
+  return Guarded([] {
+    Registry::Instance().Discard();
+    return std::string();
+  });
+}
+
+int32_t oneflow_sdk_infer(const oneflow_sdk_call *given) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    OpCall call = CallOf(op, *given);
+    Infer(op, &call);
+    std::vector<std::string> no_grad;
+    Modify(op, call, &no_grad);
+    const auto desc_of = [&](const std::pair<std::string, int32_t> &arg) { return DescJson(call.descs.at(arg)); };
+    return json::Object({{"results", json::ListOf(call.outputs, desc_of)}, {"no_grad", json::ListOf(no_grad, json::Text)}});
+  });
+}
+
+int32_t oneflow_sdk_sbp(const oneflow_sdk_call *given) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    OpCall call = CallOf(op, *given);
+    return json::ListOf(SbpSignatures(op, &call), [&](const SbpSignature &s) { return SbpJson(s, call); });
+  });
+}
+
+int32_t oneflow_sdk_gradient(const oneflow_sdk_call *given) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    OpCall call = CallOf(op, *given);
+    const BackwardProgram program = Gradient(op, &call);
+    return json::Object({{"ops", json::ListOf(program.ops, OperationJson)},
+                         {"bindings", json::ListOf(program.bindings, BindingJson)}});
+  });
+}
+
+int32_t oneflow_sdk_kernel_create(const oneflow_sdk_call *given, int32_t guarded, oneflow_sdk_kernel **kernel) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    *kernel = new oneflow_sdk_kernel{KernelLaunch(op, CallOf(op, *given)), guarded != 0};
+    return std::string();
+  });
+}
+
+int32_t oneflow_sdk_kernel_run(oneflow_sdk_kernel *kernel, void *const *buffers, void *stream) {
+  return Guarded([&] {
+    if (kernel->is_guarded) {
+      kernel->launch.RunGuarded(buffers);
+    } else {
+      kernel->launch.Run(buffers, stream);
+    }
+    return std::string();
+  });
+}
+
+void oneflow_sdk_kernel_destroy(oneflow_sdk_kernel *kernel) { delete kernel; }

@@ -1,0 +1,66 @@
+// The C interface by which Python drives the registries. Plain structs and opaque handles; no exception leaves it.
+//
+// Functions return 0 if all went well. oneflow_sdk_result() is then what they found, as JSON, else the error's text;
+// it belongs to the calling thread and lives until the thread's next call.
+#pragma once
+#include <cstdint>
+
+extern "C" {
+
+/// An attribute's value: kind (AttrType) and numbers or texts, as in AttrValue.
+struct oneflow_sdk_attr {
+  const char *name;
+  int32_t type;
+  int64_t num_ints, num_floats, num_texts, num_lengths;
+  const int64_t *ints;
+  const double *floats;
+  const char *const *texts;
+  const int64_t *lengths;
+};
+
+/// Element type (DataType) and sizes of a tensor; of a result that is to be inferred, the type is 0.
+struct oneflow_sdk_desc {
+  int32_t data_type;
+  int64_t rank;
+  const int64_t *dims;
+};
+
+/// The tensors of one operand or result.
+struct oneflow_sdk_arg {
+  const char *name;
+  int64_t size;
+  const oneflow_sdk_desc *descs;
+};
+
+/// A call of an operator, every operand and result in the order of its signature.
+struct oneflow_sdk_call {
+  const char *op;
+  int32_t device;
+  int64_t num_attrs, num_inputs, num_outputs;
+  const oneflow_sdk_attr *attrs;
+  const oneflow_sdk_arg *inputs, *outputs;
+};
+
+/// A kernel that has been chosen for a call, with its state, cache and temporary memory.
+struct oneflow_sdk_kernel;
+
+int32_t oneflow_sdk_version();
+const char *oneflow_sdk_result();
+
+/// Loads a library. Result: the operators it registers. After an error nothing of it stays.
+int32_t oneflow_sdk_open(const char *path);
+/// Forgets what the last library has registered, and closes it.
+int32_t oneflow_sdk_discard();
+/// Checks the attributes and infers. Result: descriptions of the results in order, operands without gradient.
+int32_t oneflow_sdk_infer(const oneflow_sdk_call *call);
+/// Result: the SBP signatures, each a list of [kind, axis] for every operand and result.
+int32_t oneflow_sdk_sbp(const oneflow_sdk_call *call);
+/// Result: the operations of the gradient and which of their tensors are the gradients of which operands.
+int32_t oneflow_sdk_gradient(const oneflow_sdk_call *call);
+/// Chooses the kernel for a call whose results are described. A guarded one runs on copies with guards around them and
+/// finds writes out of bounds and to operands; for the CPU.
+int32_t oneflow_sdk_kernel_create(const oneflow_sdk_call *call, int32_t guarded, oneflow_sdk_kernel **kernel);
+/// Runs it on the memory of all operands and results in order. `stream` is a cudaStream_t, null on the CPU.
+int32_t oneflow_sdk_kernel_run(oneflow_sdk_kernel *kernel, void *const *buffers, void *stream);
+void oneflow_sdk_kernel_destroy(oneflow_sdk_kernel *kernel);
+}

@@ -1,0 +1,69 @@
+// Runs gradient functions. Tensors of the forward operation are named "forward/..", gradients of its results
+// "gradient/..", results of an operation "<its name>/..".
+#include "infer.h"
+
+namespace oneflow {
+namespace user_op {
+
+std::string UserOpWrapper::output_grad(const std::string &name, int32_t index) const {
+  output(name, index);
+  return "gradient/" + name + "_" + std::to_string(index);
+}
+
+bool UserOpWrapper::HasGradTensor4OpOutput(const std::string &name, int32_t index) const {
+  output(name, index);
+  return IsFloatingDataType(arg_tensor_desc(name, index).data_type());
+}
+
+bool UserOpWrapper::NeedGenGradTensor4OpInput(const std::string &name, int32_t index) const {
+  input(name, index);
+  return IsFloatingDataType(arg_tensor_desc(name, index).data_type());
+}
+
+void UserOpWrapper::InputGradBind(const OpArg &operand, const std::function<std::string()> &grad_fn) const {
+  if (!NeedGenGradTensor4OpInput(operand.name(), operand.index())) return;
+  BindGradTensorWithOpInput(grad_fn(), operand.name(), operand.index());
+}
+
+void UserOpWrapper::BindGradTensorWithOpInput(const std::string &tensor, const std::string &name,
+                                              int32_t index) const {
+  input(name, index);
+  program_->bindings[{name, index}] = tensor;
+}
+
+void BackwardOpConfContext::DefineOp(const std::string &op_name, const BuildOpFn &fn) {
+  CHECK(definitions_.emplace(op_name, fn).second) << "the operation " << op_name << " is defined twice";
+}
+
+const UserOpConfWrapper &BackwardOpConfContext::GetOp(const std::string &op_name) {
+  const auto built = ops_.find(op_name);
+  if (built != ops_.end()) return built->second;
+  const auto definition = definitions_.find(op_name);
+  CHECK(definition != definitions_.end()) << "the operation " << op_name << " is not defined; call DefineOp first";
+  BackwardOpBuilder builder(op_name);
+  const UserOpConfWrapper op = definition->second(builder);
+  program_->ops.push_back(op);
+  return ops_.emplace(op_name, op).first->second;
+}
+
+BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call) {
+  const OpGradRegistryResult *grad = Registry::Instance().Gradient(op.signature.name);
+  CHECK(grad != nullptr) << "no gradient of " << op.signature.name << " is registered";
+  BackwardProgram program;
+  const std::string what = "the gradient function (" + grad->where + ") failed";
+  try {
+    if (grad->bw_gen_fn) {
+      BackwardOpConfContext ctx(call, &program);
+      Require(grad->bw_gen_fn(&ctx), what);
+    } else {
+      const UserOpWrapper forward(call, &program);
+      Require(grad->gen_bw_fn(forward, [&](const UserOpConfWrapper &made) { program.ops.push_back(made); }), what);
+    }
+  } catch (const std::exception &error) {
+    throw CheckError(what + ": " + error.what());
+  }
+  return program;
+}
+
+}  // namespace user_op
+}  // namespace oneflow

@@ -1,0 +1,162 @@
+#include "infer.h"
+
+namespace oneflow {
+namespace user_op {
+
+namespace {
+
+std::string ArgText(const std::pair<std::string, int32_t> &arg) {
+  return arg.first + "[" + std::to_string(arg.second) + "]";
+}
+
+/// Gives results without an element type that of the operands.
+void InferDataTypes(OpCall *call) {
+  DataType common = kInvalidDataType;
+  bool differ = false;
+  for (const auto &input : call->inputs) {
+    const DataType data_type = call->descs.at(input).data_type();
+    differ = differ || (common != kInvalidDataType && common != data_type);
+    common = data_type;
+  }
+  for (const auto &output : call->outputs) {
+    TensorDesc &desc = call->descs.at(output);
+    if (desc.data_type() != kInvalidDataType) continue;
+    if (differ || common == kInvalidDataType) {
+      throw CheckError("no data type for " + ArgText(output) + ": the inputs " +
+                       (differ ? "have several" : "have none") + "; call SetDataTypeInferFn");
+    }
+    desc.set_data_type(common);
+  }
+}
+
+void CheckResults(const OpCall &call) {
+  for (const auto &output : call.outputs) {
+    const TensorDesc &desc = call.descs.at(output);
+    if (!desc.shape().is_initialized()) {
+      throw CheckError("the infer function gave no shape for " + ArgText(output) +
+                       "; assign *ctx->Shape4ArgNameAndIndex(\"" + output.first + "\", " +
+                       std::to_string(output.second) + ")");
+    }
+    if (GetSizeOfDataType(desc.data_type()) == 0 || desc.data_type() == kChar) {
+      throw CheckError("the infer function gave " + ArgText(output) + " a data type that tensors do not have (" +
+                       std::to_string(desc.data_type()) + ")");
+    }
+    for (int64_t dim : desc.shape()) {
+      if (dim < 0) throw CheckError("the infer function gave " + ArgText(output) + " the shape " + desc.shape().ToString());
+    }
+  }
+}
+
+void CheckSignature(const SbpSignature &signature, const OpCall &call, const ArgVec &args) {
+  for (const auto &arg : args) {
+    const auto found = signature.find(arg);
+    if (found == signature.end()) {
+      throw CheckError("an SBP signature says nothing of " + ArgText(arg) + "; add a Split, Broadcast or PartialSum");
+    }
+    const int64_t rank = call.descs.at(arg).shape().NumAxes(), axis = found->second.axis;
+    if (found->second.kind == 'S' && (axis < 0 || axis >= rank)) {
+      throw CheckError("an SBP signature splits " + ArgText(arg) + " along axis " + std::to_string(axis) +
+                       ", expected one in [0, " + std::to_string(rank) + ")");
+    }
+  }
+}
+
+}  // namespace
+
+void Require(const Maybe<void> &result, const std::string &what) {
+  if (!result.IsOk()) throw CheckError(what + ": " + result.error().text());
+}
+
+void Infer(const OpRegistryResult &op, OpCall *call) {
+  if (op.check_attr_fn) {
+    const UserOpConfWrapper conf(call->conf);
+    Require(op.check_attr_fn(UserOpDefWrapper(op.signature), conf), "the check of attributes failed");
+  }
+  InferContext ctx(call);
+  const TensorDescInferFn &logical = op.logical_tensor_desc_infer_fn;
+  Require((logical ? logical : op.physical_tensor_desc_infer_fn)(&ctx), "the infer function failed");
+  if (op.data_type_infer_fn) Require(op.data_type_infer_fn(&ctx), "the data type infer function failed");
+  InferDataTypes(call);
+  CheckResults(*call);
+}
+
+void Modify(const OpRegistryResult &op, const OpCall &call, std::vector<std::string> *no_grad) {
+  std::map<std::pair<std::string, int32_t>, InputArgModifier> inputs;
+  std::map<std::pair<std::string, int32_t>, OutputArgModifier> outputs;
+  const UserOpConfWrapper conf(call.conf);
+  if (op.input_arg_modify_fn) {
+    Require(op.input_arg_modify_fn(
+                [&](const std::string &name, int32_t index) {
+                  conf.input(name, index);
+                  return &inputs[{name, index}];
+                },
+                conf),
+            "the input modify function failed");
+  }
+  if (op.output_arg_modify_fn) {
+    Require(op.output_arg_modify_fn(
+                [&](const std::string &name, int32_t index) {
+                  conf.output(name, index);
+                  return &outputs[{name, index}];
+                },
+                conf),
+            "the output modify function failed");
+  }
+  for (const auto &input : inputs) {
+    if (input.second.is_mutable()) {
+      throw CheckError("its kernel writes the input " + ArgText(input.first) + " (set_is_mutable), but tensors do not " +
+                       "change here; give what is written as an output");
+    }
+    if (!input.second.requires_grad()) no_grad->push_back(input.first.first);
+  }
+}
+
+std::vector<SbpSignature> SbpSignatures(const OpRegistryResult &op, OpCall *call) {
+  std::vector<SbpSignature> signatures;
+  if (!op.get_sbp_fn) return signatures;
+  SbpContext ctx(call, &signatures);
+  Require(op.get_sbp_fn(&ctx), "the SBP function failed");
+  for (const SbpSignature &signature : signatures) {
+    CheckSignature(signature, *call, call->inputs);
+    CheckSignature(signature, *call, call->outputs);
+  }
+  return signatures;
+}
+
+Maybe<void> TensorDescInferFnUtil::Unchanged(InferContext *ctx) {
+  const TensorDesc &first = ctx->InputTensorDesc(ctx->inputs().at(0).first, ctx->inputs().at(0).second);
+  for (const auto &input : ctx->inputs()) {
+    CHECK_EQ_OR_RETURN(ctx->InputShape(input.first, input.second), first.shape()) << "for " << ArgText(input);
+  }
+  for (const auto &output : ctx->outputs()) ctx->SetOutputShape(output.first, output.second, first.shape());
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> TensorDescInferFnUtil::UnchangedDataType(InferContext *ctx) {
+  const DataType first = ctx->InputDType(ctx->inputs().at(0).first, ctx->inputs().at(0).second);
+  for (const auto &output : ctx->outputs()) ctx->SetOutputDType(output.first, output.second, first);
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> TensorDescInferFnUtil::InOutCorrespond(InferContext *ctx) {
+  CHECK_EQ_OR_RETURN(ctx->inputs().size(), ctx->outputs().size());
+  for (size_t i = 0; i < ctx->inputs().size(); ++i) {
+    const auto &input = ctx->inputs()[i], &output = ctx->outputs()[i];
+    *ctx->OutputTensorDesc(output.first, output.second) = ctx->InputTensorDesc(input.first, input.second);
+  }
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> GetSbpFnUtil::DefaultBroadcastToBroadcast(SbpContext *) { return Maybe<void>::Ok(); }
+
+Maybe<void> GetSbpFnUtil::SplitForEachAxis(SbpContext *ctx) {
+  const auto &first = ctx->inputs().at(0);
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex(first.first, first.second).shape().NumAxes();
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    ctx->NewBuilder().Split(ctx->inputs(), axis).Split(ctx->outputs(), axis).Build();
+  }
+  return Maybe<void>::Ok();
+}
+
+}  // namespace user_op
+}  // namespace oneflow

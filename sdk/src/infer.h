@@ -1,0 +1,24 @@
+// Runs the rules of an operator on a call.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "registry.h"
+
+namespace oneflow {
+namespace user_op {
+
+/// Checks the attributes and fills in the descriptions of results. Throws CheckError.
+void Infer(const OpRegistryResult &op, OpCall *call);
+/// The operands that are not differentiated, and those that the kernel would write, by the modify function.
+void Modify(const OpRegistryResult &op, const OpCall &call, std::vector<std::string> *no_grad);
+/// The SBP signatures of a call; each says something of every tensor.
+std::vector<SbpSignature> SbpSignatures(const OpRegistryResult &op, OpCall *call);
+/// The operations of the gradient.
+BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call);
+
+/// Throws a failed Maybe as an error of `what` of the operator.
+void Require(const Maybe<void> &result, const std::string &what);
+
+}  // namespace user_op
+}  // namespace oneflow

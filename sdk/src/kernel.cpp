@@ -1,0 +1,202 @@
+#include "kernel.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace oneflow {
+namespace user_op {
+
+OpKernelState::~OpKernelState() = default;
+OpKernelCache::~OpKernelCache() = default;
+OpKernel::~OpKernel() = default;
+
+void OpKernel::InitOpKernelCacheWithFlags(KernelCacheContext *ctx, int8_t, std::shared_ptr<OpKernelCache> *cache) const {
+  *cache = InitOpKernelCache(ctx);
+}
+
+void OpKernel::Compute(KernelComputeContext *ctx, OpKernelState *state, const OpKernelCache *) const {
+  Compute(ctx, state);
+}
+
+void OpKernel::Compute(KernelComputeContext *ctx, OpKernelState *) const { Compute(ctx); }
+
+void OpKernel::Compute(KernelComputeContext *ctx) const { Compute(static_cast<KernelContext *>(ctx)); }
+
+void OpKernel::Compute(KernelContext *ctx) const {
+  // The oldest form is not const; the kernel object itself never is.
+  const_cast<OpKernel *>(this)->Compute(ctx);
+}
+
+void OpKernel::Compute(KernelContext *) {
+  throw CheckError("the kernel overrides no form of Compute; write void Compute(user_op::KernelComputeContext *) const");
+}
+
+KernelContext::KernelContext(OpCall *call, DeviceCtx *device) : KernelInitContext(call, device) {
+  for (const auto &entry : call->descs) {
+    const std::string name = entry.first.first + "[" + std::to_string(entry.first.second) + "]";
+    tensors_.emplace(entry.first, Tensor(name, entry.second));
+  }
+}
+
+Tensor *KernelContext::Tensor4ArgNameAndIndex(const std::string &name, int32_t index) const {
+  const auto found = tensors_.find({name, index});
+  if (found != tensors_.end()) return &found->second;
+  call()->Find(name, index);
+  return nullptr;
+}
+
+namespace {
+
+const char *const kTemporary = "tmp_buffer";
+constexpr size_t kAlignment = 64;
+/// How many bytes stand guard on either side of a buffer.
+constexpr int64_t kGuardBytes = 65536;
+constexpr unsigned char kGuardByte = 0xA5;
+
+struct Free {
+  void operator()(void *pointer) const { std::free(pointer); }
+};
+using Memory = std::unique_ptr<unsigned char, Free>;
+
+Memory Allocate(int64_t bytes) {
+  const size_t rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kAlignment - 1) / kAlignment * kAlignment;
+  void *pointer = std::aligned_alloc(kAlignment, rounded);
+  if (pointer == nullptr) throw CheckError("memory ran out: " + std::to_string(bytes) + " bytes for a kernel");
+  return Memory(static_cast<unsigned char *>(pointer));
+}
+
+int64_t Bytes(const TensorDesc &desc) {
+  return desc.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(desc.data_type()));
+}
+
+/// A buffer between two guards.
+class GuardedBuffer final {
+ public:
+  GuardedBuffer(const std::string &name, int64_t bytes, const void *content) : name_(name), bytes_(bytes) {
+    memory_ = Allocate(bytes + 2 * kGuardBytes);
+    std::memset(memory_.get(), kGuardByte, static_cast<size_t>(bytes + 2 * kGuardBytes));
+    if (content != nullptr && bytes > 0) std::memcpy(data(), content, static_cast<size_t>(bytes));
+  }
+
+  unsigned char *data() const { return memory_.get() + kGuardBytes; }
+  const std::string &name() const { return name_; }
+  int64_t bytes() const { return bytes_; }
+
+  /// Throws CheckError where a guard was written.
+  void CheckGuards() const {
+    for (int64_t i = 0; i < kGuardBytes; ++i) {
+      if (data()[bytes_ + i] != kGuardByte) Fail(i, "after the end");
+      if (data()[-1 - i] != kGuardByte) Fail(i + 1, "before the begin");
+    }
+  }
+
+ private:
+  [[noreturn]] void Fail(int64_t offset, const char *where) const {
+    throw CheckError("its kernel wrote out of bounds: " + std::to_string(offset) + " bytes " + where + " of " + name_ +
+                     ", which has " + std::to_string(bytes_) + " bytes");
+  }
+
+  std::string name_;
+  int64_t bytes_;
+  Memory memory_;
+};
+
+}  // namespace
+
+KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : call_(call) {
+  registered_ = &Choose(op);
+  KernelInitContext ctx(&call_, nullptr);
+  if (registered_->infer_tmp_size_fn) {
+    InferContext infer(&call_);
+    temporary_bytes_ = static_cast<int64_t>(registered_->infer_tmp_size_fn(&infer));
+  }
+  kernel_.reset(CHECK_NOTNULL(registered_->create_fn(&ctx)));
+  state_ = kernel_->CreateOpKernelState(&ctx);
+  kernel_->InitOpKernelCacheWithFlags(&ctx, OpKernel::kAllMayChanged, &cache_);
+  for (const auto &output : call_.outputs) {
+    all_empty_ = all_empty_ && call_.descs.at(output).shape().elem_cnt() == 0;
+  }
+  if (temporary_bytes_ > 0) call_.descs[{kTemporary, 0}] = TensorDesc(Shape({temporary_bytes_}), kChar);
+}
+
+const OpKernelRegistryResult &KernelLaunch::Choose(const OpRegistryResult &op) {
+  const auto candidates = Registry::Instance().Kernels(op.signature.name);
+  const KernelRegContext ctx(&call_);
+  const OpKernelRegistryResult *best = nullptr;
+  for (const OpKernelRegistryResult *kernel : candidates) {
+    if ((best == nullptr || kernel->priority > best->priority) && kernel->is_matched_hob(ctx)) best = kernel;
+  }
+  if (best == nullptr) FailToChoose(candidates);
+  return *best;
+}
+
+void KernelLaunch::FailToChoose(const std::vector<const OpKernelRegistryResult *> &candidates) {
+  const std::string name = call_.conf->op_type_name;
+  std::string text = "no kernel matches on " + std::string(DeviceTag(call_.device)) + " for";
+  for (const auto &entry : call_.descs) {
+    text += " " + entry.first.first + "[" + std::to_string(entry.first.second) + "]: " +
+            DataType_Name(entry.second.data_type()) + entry.second.shape().ToString();
+  }
+  const KernelRegContext ctx(&call_);
+  for (const OpKernelRegistryResult *kernel : candidates) {
+    text += "\n  " + kernel->where + " failed: " + kernel->is_matched_hob.DebugStr(ctx);
+  }
+  if (candidates.empty()) text += "\n  there is none";
+  throw CheckError(text + "\n  add one: REGISTER_USER_KERNEL(\"" + name + "\").SetCreateFn<YourKernel>()" +
+                   ".SetIsMatchedHob(user_op::HobDeviceType() == DeviceType::" +
+                   (call_.device == kCPU ? "kCPU" : "kCUDA") + ")");
+}
+
+void KernelLaunch::Run(void *const *buffers, void *stream) {
+  if (all_empty_ && !kernel_->AlwaysComputeWhenAllOutputsEmpty()) return;
+  const Memory temporary = temporary_bytes_ > 0 ? Allocate(temporary_bytes_) : nullptr;
+  Compute(buffers, temporary.get(), stream);
+}
+
+void KernelLaunch::Compute(void *const *buffers, void *temporary, void *stream) {
+  DeviceCtx device(static_cast<CUstream_st *>(stream));
+  KernelComputeContext ctx(&call_, &device);
+  size_t next = 0;
+  for (const ArgVec *args : {&call_.inputs, &call_.outputs}) {
+    for (const auto &arg : *args) ctx.tensors_.at(arg).set_data(buffers[next++]);
+  }
+  if (temporary != nullptr) ctx.tensors_.at({kTemporary, 0}).set_data(temporary);
+  kernel_->Compute(&ctx, state_.get(), cache_.get());
+}
+
+std::vector<std::pair<std::string, int64_t>> KernelLaunch::BufferSizes() const {
+  std::vector<std::pair<std::string, int64_t>> sizes;
+  for (const ArgVec *args : {&call_.inputs, &call_.outputs}) {
+    for (const auto &arg : *args) {
+      sizes.emplace_back(arg.first + "[" + std::to_string(arg.second) + "]", Bytes(call_.descs.at(arg)));
+    }
+  }
+  return sizes;
+}
+
+void KernelLaunch::RunGuarded(void *const *buffers) {
+  if (all_empty_ && !kernel_->AlwaysComputeWhenAllOutputsEmpty()) return;
+  std::vector<GuardedBuffer> guarded;
+  std::vector<void *> pointers;
+  for (const auto &size : BufferSizes()) {
+    const bool is_input = guarded.size() < call_.inputs.size();
+    guarded.emplace_back(size.first, size.second, is_input ? buffers[guarded.size()] : nullptr);
+    pointers.push_back(guarded.back().data());
+  }
+  const GuardedBuffer temporary(kTemporary, temporary_bytes_, nullptr);
+  Compute(pointers.data(), temporary_bytes_ > 0 ? temporary.data() : nullptr, nullptr);
+  temporary.CheckGuards();
+  for (size_t i = 0; i < guarded.size(); ++i) {
+    guarded[i].CheckGuards();
+    const size_t bytes = static_cast<size_t>(guarded[i].bytes());
+    if (i >= call_.inputs.size()) {
+      std::memcpy(buffers[i], guarded[i].data(), bytes);
+    } else if (std::memcmp(buffers[i], guarded[i].data(), bytes) != 0) {
+      throw CheckError("its kernel wrote its input " + guarded[i].name() + "; give what is written as an output");
+    }
+  }
+}
+
+}  // namespace user_op
+}  // namespace oneflow

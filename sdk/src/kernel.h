@@ -1,0 +1,38 @@
+// Chooses kernels and runs them.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "registry.h"
+
+namespace oneflow {
+namespace user_op {
+
+/// A kernel chosen for one call, ready to run any number of times.
+class KernelLaunch final {
+ public:
+  /// Throws CheckError if no kernel matches; the text lists each candidate and what it failed.
+  KernelLaunch(const OpRegistryResult &op, const OpCall &call);
+
+  /// Runs on the memory of all operands and results in order.
+  void Run(void *const *buffers, void *stream);
+  /// Runs on guarded copies. Throws CheckError where the kernel wrote to an operand or out of bounds.
+  void RunGuarded(void *const *buffers);
+
+ private:
+  const OpKernelRegistryResult &Choose(const OpRegistryResult &op);
+  [[noreturn]] void FailToChoose(const std::vector<const OpKernelRegistryResult *> &candidates);
+  void Compute(void *const *buffers, void *temporary, void *stream);
+  std::vector<std::pair<std::string, int64_t>> BufferSizes() const;
+
+  OpCall call_;
+  const OpKernelRegistryResult *registered_;
+  std::unique_ptr<OpKernel> kernel_;
+  std::shared_ptr<OpKernelState> state_;
+  std::shared_ptr<OpKernelCache> cache_;
+  int64_t temporary_bytes_ = 0;
+  bool all_empty_ = true;
+};
+
+}  // namespace user_op
+}  // namespace oneflow

@@ -1,0 +1,146 @@
+#include "registry.h"
+
+#include <dlfcn.h>
+
+namespace oneflow {
+namespace user_op {
+
+namespace {
+
+const char *const kUnknownError = "an exception that is not a std::exception";
+
+template <typename Table>
+auto FindIn(const Table &table, const std::string &name) -> decltype(&table[0]) {
+  for (const auto &entry : table) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+const OpRegistryResult *FindOp(const std::deque<OpRegistryResult> &ops, const std::string &name) {
+  for (const OpRegistryResult &op : ops) {
+    if (op.signature.name == name) return &op;
+  }
+  return nullptr;
+}
+
+/// dlopen, with what the library's initializers throw turned into CheckError.
+void *OpenLibrary(const std::string &path) {
+  void *handle = nullptr;
+  try {
+    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  } catch (const std::exception &error) {
+    throw CheckError(std::string("an initializer of the library threw: ") + error.what());
+  } catch (...) {
+    throw CheckError(std::string("an initializer of the library threw ") + kUnknownError);
+  }
+  if (handle == nullptr) throw CheckError(dlerror());
+  return handle;
+}
+
+}  // namespace
+
+Registry &Registry::Instance() {
+  static Registry *const instance = new Registry;  // never destroyed: libraries are not unloaded
+  return *instance;
+}
+
+std::vector<const OpRegistryResult *> Registry::Open(const std::string &path) {
+  errors_.clear();
+  handle_ = nullptr;
+  first_op_ = ops_.size(), first_kernel_ = kernels_.size(), first_grad_ = grads_.size();
+  try {
+    handle_ = OpenLibrary(path);
+    CheckComplete();
+  } catch (const CheckError &) {
+    Discard();
+    throw;
+  }
+  std::vector<const OpRegistryResult *> added;
+  for (size_t i = first_op_; i < ops_.size(); ++i) added.push_back(&ops_[i]);
+  return added;
+}
+
+void Registry::Discard() {
+  // The functions' code is in the library: it is closed last.
+  ops_.resize(first_op_, OpRegistryResult());
+  kernels_.resize(first_kernel_, OpKernelRegistryResult());
+  grads_.resize(first_grad_, OpGradRegistryResult());
+  if (handle_ != nullptr) dlclose(handle_);
+  handle_ = nullptr;
+}
+
+template <typename Table>
+void Registry::CheckOwner(const Table &table, size_t first, const std::string &what) {
+  for (size_t i = first; i < table.size(); ++i) {
+    if (FindOp(ops_, table[i].name) != nullptr) continue;
+    Fail(table[i].where, what + " of the operator " + table[i].name + ", which is not registered; register it with " +
+                             "REGISTER_USER_OP(\"" + table[i].name + "\"), or load the library that does first");
+  }
+}
+
+void Registry::CheckComplete() {
+  CheckOwner(kernels_, first_kernel_, "a kernel");
+  CheckOwner(grads_, first_grad_, "a gradient");
+  std::string text;
+  for (const std::string &error : errors_) text += (text.empty() ? "" : "\n") + error;
+  if (!text.empty()) throw CheckError(text);
+}
+
+void Registry::Fail(const std::string &where, const std::string &text) { errors_.push_back(where + ": " + text); }
+
+void Registry::Add(const OpRegistryResult &op) {
+  const OpSignature &signature = op.signature;
+  const OpRegistryResult *taken = FindOp(ops_, signature.name);
+  if (taken != nullptr) {
+    Fail(signature.where, "the operator " + signature.name + " is registered twice: at " + taken->signature.where +
+                              " and at " + signature.where + "; rename one");
+  } else if (!op.logical_tensor_desc_infer_fn && !op.physical_tensor_desc_infer_fn) {
+    Fail(signature.where, "the operator " + signature.name + " has no infer function; call SetTensorDescInferFn");
+  } else {
+    ops_.push_back(op);
+  }
+}
+
+void Registry::Add(const OpKernelRegistryResult &kernel) {
+  if (!kernel.create_fn) {
+    Fail(kernel.where, "the kernel of " + kernel.name + " has no class; call SetCreateFn<Kernel>()");
+    return;
+  }
+  kernels_.push_back(kernel);
+}
+
+void Registry::Add(const OpGradRegistryResult &grad) {
+  const OpGradRegistryResult *taken = FindIn(grads_, grad.name);
+  if (taken != nullptr) {
+    Fail(grad.where, "the gradient of " + grad.name + " is registered twice: at " + taken->where + " and at " +
+                         grad.where + "; remove one");
+  } else if (!grad.bw_gen_fn && !grad.gen_bw_fn) {
+    Fail(grad.where, "the gradient of " + grad.name + " has no function; call SetBackwardOpConfGenFn");
+  } else {
+    grads_.push_back(grad);
+  }
+}
+
+const OpRegistryResult &Registry::Operator(const std::string &name) const {
+  const OpRegistryResult *op = FindOp(ops_, name);
+  CHECK(op != nullptr) << "no library has registered the operator " << name;
+  return *op;
+}
+
+std::vector<const OpKernelRegistryResult *> Registry::Kernels(const std::string &name) const {
+  std::vector<const OpKernelRegistryResult *> found;
+  for (const OpKernelRegistryResult &kernel : kernels_) {
+    if (kernel.name == name) found.push_back(&kernel);
+  }
+  return found;
+}
+
+const OpGradRegistryResult *Registry::Gradient(const std::string &name) const { return FindIn(grads_, name); }
+
+Registration::Registration(const OpRegistry &registry) { Registry::Instance().Add(registry.GetResult()); }
+Registration::Registration(const OpKernelRegistry &registry) { Registry::Instance().Add(registry.GetResult()); }
+Registration::Registration(const OpGradRegistry &registry) { Registry::Instance().Add(registry.GetResult()); }
+
+}  // namespace user_op
+}  // namespace oneflow
