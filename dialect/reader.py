@@ -12,6 +12,7 @@ import contextlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
@@ -107,8 +108,8 @@ def read_module(
     """
     with context:
         try:
-            module = ir.Module.parse(text)
-        except ir.MLIRError as error:
+            module = _parse(text, name)
+        except ProgramError as error:
             module = _parse(_normal_text(text, name, registry, error), name)
         if _SIGNED.search(text):
             _signless_types(module.operation)
@@ -121,13 +122,20 @@ def read_module(
 
 
 def _parse(text: str, name: str) -> ir.Module:
+    """The module of `text`, through the file `name` where that is its source, so that locations name it."""
     try:
-        return ir.Module.parse(text)
+        return ir.Module.parseFile(name) if _is_content(text, name) else ir.Module.parse(text)
     except ir.MLIRError as error:
         raise ProgramError([convert_diagnostic(d, name) for d in error.error_diagnostics]) from None
 
 
-def _normal_text(text: str, name: str, registry: Registry, failure: ir.MLIRError) -> str:
+def _is_content(text: str, name: str) -> bool:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return name != "-" and Path(name).read_text(encoding="utf-8") == text
+    return False
+
+
+def _normal_text(text: str, name: str, registry: Registry, failure: ProgramError) -> str:
     """The program in normal form, by way of a context that takes any operation.
 
     Raises:
@@ -143,7 +151,7 @@ def _normal_text(text: str, name: str, registry: Registry, failure: ir.MLIRError
         if collector.diagnostics:
             raise ProgramError(collector.diagnostics)
         if not normalize(module.operation, registry):
-            raise ProgramError([convert_diagnostic(d, name) for d in failure.error_diagnostics])
+            raise failure
         return str(module.operation.get_asm(enable_debug_info=True))
 
 
