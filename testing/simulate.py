@@ -80,26 +80,27 @@ def _layouts(function: ir.Operation, name: str, mesh: Mesh) -> list[NdSbp]:
 
 def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 3) -> list[Array]:
     """The pieces of all ranks. Partial sums are small integers of both signs, and what is missing to the whole."""
-    pieces = [array] * devices(mesh)
+    pieces = [np.asarray(array)] * devices(mesh)
     rng = np.random.default_rng(seed)
-    for axis in [k for k, s in enumerate(nd) if s.kind == "P"]:
-        pieces = _into_sums(pieces, mesh, axis, rng)
+    with np.errstate(over="ignore"):
+        for axis in [k for k, s in enumerate(nd) if s.kind == "P"]:
+            pieces = _into_sums(pieces, mesh, axis, rng)
     regions = [local_region(array.shape, nd, mesh, rank) for rank in range(devices(mesh))]
-    return [p[_slices(r)] for p, r in zip(pieces, regions, strict=True)]
+    return [p[(*_slices(r), ...)] for p, r in zip(pieces, regions, strict=True)]
 
 
 def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:
     """Pieces whose sums along one mesh axis are the given ones; ranks of other mesh axes stay replicas."""
-    made: dict[tuple[int, ...], list[Array]] = {}
+    made: dict[int, list[Array]] = {}
     summed = list(pieces)
     for rank in range(len(pieces)):
         members = group(rank, mesh, [axis])
-        key = (id(pieces[members[0]]),)
-        if key not in made:
-            whole = pieces[members[0]]
+        whole = pieces[members[0]]
+        if id(whole) not in made:
             parts = [rng.integers(-3, 4, whole.shape).astype(whole.dtype) for _ in members[1:]]
-            made[key] = [*parts, (whole - sum(parts, np.zeros_like(whole))).astype(whole.dtype)]
-        summed[rank] = made[key][members.index(rank)]
+            rest = np.subtract(whole, sum(parts, np.zeros_like(whole)), dtype=whole.dtype)
+            made[id(whole)] = [*parts, rest]
+        summed[rank] = made[id(whole)][members.index(rank)]
     return summed
 
 
@@ -139,11 +140,10 @@ def _whole_shape(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> tuple[int, .
 
 def add_up(parts: Sequence[Array]) -> Array:
     """The sum of arrays in order, of 16-bit floats computed in f32."""
-    wide = np.float32 if parts[0].dtype.itemsize == 2 else parts[0].dtype
-    total = parts[0].astype(wide)
-    for part in parts[1:]:
-        total = total + part.astype(wide)
-    return total.astype(parts[0].dtype)
+    dtype = parts[0].dtype
+    wide = np.float32 if dtype.itemsize == 2 else dtype
+    with np.errstate(over="ignore"):
+        return np.asarray(sum((p.astype(wide) for p in parts[1:]), parts[0].astype(wide))).astype(dtype)
 
 
 Run = Generator[Meeting, Array, list[Array]]

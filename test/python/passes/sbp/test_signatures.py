@@ -1,0 +1,46 @@
+"""Every nd-signature of every operator's samples, piece by piece against the whole."""
+
+import pytest
+from samples import SAMPLES
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect.dtypes import int64
+from oneflow.testing.nd_checks import check_nd_sbp
+from oneflow.testing.sample import Sample, t
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@pytest.mark.parametrize("mesh", [(3,), (1, 2), (2, 2)], ids=str)
+def test_signatures(sample, mesh):
+    """Cut along every axis of the mesh, computed and put together."""
+    assert check_nd_sbp(sample, mesh)
+
+
+#: Sizes that two mesh axes can split along one axis, evenly and not.
+LARGER = [
+    Sample("matmul", [t(5, 6), t(6, 4)]),
+    Sample("broadcast_matmul", [t(5, 4, 6), t(6, 7)]),
+    Sample("broadcast_add", [t(5, 6), t(6)]),
+    Sample("broadcast_mul", [t(5, 6), t(5, 1)]),
+    Sample("softmax", [t(6, 5)]),
+    Sample("layer_norm", [t(5, 4, 6)], {"begin_norm_axis": 2, "begin_params_axis": 2, "epsilon": 1e-5}),
+    Sample("conv2d", [t(5, 4, 6, 6), t(4, 4, 3, 3)], {"kernel_size": [3, 3], "strides": [1, 1],
+           "dilation_rate": [1, 1], "padding_before": [1, 1], "data_format": "channels_first", "filters": 4}),
+    Sample("embedding", [t(7, 5), t(6, 4, low=0, high=7, dtype=int64)]),
+    Sample("reduce_sum", [t(5, 4, 6)], {"axis": [1]}),
+    Sample("reduce_max", [t(5, 4, 6)], {"axis": [1]}),
+    Sample("transpose", [t(5, 4, 6)], {"perm": [2, 0, 1]}),
+    Sample("reshape", [t(5, 4, 6)], {"shape": [5, 24]}),
+    Sample("cat", [[t(5, 4), t(5, 6)]], {"axis": 1}),
+    Sample("narrow", [t(5, 7)], {"dim": 1, "start": 1, "length": 5}),
+    Sample("pad", [t(5, 4)], {"padding_before": [1, 0], "padding_after": [0, 0]}),
+    Sample("dropout", [t(5, 6)], {"rate": 0.5, "seed": 7}),
+    Sample("constant", [], {"dtype": "dtype", "shape": [5, 6], "is_floating_value": True, "floating_value": 2.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sample", LARGER, ids=str)
+@pytest.mark.parametrize("mesh", [(2, 2), (3, 2), (2, 1, 2)], ids=str)
+def test_nested_splits(sample, mesh):
+    """Two mesh axes split one axis of a tensor; pieces differ by one."""
+    assert check_nd_sbp(sample, mesh) > 1

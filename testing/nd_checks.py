@@ -1,0 +1,62 @@
+"""The check of an operator's nd-signatures: pieces computed rank by rank give the whole.
+
+As `checks.check_sbp`, on meshes of several axes and as the passes write the program of a rank. Imports `checks`,
+`simulate`, `passes.sbp` and NumPy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.nd_sbp import Mesh, NdSignature, devices
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.record import REGISTRY, Call, Registry, distribute, flatten
+from oneflow.passes.sbp.candidates import localize, nd_signatures
+from oneflow.testing.checks import assert_close, described, make_case
+from oneflow.testing.sample import Sample
+from oneflow.testing.simulate import assemble, cut
+
+Array = np.ndarray
+
+
+def check_nd_sbp(sample: Sample, mesh: Mesh, registry: Registry = REGISTRY) -> int:
+    """Every signature of a sample on a mesh: cut, computed by the reference, put together, equals the whole.
+
+    In f64 where the sample runs with floats. Gives the number of signatures.
+    """
+    dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
+    op = make_case(sample, dtype, registry)
+    whole = [np.asarray(r) for r in run_reference(op)]
+    call = described(op)
+    signatures = nd_signatures(call, mesh)
+    for signature in signatures:
+        if _can_sum(signature, [*flatten(op.inputs.values()), *whole]):
+            got = run_split(op, call, signature, mesh)
+            for number, (one, other) in enumerate(zip(got, whole, strict=True)):
+                assert_close(one, other, (1e-9, 1e-9), f"{sample} on {mesh} with {signature}: result {number}")
+    return len(signatures)
+
+
+def _can_sum(signature: NdSignature, arrays: list[Array]) -> bool:
+    """Whether no infinity would have to be a sum of parts."""
+    layouts = zip((*signature.inputs, *signature.outputs), arrays, strict=True)
+    sums = [a for nd, a in layouts if any(s.kind == "P" for s in nd)]
+    return all(a.dtype.kind in "biu" or np.isfinite(a).all() for a in sums)
+
+
+def run_split(op: Call, call: Call, signature: NdSignature, mesh: Mesh) -> list[Array]:
+    """The whole results of a call on arrays, computed piece by piece; `call` describes it."""
+    operands = flatten(op.inputs.values())
+    pieces = [cut(x, nd, mesh) for x, nd in zip(operands, signature.inputs, strict=True)]
+    results = [_run_rank(op, call, signature, mesh, rank, [p[rank] for p in pieces]) for rank in range(devices(mesh))]
+    return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(signature.outputs)]
+
+
+def _run_rank(
+    op: Call, call: Call, signature: NdSignature, mesh: Mesh, rank: int, pieces: list[Array]
+) -> list[Array]:
+    local = localize(call, signature, mesh, rank)
+    sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in op.inputs.values()]
+    inputs = distribute(op.record.signature.inputs, pieces, sizes)
+    return [np.asarray(r) for r in run_reference(Call(op.record, inputs, local.attrs))]
