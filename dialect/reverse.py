@@ -45,19 +45,17 @@ class Opaque:
 
 @dataclass(frozen=True, eq=False)
 class Renamed:
-    """A value under another type: the same elements, of which more or less is known."""
+    """The same elements as another value: under another type, or to be told apart from it."""
 
     operands: tuple[Value]
     results: tuple[Value]
-
-    name = "cast"
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
     """A part of the program that the backward part computes again: nothing inside is kept for it.
 
-    `inputs` are what it was called with; it may read other values from outside too.
+    `inputs` are what it was called with; it may read other values from outside too. Its entries give `results`.
     """
 
     entries: tuple[Entry, ...]
@@ -81,7 +79,9 @@ Places = dict[int, Value]
 
 
 def name_of(entry: Entry) -> str:
-    """What messages call an entry."""
+    """What messages call an entry; nothing where it only renames."""
+    if isinstance(entry, Renamed):
+        return ""
     return f"oneflow.{entry.record.name}" if isinstance(entry, Call) else entry.name
 
 
@@ -122,12 +122,17 @@ class _Reverse:
     """One run. Values are known by identity; `entries` keeps them alive."""
 
     def __init__(
-        self, ops: Builder, entries: Sequence[Entry], wrt: Sequence[Value], before: Callable[[Entry], None]
+        self,
+        ops: Builder,
+        entries: Sequence[Entry],
+        wrt: Sequence[Value],
+        before: Callable[[Entry], None],
+        suspects: Iterable[int] = (),
     ) -> None:
         self.ops, self.wrt, self.before = ops, wrt, before
         self.makers: dict[int, Entry | None] = {id(v): None for v in wrt}
         self.users: dict[int, Entry | None] = {}
-        self.suspects: set[int] = set()
+        self.suspects = set(suspects)
         self.grads: dict[int, Value] = {}
         self.active = [e for e in entries if self._enter(e)]
 
@@ -142,13 +147,14 @@ class _Reverse:
         return True
 
     def _suspect(self, entry: Entry) -> None:
+        if isinstance(entry, Segment):
+            for inner in entry.entries:
+                self._suspect(inner)
+            return
         numbers = frozenset(i for i, v in enumerate(entry.operands) if id(v) in self.suspects)
         if isinstance(entry, Call):
             entry.suspects = numbers
-            spreads = _spreads(entry)
-        else:
-            spreads = bool(numbers)
-        if spreads:
+        if _spreads(entry) if isinstance(entry, Call) else numbers:
             self.suspects.update(map(id, entry.results))
 
     def run(self, seeds: Seeds) -> list[Value | None]:
@@ -207,16 +213,18 @@ class _Reverse:
         after = next(g for g in cotangents if g is not None)
         places = {id(v): self.ops.call("depend", v, after)[0] for v in segment.inputs}
         entries = replay(self.ops, segment.entries, places)
-        seeds = [(places[id(r)], g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None]
+        seeds = [(places.get(id(r), r), g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None]
         wanted = [v for v in segment.operands if id(v) in self.makers]
-        inner = [places.get(id(v), v) for v in wanted]
-        for value, grad in zip(wanted, pull_back(self.ops, entries, seeds, inner, self.before), strict=True):
+        inputs = [places.get(id(v), v) for v in wanted]
+        suspects = [id(places.get(id(v), v)) for v in segment.operands if id(v) in self.suspects]
+        grads = _Reverse(self.ops, entries, inputs, self.before, suspects).run(seeds)
+        for value, grad in zip(wanted, grads, strict=True):
             if grad is not None:
                 self._add(value, grad, segment)
 
     def _refused(self, entry: Entry, reason: str) -> NotDifferentiable:
         """The error for an entry without a gradient, with the way from an input to a result."""
-        path = [*self._from_input(entry), *self._to_result(entry)]
+        path = [name for name in (*self._from_input(entry), *self._to_result(entry)) if name]
         shown = path if len(path) <= 12 else [*path[:6], "..", *path[-6:]]
         text = f"{name_of(entry)} has no gradient: {reason}; the path that needs it is {' -> '.join(shown)}"
         return NotDifferentiable(text, entry)
@@ -273,26 +281,35 @@ def replay(ops: Builder, entries: Sequence[Entry], places: Places) -> list[Entry
 
 
 def _again(ops: Builder, entry: Entry, places: Places) -> Entry:
+    again: Entry
     if isinstance(entry, Call):
         inputs = {k: _placed(v, places) for k, v in entry.inputs.items()}
         results = ops.call(entry.record.name, *inputs.values(), **entry.attrs)
-        sizes = [len(flatten([v])) for v in entry.outputs.values()]
-        outputs = distribute(entry.record.signature.outputs, results, sizes)
-        again: Entry = Call(entry.record, inputs, entry.attrs, outputs)
+        again = Call(entry.record, inputs, entry.attrs, _regrouped(entry, results))
+    elif isinstance(entry, Renamed):
+        source = _placed(entry.operands[0], places)
+        again = Renamed((source,), (_renamed(ops, source, entry.results[0].desc),))
     elif isinstance(entry, Segment):
         entries = tuple(replay(ops, entry.entries, places))
-        again = Segment(entries, tuple(_placed(v, places) for v in entry.inputs), _all_placed(entry.results, places))
+        again = Segment(entries, _placed(entry.inputs, places), _placed(entry.results, places))
     else:
         raise NotDifferentiable(f"{name_of(entry)} cannot be computed again: it is no operator of the dialect", entry)
     places.update((id(old), new) for old, new in zip(entry.results, again.results, strict=True))
     return again
 
 
+def _regrouped(op: Call, results: Sequence[Value]) -> dict[str, Any]:
+    sizes = [len(flatten([v])) for v in op.outputs.values()]
+    return distribute(op.record.signature.outputs, results, sizes)
+
+
+def _renamed(ops: Builder, source: Value, desc: TensorDesc) -> Value:
+    """`source` as a value of its own."""
+    value = ops.retype(source, desc)
+    return type(value)(value.builder, value.handle, value.desc)
+
+
 def _placed(value: Any, places: Mapping[int, Value]) -> Any:
     if isinstance(value, tuple):
-        return _all_placed(value, places)
+        return tuple(places.get(id(v), v) for v in value)
     return None if value is None else places.get(id(value), value)
-
-
-def _all_placed(values: Sequence[Value], places: Mapping[int, Value]) -> tuple[Value, ...]:
-    return tuple(places.get(id(v), v) for v in values)

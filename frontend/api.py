@@ -12,7 +12,8 @@ from oneflow.dialect.dtypes import (
     uint8,
 )  # fmt: skip
 from oneflow.dialect.dtypes import bool_ as bool
-from oneflow.frontend import config, functional, methods, sysconfig  # noqa: F401  (methods gives tensors theirs)
+from oneflow.frontend import autograd, config, functional, methods, sysconfig  # noqa: F401  (tensors' methods)
+from oneflow.frontend.autograd import *  # noqa: F403
 from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.errors import CallError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
@@ -24,4 +25,5 @@ __all__ = [
     "CallError", "CompiledFunction", "DType", "Tensor", "TensorSpec", "TraceError", "bfloat16", "bool", "compile",
     "config", "float16", "float32", "float64", "int8", "int32", "int64", "sysconfig", "trace", "uint8",
 ]  # fmt: skip
+__all__ += autograd.__all__
 __all__ += functional.__all__

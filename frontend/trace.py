@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from oneflow.dialect._mlir import arith, func, ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import describe_array
-from oneflow.dialect.record import REGISTRY, Call
+from oneflow.dialect.record import REGISTRY, Call, distribute
+from oneflow.dialect.reverse import Entry, Renamed
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.dispatch import as_tensor, using
@@ -37,18 +38,38 @@ INLINE_BYTES = 1024
 
 
 class TraceBuilder(IRBuilder):
-    """Emits the operations of one function, each at the line of the user's program that asked for it."""
+    """Emits the operations of one function, each at the line of the user's program that asked for it.
+
+    What it builds is noted on each of `tapes`, for gradients.
+    """
 
     def __init__(self, block: ir.Block, inline_bytes: float) -> None:
         super().__init__(REGISTRY, ir.InsertionPoint(block))
         self.block, self.inline_bytes = block, inline_bytes
         self.captured: list[np.ndarray] = []
+        self.tapes: list[list[Entry]] = []
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Creates the operation with the user's line as its location."""
         self.loc = location(user_place())
-        return [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
+        tensors = [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
+        if self.tapes:
+            outputs = distribute(op.record.signature.outputs, tensors, None)
+            self.note(Call(op.record, op.inputs, op.attrs, outputs))
+        return cast(list[Value], tensors)
+
+    def retype(self, value: Value, desc: TensorDesc) -> Value:
+        """`value` cast to the type of `desc`."""
+        renamed = super().retype(value, desc)
+        if renamed is not value:
+            self.note(Renamed((value,), (renamed,)))
+        return renamed
+
+    def note(self, entry: Entry) -> None:
+        """Adds an entry to the tapes."""
+        for tape in self.tapes:
+            tape.append(entry)
 
     def wrap(self, value: Any) -> Value:
         """An MLIR value, or an array from outside the function as a constant."""

@@ -119,7 +119,9 @@ class _Program:
         if source is not None and source.desc.shape is not None:
             desc = desc.meet(source.desc)
         if desc.shape is None:
-            raise PassError(f"expected tensors of known rank, got {handle.type}; run oneflow-infer-types first", self.at)
+            raise PassError(
+                f"expected tensors of known rank, got {handle.type}; run oneflow-infer-types first", self.at
+            )
         self.values[handle] = Value(self.ops, handle, desc)
         return self.values[handle]
 

@@ -1,0 +1,254 @@
+"""Gradients of Python functions, inside functions that are traced: `grad`, `vjp`, `jvp`, `checkpoint`.
+
+    step = flow.compile(flow.value_and_grad(loss, argnums=(0, 1)))
+
+The function is called once; what it builds is noted on a tape, and the operators' gradient slots build the
+gradients after it. So gradients are operations like any others: they can be differentiated again, and traced
+functions may use them anywhere. Imports `dialect.reverse` and `trace`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from oneflow.dialect.record import OperatorError
+from oneflow.dialect.reverse import (
+    Entry,
+    NotDifferentiable,
+    Renamed,
+    Seeds,
+    Segment,
+    one_of,
+    pull_back,
+    zeros_like,
+)
+from oneflow.frontend.arrays import is_array
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.errors import Place, TraceError, fail
+from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.trace import TraceBuilder, bind, entry_name
+from oneflow.frontend.tree import Tree, flatten
+
+__all__ = ["checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+
+Function = Callable[..., Any]
+
+
+def grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The function that gives the gradient of `fn`; see `value_and_grad`."""
+    both = value_and_grad(fn, argnums)
+
+    @functools.wraps(both)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return gradient
+
+
+def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The function that gives what `fn` gives, and its gradient.
+
+    Args:
+        fn: a function of tensors that returns one tensor of floats with one element.
+        argnums: the positions of the arguments to differentiate by; several give a tuple of gradients. An argument
+            may be a list, tuple or dict of tensors: its gradient has the same structure, with None for whatever is
+            no tensor of floats.
+
+    Raises:
+        TraceError: when called: `fn` returns something else, an argument has no floats, or an operator on the way
+            has no gradient.
+    """
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+
+    @functools.wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        arguments = bind(fn, args, kwargs)
+        inputs = _Inputs(entry_name(fn), arguments.args, numbers)
+        positional = list(arguments.args)
+        for number, value in zip(numbers, inputs.value, strict=True):
+            positional[number] = value
+        with _recording() as tape:
+            value = fn(*positional, **arguments.kwargs)
+        loss = _loss(entry_name(fn), value)
+        grads = inputs.gradients(tape, [(loss, one_of(current_builder(), loss.desc))])
+        return value, grads[0] if isinstance(argnums, int) else tuple(grads)
+
+    function.__name__ = f"{entry_name(fn)}_grad"
+    return function
+
+
+def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
+    """What `fn(*primals)` gives, and the function from cotangents of that to the gradients by `primals`.
+
+    Cotangents have the structure of the result; what is no tensor of floats has None, which also stands for zeros.
+    The gradients are a tuple, or the one gradient of one primal.
+
+    Raises:
+        TraceError: a primal has no floats, or `pull` is called with cotangents of other types.
+    """
+    inputs = _Inputs(entry_name(fn), primals, range(len(primals)))
+    with _recording() as tape:
+        value = fn(*inputs.value)
+    results, tree = flatten(value)
+
+    def pull(cotangents: Any) -> Any:
+        seeds = [
+            (result, _cotangent(result, cotangent))
+            for result, cotangent in zip(results, _matching(cotangents, tree), strict=True)
+            if cotangent is not None
+        ]
+        grads = inputs.gradients(tape, seeds)
+        return grads[0] if len(primals) == 1 else tuple(grads)
+
+    return value, pull
+
+
+def jvp(fn: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """What `fn(*primals)` gives, and how it changes as `primals` change by `tangents`, which have their structure.
+
+    Reverse mode twice: the gradient is linear in its cotangents, and the adjoint of that map is the tangent. What is
+    no tensor of floats has None in place of a tangent.
+
+    Raises:
+        TraceError: tangents have other types than primals, or an operator has no second derivative.
+    """
+    value, pull = vjp(fn, *primals)
+    results, tree = flatten(value)
+    floats = [r for r in results if _is_float(r)]
+    probes = [dispatch("ones_like", r) for r in floats]
+    rest = iter(probes)
+    with _recording() as tape:
+        pulled = pull(tree.unflatten([next(rest) if _is_float(r) else None for r in results]))
+    grads, structure = flatten((pulled,) if len(primals) == 1 else pulled)
+    changes = _matching(tuple(tangents), structure)
+    seeds = [(g, _cotangent(g, t, "a tangent")) for g, t in zip(grads, changes, strict=True) if g is not None]
+    found = iter(_pull_back(tape, seeds, probes))
+    return value, tree.unflatten([next(found) if _is_float(r) else None for r in results])
+
+
+def stop_gradient(x: Any) -> Any:
+    """`x`, a tensor or a nested structure of tensors, as it is, through which no gradient flows."""
+    leaves, tree = flatten(x)
+    return tree.unflatten([dispatch("stop_gradient", v) if isinstance(v, Tensor) else v for v in leaves])
+
+
+def checkpoint(fn: Function, *args: Any) -> Any:
+    """The function `fn`, computed again for its gradient, so that nothing inside it is kept until then.
+
+    With further arguments it is called with them at once, as PyTorch's `checkpoint` is.
+    """
+
+    @functools.wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        builder = _builder()
+        if not builder.tapes:
+            return fn(*args, **kwargs)
+        given = flatten((args, kwargs))[0]
+        outer, inner = builder.tapes, list[Entry]()
+        builder.tapes = [inner]
+        try:
+            value = fn(*args, **kwargs)
+        finally:
+            builder.tapes = outer
+        made = {id(r) for entry in inner for r in entry.results}
+        results = tuple(v for v in flatten(value)[0] if id(v) in made)
+        builder.note(Segment(tuple(inner), tuple(v for v in given if isinstance(v, Tensor)), results))
+        return value
+
+    return function(*args) if args else function
+
+
+class _Inputs:
+    """Arguments as tensors of their own, so that other uses of the same tensor are constants of the function."""
+
+    def __init__(self, name: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if not 0 <= number < len(args):
+                raise fail(f"{name}: expected argnums below {len(args)}, the number of arguments, got {number}")
+        leaves, self.tree = flatten([args[n] for n in numbers])
+        self.leaves = [_own(v) if _is_float(v) else v for v in map(_as_tensor, leaves)]
+        self.value: list[Any] = self.tree.unflatten(self.leaves)
+        for number, value in zip(numbers, self.value, strict=True):
+            if not any(map(_is_float, flatten(value)[0])):
+                raise fail(f"{name}: expected argument {number} to have tensors of floats, got {args[number]!r}")
+
+    def gradients(self, tape: Sequence[Entry], seeds: Seeds) -> list[Any]:
+        """The gradients in the structure of the arguments."""
+        found = iter(_pull_back(tape, seeds, [v for v in self.leaves if _is_float(v)]))
+        grads: list[Any] = self.tree.unflatten([next(found) if _is_float(v) else None for v in self.leaves])
+        return grads
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return as_tensor(leaf) if is_array(leaf) or isinstance(leaf, float) else leaf
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """The same tensor as another object, which is what tapes tell values apart by."""
+    own = Tensor(tensor.builder, tensor.handle, tensor.desc)
+    _builder().note(Renamed((tensor,), (own,)))
+    return own
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype.is_float
+
+
+def _builder() -> TraceBuilder:
+    builder = current_builder()
+    assert isinstance(builder, TraceBuilder), "gradients of functions are built while tracing"
+    return builder
+
+
+@contextmanager
+def _recording() -> Iterator[list[Entry]]:
+    """A tape of what is built meanwhile."""
+    builder, tape = _builder(), list[Entry]()
+    builder.tapes = [*builder.tapes, tape]
+    try:
+        yield tape
+    finally:
+        builder.tapes = builder.tapes[:-1]
+
+
+def _pull_back(tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Tensor]) -> list[Any]:
+    """The gradients by `wrt`, zeros where nothing depends on one."""
+    builder = _builder()
+    try:
+        grads = pull_back(builder, tape, seeds, wrt)
+    except NotDifferentiable as error:
+        raise _located(error) from None
+    except OperatorError as error:
+        raise fail(str(error)) from None
+    return [zeros_like(builder, x) if g is None else g for x, g in zip(wrt, grads, strict=True)]
+
+
+def _located(error: NotDifferentiable) -> TraceError:
+    """The error at the line that called the operator."""
+    place = error.entry.results[0].handle.owner.location
+    return TraceError(str(error), Place(place.filename, place.start_line, place.start_col))
+
+
+def _loss(name: str, value: Any) -> Tensor:
+    if not _is_float(value) or value.desc.element_count != 1:
+        raise fail(f"expected {name} to return one tensor of floats with one element to differentiate, got {value!r}")
+    loss: Tensor = value
+    return loss
+
+
+def _matching(value: Any, tree: Tree) -> list[Any]:
+    """The leaves of a value that has to have a structure."""
+    leaves, found = flatten(value)
+    if found != tree:
+        raise fail(f"expected the structure of the result, of {len(list(tree.paths()))} tensors, got {value!r}")
+    return leaves
+
+
+def _cotangent(value: Any, given: Any, what: str = "a cotangent") -> Tensor:
+    tensor = as_tensor(given, what)
+    if not _is_float(value) or not tensor.desc.compatible(value.desc):
+        raise fail(f"expected {what} of type {getattr(value, 'desc', 'None')}, got {tensor.desc}")
+    return tensor
