@@ -15,6 +15,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.graph import Graph, grow
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, analyse, is_contraction, loop_size, read_node
 from oneflow.lowering.kernels.outline import Outliner
+from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -23,6 +24,8 @@ PLAN = frozenset(
     """tensor.empty tensor.dim tensor.cast tensor.collapse_shape tensor.expand_shape tensor.reshape func.call
     tensor.from_elements func.return linalg.fill tensor.extract""".split()
 )
+#: Operations whose kernel fills their destination itself.
+FILLED = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
 FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 
 
@@ -49,23 +52,38 @@ class FormKernels(Pass):
 
 
 def _fuse(module: ir.Module) -> None:
-    """MLIR's element-wise fusion, kept from producers whose elements a consumer would compute again."""
-    barriers: list[ir.Operation] = []
-    ops: list[ir.Operation] = []
+    """MLIR's element-wise fusion, kept from producers whose elements a consumer would compute again.
 
-    def collect(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "linalg.generic":
-            ops.append(op)
+    It is kept from reshapes as well: it would move loops of one step between operations that share the others.
+    """
+    for op in _collect(module, "linalg.generic"):
+        read_through(op)
+        _protect(op)
+    for name in RESHAPES:
+        for op in _collect(module, name):
+            _wall(op, 0)
+            for use in list(op.results[0].uses):
+                _wall(use.owner.operation, use.operand_number)
+    passmanager.PassManager.parse(FUSION).run(module.operation)
+    for op in _collect(module, "scf.execute_region"):
+        block = op.regions[0].blocks[0]
+        op.results[0].replace_all_uses_with(block.operations[len(block.operations) - 1].operands[0])
+        op.erase()
+
+
+def _collect(module: ir.Module, name: str) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == name:
+            found.append(op)
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(collect)
-    for op in ops:
-        _protect(op, barriers)
-    passmanager.PassManager.parse(FUSION).run(module.operation)
-    _remove_barriers(module)
+    module.operation.walk(visit)
+    return found
 
 
-def _protect(op: ir.Operation, barriers: list[ir.Operation]) -> None:
+def _protect(op: ir.Operation) -> None:
     try:
         node = read_node(op)
     except Uncovered:
@@ -73,16 +91,18 @@ def _protect(op: ir.Operation, barriers: list[ir.Operation]) -> None:
     every = set(range(len(node.names)))
     for number, use in enumerate(node.inputs):
         covered = set().union(*[f.dims for f in use.access])
-        if covered == every or isinstance(use.value, ir.BlockArgument) or not _computes(use.value.owner):
-            continue
-        with ir.InsertionPoint(op), op.location:
-            region = ir.Operation.create(
-                "scf.execute_region", [use.value.type], [], {"no_inline": ir.UnitAttr.get()}, regions=1
-            )
-            block = region.regions[0].blocks.append()
-            with ir.InsertionPoint(block):
-                scf.YieldOp([use.value])
-            op.operands[number] = region.results[0]
+        if covered != every and not isinstance(use.value, ir.BlockArgument) and _computes(use.value.owner):
+            _wall(op, number)
+
+
+def _wall(op: ir.Operation, number: int) -> None:
+    """Hides an operand's producer from fusion; `_fuse` takes it down again."""
+    value = op.operands[number]
+    with ir.InsertionPoint(op), op.location:
+        region = ir.Operation.create("scf.execute_region", [value.type], [], {"no_inline": ir.UnitAttr.get()}, regions=1)
+        with ir.InsertionPoint(region.regions[0].blocks.append()):
+            scf.YieldOp([value])
+        op.operands[number] = region.results[0]
 
 
 def _computes(op: ir.Operation) -> bool:
@@ -90,27 +110,12 @@ def _computes(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) > 1
 
 
-def _remove_barriers(module: ir.Module) -> None:
-    found: list[ir.Operation] = []
-
-    def collect(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "scf.execute_region":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect)
-    for op in found:
-        block = op.regions[0].blocks[0]
-        inner = block.operations[len(block.operations) - 1].operands[0]
-        op.results[0].replace_all_uses_with(inner)
-        op.erase()
-
-
 def _form(entry: func.FuncOp, outliner: Outliner) -> None:
     block = entry.regions[0].blocks[0]
     graph = Graph([o.operation for o in block.operations])
     nodes = _read_nodes(graph)
     grow(graph, sorted(nodes), lambda members: joins([nodes[m] for m in members]))
+    _join_insertions(graph)
     last = graph.ops[-1]
     for members in graph.order():
         ops = [graph.ops[m] for m in members]
@@ -123,6 +128,17 @@ def _form(entry: func.FuncOp, outliner: Outliner) -> None:
         if op.name == "linalg.fill" or op.name == "tensor.empty":
             if not any(True for r in op.results for _ in r.uses):
                 op.erase()
+
+
+def _join_insertions(graph: Graph) -> None:
+    """Tensors set one after the other into the same tensor are one kernel."""
+    numbers = {r: i for i, op in enumerate(graph.ops) for r in op.results}
+    for number, op in enumerate(graph.ops):
+        target = numbers.get(op.operands[1]) if op.name == "tensor.insert_slice" else None
+        if target is None or graph.ops[target].name != op.name or len(list(op.operands[1].uses)) > 1:
+            continue
+        if graph.acyclic([*graph.members(graph.group[target]), number]):
+            graph.merge(target, number)
 
 
 def _read_nodes(graph: Graph) -> dict[int, Node]:
@@ -138,7 +154,7 @@ def _read_nodes(graph: Graph) -> dict[int, Node]:
 def _stays(op: ir.Operation) -> bool:
     """Whether an operation belongs to the entry. A fill does where only kernels begin with it."""
     if op.name == "linalg.fill":
-        return all(u.owner.operation.name == "linalg.generic" for u in op.results[0].uses)
+        return all(u.owner.operation.name in FILLED for u in op.results[0].uses)
     return op.name in PLAN or op.name.partition(".")[0] in ("arith", "math", "index")
 
 

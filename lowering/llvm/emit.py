@@ -60,10 +60,10 @@ class EmitKernels(Pass):
         by_name = {k.name: k for k in kernels}
         plans = [Plan(entry, by_name) for entry in entries]
         results = {p.name: [str(v.type) for v in returned_values(p.block)] for p in plans}
-        loose_ops = _bufferized(loose)
+        bufferized = bufferize(loose, RUNTIME) if loose else None
         declared = [f"func.func private @{k.name}_launch({k.types()})" for k in kernels if emitted_loosely(k, loose)]
         made = ir.Module.parse("\n".join([RUNTIME, *texts, *declared, *(p.emit() for p in plans)]))
-        _replace(module, made, loose_ops)
+        _replace(module, made, bufferized)
         for plan in plans[:1]:
             module.operation.attributes["oneflow.workspace"] = ir.IntegerAttr.get(
                 ir.IntegerType.get_signless(64), plan.workspace
@@ -102,20 +102,15 @@ def _computing(kernel: Kernel) -> list[ir.Operation]:
     return [o.operation for o in kernel.block.operations if o.operation.name not in _SETUP]
 
 
-def _bufferized(texts: list[str]) -> list[ir.Operation]:
-    if not texts:
-        return []
-    module = bufferize(texts, RUNTIME)
-    return [o.operation for o in module.body.operations if not _is_runtime(o.operation)]
-
-
 def _is_runtime(op: ir.Operation) -> bool:
     name = op.attributes["sym_name"] if "sym_name" in op.attributes else None
     return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
 
 
-def _replace(module: ir.Module, made: ir.Module, loose: list[ir.Operation]) -> None:
+def _replace(module: ir.Module, made: ir.Module, bufferized: ir.Module | None) -> None:
     """Puts the emitted functions in the place of those of the module."""
+    loose = [o.operation for o in bufferized.body.operations] if bufferized is not None else []
+    loose = [op for op in loose if not _is_runtime(op)]
     for op in [o.operation for o in module.body.operations]:
         op.erase()
     names = {ir.StringAttr(op.attributes["sym_name"]).value for op in loose}

@@ -61,7 +61,7 @@ def _body(kernel: Kernel, renamed: dict[str, str]) -> tuple[list[str], list[str]
     text = kernel.func.get_asm(use_local_scope=True, assume_verified=True)
     lines = [_rename(line, renamed) for line in text.splitlines()[1:-1]]
     last = lines.pop().strip()
-    return lines, [n.strip() for n in last.removeprefix("return ").partition(" : ")[0].split(",")]
+    return lines, [n.strip() for n in last.removeprefix("func.").removeprefix("return ").partition(" : ")[0].split(",")]
 
 
 def _rename(line: str, names: dict[str, str]) -> str:

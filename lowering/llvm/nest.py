@@ -45,7 +45,6 @@ def emit_nest(kernel: Kernel, structure: Structure) -> str:
 
 def phases_of(structure: Structure) -> dict[Node, int]:
     """The sweep in which each node runs (for a node without inner loops: before which sweep)."""
-    inner = set(structure.inner)
     phases: dict[Node, int] = {}
     makers = {r: (n, i) for n in structure.nodes for i, r in enumerate(n.results)}
     for node in structure.nodes:
@@ -56,7 +55,6 @@ def phases_of(structure: Structure) -> dict[Node, int]:
                 finished = bool(maker.reductions) and not maker.streams(number)
                 phase = max(phase, phases[maker] + int(finished))
         phases[node] = phase
-    del inner
     return phases
 
 
@@ -301,9 +299,12 @@ class Nest:
         if not carried:
             w.lines.extend([f"scf.for {head} {{", *body, "}"])
             return []
-        types = ", ".join(lanes.type(v.element, v.varies) for v in carried)
+        types = ", ".join(f"vector<{self.width}x{v.element}>" if v.varies else v.element for v in carried)
         inits = ", ".join(f"{n.name} = {v.name}" for n, v in zip(names, carried, strict=True))
-        result, ends = w.fresh(), ", ".join(lanes.spread(a) if v.varies else a.name for a, v in zip(after, carried, strict=True))
+        with w.buffered() as tail:
+            ends = ", ".join(lanes.spread(a) if v.varies else a.name for a, v in zip(after, carried, strict=True))
+        body += tail
+        result = w.fresh()
         w.lines.extend([f"{result}:{len(carried)} = scf.for {head} iter_args({inits}) -> ({types}) {{", *body])
         w.lines.extend([f"scf.yield {ends} : {types}", "}"])
         return [V(f"{result}#{i}", v.element, v.varies) for i, v in enumerate(carried)]

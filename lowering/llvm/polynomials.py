@@ -140,6 +140,8 @@ def erf(m: Math, x: str) -> str:
         0.11098505178285362, 0.49746925110067538, 1.0,
     )  # fmt: skip
     y = m.op("divf", m.op("mulf", clamped, top), bottom)
+    one = m.writer.op(f"math.copysign {m.const(1.0)}, {x} : {m.type()}")
+    y = m.select(m.compare("cmpf", "oge", m.unary("absf", x), m.const(limit)), one, y)
     return m.select(m.compare("cmpf", "uno", x, x), x, y)
 
 

@@ -12,36 +12,54 @@ from typing import TypeVar
 
 from oneflow.dialect.external import map_operands
 from oneflow.dialect.record import Call, OperatorError, distribute, infer
-from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 R = TypeVar("R")
 _SIZES = (2, 3, 5, 16, 1021)
+#: Gives a number for an unknown axis of a shape.
+Choice = Callable[[Shape, int], int]
 
 
 def run_for_sizes(op: Call, rule: Callable[[Call], R]) -> list[R]:
-    """What `rule` says of `op` with numbers for unknown sizes: all equal, and all different.
+    """What `rule` says of `op` with numbers for unknown sizes, for every choice that the operator takes.
 
     Raises:
         OperatorError: it refuses the call whatever the sizes are, or needs static shapes to tell.
     """
-    descs = [*op.operands, *op.results]
-    if all(d.is_static for d in descs):
+    shapes = [d.shape or () for d in (*op.operands, *op.results)]
+    if not any(None in shape for shape in shapes):
         return [rule(op)]
     found, refusal = [], ""
-    known = {d for desc in descs for d in desc.shape if d is not None}
-    for size, step in itertools.product([*_SIZES, *sorted(known - {0, 1, *_SIZES})], (0, 1)):
+    for choose in _choices(shapes):
         try:
-            found.append(rule(_filled(op, itertools.count(size, step))))
+            found.append(rule(_filled(op, choose)))
         except OperatorError as error:
             refusal = str(error)
-    if len(found) < 2:
+    if not found:
         raise op.error(f"needs static shapes: with sizes in place of the dynamic ones, {refusal}")
     return found
 
 
-def _filled(op: Call, sizes: Iterator[int]) -> Call:
+def _choices(shapes: list[Shape]) -> Iterator[Choice]:
+    """All unknown sizes equal; all different; those equal that other operands have along the same axis."""
+    known = {d for shape in shapes for d in shape if d is not None}
+    for size in (*_SIZES, *sorted(known - {0, 1, *_SIZES})):
+        different = itertools.count(size)
+        yield lambda shape, axis, size=size: size  # type: ignore[misc]
+        yield lambda shape, axis, different=different: next(different)  # type: ignore[misc]
+        yield lambda shape, axis, size=size: _aligned(shapes, shape, axis) or size  # type: ignore[misc]
+
+
+def _aligned(shapes: list[Shape], shape: Shape, axis: int) -> int | None:
+    """The size that a shape of the same rank has along an axis."""
+    alike = (s[axis] for s in shapes if len(s) == len(shape))
+    return next((size for size in alike if size is not None), None)
+
+
+def _filled(op: Call, choose: Choice) -> Call:
     def fill(desc: TensorDesc) -> TensorDesc:
-        return TensorDesc(tuple(next(sizes) if d is None else d for d in desc.shape or ()), desc.dtype)
+        shape = desc.shape or ()
+        return TensorDesc(tuple(choose(shape, i) if d is None else d for i, d in enumerate(shape)), desc.dtype)
 
     call = Call(op.record, map_operands(op.inputs, fill), op.attrs)
     if op.outputs:

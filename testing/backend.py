@@ -1,0 +1,83 @@
+"""The check of a backend: a sample compiled and run gives the reference's results.
+
+Imports `checks`, `sample` and the runtime.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import ops as _every_operator  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.executable import Executable, Options, compile_module
+from oneflow.testing.checks import assert_close, described, make_call
+from oneflow.testing.sample import Sample
+
+
+def check_backend(
+    sample: Sample,
+    dtype: DType,
+    *,
+    dynamic: bool = False,
+    options: Options | None = None,
+    registry: Registry = REGISTRY,
+) -> None:
+    """The compiled operator gives the reference's results; with `dynamic`, compiled for every size.
+
+    Raises:
+        AssertionError: a result differs by more than the sample's tolerance.
+        OperatorError: the operator does not allow dynamic sizes (it says `static`).
+    """
+    op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
+    executable = compile_call(op, dynamic=dynamic, options=options, registry=registry)
+    got = executable(*flatten(op.inputs.values()))
+    want = [np.asarray(r) for r in run_reference(op)]
+    assert len(got) == len(want), f"{sample}: expected {len(want)} results, got {len(got)}"
+    for number, (one, other) in enumerate(zip(got, want, strict=True)):
+        text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {number}"
+        assert_close(one, other, sample.tolerance(dtype), text)
+
+
+def compile_call(
+    op: Call, *, dynamic: bool = False, options: Options | None = None, registry: Registry = REGISTRY
+) -> Executable:
+    """A call on arrays, compiled as a program of one operator."""
+    with create_context(registry), ir.Location.unknown():
+        module = call_module(op, dynamic, registry)
+        return compile_module(module, "main", options or Options(cached=False), registry)
+
+
+def call_module(op: Call, dynamic: bool, registry: Registry = REGISTRY) -> ir.Module:
+    """The program of one call, in the current context; every size unknown if `dynamic`."""
+    operands = [_loose(d, dynamic) for d in flatten(described(op).inputs.values())]
+    module = ir.Module.parse(
+        f"func.func @main({', '.join(f'%x{i}: {d}' for i, d in enumerate(operands))}) {{ return }}"
+    )
+    function = module.body.operations[0]
+    block = function.regions[0].blocks[0]
+    last = block.operations[0]
+    ops = IRBuilder(registry, ir.InsertionPoint(last))
+    rest = iter(block.arguments)
+
+    def place(x: Any) -> Any:
+        return None if x is None else tuple(next(rest) for _ in x) if isinstance(x, tuple) else next(rest)
+
+    results = [v.handle for v in ops.call(op.record.name, *(place(x) for x in op.inputs.values()), **op.attrs)]
+    with ir.InsertionPoint(last):
+        ir.Operation.create("func.return", [], results)
+    last.operation.erase()
+    kind = ir.FunctionType.get([a.type for a in block.arguments], [r.type for r in results])
+    function.operation.attributes["function_type"] = ir.TypeAttr.get(kind)
+    return module
+
+
+def _loose(desc: TensorDesc, dynamic: bool) -> TensorDesc:
+    return TensorDesc(tuple(None for _ in desc.shape or ()), desc.dtype) if dynamic else desc
