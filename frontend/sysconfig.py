@@ -8,6 +8,8 @@ Imports the place of the framework library.
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import oneflow
@@ -29,8 +31,18 @@ def get_lib() -> str:
 
 
 def get_compile_flags() -> list[str]:
-    """What a compiler needs besides `-fPIC` and the language standard (C++11 or later)."""
-    return [f"-I{get_include()}", "-D_GLIBCXX_USE_CXX11_ABI=1"]
+    """What a compiler needs besides `-fPIC` and the language standard.
+
+    The headers need C++11. The ones of CUDA 13 need C++17, so where there is nvcc, that is asked for: of several
+    `-std` compilers take the last.
+    """
+    cuda = ["-DWITH_CUDA", "-std=c++17"] if with_cuda() else []
+    return [f"-I{get_include()}", "-D_GLIBCXX_USE_CXX11_ABI=1", *cuda]
+
+
+def with_cuda() -> bool:
+    """Whether there is a compiler for CUDA kernels."""
+    return shutil.which("nvcc") is not None
 
 
 def get_link_flags() -> list[str]:
@@ -40,4 +52,14 @@ def get_link_flags() -> list[str]:
         FrameworkError: the library is not there.
     """
     name = framework.NAME.removeprefix("lib").removesuffix(".so")
-    return [f"-L{get_lib()}", f"-l{name}", f"-Wl,-rpath,{get_lib()}"]
+    cuda = [flag for folder in _cuda_libraries() for flag in (f"-L{folder}", f"-Wl,-rpath,{folder}")]
+    return [f"-L{get_lib()}", f"-l{name}", f"-Wl,-rpath,{get_lib()}", *cuda]
+
+
+def _cuda_libraries() -> list[Path]:
+    """The folder of CUDA's libraries, if there is one."""
+    nvcc = shutil.which("nvcc")
+    roots = [os.environ.get("CUDA_HOME"), nvcc and Path(nvcc).resolve().parents[1], "/usr/local/cuda"]
+    roots += sorted(Path("/usr/local").glob("cuda-*"), reverse=True)
+    folders = [Path(root) / "lib64" for root in roots if root]
+    return [f for f in folders if (f / "libcudart.so").exists()][:1] if nvcc else []

@@ -2,12 +2,12 @@
 
 #include <dlfcn.h>
 
+#include "probe.h"
+
 namespace oneflow {
 namespace user_op {
 
 namespace {
-
-const char *const kUnknownError = "an exception that is not a std::exception";
 
 template <typename Table>
 auto FindIn(const Table &table, const std::string &name) -> decltype(&table[0]) {
@@ -24,16 +24,10 @@ const OpRegistryResult *FindOp(const std::deque<OpRegistryResult> &ops, const st
   return nullptr;
 }
 
-/// dlopen, with what the library's initializers throw turned into CheckError.
 void *OpenLibrary(const std::string &path) {
-  void *handle = nullptr;
-  try {
-    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  } catch (const std::exception &error) {
-    throw CheckError(std::string("an initializer of the library threw: ") + error.what());
-  } catch (...) {
-    throw CheckError(std::string("an initializer of the library threw ") + kUnknownError);
-  }
+  const std::string problem = ProbeLibrary(path);
+  if (!problem.empty()) throw CheckError(problem);
+  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw CheckError(dlerror());
   return handle;
 }

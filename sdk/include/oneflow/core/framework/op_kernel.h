@@ -8,6 +8,10 @@
 
 #include "oneflow/core/framework/op_call.h"
 
+#ifdef __NVCC__
+#pragma nv_diag_suppress 611  // a kernel overrides one form of Compute only, as it should
+#endif
+
 struct CUstream_st;
 
 namespace oneflow {
