@@ -47,7 +47,7 @@ class NdSignature:
 
     def __str__(self) -> str:
         sides = (", ".join(map(format_nd_sbp, side)) for side in (self.inputs, self.outputs))
-        return " -> ".join(sides)
+        return " -> ".join(sides).strip()
 
 
 def format_nd_sbp(nd: NdSbp) -> str:

@@ -18,8 +18,8 @@ from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingError, Step
-from oneflow.passes.sbp.graph import PARALLEL_CAST, width_of
-from oneflow.passes.sbp.layouts import Layouts, operations_in
+from oneflow.passes.sbp.graph import PARALLEL_CAST, operations_in, width_of
+from oneflow.passes.sbp.layouts import Layouts
 from oneflow.passes.structure import Function, Structure
 
 

@@ -22,8 +22,8 @@ from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingError
 from oneflow.passes.sbp.candidates import localize
 from oneflow.passes.sbp.collectives import Place, carry_out, check_same_collectives
-from oneflow.passes.sbp.graph import PARALLEL_CAST, width_of
-from oneflow.passes.sbp.layouts import Layouts, operations_in
+from oneflow.passes.sbp.graph import PARALLEL_CAST, operations_in, width_of
+from oneflow.passes.sbp.layouts import Layouts
 from oneflow.passes.structure import Function, Structure
 
 
@@ -119,6 +119,8 @@ class _Lowering:
     def _plan(self, op: ir.Operation) -> Callable[[], None]:
         if op.name == PARALLEL_CAST:
             return self._plan_cast(op)
+        if self.layouts.passes_on(op):
+            return lambda: self._drop(op)
         if op.name.startswith(dialect.PREFIX):
             return self._plan_operator(op)
         return lambda: self._set_results(op)
@@ -162,6 +164,12 @@ class _Lowering:
         return write
 
     @staticmethod
+    def _drop(op: ir.Operation) -> None:
+        """Takes a cast away; the operation that needs it casts again, to a local type."""
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
+
+    @staticmethod
     def _set_attributes(op: ir.Operation, local: Call) -> None:
         notes.drop_operation(op)
         for attr in local.record.signature.attrs:
@@ -189,7 +197,7 @@ class _Lowering:
     def _side(self, name: str, kinds: Sequence[ir.Type]) -> list[ir.Type]:
         """The local types of arguments or results, whose logical shapes are written beside them."""
         stated = notes.read_values(self.function.op, name, len(kinds))
-        descs = [from_mlir(k) for k in kinds]
+        descs = [notes.expect_static(from_mlir(k), self.function.op) for k in kinds]
 
         def attributes(number: int) -> dict[str, ir.Attribute]:
             desc = descs[number]
@@ -225,5 +233,5 @@ def _check_local(op: ir.Operation, local: Call) -> None:
     for number, (got, wanted) in enumerate(zip(found, local.results, strict=True)):
         if got != wanted:
             raise PassError(
-                f"{op.name}: expected result {number} of type {wanted} on one rank, got {got}", op.location
+                f"{op.name}: on one rank, expected result {number} of type {wanted}, got {got}", op.location
             )

@@ -33,9 +33,7 @@ def read_mesh(module: ir.Operation) -> Mesh:
         PassError: the program has none, or it is not a list of positive sizes.
     """
     if MESH not in module.attributes:
-        raise PassError(
-            f"expected the module attribute {MESH} = array<i64: 2, 2> or the option mesh=2,2, got neither"
-        )
+        raise PassError(f"expected a mesh: the module attribute {MESH} = array<i64: 2, 2>, or the option mesh=2,2")
     attr = module.attributes[MESH]
     mesh = tuple(int(n) for n in attr) if isinstance(attr, ir.DenseI64ArrayAttr) else ()
     return check_mesh(mesh, str(attr))
@@ -126,6 +124,17 @@ def expect_layout(nd: NdSbp, desc: TensorDesc, mesh: Mesh, what: str, location: 
         wrong = f"expected no partial sums of a bool tensor, got {format_nd_sbp(nd)}"
     if wrong is not None:
         raise PassError(f"{what}: {wrong} for {desc}", location)
+
+
+def expect_static(desc: TensorDesc | None, op: ir.Operation) -> TensorDesc | None:
+    """`desc`, None for what is no tensor.
+
+    Raises:
+        PassError: its shape is not static.
+    """
+    if desc is not None and not desc.is_static:
+        raise PassError(f"expected static shapes where tensors are split over devices, got {desc}", op.location)
+    return desc
 
 
 def is_tensor(kind: ir.Type) -> bool:

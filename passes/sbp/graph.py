@@ -109,11 +109,8 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
     """
     if from_mlir(value.type) is None:
         return None
-    desc = dialect.desc_of(value)
-    if not desc.is_static:
-        where = value.location if isinstance(value.owner, ir.Block) else value.owner.location
-        raise PassError(f"expected static shapes where tensors are split over devices, got {desc}", where)
-    return desc
+    owner = value.owner
+    return notes.expect_static(dialect.desc_of(value), owner.owner if isinstance(owner, ir.Block) else owner)
 
 
 class GraphReader:
@@ -133,13 +130,8 @@ class GraphReader:
         """
         graph = Graph()
         self._add_arguments(graph, function)
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name != "func.func":
-                self._visit(graph, function, op)
-            return ir.WalkResult.ADVANCE
-
-        function.op.walk(visit, ir.WalkOrder.PRE_ORDER)
+        for op in operations_in(function):
+            self._visit(graph, function, op)
         return graph
 
     def _add_arguments(self, graph: Graph, function: Function) -> None:
@@ -227,6 +219,8 @@ class GraphReader:
     def _visit_return(self, graph: Graph, function: Function, op: ir.Operation) -> None:
         annotated = notes.read_values(function.op, notes.RESULTS, len(function.results))
         several = len(function.returns) > 1
+        for kind in function.results:
+            notes.expect_static(from_mlir(kind), function.op)
         for number, (value, stated) in enumerate(zip(op.operands, annotated, strict=True)):
             tensor = graph.tensors.get(value)
             nd = self._whole if stated is None and several else stated
@@ -276,6 +270,18 @@ def _block_arguments(op: ir.Operation) -> Iterator[ir.Value]:
     for region in op.regions:
         for block in region.blocks:
             yield from block.arguments
+
+
+def operations_in(function: Function) -> list[ir.Operation]:
+    """Everything in a function in program order, an operation before what is in its regions."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    function.op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[1:]
 
 
 def work_of(call: Call) -> int:

@@ -127,15 +127,3 @@ def _given(nd: NdSbp | None, op: ir.Operation, what: str) -> NdSbp:
     if nd is None:
         raise PassError(f"{op.name}: expected {notes.ND_SBP} of {what}; run oneflow-infer-sbp first", op.location)
     return nd
-
-
-def operations_in(function: Function) -> list[ir.Operation]:
-    """Everything in a function in program order, an operation before what is in its regions."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.op.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found[1:]

@@ -5,12 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from sbp_programs import annotate, check_distributed, distribute
 
 from oneflow.dialect.nd_sbp import devices, local_region
 from oneflow.dialect.sbp import B, P, S
 from oneflow.passes.sbp.boxing import Boxing, BoxingError
-
-from sbp_programs import annotate, check_distributed, distribute
 
 MESHES = [(2,), (3,), (1, 2), (1, 3), (2, 2), (2, 3)]
 

@@ -1,0 +1,113 @@
+// RUN: oneflow-opt %s --oneflow-infer-sbp --split-input-file | FileCheck %s
+
+// Rows of x are split, so are those of everything made of them; unannotated arguments are whole.
+// CHECK-LABEL: func.func @data_parallel
+// CHECK-SAME: %arg0: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<0 : i64>]}
+// CHECK-SAME: %arg1: tensor<4x6xf32> {oneflow.nd_sbp = [#sbp.broadcast]}
+// CHECK-SAME: -> (tensor<8x6xf32> {oneflow.nd_sbp = [#sbp.split<0 : i64>]})
+// CHECK: "oneflow.matmul"
+// CHECK-SAME: {oneflow.in_nd_sbp = {{\[\[}}#sbp.split<0 : i64>], [#sbp.broadcast{{\]\]}}, oneflow.out_nd_sbp = {{\[\[}}#sbp.split<0 : i64>{{\]\]}}}
+// CHECK: "oneflow.relu"
+// CHECK-SAME: oneflow.out_nd_sbp = {{\[\[}}#sbp.split<0 : i64>{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @data_parallel(%x: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %w: tensor<4x6xf32>) -> tensor<8x6xf32> {
+    %0 = "oneflow.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+    %1 = "oneflow.relu"(%0) : (tensor<8x6xf32>) -> tensor<8x6xf32>
+    return %1 : tensor<8x6xf32>
+  }
+}
+
+// -----
+
+// The contracted dimension is split: partial sums, which relu does not take.
+// CHECK-LABEL: func.func @partial_sums
+// CHECK: "oneflow.matmul"
+// CHECK-SAME: oneflow.out_nd_sbp = {{\[\[}}#sbp.partial_sum{{\]\]}}
+// CHECK: "oneflow.scalar_mul"
+// CHECK-SAME: oneflow.in_nd_sbp = {{\[\[}}#sbp.partial_sum{{\]\]}}
+// CHECK: "oneflow.relu"
+// CHECK-SAME: oneflow.in_nd_sbp = {{\[\[}}#sbp.split<0 : i64>{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @partial_sums(%x: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<1>]},
+                          %w: tensor<4x6xf32> {oneflow.nd_sbp = [#sbp.split<0>]}) -> tensor<8x6xf32> {
+    %0 = "oneflow.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+    %1 = "oneflow.scalar_mul"(%0) {float_operand = 2.0, has_float_operand = true} : (tensor<8x6xf32>) -> tensor<8x6xf32>
+    %2 = "oneflow.relu"(%1) : (tensor<8x6xf32>) -> tensor<8x6xf32>
+    return %2 : tensor<8x6xf32>
+  }
+}
+
+// -----
+
+// A mesh of two axes: rows along the first, columns along the second.
+// CHECK-LABEL: func.func @two_axes
+// CHECK: "oneflow.matmul"
+// CHECK-SAME: oneflow.out_nd_sbp = {{\[\[}}#sbp.split<0 : i64>, #sbp.split<1 : i64>{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 2, 2>} {
+  func.func @two_axes(%x: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<0>, #sbp.broadcast]},
+                      %w: tensor<4x6xf32> {oneflow.nd_sbp = [#sbp.broadcast, #sbp.split<1>]}) -> tensor<8x6xf32> {
+    %0 = "oneflow.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+    return %0 : tensor<8x6xf32>
+  }
+}
+
+// -----
+
+// What the program says of an operator is kept; a returned partial sum is reduced.
+// CHECK-LABEL: func.func @constrained
+// CHECK-SAME: -> (tensor<8x6xf32> {oneflow.nd_sbp = [#sbp.broadcast]})
+// CHECK: "oneflow.matmul"
+// CHECK-SAME: oneflow.out_nd_sbp = {{\[\[}}#sbp.partial_sum{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @constrained(%x: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %w: tensor<4x6xf32>) -> tensor<8x6xf32> {
+    %0 = "oneflow.matmul"(%x, %w) {oneflow.out_nd_sbp = [[#sbp.partial_sum]]}
+      : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+    return %0 : tensor<8x6xf32>
+  }
+}
+
+// -----
+
+// A call takes tensors as its callee is annotated; control flow computes on whole ones.
+// CHECK-LABEL: func.func private @callee
+// CHECK-SAME: -> (tensor<8xf32> {oneflow.nd_sbp = [#sbp.split<0 : i64>]})
+// CHECK-LABEL: func.func @caller
+// CHECK-SAME: %arg1: tensor<8xf32> {oneflow.nd_sbp = [#sbp.broadcast]}
+// CHECK: call @callee
+// CHECK: "oneflow.tanh"
+// CHECK-SAME: oneflow.in_nd_sbp = {{\[\[}}#sbp.split<0 : i64>{{\]\]}}
+// CHECK: scf.if
+// CHECK: "oneflow.relu"
+// CHECK-SAME: oneflow.in_nd_sbp = {{\[\[}}#sbp.broadcast{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func private @callee(%x: tensor<8xf32> {oneflow.nd_sbp = [#sbp.split<0>]}) -> tensor<8xf32> {
+    %0 = "oneflow.exp"(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  func.func @caller(%p: i1, %x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+    %0 = call @callee(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = "oneflow.tanh"(%0) : (tensor<8xf32>) -> tensor<8xf32>
+    %2 = scf.if %p -> tensor<8xf32> {
+      %3 = "oneflow.relu"(%x) : (tensor<8xf32>) -> tensor<8xf32>
+      scf.yield %3 : tensor<8xf32>
+    } else {
+      scf.yield %1 : tensor<8xf32>
+    }
+    return %1, %2 : tensor<8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+// OneFlow's strings, and casts.
+// CHECK-LABEL: func.func @cast
+// CHECK: "oneflow.hierarchical_parallel_cast"(%arg0) {grad_mode = "identity", nd_sbp = [#sbp.split<1 : i64>]
+// CHECK: "oneflow.relu"
+// CHECK-SAME: oneflow.in_nd_sbp = {{\[\[}}#sbp.split<1 : i64>{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @cast(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+    %0 = "oneflow.hierarchical_parallel_cast"(%x) {nd_sbp = ["S(1)"], grad_mode = "identity"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %1 = "oneflow.relu"(%0) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    return %1 : tensor<8x4xf32>
+  }
+}

@@ -1,0 +1,121 @@
+// RUN: oneflow-opt %s --oneflow-infer-sbp --split-input-file --verify-diagnostics
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @signature(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> tensor<8x6xf32> {
+    // expected-error@below {{oneflow.matmul: the signature S(0), S(1) -> ? is not allowed for (tensor<8x4xf32>, tensor<4x6xf32>) -> (tensor<8x6xf32>); allowed are: S(0), B -> S(0); S(1), S(0) -> P; B, S(1) -> S(1); P, B -> P; B, P -> P; B, B -> B}}
+    %0 = "oneflow.matmul"(%x, %w) {oneflow.in_nd_sbp = [[#sbp.split<0>], [#sbp.split<1>]]}
+      : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+    return %0 : tensor<8x6xf32>
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @nonlinear(%x: tensor<8xf32>) -> tensor<8xf32> {
+    // expected-error@below {{oneflow.relu: the signature P -> P is not allowed for (tensor<8xf32>) -> (tensor<8xf32>); allowed are: S(0) -> S(0); B -> B}}
+    %0 = "oneflow.relu"(%x) {oneflow.in_nd_sbp = [[#sbp.partial_sum]], oneflow.out_nd_sbp = [[#sbp.partial_sum]]}
+      : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  // expected-error@below {{argument 0: expected split axes below 2, the rank of the tensor, got S(2) for tensor<8x4xf32>}}
+  func.func @axis(%x: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<2>]}) {
+    return
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2, 2>} {
+  // expected-error@below {{argument 0: expected one SBP for each of the 2 mesh axes, got S(0) for tensor<8x4xf32>}}
+  func.func @axes(%x: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}) {
+    return
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @bool(%x: tensor<8xi1>) -> (tensor<8xi1> {oneflow.nd_sbp = [#sbp.partial_sum]}) {
+    // expected-error@below {{result 0: expected no partial sums of a bool tensor, got P for tensor<8xi1>}}
+    return %x : tensor<8xi1>
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @cast(%x: tensor<8xf32>) -> tensor<8xf32> {
+    // expected-error@below {{oneflow.hierarchical_parallel_cast: expected one SBP for each of the 1 mesh axes, got [S(0), B] for tensor<8xf32>}}
+    %0 = "oneflow.hierarchical_parallel_cast"(%x) {nd_sbp = [#sbp.split<0>, #sbp.broadcast]} : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  // expected-error@below {{func.func: expected #sbp.split<axis>, #sbp.broadcast or #sbp.partial_sum, got 7 : i64}}
+  func.func @kind(%x: tensor<8xf32> {oneflow.nd_sbp = 7}) {
+    return
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<?xf32>}}
+  func.func @dynamic(%x: tensor<?xf32>) {
+    return
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<?xf32>}}
+  func.func @dynamic_result(%x: tensor<4xf32>) -> tensor<?xf32> {
+    %0 = tensor.cast %x : tensor<4xf32> to tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @unranked(%x: tensor<4xf32>) {
+    // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<*xf32>}}
+    %0 = "oneflow.relu"(%x) : (tensor<4xf32>) -> tensor<*xf32>
+    return
+  }
+}
+
+// -----
+
+// expected-error@below {{expected a mesh: the module attribute oneflow.mesh = array<i64: 2, 2>, or the option mesh=2,2}}
+module {
+  func.func @no_mesh(%x: tensor<8xf32>) {
+    return
+  }
+}
+
+// -----
+
+// expected-error@below {{expected a mesh of positive sizes such as array<i64: 2, 2>, got array<i64: 2, 0>}}
+module attributes {oneflow.mesh = array<i64: 2, 0>} {
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @recursive(%x: tensor<8xf32>) -> tensor<8xf32> {
+    // expected-error@below {{func.call: expected @recursive not to call itself}}
+    %0 = call @recursive(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
