@@ -1,0 +1,150 @@
+"""OneFlow's operators for the gradients of element-wise operators, so that its programs load; a row each.
+
+Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` takes, so
+no formula stands here that stands there. The gradients that this project builds do not use them. They are linear in
+the cotangent: partial sums pass through that operand alone. Imports `elementwise`, `derivative` and the forward
+operators' records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import derivative, dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, sum_to
+from oneflow.dialect.numpy_builder import NumpyBuilder
+from oneflow.dialect.ops import binary, scalar_ops, select, unary  # noqa: F401  (the forward operators)
+from oneflow.dialect.record import REGISTRY, Call, Operator, attribute_values, call_rule, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature, broadcast_factors
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+def _same_shapes(op: Call) -> TensorDesc:
+    for name, desc in op.inputs.items():
+        expect_dtype(op, name, desc, dtypes.FLOATS)
+    same_dtype(op, op.operands)
+    total: TensorDesc = op.operands[0]
+    for desc in op.operands:
+        if not total.compatible(desc):
+            raise op.error(f"expected operands of one shape, got {', '.join(map(str, op.operands))}")
+        total = total.meet(desc)
+    if "has_int_operand" in op.attrs:
+        scalar_ops.expect_number(op, total.dtype, wraps=False)
+    return total
+
+
+def _linear_in(number: int, count: int) -> Callable[[Call], list[SbpSignature]]:
+    """Splits of every dimension, and partial sums of operand `number`."""
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        shapes = [d.shape for d in op.operands]
+        passed = SbpSignature(tuple(P if i == number else B for i in range(count)), (P,))
+        return [*broadcast_factors(shapes, op.results[0].rank).signatures(shapes), passed]
+
+    return sbp
+
+
+def _gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, result: str, attrs: str) -> None:
+    """Registers the gradient of `forward` by its operand number `by`; dy or dz among `operands` is the cotangent."""
+    seed = next(i for i, n in enumerate(operands) if n in ("dy", "dz"))
+
+    def scalar(*values: Expr, **given: Any) -> Expr:
+        dy, points = values[seed], [v for i, v in enumerate(values) if i != seed]
+        body = call_rule(forward.scalar, points, attribute_values(forward, given))  # type: ignore[arg-type]
+        slope = None if forward.grad is flat_gradient else derivative.derivative(body, points[by])
+        return s.const(0, dy.dtype) if slope is None else derivative.times(dy, slope)
+
+    def reference(*arrays: np.ndarray, **given: Any) -> Any:
+        """dy times the forward operator's gradient slot, computed with the references."""
+        ops = NumpyBuilder()
+        points = [ops.wrap(np.asarray(x)) for i, x in enumerate(arrays) if i != seed]
+        names = [a.name for a in forward.signature.inputs]
+        call = Call(forward, dict(zip(names, points, strict=True)), attribute_values(forward, given))
+        found = forward.grad(ops, call, ops.ones_like(points[0])).get(names[by])  # type: ignore[operator]
+        return arrays[seed] * (0.0 if found is None else found().handle)
+
+    doc = f"{operands[seed]} times the derivative of {forward.name}."
+    elementwise(
+        f"{name}({', '.join(operands)}{attrs}) -> {result}", doc, scalar=scalar, reference=in_double(reference),
+        types=_same_shapes, sbp=_linear_in(seed, len(operands)), depth=2,
+    )  # fmt: skip
+
+
+def _written(forward: Operator, without: Sequence[str] = ()) -> str:
+    """The attributes of an operator as its gradient's signature has them."""
+    return "".join(f", {a}" for a in forward.signature.attrs if a.name not in without)
+
+
+#: Gradients by the operand.
+AT_X = """abs acos acosh asin asinh atan atanh celu cos cosh elu erf erfc exp exp2 expm1 fast_gelu gelu hardsigmoid
+    hardswish leaky_relu log log10 log1p log2 log_sigmoid mish quick_gelu reciprocal reciprocal_no_nan rsqrt selu silu
+    sin sinh softplus softsign sqrt square square_relu tan tanh threshold trunc scalar_pow
+    scalar_reverse_pow""".split()
+#: Gradients by the result, which as an operand has the same slope.
+AT_Y = ("relu", "hardtanh", "hardshrink")
+
+for _name in AT_X:
+    _forward = REGISTRY[_name]
+    _attrs = _written(_forward, without=("value",))
+    _gradient_of(f"{_name}_grad", _forward, ("x", "dy"), 0, "dx", _attrs)
+for _name in AT_Y:
+    _gradient_of(f"{_name}_grad", REGISTRY[_name], ("y", "dy"), 0, "dx", _written(REGISTRY[_name]))
+for _name in ("clip_by_scalar", "clip_by_scalar_min", "clip_by_scalar_max"):
+    _gradient_of(f"{_name}_grad", REGISTRY[_name], ("dy", "x"), 0, "dx", _written(REGISTRY[_name]))
+for _name in ("atan2", "pow", "xlogy", "xdivy", "floordiv", "truncdiv"):
+    for _by, _operand in enumerate("xy"):
+        _gradient_of(f"{_name}_{_operand}_grad", REGISTRY[_name], ("x", "y", "dz"), _by, f"d{_operand}", "")
+elementwise(
+    "sigmoid_grad(y, dy) -> dx", "dy times the derivative of sigmoid, from its result.",
+    scalar=lambda y, dy: dy * (y * (1.0 - y)), reference=in_double(lambda y, dy: dy * y * (1 - y)),
+    types=_same_shapes, sbp=_linear_in(1, 2),
+)  # fmt: skip
+elementwise(
+    "softshrink_grad(y, dy, alpha: double = 0.0) -> dx", "dy times the derivative of softshrink, from its result.",
+    scalar=lambda y, dy: s.where(y.eq(0), 0.0, dy), reference=lambda y, dy: np.where(y == 0, 0, dy),
+    types=_same_shapes, sbp=_linear_in(1, 2),
+)  # fmt: skip
+
+
+@operator("broadcast_div_grad(y, z, dz) -> dy")
+class BroadcastDivGrad:
+    """The gradient of z = x / y by y: -dz * z / y, summed over the axes along which y was broadcast."""
+
+    def types(op: Call) -> TensorDesc:
+        for name, desc in op.inputs.items():
+            expect_dtype(op, name, desc, dtypes.FLOATS)
+        same_dtype(op, op.operands)
+        whole = TensorDesc(broadcast_shapes(op, [op.y.shape, op.z.shape]), op.z.dtype)
+        if not (whole.compatible(op.z) and op.z.compatible(op.dz)):
+            raise op.error(f"expected dz like z, and y that broadcasts to z, got {op.y}, {op.z}, {op.dz}")
+        return op.y
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        names = [f"d{i}" for i in range(op.z.rank)]
+        y, z = " ".join(names[op.z.rank - op.y.rank :]), " ".join(names)
+        y = " ".join("_" if d == 1 else n for d, n in zip(op.y.shape, y.split(), strict=True))
+        split = Factors(f"{y}, {z}, {z} -> {y}").signatures([d.shape for d in op.operands])
+        return [*split, SbpSignature((B, B, P), (P,))]
+
+    def grad(ops: Builder, op: Call, ddy: Value) -> dict[str, Any]:
+        scaled = ddy / op.y
+        return {
+            "y": lambda: sum_to(ops, scaled * (op.dz * (op.z / op.y)), op.y),
+            "z": lambda: -(scaled * op.dz),
+            "dz": lambda: -(scaled * op.z),
+        }
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        return sum_to(ops, -(op.dz * (op.z / op.y)), op.y)
+
+    def reference(y: Any, z: Any, dz: Any) -> Any:
+        whole = -dz.astype(np.float64) * z / y
+        apart = tuple(i for i in range(z.ndim) if i < z.ndim - y.ndim or y.shape[i - z.ndim + y.ndim] != z.shape[i])
+        return whole.sum(apart).reshape(y.shape).astype(y.dtype)
