@@ -30,7 +30,7 @@ FLAGS = {
         Flag("o", "FILE", "write the program here instead of to standard output"),
         Flag("pass-pipeline", "TEXT", "run a pipeline such as builtin.module(canonicalize,oneflow-infer-types)"),
         Flag("stage", "STAGE", "run the passes up to a stage: oneflow, linalg, kernels or llvm"),
-        Flag("load-ops", "FILE.py", "run a file that defines operators, before reading the program"),
+        Flag("load-ops", "FILE", "load operators first: a Python file that defines them, or a C++ library (.so)"),
         Flag("split-input-file", "MARKER", "process the parts between lines `// -----` one by one", optional=True),
         Flag("verify-diagnostics", "MODE", "hold diagnostics against `expected-error` comments", optional=True),
         Flag("verify-each", "BOOL", "verify after each pass (default: true)", optional=True),

@@ -10,6 +10,9 @@ import sys
 import traceback
 from pathlib import Path
 
+from oneflow.runtime.user_ops.framework import FrameworkError
+from oneflow.runtime.user_ops.library import LibraryError, load_library
+
 from oneflow.tools.command import CommandError
 
 
@@ -58,15 +61,28 @@ def write_text(path: str, text: str) -> None:
 
 
 def load_operators(path: str) -> None:
-    """Runs a Python file that defines operators.
+    """Runs a Python file that defines operators, or loads a library that does.
 
     Raises:
-        FileError: it is no Python file, or it fails; the message names its line.
+        FileError: it is neither, or it fails; the message names its line.
     """
-    if Path(path).suffix != ".py":
-        raise FileError(f"cannot load {path}: expected a Python file (.py) that defines operators")
+    loaders = {".py": _run_python, ".so": _load_library}
+    loader = loaders.get(Path(path).suffix)
+    if loader is None:
+        raise FileError(f"cannot load {path}: expected a Python file (.py) or a library (.so) that defines operators")
     if not Path(path).is_file():
         raise FileError(f"cannot load {path}: no such file")
+    loader(path)
+
+
+def _load_library(path: str) -> None:
+    try:
+        load_library(path)
+    except (LibraryError, FrameworkError) as error:
+        raise FileError(str(error)) from None
+
+
+def _run_python(path: str) -> None:
     try:
         runpy.run_path(path, run_name=Path(path).stem)
     except Exception as error:
