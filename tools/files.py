@@ -12,7 +12,6 @@ from pathlib import Path
 
 from oneflow.runtime.user_ops.framework import FrameworkError
 from oneflow.runtime.user_ops.library import LibraryError, load_library
-
 from oneflow.tools.command import CommandError
 
 

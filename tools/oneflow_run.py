@@ -55,7 +55,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "print how long compiling and the median of N runs (default 10) take",
     },
     "--seed": {"type": int, "metavar": "N", "help": "the seed of random operators that have none"},
-    "--load-ops": {"metavar": "FILE", "help": "load operators first: a Python file that defines them, or a library (.so)"},
+    "--load-ops": {"metavar": "FILE", "help": "load operators first, from a Python file or a library (.so)"},
     "--device": {"choices": ["cpu"], "default": "cpu", "help": "where to run"},
 }  # fmt: skip
 
