@@ -15,6 +15,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
 from oneflow.dialect.numpy_builder import NumpyBuilder, run_reference
 from oneflow.dialect.record import REGISTRY, Absent, Call, Registry, distribute, flatten
+from oneflow.dialect.reverse import pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.testing.checks import make_case
 from oneflow.testing.sample import Sample
@@ -37,57 +38,9 @@ class Tape(NumpyBuilder):
         self.calls.append(Call(op.record, op.inputs, op.attrs, outputs))
         return values
 
-    def backward(self, seeds: Sequence[tuple[Value, Array]]) -> dict[int, Array]:
-        """Cotangents of every value, by identity, from those of some."""
-        grads: dict[int, Array] = {}
-        for value, cotangent in seeds:
-            _accumulate(grads, value, cotangent)
-        for op in reversed(list(self.calls)):
-            if any(id(r) in grads for r in op.results) and any(x.dtype.is_float for x in op.operands):
-                cotangents = [grads.get(id(r)) for r in op.results]
-                for operand, grad in operand_gradients(NumpyBuilder(self.registry), op, cotangents):
-                    _accumulate(grads, operand, grad)
-        return grads
 
-
-def _accumulate(grads: dict[int, Array], value: Value, grad: Array) -> None:
-    grads[id(value)] = grads[id(value)] + grad if id(value) in grads else grad
-
-
-def operand_gradients(ops: NumpyBuilder, op: Call, cotangents: Sequence[Array | None]) -> list[tuple[Value, Array]]:
-    """The gradient of each float operand of a call on values, by its record's slot.
-
-    An operand that the rule leaves out is left out; missing cotangents are zeros.
-
-    Raises:
-        AssertionError: the operator has no gradient, or one has not its operand's shape and type.
-    """
-    grad = op.record.grad
-    assert not isinstance(grad, Absent), f"{op.record.name} has no gradient: {grad.reason}"
-    seeds = [_seed(ops, r, c) for r, c in zip(op.results, cotangents, strict=True)]
-    named = grad(ops, op, *seeds)
-    unknown = set(named) - set(op.inputs)
-    assert not unknown, f"{op.record.name}: gradient bound to unknown operands {sorted(unknown)}"
-    found = []
-    for name, operand in op.inputs.items():
-        parts = operand if isinstance(operand, tuple) else (operand,)
-        given = named.get(name)
-        grads = given if isinstance(given, (tuple, list)) else [given] * len(parts)
-        pairs = zip(parts, grads, strict=True)
-        found += [(x, _force(op, x, g)) for x, g in pairs if x is not None and x.dtype.is_float and g is not None]
-    return found
-
-
-def _seed(ops: NumpyBuilder, result: Value, cotangent: Array | None) -> Value | None:
-    if not result.dtype.is_float:
-        return None
-    return ops.wrap(np.zeros_like(result.handle) if cotangent is None else cotangent.astype(result.handle.dtype))
-
-
-def _force(op: Call, operand: Value, grad: Any) -> Array:
-    value = grad() if callable(grad) else grad
-    assert value.desc == operand.desc, f"{op.record.name}: gradient {value.desc} for an operand {operand.desc}"
-    return value.handle
+def _seed(ops: NumpyBuilder, result: Value, cotangent: Array) -> Value | None:
+    return ops.wrap(cotangent.astype(result.handle.dtype)) if result.dtype.is_float else None
 
 
 def gradient(tape: Tape, op: Call, cotangents: Sequence[Array]) -> tuple[list[Value], list[Value | None]]:
@@ -147,8 +100,9 @@ def _check_second_order(
 ) -> None:
     rng = np.random.default_rng(11)
     probes = [None if g is None else rng.uniform(-1, 1, g.shape) for g in grads]
-    seeds = [(g, p) for g, p in zip(grads, probes, strict=True) if g is not None and p is not None]
-    found = tape.backward(seeds)
+    seeds = [(g, tape.wrap(p)) for g, p in zip(grads, probes, strict=True) if g is not None and p is not None]
+    floats = [x for x in operands if x.dtype.is_float]
+    found = iter(pull_back(NumpyBuilder(tape.registry), tape.calls, seeds, floats))
 
     def slope(moved: Call) -> float:
         again = gradient(Tape(tape.registry), moved, weights)[1]
@@ -158,7 +112,8 @@ def _check_second_order(
     for number, operand in enumerate(operands):
         if operand.dtype.is_float:
             want = _differences(slope, op, number)
-            got = found.get(id(operand), np.zeros(operand.shape))
+            second = next(found)
+            got = np.zeros(operand.shape) if second is None else second.handle
             np.testing.assert_allclose(got, want, 1e-4, 1e-5, err_msg=f"{sample}: second order, operand {number}")
 
 
