@@ -18,6 +18,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.evaluate import evaluate
+from oneflow.dialect.external import run_kernel
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array, run_reference
 from oneflow.dialect.reader import read_module
@@ -118,7 +119,7 @@ def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
 
 
 def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """The scalar, compute or decompose slot, evaluated with NumPy, gives the reference's results."""
+    """The meaning, evaluated with NumPy (a kernel: run), gives the reference's results."""
     op = make_case(sample, dtype, registry)
     for number, (got, want) in enumerate(zip(run_meaning(op), run_reference(op), strict=True)):
         assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), f"{sample} {dtype} result {number}")
@@ -126,6 +127,8 @@ def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -
 
 def run_meaning(op: Call) -> list[Array]:
     """The results of a call on arrays by the operator's meaning, not its reference."""
+    if op.record.kernel is not None:
+        return list(run_kernel(op))
     call = described(op)
     if op.record.decompose is None:
         stages = meaning.stages(meaning.input_stages(call), call.results)

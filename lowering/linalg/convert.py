@@ -74,6 +74,8 @@ def _use(op: ir.Operation, registry: Registry) -> _Use:
     record = dialect.record_of(op, registry)
     if record.decompose is not None:
         raise PassError(f"{op.name}: expected operators that compute; run oneflow-decompose first", op.location)
+    if record.kernel is not None:
+        raise PassError(f"{op.name}: calls of kernels from libraries are not compiled", op.location)
     try:
         call = dialect.operand_call(op, record, dialect.desc_of)
         stated = tuple(dialect.desc_of(v) for v in op.results)
