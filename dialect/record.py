@@ -144,10 +144,9 @@ class Shard:
 class Call:
     """One use of an operator, as its rules see it.
 
-    Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute),
-    by name: `op.x`, or `op["in"]` where the name is a Python keyword. A missing optional operand is None,
-    a repeated one a tuple. Attributes are Python values, `op.axis`, defaults filled in. `suspects` are the numbers
-    of operands that may be infinite or NaN where the program's inputs are finite (see `dialect.reverse`).
+    Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute), by name:
+    `op.x`, or `op["in"]` for a Python keyword. A missing optional operand is None, a repeated one a tuple. Attributes
+    are Python values. `suspects` numbers the operands that may not be finite (see `dialect.reverse`).
     """
 
     __slots__ = ("attrs", "inputs", "outputs", "record", "suspects")
@@ -215,10 +214,7 @@ def flatten(values: Any) -> list[Any]:
     """Operand slots as a flat list: None left out, tuples and lists spread."""
     flat: list[Any] = []
     for value in values:
-        if isinstance(value, (tuple, list)):
-            flat.extend(value)
-        elif value is not None:
-            flat.append(value)
+        flat.extend(value if isinstance(value, (tuple, list)) else [] if value is None else [value])
     return flat
 
 
@@ -246,17 +242,14 @@ def distribute(args: Sequence[ArgDef], values: Sequence[Any], sizes: Sequence[in
 
 def _counts(args: Sequence[ArgDef], total: int) -> list[int]:
     """How many values each name gets: everything beyond the singles goes to the open ones in order."""
-    spare = total - sum(a.least for a in args)
-    if spare < 0 or (spare > 0 and all(a.is_single for a in args)):
-        wanted = ", ".join(str(a) for a in args) or "none"
-        raise ValueError(f"expected {wanted}, got {total}")
-    counts = []
+    least = sum(a.least for a in args)
+    spare, counts = total - least, []
     for arg in args:
         more = spare if arg.most is None else min(spare, arg.most - arg.least)
         counts.append(arg.least + more)
         spare -= more
-    if spare:
-        raise ValueError(f"expected {', '.join(str(a) for a in args)}, got {total}")
+    if spare or total < least:
+        raise ValueError(f"expected {', '.join(map(str, args)) or 'none'}, got {total}")
     return counts
 
 
