@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature, balanced_ranges
+from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
 
 Mesh = tuple[int, ...]
 NdSbp = tuple[Sbp, ...]
@@ -136,12 +136,17 @@ def splits(nd: NdSbp, axis: int) -> list[int]:
 
 def local_region(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> Region:
     """Where the piece of `rank` lies in a tensor of `shape`; the whole where it is repeated or a partial sum."""
+    return cut_region(shape, nd, mesh, coordinate(rank, mesh))
+
+
+def cut_region(shape: Sequence[int], nd: Sequence[Sbp], mesh: Mesh, place: Sequence[int]) -> Region:
+    """As `local_region`, for the rank that stands at `place`."""
     region = [(0, size) for size in shape]
-    for sbp, parts, at in zip(nd, mesh, coordinate(rank, mesh), strict=True):
+    for sbp, parts, at in zip(nd, mesh, place, strict=True):
         if sbp.axis is not None:
             begin, size = region[sbp.axis]
-            first, last = balanced_ranges(size, parts)[at]
-            region[sbp.axis] = (begin + first, last - first)
+            small, more = divmod(size, parts)
+            region[sbp.axis] = (begin + small * at + min(at, more), small + (at < more))
     return tuple(region)
 
 

@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, format_nd_sbp, problem, read_nd_sbp, write_nd_sbp
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, problem, read_nd_sbp, write_nd_sbp
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import PassError
 
 MESH, RANK = "oneflow.mesh", "oneflow.rank"
 ND_SBP, SHAPE = "oneflow.nd_sbp", "oneflow.logical_shape"
 IN, OUT = "oneflow.in_nd_sbp", "oneflow.out_nd_sbp"
+#: Limits of a mesh; signatures and ways between layouts are enumerated over its axes.
+MOST_DEVICES, MOST_AXES = 1 << 16, 4
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
 
 
@@ -43,10 +45,12 @@ def check_mesh(mesh: Mesh, text: str) -> Mesh:
     """`mesh`, which `text` writes.
 
     Raises:
-        PassError: it has no axes, or one without devices.
+        PassError: it has no axes, or one without devices, or too many devices.
     """
     if not mesh or min(mesh) < 1:
         raise PassError(f"expected a mesh of positive sizes such as array<i64: 2, 2>, got {text}")
+    if devices(mesh) > MOST_DEVICES or len(mesh) > MOST_AXES:
+        raise PassError(f"expected a mesh of at most {MOST_DEVICES} devices and {MOST_AXES} axes, got {text}")
     return mesh
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, local_region, splits
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, cut_region, format_nd_sbp, splits
 from oneflow.dialect.sbp import B, P, S, Sbp
 
 #: What one step is called, by the kinds it goes from and to.
@@ -55,6 +55,7 @@ class Boxing:
 
     mesh: Mesh
     _paths: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], tuple[Step, ...]] = field(default_factory=dict)
+    _moved: dict[tuple[NdSbp, NdSbp, tuple[int, ...]], int] = field(default_factory=dict)
 
     def path(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> tuple[Step, ...]:
         """The steps from `source` to `target` for a tensor of `shape` with elements of `width` bytes.
@@ -113,7 +114,10 @@ class Boxing:
         elif source[axes[0]] == P:
             elements = self._reduced(axes, source, shape) * (2 if kind == "all_reduce" else 1)
         else:
-            elements = self._received(source, target, shape)
+            key = (source, target, shape)
+            if key not in self._moved:
+                self._moved[key] = self._received(source, target, shape)
+            elements = self._moved[key]
         return Step(kind, axes, source, target, elements * max(width, 1))
 
     def _reduced(self, axes: Sequence[int], source: NdSbp, shape: tuple[int, ...]) -> int:
@@ -123,14 +127,36 @@ class Boxing:
         return math.prod(shape) * groups * (math.prod(self.mesh[k] for k in axes) - 1)
 
     def _received(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...]) -> int:
-        """The elements that ranks need and do not have."""
-        total = 0
-        for rank in range(devices(self.mesh)):
-            have = local_region(shape, source, self.mesh, rank)
-            need = local_region(shape, target, self.mesh, rank)
-            common = (min(a + m, b + n) - max(a, b) for (a, m), (b, n) in zip(have, need, strict=True))
-            total += math.prod(n for _, n in need) - math.prod(max(c, 0) for c in common)
-        return total
+        """The elements that ranks need and do not have, over all ranks.
+
+        Tensor axes that no mesh axis joins are counted apart: their counts multiply.
+        """
+        needed = common = math.prod(p for p, *pair in zip(self.mesh, source, target, strict=True) if not _cuts(pair))
+        for dims, mesh_axes in _joined_axes(source, target, len(shape)):
+            counts = [self._count(dims, mesh_axes, at, source, target, shape) for at in self._places(mesh_axes)]
+            needed *= sum(n for n, _ in counts)
+            common *= sum(c for _, c in counts)
+        return needed - common
+
+    def _places(self, mesh_axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        return itertools.product(*(range(self.mesh[k]) for k in mesh_axes))
+
+    def _count(
+        self,
+        dims: Sequence[int],
+        mesh_axes: Sequence[int],
+        at: Sequence[int],
+        source: NdSbp,
+        target: NdSbp,
+        shape: tuple[int, ...],
+    ) -> tuple[int, int]:
+        """The elements that the ranks at one place of `mesh_axes` need along `dims`, and those of them they have."""
+        sizes, mesh = [shape[d] for d in dims], tuple(self.mesh[k] for k in mesh_axes)
+        have, need = (
+            cut_region(sizes, [_within(nd[k], dims) for k in mesh_axes], mesh, at) for nd in (source, target)
+        )
+        common = (min(a + m, b + n) - max(a, b) for (a, m), (b, n) in zip(have, need, strict=True))
+        return math.prod(n for _, n in need), math.prod(max(c, 0) for c in common)
 
 
 def _subsets(count: int) -> Iterator[tuple[int, ...]]:
@@ -156,3 +182,25 @@ def _exchange_axes(source: NdSbp, target: NdSbp) -> tuple[int, ...]:
     cut = {s for k in axes for s in pairs[k] if s.kind == "S"}
     first = min(axes, default=0)
     return tuple(sorted(axes | {k for k, (s, _) in enumerate(pairs) if k > first and s in cut}))
+
+
+def _cuts(pair: Sequence[Sbp]) -> bool:
+    return any(s.kind == "S" for s in pair)
+
+
+def _within(sbp: Sbp, dims: Sequence[int]) -> Sbp:
+    """`sbp` for a tensor that has only the axes `dims`."""
+    return S(dims.index(sbp.axis)) if sbp.axis in dims else B
+
+
+def _joined_axes(source: NdSbp, target: NdSbp, rank: int) -> list[tuple[list[int], list[int]]]:
+    """Tensor axes in groups, with the mesh axes that cut them before or after; those of a group share mesh axes."""
+    groups = [
+        ([d], {k for k, pair in enumerate(zip(source, target, strict=True)) if S(d) in pair}) for d in range(rank)
+    ]
+    joined: list[tuple[list[int], set[int]]] = []
+    for dims, cuts in groups:
+        touching = [g for g in joined if g[1] & cuts]
+        joined = [g for g in joined if g not in touching]
+        joined.append((sum((g[0] for g in touching), dims), cuts.union(*(g[1] for g in touching))))
+    return [(sorted(dims), sorted(cuts)) for dims, cuts in joined]

@@ -119,3 +119,9 @@ module attributes {oneflow.mesh = array<i64: 2>} {
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+// expected-error@below {{expected a mesh of at most 65536 devices and 4 axes, got array<i64: 1000, 1000>}}
+module attributes {oneflow.mesh = array<i64: 1000, 1000>} {
+}

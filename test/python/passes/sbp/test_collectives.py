@@ -1,0 +1,79 @@
+"""Programs whose ranks do not meet are found, by the check and by the simulation."""
+
+import numpy as np
+import pytest
+from sbp_programs import distribute
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
+from oneflow.passes.base import PassError
+from oneflow.passes.sbp.collectives import check_same_collectives, collectives_of
+from oneflow.passes.to_physical import physical
+from oneflow.testing import simulate as simulation
+
+PROGRAM = """
+func.func @main(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.partial_sum]})
+    -> (tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}, tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) {
+  return %x, %y : tensor<6x4xf32>, tensor<6x4xf32>
+}
+"""  # noqa: E501
+
+
+def ranks(context, mesh=(2,)):
+    module = distribute(PROGRAM, context, mesh)
+    return [physical(module, r, REGISTRY) for r in range(2)]
+
+
+def run(modules):
+    programs = [{"main": m.body.operations[0].operation} for m in modules]
+    pieces = [np.zeros((3, 4), np.float32), np.zeros((6, 4), np.float32)]
+    return simulation._in_lock_step([simulation._run(p, "main", pieces, REGISTRY) for p in programs], (2,))
+
+
+def swapped(context):
+    """The programs of two ranks, the collectives of the second in another order."""
+    one, two = ranks(context)
+    first, second = collectives_of(two, REGISTRY)
+    second.move_before(first)
+    return one, two
+
+
+def test_same_order(context):
+    """What the passes write meets."""
+    with context:
+        modules = ranks(context)
+        check_same_collectives(modules, REGISTRY)
+        assert [len(r) for r in run(modules)] == [2, 2]
+
+
+def test_another_order(context):
+    """Both say who waits where."""
+    with context:
+        modules = swapped(context)
+        with pytest.raises(PassError, match=r"collective 0: rank 0 issues oneflow.ccl_all_gather .* but rank 1"):
+            check_same_collectives(modules, REGISTRY)
+        with pytest.raises(
+            simulation.SimulationError,
+            match=r"rank 0 waits at ccl_all_gather along mesh axes \[0\] for rank 1, which is at ccl_all_reduce",
+        ):
+            run(modules)
+
+
+def test_one_less(context):
+    """A rank that leaves out a collective leaves the others waiting."""
+    with context, ir.Location.unknown():
+        one, two = ranks(context)
+        last = collectives_of(two, REGISTRY)[1]
+        last.results[0].replace_all_uses_with(last.operands[0])
+        last.erase()
+        with pytest.raises(PassError, match="the same collectives, got 2 on rank 0 and 1 on rank 1"):
+            check_same_collectives([one, two], REGISTRY)
+        with pytest.raises(simulation.SimulationError, match="for rank 1, which has returned"):
+            run([one, two])
+
+
+def test_replicas_that_differ(context):
+    """Whole results have to be equal on all ranks, to the bit."""
+    pieces = [np.zeros(2), np.array([0.0, -0.0])]
+    with pytest.raises(simulation.SimulationError, match="ranks 0 and 1 have other values of B"):
+        simulation.assemble(pieces, simulation.broadcast((2,)), (2,))
