@@ -1,5 +1,6 @@
 """The documents are true: README runs, the walk of CONTRIBUTING works on a copy, generated pages are fresh."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ def blocks(document: Path, language: str) -> list[str]:
 
 
 def run(command: list[str], cwd: Path, source: Path) -> str:
-    environment = {"PYTHONPATH": str(source / "src"), "PATH": "/usr/bin:/bin", "HOME": str(cwd)}
+    environment = {**os.environ, "PYTHONPATH": str(source / "src")}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
