@@ -12,6 +12,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse, read_node
+from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
 from oneflow.lowering.llvm.kernel import Kernel, read_kernel, returned_values
 from oneflow.lowering.llvm.nest import emit_nest
@@ -33,7 +34,7 @@ func.func private @oneflow_rt_check_size(i64, i64, i32)
 
 #: Emitters by kind of kernel, tried in order.
 EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
-    "pointwise": (emit_nest,), "row": (emit_nest,), "movement": (emit_nest,), "contraction": (emit_nest,),
+    "pointwise": (emit_nest,), "row": (emit_nest,), "movement": (emit_nest,), "contraction": (emit_contraction, emit_nest),
     "loops": (),
 }  # fmt: skip
 

@@ -70,6 +70,9 @@ class Lives:
                 if isinstance(result.type, ir.RankedTensorType):
                     self._make("temporary", result, number)
             return
+        if op.name == "tensor.empty" and any(u.owner.operation.name != "func.call" for u in op.results[0].uses):
+            self._make("temporary", op.results[0], number)
+            return
         if op.name in ("tensor.empty", "tensor.from_elements") or not len(op.results):
             return
         if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):

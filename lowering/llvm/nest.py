@@ -90,7 +90,7 @@ class Nest:
         return loops[-1]
 
     def _width(self) -> int:
-        bits = max(_bits(e) for n in self.structure.nodes for e in _elements(n))
+        bits = max(element_bits(e) for n in self.structure.nodes for e in _elements(n))
         width = VECTOR_BITS // max(bits, 8) * (2 if not self.loops.inner else 4)
         assert self.vector is not None
         size = self.vector.size
@@ -109,13 +109,18 @@ class Nest:
             w.head.extend(lines)
         with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
             self._outer(factors, chunk)
+        return "\n".join([self.function_text(body), self._launch(chunk)])
+
+    def function_text(self, body: Sequence[str]) -> str:
+        """The kernel's function around the loop over steps."""
         text = [
             f"func.func private @{self.kernel.name}({self.kernel.signature(('%lo', '%hi'))}) "
             "attributes {llvm.linkage = #llvm.linkage<internal>} {",
-            *w.head, *body, *(f"func.call @oneflow_rt_free({s}) : (memref<1xi8>) -> ()" for s in self.scratch),
+            *self.writer.head, *body,
+            *(f"func.call @oneflow_rt_free({s}) : (memref<1xi8>) -> ()" for s in self.scratch),
             "return", "}",
         ]  # fmt: skip
-        return "\n".join([*text, self._launch(chunk)])
+        return "\n".join(text)
 
     def _launch(self, chunk: int) -> str:
         w = Writer()
@@ -138,13 +143,7 @@ class Nest:
 
     def _outer(self, factors: Sequence[Index], chunk: int) -> None:
         """The positions of the outer loops from the step's number, and the step's work."""
-        w, rest = self.writer, "%step"
-        digits: list[str] = []
-        for size in reversed(factors[1:]):
-            digits.append(w.binary("remui", rest, size))
-            rest = w.binary("divui", rest, size)
-        digits.append(rest)
-        digits.reverse()
+        w, digits = self.writer, self.digits(factors)
         loops = [loop for loop in self.loops.outer if loop is not self.vector or self.mode != "column"]
         self.position = {loop.id: d for loop, d in zip(loops, digits, strict=False)}
         if self.mode == "column":
@@ -152,7 +151,15 @@ class Nest:
         else:
             self._step(Lanes(w, self.kernel, None, captured=self._scalars))
 
-    def _column(self, number: str, chunk: int) -> None:
+    def digits(self, factors: Sequence[Index]) -> list[Index]:
+        """The step's number taken apart: one position for each factor, the last moves fastest."""
+        rest, digits = "%step", []
+        for size in reversed(factors[1:]):
+            digits.append(0 if size == 1 else self.writer.binary("remui", rest, size))
+            rest = rest if size == 1 else self.writer.binary("divui", rest, size)
+        return [rest, *reversed(digits)] if factors else []
+
+    def _column(self, number: Index, chunk: int) -> None:
         """Vectors along one chunk of the last outer loop: whole ones, then one under a mask."""
         w, loop, width = self.writer, self.vector, self.width
         assert loop is not None and width is not None
@@ -379,7 +386,7 @@ class Nest:
             shape: list[Index] = [loop.size for loop in self.loops.inner]
             shape += [self.width or 1] if self.mode == "column" else []
             with self.writer.buffered() as lines:
-                bytes_ = self.writer.mul(self.writer.product(shape), max(_bits(element) // 8, 1))
+                bytes_ = self.writer.mul(self.writer.product(shape), max(element_bits(element) // 8, 1))
                 call = f"func.call @oneflow_rt_alloc({self.writer.index(bytes_)}) : (index) -> memref<1xi8>"
                 self.scratch.append(self.writer.op(call))
                 memory, kind = view(self.writer, self.scratch[-1], shape, memory_type(element))
@@ -471,7 +478,8 @@ class Nest:
         return total
 
 
-def _bits(element: str) -> int:
+def element_bits(element: str) -> int:
+    """The bits of an element type, 64 for `index`."""
     digits = "".join(c for c in element if c.isdigit())
     return int(digits) if digits else 64
 

@@ -77,6 +77,12 @@ class Plan:
             self._call(op)
         elif op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
             self._constant(op)
+        elif op.name == "tensor.empty" and op.results[0] in self.lives.of:
+            result = op.results[0]
+            self.values[result] = Shaped(
+                self.lives.of[result], self._empty_shape(result), str(result.type.element_type)
+            )
+            self._allocate(self.values[result])
         elif op.name in ("tensor.empty", "tensor.from_elements"):
             return
         elif op.name == "tensor.dim":

@@ -46,7 +46,8 @@ class Writer:
         key = (value, type_text)
         if key not in self._constants:
             self._constants[key] = self.fresh()
-            self.head.append(f"{self._constants[key]} = arith.constant {value} : {type_text}")
+            typed = value if type_text == "i1" else f"{value} : {type_text}"
+            self.head.append(f"{self._constants[key]} = arith.constant {typed}")
         return self._constants[key]
 
     def index(self, value: Index) -> str:

@@ -1,0 +1,1 @@
+"""From kernels to Triton source, and from the entry to a plan of launches."""

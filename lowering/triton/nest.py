@@ -1,0 +1,286 @@
+"""Kernels that are one loop nest: pointwise, row reductions with what is around them, scans.
+
+A program computes a block of the outer loops. The inner loops are an axis of the block where they fit (`whole`), a
+loop over blocks (`chunk`), or, where a reduction is not one that can be regrouped, a loop over single steps
+(`step`). In a loop, what a later pass needs again is computed again. Imports `tile`, `body`, `reduction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Node, Structure, Use
+from oneflow.lowering.triton.body import Bodies
+from oneflow.lowering.triton.kernel import FAILURE, Kernel, triton_type
+from oneflow.lowering.triton.prelude import kernel_source
+from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
+from oneflow.lowering.triton.shape import Blocks, choose_blocks
+from oneflow.lowering.triton.sizes import product
+from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
+from oneflow.lowering.triton.writer import V, Writer
+
+INNER = frozenset({"r"})
+OUTER = frozenset({"x"})
+
+
+@dataclass
+class Accumulator:
+    """A running value of the open pass: result `value` of a node is read from it after the loop."""
+
+    value: ir.Value
+    name: str
+    element: str
+    start: V
+    fold: Folded | None
+
+
+@dataclass
+class Nest:
+    """Emits one structure."""
+
+    kernel: Kernel
+    structure: Structure
+    values: dict[ir.Value, V] = field(default_factory=dict)
+    inner: dict[ir.Value, V] = field(default_factory=dict)
+    open: list[Accumulator] | None = None
+    before: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        nodes = self.structure.nodes
+        self.writer = Writer()
+        self.sizes = self.kernel.loop_sizes(nodes)
+        self.folds = {n.op: read_folds(n) for n in nodes if n.reductions}
+        uses = [(n, u) for n in nodes for u in (*n.inputs, *n.outputs)]
+        forms = [linear_form(self.kernel, n, u) for n, u in uses]
+        self.blocks: Blocks = choose_blocks(self.kernel, self.structure, self.sizes, forms, self._regroups())
+        self.row = Axis("r", self.structure.inner, self.blocks.inner, scalar=self.blocks.mode == "step")
+        start = f"{program_id(self.kernel)} * {self.blocks.outer}"
+        self.column = Axis("x", self.structure.outer, self.blocks.outer, start)
+        axes = [self.column, self.row] if self.structure.inner else [self.column]
+        self.tile = Tile(self.kernel, self.writer, axes, self.sizes, forms, indexed_loops(nodes))
+        self.bodies = Bodies(self.tile)
+        self.makers = {r: n for n in nodes for r in n.results}
+        self.rank = len(self.tile.spread)
+
+    def _regroups(self) -> bool:
+        return all(f is not None for f in self.folds.values())
+
+    def emit(self) -> Source:
+        """The source of the kernel."""
+        self.tile.place(self.column)
+        if self.structure.inner and self.blocks.mode == "whole":
+            self.tile.place(self.row)
+        for node in self.structure.nodes:
+            self._node(node)
+        self._close()
+        ops = [n.op for n in self.structure.nodes]
+        return finish_ops(self.kernel, self.writer, ops, self._grid(), self.blocks.warps)
+
+    def _grid(self) -> str:
+        count = product(self.sizes[n] for n in self.structure.outer)
+        if count.static is not None:
+            return str(-(-count.static // self.blocks.outer))
+        return f"cdiv({count}, {self.blocks.outer})"
+
+    def _sweeps(self, node: Node) -> bool:
+        return bool(set(node.names) & set(self.structure.inner))
+
+    def _node(self, node: Node) -> None:
+        uses = (*node.inputs, *node.outputs)
+        if self.open and {u.value for u in uses} & {a.value for a in self.open}:
+            self._close()
+        if not self._sweeps(node):
+            self._plain(node, self.values, True)
+            return
+        if self.open is None and self.blocks.mode != "whole":
+            self._open()
+        self._inner_node(node, True)
+
+    def _open(self) -> None:
+        self.open, self.before, self.inner = [], [], {}
+        self.writer.open(INNER)
+        self.row.start = "r_at"
+        self.tile.place(self.row)
+
+    def _close(self) -> None:
+        if self.open is None:
+            return
+        step = f", {self.blocks.inner}" if self.blocks.inner > 1 else ""
+        header = f"for r_at in range(0, {self.row.size}{step}):"
+        self.writer.close(header, self.before)
+        for accumulator in self.open:
+            self._finish(accumulator)
+        self.open = None
+
+    def _finish(self, accumulator: Accumulator) -> None:
+        result = accumulator.value
+        self.values[result] = self._final(accumulator)
+        node = self.makers[result]
+        self._store(node, node.results.index(result), self.values[result])
+
+    def _final(self, a: Accumulator) -> V:
+        if a.fold is None:
+            return V(a.name, a.element, OUTER)
+        return self._combined(a.fold, a.start, self._reduce(V(a.name, a.element, OUTER), a.fold))
+
+    def _inner_node(self, node: Node, first: bool) -> None:
+        if not node.reductions:
+            self._plain(node, self.inner if self.open is not None else self.values, first)
+        elif self.blocks.mode == "step":
+            self._step(node, first)
+        else:
+            self._fold(node, first)
+
+    def _plain(self, node: Node, values: dict[ir.Value, V], first: bool) -> None:
+        results = self.bodies.run(node.body, node.names, self._arguments(node))
+        for number, (result, value) in enumerate(zip(node.results, results, strict=True)):
+            values[result] = value
+            if first:
+                self._store(node, number, value)
+
+    def _arguments(self, node: Node) -> dict[ir.Value, V]:
+        """What the block arguments that the body uses are."""
+        block = list(node.body.arguments)
+        uses = [*node.inputs, *node.outputs]
+        return {a: self._read(node, u) for a, u in zip(block, uses, strict=True) if any(True for _ in a.uses)}
+
+    def _read(self, node: Node, use: Use) -> V:
+        value = use.value
+        if value in self.makers and value not in self.values:
+            if value not in self.inner:
+                self._inner_node(self.makers[value], False)
+            return self.inner[value]
+        if value in self.values:
+            return self.values[value]
+        if value in self.kernel.tensors:
+            offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
+            return self.tile.load(self.kernel.tensor(value), offset, axes)
+        return initial(self.bodies, value)
+
+    def _store(self, node: Node, number: int, value: V) -> None:
+        use = node.outputs[number]
+        for returned, destination in zip(self.kernel.returned, self.kernel.destinations, strict=True):
+            if returned == node.results[number]:
+                form = linear_form(self.kernel, node, Use(destination, use.access))
+                self.tile.store(self.kernel.tensor(destination), form, value)
+
+    def _step(self, node: Node, first: bool) -> None:
+        """A reduction one step at a time; a stream has no running value of its own."""
+        assert self.open is not None
+        arguments, names = self._arguments(node), {}
+        outs = list(node.body.arguments)[len(node.inputs) :]
+        for number, (use, out) in enumerate(zip(node.outputs, outs, strict=True)):
+            if not node.streams(number):
+                name = names[number] = self._start(node.results[number], self._read(node, use), None, first)
+                arguments[out] = V(name, str(out.type), OUTER | INNER)
+        results = self.bodies.run(node.body, node.names, arguments)
+        for number, value in enumerate(results):
+            if number in names:
+                self.writer.line(f"{names[number]} = {self.tile.broadcast(value).name}")
+            else:
+                self._stream(node, number, value, first)
+
+    def _stream(self, node: Node, number: int, value: V, first: bool) -> None:
+        (self.inner if self.open is not None else self.values)[node.results[number]] = value
+        if first:
+            self._store(node, number, value)
+
+    def _start(self, result: ir.Value, start: V, fold: Folded | None, first: bool) -> str:
+        """An accumulator of the open pass; gives its name."""
+        assert self.open is not None
+        name, element = self.writer.fresh("acc"), start.element
+        if fold is None or self._scans(result):
+            text = f"tl.broadcast_to({start.name}, {self._acc_shape(fold)})"
+        else:
+            text = self.tile.full(neutral(fold.op.name, element), element)
+        self.before.append(f"{name} = {text}")
+        if first:
+            self.open.append(Accumulator(result, name, element, start, None if self._scans(result) else fold))
+        return name
+
+    def _acc_shape(self, fold: Folded | None) -> str:
+        return self.tile.shape if fold is None else f"({self.blocks.outer}, 1)"
+
+    def _scans(self, result: ir.Value) -> bool:
+        node = self.makers[result]
+        return any(node.streams(i) for i in range(len(node.outputs)))
+
+    def _fold(self, node: Node, first: bool) -> None:
+        folds = self.folds[node.op] or []
+        outs = list(node.body.arguments)[len(node.inputs) :]
+        arguments = {a: v for a, v in self._arguments(node).items() if a not in outs}
+        found = self.bodies.run(node.body, node.names, arguments, [f.value for f in folds])
+        for fold, value in zip(folds, found, strict=True):
+            self._fold_one(node, fold, self._masked(fold, value), first)
+
+    def _masked(self, fold: Folded, value: V) -> V:
+        """The value in a full block, neutral in lanes that are not real."""
+        full, mask = self.tile.broadcast(value), self.tile.mask(INNER)
+        if mask is None:
+            return full
+        empty = f"tl.full((), {neutral(fold.op.name, value.element)}, {triton_type(value.element)})"
+        constant = self.writer.define(empty, value.element, prefix="c")
+        text = f"tl.where({mask}, {full.name}, {constant.name})"
+        return self.writer.define(text, value.element, full.axes)
+
+    def _fold_one(self, node: Node, fold: Folded, value: V, first: bool) -> None:
+        start = self._read(node, node.outputs[fold.number])
+        result = node.results[fold.number]
+        scans = self._scans(result)
+        if self.open is None:
+            self._streams(node, fold, start, value, first)
+            self.values[result] = self._combined(fold, start, self._reduce(value, fold))
+            if first and not scans:
+                self._store(node, fold.number, self.values[result])
+            return
+        name = self._start(result, start, fold, first)
+        running = V(name, value.element, OUTER | INNER)
+        self._streams(node, fold, running, value, first)
+        added = self._reduce(value, fold) if scans else value
+        self.writer.line(f"{name} = {fold.function}({name}, {added.name})")
+
+    def _streams(self, node: Node, fold: Folded, start: V, value: V, first: bool) -> None:
+        """The streams of a scan: every partial result."""
+        streams = [i for i in range(len(node.outputs)) if node.streams(i)]
+        if streams:
+            text = f"tl.associative_scan({value.name}, {self.rank - 1}, {fold.function})"
+            scanned = self.writer.define(text, value.element, value.axes)
+            for number in streams:
+                self._stream(node, number, self._combined(fold, start, scanned, True), first)
+
+    def _reduce(self, value: V, fold: Folded) -> V:
+        text = f"tl.reduce({value.name}, {self.rank - 1}, {fold.function}, keep_dims=True)"
+        return self.writer.define(text, value.element, value.axes - INNER if self.open is None else value.axes)
+
+    def _combined(self, fold: Folded, start: V, value: V, always: bool = False) -> V:
+        """The initial value and a reduced one together."""
+        text = f"{fold.function}({start.name}, {value.name})"
+        return self.writer.define(text, value.element, start.axes | value.axes)
+
+
+def program_id(kernel: Kernel) -> str:
+    """The text of the program's number."""
+    return "tl.program_id(0).to(tl.int64)" if kernel.is_wide else "tl.program_id(0)"
+
+
+def initial(bodies: Bodies, value: ir.Value) -> V:
+    """A tensor of one value as that value; what nothing defines is 0."""
+    if value.owner.name == "linalg.fill":
+        return bodies.value({}, value.owner.operands[0])
+    element = str(value.type.element_type)
+    zero = "0.0" if element[0] in "fb" else "0"
+    return bodies.writer.define(f"tl.full((), {zero}, {triton_type(element)})", element, prefix="c")
+
+
+def finish_ops(
+    kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
+    updates: dict[int, int] | None = None,
+) -> Source:  # fmt: skip
+    """The kernel's source around the lines that were written for `ops`."""
+    parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
+    origins = dict.fromkeys(str(o.location).removeprefix("loc(").removesuffix(")") for o in ops)
+    text = kernel_source(kernel.name, list(origins), [n for n, _ in parameters], writer.scopes[0].lines)
+    return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {})

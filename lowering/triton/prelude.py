@@ -1,0 +1,57 @@
+"""The functions that kernels call, and a kernel's source file put together.
+
+    kernel_source("main_kernel_0", ["x: ..."], parameters, lines)
+
+Imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+HEAD = """import triton
+import triton.language as tl
+"""
+LIBDEVICE = "from triton.language.extra.cuda import libdevice\n"
+
+#: Functions by name; a kernel's file has those it names.
+FUNCTIONS = {
+    "largest": """(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+""",
+    "smallest": """(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+""",
+    "add": "(a, b):\n    return a + b\n",
+    "multiply": "(a, b):\n    return a * b\n",
+    "greater": "(a, b):\n    return tl.maximum(a, b)\n",
+    "less": "(a, b):\n    return tl.minimum(a, b)\n",
+    "both": "(a, b):\n    return a & b\n",
+    "either": "(a, b):\n    return a | b\n",
+    "differ": "(a, b):\n    return a ^ b\n",
+    "not_": "(a):\n    return a == 0\n",
+    "floor_divide": """(a, b):
+    quotient = a // b
+    return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
+""",
+    "check_index": """(position, size, site, inside, failure):
+    bad = ((position < 0) | (position >= size)) & inside
+    slot = failure + site.to(tl.int64) * 3 + position * 0
+    tl.store(slot, position * 0 + 1, bad)
+    tl.store(slot + 1, position, bad)
+    tl.store(slot + 2, position * 0 + size, bad)
+    return tl.where(bad, 0, position)
+""",
+}
+
+
+def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], lines: Sequence[str],
+                  functions: Sequence[str] = ()) -> str:  # fmt: skip
+    """The source file of a kernel: `origins` name what it computes, `functions` are definitions of its own."""
+    body = "\n".join(f"    {line}" for line in lines or ["pass"])
+    own = "".join(f"\n\n@triton.jit\n{f}" for f in functions)
+    text = f"{own}\n\n@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n"
+    comments = "".join(f"# {origin}\n" for origin in origins)
+    used = [f for f in FUNCTIONS if f"{f}(" in text or f", {f}, " in text or f", {f})" in text]
+    defined = "".join(f"\n\n@triton.jit\ndef {f}{FUNCTIONS[f]}" for f in used)
+    return f"{comments}{HEAD}{LIBDEVICE if 'libdevice.' in text else ''}{defined}{text}"

@@ -1,0 +1,46 @@
+"""A kernel in Triton: its source, how it is launched, and what that needs.
+
+Imports `prelude`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """The Triton form of a kernel.
+
+    `parameters` are (name, type of a Triton signature); `grid` is the number of programs as a Python expression over
+    parameter names (`cdiv` rounds up); `updates[i]` is the operand that result `i` is written over, if any.
+    """
+
+    name: str
+    text: str
+    parameters: tuple[tuple[str, str], ...]
+    grid: str
+    warps: int = 4
+    stages: int = 3
+    updates: dict[int, int] = field(default_factory=dict)
+
+    def programs(self, arguments: dict[str, int]) -> int:
+        """The number of programs for the values of the parameters."""
+        return int(eval(self.grid, {"cdiv": cdiv, "max": max}, arguments))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Source:
+        """The source that `to_dict` described."""
+        parameters = tuple((n, t) for n, t in data["parameters"])
+        updates = {int(k): v for k, v in data["updates"].items()}
+        return Source(**{**data, "parameters": parameters, "updates": updates})
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
