@@ -10,10 +10,11 @@ from __future__ import annotations
 from oneflow.lowering.kernels import form
 from oneflow.lowering.linalg import convert
 from oneflow.lowering.llvm import emit, launch, polynomials
+from oneflow.lowering.triton.emit import EmitTriton
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
-#: Stages in order, each with the passes that lead to it from the one before.
+#: Stages, each with the passes that lead to it from the one before (see `BEFORE`).
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": ("oneflow-decompose", convert.ConvertOneflowToLinalg.name, "canonicalize", "cse"),
@@ -39,19 +40,24 @@ STAGES: dict[str, tuple[str, ...]] = {
         "reconcile-unrealized-casts",
         launch.DefineLaunches.name,
     ),
+    "triton": (EmitTriton.name,),
 }
+#: The stage that each follows.
+BEFORE = {"linalg": "oneflow", "kernels": "linalg", "llvm": "kernels", "triton": "kernels"}
 
 
 def pipeline_between(after: str | None, last: str) -> str:
     """The pipeline from stage `after` (None: from the program as written) to stage `last`, as text."""
-    names = list(STAGES)
-    first = 0 if after is None else names.index(after) + 1
-    passes = [p for name in names[first : names.index(last) + 1] for p in STAGES[name]]
+    passes: list[str] = []
+    stage: str | None = last
+    while stage is not None and stage != after:
+        passes, stage = [*STAGES[stage], *passes], BEFORE.get(stage)
     return f"builtin.module({','.join(passes)})"
 
 
-def _all() -> str:
-    return ",".join(p for passes in STAGES.values() for p in passes)
+def _all(stage: str) -> str:
+    return pipeline_between(None, stage).removeprefix("builtin.module(").removesuffix(")")
 
 
-register_pipeline("oneflow-to-llvm", _all(), "From operators to the LLVM dialect: every stage for the CPU.")
+register_pipeline("oneflow-to-llvm", _all("llvm"), "From operators to the LLVM dialect: every stage for the CPU.")
+register_pipeline("oneflow-to-triton", _all("triton"), "From operators to Triton kernels and a plan of launches.")

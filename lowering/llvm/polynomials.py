@@ -2,7 +2,7 @@
 
 libm computes one number per call; these compute a vector in the time of one or two. Errors stay below 3 ulp,
 NaN and infinities are exact. Each is one function per vector type, inlined by LLVM. Coefficients are those of
-Cephes (exp, log, tanh) and Eigen (erf). Imports the MLIR seam.
+Cephes (exp, log, tanh) and N. Juffa (erf). Imports the MLIR seam.
 """
 
 from __future__ import annotations
@@ -58,6 +58,15 @@ class Math:
         """`a` where the condition holds, else `b`."""
         return self.writer.op(f"arith.select {condition}, {a}, {b} : {self.type('i1')}, {self.type()}")
 
+    def copysign(self, size: str, sign: str) -> str:
+        """`size` with the sign of `sign`."""
+        return self.writer.op(f"math.copysign {size}, {sign} : {self.type()}")
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """`x` within [low, high]; NaN becomes a bound, and is put back by who needs it."""
+        above = self.select(self.compare("cmpf", "ogt", x, self.const(low)), x, self.const(low))
+        return self.select(self.compare("cmpf", "olt", above, self.const(high)), above, self.const(high))
+
     def polynomial(self, x: str, *coefficients: float) -> str:
         """The polynomial, highest power first."""
         total = self.const(coefficients[0])
@@ -74,7 +83,7 @@ class Math:
 
 def exp(m: Math, x: str) -> str:
     """e to the x: x = n log(2) + r, a polynomial in r, scaled by 2^n in two steps so that denormals are right."""
-    clamped = m.op("minnumf", m.op("maxnumf", x, m.const(-104.0)), m.const(89.0))
+    clamped = m.clamp(x, -104.0, 89.0)
     n = m.unary("roundeven", m.op("mulf", clamped, m.const(1.44269504088896341)))
     r = m.fma(n, m.const(2.12194440e-4), m.fma(n, m.const(-0.693359375), clamped))
     p = m.polynomial(
@@ -117,31 +126,29 @@ def tanh(m: Math, x: str) -> str:
     """The hyperbolic tangent: a polynomial below 0.625, 1 - 2 / (exp(2x) + 1) above."""
     size = m.unary("absf", x)
     z = m.op("mulf", x, x)
-    p = m.polynomial(
-        z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1
-    )
+    p = m.polynomial(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
     small = m.fma(m.op("mulf", p, z), x, x)
     e = exp(m, m.op("addf", size, size))
     ratio = m.op("divf", m.const(2.0), m.op("addf", e, m.const(1.0)))
-    large = m.writer.op(f"math.copysign {m.op('subf', m.const(1.0), ratio)}, {x} : {m.type()}")
-    return m.select(m.compare("cmpf", "olt", size, m.const(0.625)), small, large)
+    large = m.op("subf", m.const(1.0), ratio)
+    return m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.625)), small, large), x)
 
 
 def erf(m: Math, x: str) -> str:
-    """The error function: x times a ratio of polynomials in x^2, x clamped to where erf is 1."""
-    limit = 3.7439211627767994
-    clamped = m.op("minnumf", m.op("maxnumf", x, m.const(-limit)), m.const(limit))
-    w = m.op("mulf", clamped, clamped)
-    top = m.polynomial(
-        w, 0.00022905065861350646, 0.0034082910107109506, 0.050955695062380861, 0.18520832239976145, 1.128379143519084
+    """The error function: a polynomial up to 0.93, 1 - exp(polynomial) above."""
+    size = m.unary("absf", x)
+    z = m.op("mulf", x, x)
+    p = m.polynomial(
+        z, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1
     )
-    bottom = m.polynomial(
-        w, -1.1791602954361697e-7, 0.000023547966471313185, 0.0010179625278914885, 0.014070470171167667,
-        0.11098505178285362, 0.49746925110067538, 1.0,
-    )  # fmt: skip
-    y = m.op("divf", m.op("mulf", clamped, top), bottom)
-    one = m.writer.op(f"math.copysign {m.const(1.0)}, {x} : {m.type()}")
-    y = m.select(m.compare("cmpf", "oge", m.unary("absf", x), m.const(limit)), one, y)
+    small = m.fma(p, x, x)
+    # Beyond 4 the result is 1; the polynomial would overflow.
+    t = m.clamp(size, 0.0, 4.0)
+    q = m.polynomial(
+        t, -1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1
+    )
+    large = m.op("subf", m.const(1.0), exp(m, m.fma(q, t, m.op("subf", m.const(0.0), t))))
+    y = m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.927734375)), small, large), x)
     return m.select(m.compare("cmpf", "uno", x, x), x, y)
 
 

@@ -16,6 +16,7 @@ from oneflow.lowering.kernels.nodes import Uncovered, analyse, read_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.loops import Loops
+from oneflow.lowering.triton.names import SOURCE
 from oneflow.lowering.triton.movement import emit_fill, emit_insert
 from oneflow.lowering.triton.nest import Nest
 from oneflow.lowering.triton.plan import Plan
@@ -26,7 +27,7 @@ from oneflow.passes.registry import register_pass
 
 #: Operations that only prepare what others use.
 SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"})
-SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
+
 
 
 @register_pass

@@ -19,6 +19,7 @@ from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.triton.body import literal
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
+from oneflow.lowering.triton.names import PLAN
 from oneflow.lowering.triton.sizes import Size, product
 from oneflow.lowering.triton.source import Source
 
@@ -98,7 +99,7 @@ class Plan:
 
     def write(self, module: ir.Module) -> None:
         """Puts the plan on the entry and what runs need on the module."""
-        self.entry.attributes["oneflow.plan"] = ir.StringAttr.get(self.text())
+        self.entry.attributes[PLAN] = ir.StringAttr.get(self.text())
         attributes = module.operation.attributes
         attributes["oneflow.workspace"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.workspace)
         results = [ir.StringAttr.get(str(v.type)) for v in self.ops[-1].operands]
