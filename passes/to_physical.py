@@ -188,7 +188,7 @@ class _Lowering:
     def write(self) -> None:
         """Carries out the plan, and writes the types of the function."""
         types = [self._side(notes.ARGUMENTS, self.function.inputs), self._side(notes.RESULTS, self.function.results)]
-        for value, kind in zip(self.function.arguments, types[0], strict=True):
+        for value, kind in zip(self.function.arguments, types[0], strict=False):
             value.set_type(kind)
         for act in self.work:
             act()

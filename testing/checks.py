@@ -177,7 +177,7 @@ def _check_signature(sample: Sample, op: Call, whole: list[Array], signature: Sb
             return
         if sbp.kind == "P" and array.dtype.kind not in "biu" and not np.isfinite(array).all():
             return
-    cut = [_cut(x, s, devices) for x, s in zip(operands, signature.inputs, strict=True)]
+    cut = [_cut(x, s, devices, seed) for seed, (x, s) in enumerate(zip(operands, signature.inputs, strict=True))]
     shards = []
     for rank in range(devices):
         begins = [_range(x.shape, s, rank, devices)[0] for x, s in zip(operands, signature.inputs, strict=True)]
@@ -190,12 +190,13 @@ def _check_signature(sample: Sample, op: Call, whole: list[Array], signature: Sb
         _check_reassembled(pieces, sbp, want, f"{text}: result {number}")
 
 
-def _cut(x: Array, sbp: Sbp, devices: int) -> list[Array]:
+def _cut(x: Array, sbp: Sbp, devices: int, seed: int) -> list[Array]:
+    """Pieces of an operand; `seed` differs between operands, since equal noise could cancel."""
     if sbp.kind == "S":
         return [np.take(x, range(*r), axis=sbp.axis) for r in balanced_ranges(x.shape[sbp.axis], devices)]
     if sbp.kind == "B":
         return [x] * devices
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     parts = [rng.integers(-3, 4, x.shape).astype(x.dtype) for _ in range(devices - 1)]
     return [*parts, (x - sum(parts, np.zeros_like(x))).astype(x.dtype)]
 

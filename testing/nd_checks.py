@@ -48,7 +48,8 @@ def _can_sum(signature: NdSignature, arrays: list[Array]) -> bool:
 def run_split(op: Call, call: Call, signature: NdSignature, mesh: Mesh) -> list[Array]:
     """The whole results of a call on arrays, computed piece by piece; `call` describes it."""
     operands = flatten(op.inputs.values())
-    pieces = [cut(x, nd, mesh) for x, nd in zip(operands, signature.inputs, strict=True)]
+    layouts = zip(operands, signature.inputs, strict=True)
+    pieces = [cut(x, nd, mesh, seed) for seed, (x, nd) in enumerate(layouts)]
     results = [_run_rank(op, call, signature, mesh, rank, [p[rank] for p in pieces]) for rank in range(devices(mesh))]
     return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(signature.outputs)]
 

@@ -61,7 +61,7 @@ def simulate(
     function = _functions(module)[entry]
     layouts = [_layouts(function, name, mesh) for name in (notes.ARGUMENTS, notes.RESULTS)]
     programs = [physical(module, rank, registry) for rank in range(devices(mesh))]
-    cuts = [cut(a, nd, mesh) for a, nd in zip(arrays, layouts[0], strict=True)]
+    cuts = [cut(a, nd, mesh, seed) for seed, (a, nd) in enumerate(zip(arrays, layouts[0], strict=True))]
     runs = [_run(_functions(p), entry, [c[rank] for c in cuts], registry) for rank, p in enumerate(programs)]
     results = _in_lock_step(runs, mesh)
     return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(layouts[1])]
@@ -78,8 +78,11 @@ def _layouts(function: ir.Operation, name: str, mesh: Mesh) -> list[NdSbp]:
     return [broadcast(mesh) if nd is None else nd for nd in stated]
 
 
-def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 3) -> list[Array]:
-    """The pieces of all ranks. Partial sums are small integers of both signs, and what is missing to the whole."""
+def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
+    """The pieces of all ranks. Partial sums are small integers of both signs, and what is missing to the whole.
+
+    Operands of one call are cut with different seeds: equal noise could cancel.
+    """
     pieces = [np.asarray(array)] * devices(mesh)
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore"):

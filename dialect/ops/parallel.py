@@ -40,7 +40,7 @@ class HierarchicalParallelCast:
         if op.grad_mode not in MODES:
             raise op.error(f"expected grad_mode to be one of {', '.join(MODES)}, got {op.grad_mode!r}")
         for nd in (op.nd_sbp, op.grad_nd_sbp):
-            wrong = problem(nd, op.in_.rank, nd)  # type: ignore[arg-type]
+            wrong = problem(nd, op.in_.rank, (1,) * len(nd))
             if wrong is not None:
                 raise op.error(f"{wrong} for {op.in_}")
         desc: TensorDesc = op.in_

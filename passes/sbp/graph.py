@@ -91,6 +91,17 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     tensors: dict[ir.Value, Tensor] = field(default_factory=dict)
 
+    def tensor(self, op: ir.Operation, number: int) -> Tensor:
+        """The tensor that an operation takes.
+
+        Raises:
+            PassError: it is produced further down in the text, in another block.
+        """
+        found = self.tensors.get(op.operands[number])
+        if found is None:
+            raise PassError(f"{op.name}: expected operand {number} to be defined above", op.location)
+        return found
+
     def add(self, node: Node, values: Sequence[ir.Value] = (), descs: Sequence[TensorDesc] = ()) -> None:
         """Appends a node that produces `values`."""
         self.nodes.append(node)
@@ -129,7 +140,10 @@ class GraphReader:
             PassError: a shape is not static, or an annotation is not allowed.
         """
         graph = Graph()
+        if function.is_declaration:
+            return graph
         self._add_arguments(graph, function)
+        self._add_block_arguments(graph, function.op, 1)
         for op in operations_in(function):
             self._visit(graph, function, op)
         return graph
@@ -176,14 +190,14 @@ class GraphReader:
         return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)
 
     def _visit_parallel_cast(self, graph: Graph, op: ir.Operation) -> None:
-        tensor = graph.tensors[op.operands[0]]
+        tensor = graph.tensor(op, 0)
         nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
         self._check(nd, tensor.desc, op.name, op)
         node = Node(op, "operator", [tensor], Choices([NdSignature((nd,), (nd,))]), constrained=True)
         graph.add(node, [op.results[0]], [tensor.desc])
 
     def _visit_operator(self, graph: Graph, op: ir.Operation) -> None:
-        inputs = [graph.tensors[v] for v in op.operands]
+        inputs = [graph.tensor(op, i) for i in range(len(op.operands))]
         key = (op.name, tuple(t.desc for t in inputs), tuple(op.attributes.items()) if len(op.attributes) else ())
         if key not in self._choices:
             self._choices[key] = self._candidates(op, inputs)
@@ -238,7 +252,11 @@ class GraphReader:
         if inputs or outputs:
             node = Node(op, "fixed", inputs, Choices([layouts]), constrained=True)
             graph.add(node, [v for v, _ in outputs], [d for _, d in outputs])
-        for value in _block_arguments(op):
+        self._add_block_arguments(graph, op)
+
+    def _add_block_arguments(self, graph: Graph, op: ir.Operation, skipped: int = 0) -> None:
+        """What blocks of an operation take is whole."""
+        for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
                 whole = Choices([NdSignature((), (self._whole,))])
@@ -266,9 +284,10 @@ def _format(nd: NdSbp) -> str:
     return str(nd[0]) if len(nd) == 1 else f"[{', '.join(map(str, nd))}]"
 
 
-def _block_arguments(op: ir.Operation) -> Iterator[ir.Value]:
+def block_arguments(op: ir.Operation, skipped: int = 0) -> Iterator[ir.Value]:
+    """The arguments of an operation's blocks, but for the first `skipped` blocks of each region."""
     for region in op.regions:
-        for block in region.blocks:
+        for block in list(region.blocks)[skipped:]:
             yield from block.arguments
 
 

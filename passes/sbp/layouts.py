@@ -15,7 +15,7 @@ from oneflow.dialect.record import Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
-from oneflow.passes.sbp.graph import PARALLEL_CAST, static_desc
+from oneflow.passes.sbp.graph import PARALLEL_CAST, block_arguments, static_desc
 from oneflow.passes.structure import Function
 
 
@@ -39,6 +39,13 @@ class Layouts:
         for number, (value, nd) in enumerate(zip(function.arguments, stated, strict=True)):
             if notes.is_tensor(value.type):
                 self.set(value, _given(nd, function.op, f"argument {number}"))
+        self._enter_blocks(function.op, 1)
+
+    def _enter_blocks(self, op: ir.Operation, skipped: int = 0) -> None:
+        """Takes the arguments of an operation's blocks, which are whole."""
+        for value in block_arguments(op, skipped):
+            if notes.is_tensor(value.type):
+                self.set(value, broadcast(self.mesh))
 
     def set(self, value: ir.Value, nd: NdSbp) -> None:
         """States how a value lies."""
@@ -92,7 +99,7 @@ class Layouts:
         return _given(nd, op, "every tensor") if notes.is_tensor(value.type) else None
 
     def leave(self, op: ir.Operation) -> None:
-        """Takes the results of an operation, and the arguments of its blocks, which are whole."""
+        """Takes the results of an operation, and the arguments of its blocks."""
         if self.passes_on(op):
             source = op.operands[0]
             self.values[op.results[0]], self.descs[op.results[0]] = self.values[source], self.descs[source]
@@ -100,11 +107,7 @@ class Layouts:
         for value, nd in zip(op.results, self.made(op), strict=True):
             if nd is not None:
                 self.set(value, nd)
-        for region in op.regions:
-            for block in region.blocks:
-                for value in block.arguments:
-                    if notes.is_tensor(value.type):
-                        self.set(value, broadcast(self.mesh))
+        self._enter_blocks(op)
 
 
 def parallel_cast_layout(op: ir.Operation, registry: Registry) -> NdSbp:
