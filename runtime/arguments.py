@@ -6,6 +6,7 @@ where the memory is contiguous, aligned and in native byte order. Imports `diale
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,21 @@ def as_array(parameter: Parameter, value: Any) -> np.ndarray:
                 f"got an array of shape {array.shape}"
             )
     return np.require(array, native, ("C", "A"))
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where a contiguous array's elements begin.
+
+    Through the buffer protocol, which takes a tenth of the time of NumPy's own ways, where it is offered:
+    not for read-only or empty arrays and foreign element types.
+    """
+    try:
+        return ctypes.addressof(_Byte.from_buffer(array))
+    except (TypeError, ValueError, BufferError):
+        return int(array.__array_interface__["data"][0])
+
+
+_Byte = ctypes.c_char
 
 
 def _imported(parameter: Parameter, value: Any) -> np.ndarray:

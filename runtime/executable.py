@@ -8,21 +8,20 @@ from __future__ import annotations
 import ctypes
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oneflow.dialect._mlir import ir, passmanager
-from oneflow.dialect.dtypes import BY_NAME
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir, parse_desc
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import cache, native, objects
-from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
+from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_array, bind
 
 
 class RunError(RuntimeError):
@@ -82,7 +81,7 @@ def _compile(source: _Source, signature: Any, key: str | None) -> Executable:
 
 def _signature(module: ir.Module, entry: str) -> tuple[list[Parameter], list[TensorDesc]]:
     for op in module.body.operations:
-        name = op.operation.attributes["sym_name"] if "sym_name" in op.operation.attributes else None
+        name = op.operation.attributes.get("sym_name")
         if name is not None and ir.StringAttr(name).value == entry:
             return _parameters(op.operation), _results(op.operation)
     raise ValueError(f"expected a function {entry!r} in the module")
@@ -182,6 +181,27 @@ def _free(address: int) -> None:
     native.library().oneflow_rt_free(address)
 
 
+def _dynamic(desc: TensorDesc) -> list[int]:
+    return [axis for axis, size in enumerate(desc.shape or ()) if size is None]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a result becomes an array: its sizes (None: from the run), how NumPy reads it, the type it is seen as."""
+
+    shape: tuple[int | None, ...]
+    dynamic: int
+    typestr: str
+    view: np.dtype | None
+
+    @classmethod
+    def of(cls, desc: TensorDesc) -> _Form:
+        dtype = desc.dtype.numpy
+        special = dtype.kind == "V"
+        typestr = f"<u{dtype.itemsize}" if special else dtype.str
+        return cls(desc.shape or (), len(_dynamic(desc)), typestr, dtype if special else None)
+
+
 @dataclass
 class Executable:
     """A compiled program. Call it with arrays, by position or by name; results are a list of arrays.
@@ -194,15 +214,13 @@ class Executable:
     outputs: list[TensorDesc]
     _facts: Facts
     _code: objects.Code
-    _slots: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._results = [parse_desc(text) for text in self._facts.results]
-        descs = [*(p.desc for p in self.inputs), *self._results]
-        self._slots = sum(1 + d.shape.count(None) for d in descs)
-        self._first = sum(1 + p.desc.shape.count(None) for p in self.inputs)
-        self._io = ctypes.c_int64 * max(self._slots, 1)
-        self._plain = [(p, p.desc.dtype.numpy, p.desc.shape) for p in self.inputs]
+        self._forms = [_Form.of(parse_desc(text)) for text in self._facts.results]
+        self._plain = [(p, p.desc.dtype.numpy, p.desc.shape, _dynamic(p.desc)) for p in self.inputs]
+        self._first = sum(1 + len(dynamic) for *_, dynamic in self._plain)
+        slots = self._first + sum(1 + form.dynamic for form in self._forms)
+        self._io = ctypes.c_int64 * max(slots, 1)
         self._run = native.library().oneflow_rt_run
 
     @property
@@ -241,38 +259,35 @@ class Executable:
     def _load(self, io: Any, given: Sequence[Any]) -> list[np.ndarray]:
         """Writes addresses and dynamic sizes of the arguments into `io`; gives the arrays to keep."""
         kept, slot = [], 0
-        for value, (parameter, dtype, shape) in zip(given, self._plain, strict=True):
-            plain = type(value) is np.ndarray and value.dtype == dtype and value.shape == shape
-            array = value if plain and value.flags.carray else as_array(parameter, value)
+        for value, (parameter, dtype, shape, dynamic) in zip(given, self._plain, strict=True):
+            plain = type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
+            array = value if plain and value.flags.c_contiguous else as_array(parameter, value)
             kept.append(array)
-            io[slot] = array.ctypes.data if array.size else 0
+            io[slot] = address_of(array)
             slot += 1
-            for axis, size in enumerate(shape):
-                if size is None:
-                    io[slot] = array.shape[axis]
-                    slot += 1
+            for axis in dynamic:
+                io[slot] = array.shape[axis]
+                slot += 1
         return kept
 
     def _take(self, io: Any) -> list[np.ndarray]:
         slot, results = self._first, []
-        for desc in self._results:
-            address = io[slot]
-            slot += 1
-            shape = []
-            for size in desc.shape:
-                shape.append(io[slot] if size is None else size)
-                slot += size is None
-            memory = _Memory(address, tuple(shape), _typestr(desc))
-            array = np.asarray(memory)
-            results.append(array if desc.dtype.numpy.kind != "V" else array.view(desc.dtype.numpy))
+        for form in self._forms:
+            shape, first = form.shape, slot
+            if form.dynamic:
+                sizes = iter(io[slot + 1 : slot + 1 + form.dynamic])
+                shape = tuple(next(sizes) if size is None else size for size in shape)
+            array = np.asarray(_Memory(io[first], shape, form.typestr))
+            results.append(array if form.view is None else array.view(form.view))
+            slot += 1 + form.dynamic
         return results
 
     def _fail(self, io: Any, status: int, failure: Any) -> None:
         """Frees what the run had made and raises what went wrong."""
         slot = self._first
-        for desc in self._results:
+        for form in self._forms:
             native.library().oneflow_rt_free(io[slot])
-            slot += 1 + desc.shape.count(None)
+            slot += 1 + form.dynamic
         if status < 0:
             raise MemoryError(f"expected {self._facts.workspace} bytes of workspace, the system has less")
         site, got, wanted = failure
@@ -281,8 +296,4 @@ class Executable:
         raise SizeError(f"{self._facts.sites[site]}: expected {wanted}, got {got}")
 
 
-def _typestr(desc: TensorDesc) -> str:
-    return desc.dtype.numpy.str if desc.dtype.numpy.kind != "V" else f"<u{desc.dtype.numpy.itemsize}"
-
-
-__all__ = ["ArgumentError", "BY_NAME", "Executable", "Options", "PositionError", "RunError", "SizeError", "compile_module"]
+__all__ = ["ArgumentError", "Executable", "Options", "PositionError", "RunError", "SizeError", "compile_module"]

@@ -80,4 +80,6 @@ def call_module(op: Call, dynamic: bool, registry: Registry = REGISTRY) -> ir.Mo
 
 
 def _loose(desc: TensorDesc, dynamic: bool) -> TensorDesc:
-    return TensorDesc(tuple(None for _ in desc.shape or ()), desc.dtype) if dynamic else desc
+    """With `dynamic`, the description with sizes unknown, but for those of 1: an unknown size does not broadcast."""
+    sizes = (1 if size == 1 else None for size in desc.shape or ())
+    return TensorDesc(tuple(sizes), desc.dtype) if dynamic else desc

@@ -34,8 +34,8 @@ FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
-        %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
-        return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
+    %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
+    return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
     """
 
     name: ClassVar[str] = "oneflow-form-kernels"
@@ -99,7 +99,9 @@ def _wall(op: ir.Operation, number: int) -> None:
     """Hides an operand's producer from fusion; `_fuse` takes it down again."""
     value = op.operands[number]
     with ir.InsertionPoint(op), op.location:
-        region = ir.Operation.create("scf.execute_region", [value.type], [], {"no_inline": ir.UnitAttr.get()}, regions=1)
+        region = ir.Operation.create(
+            "scf.execute_region", [value.type], [], {"no_inline": ir.UnitAttr.get()}, regions=1
+        )
         with ir.InsertionPoint(region.regions[0].blocks.append()):
             scf.YieldOp([value])
         op.operands[number] = region.results[0]
@@ -125,9 +127,8 @@ def _form(entry: func.FuncOp, outliner: Outliner) -> None:
         kind = _kind([nodes[m] for m in members]) if all(m in nodes for m in members) else _loose_kind(ops[0])
         outliner.outline(entry, ops, kind, last)
     for op in reversed([o.operation for o in block.operations]):
-        if op.name == "linalg.fill" or op.name == "tensor.empty":
-            if not any(True for r in op.results for _ in r.uses):
-                op.erase()
+        if op.name in ("linalg.fill", "tensor.empty") and not list(op.results[0].uses):
+            op.erase()
 
 
 def _join_insertions(graph: Graph) -> None:
@@ -138,7 +139,7 @@ def _join_insertions(graph: Graph) -> None:
         if target is None or graph.ops[target].name != op.name or len(list(op.operands[1].uses)) > 1:
             continue
         if graph.acyclic([*graph.members(graph.group[target]), number]):
-            graph.merge(target, number)
+            graph.merge(graph.group[target], graph.group[number])
 
 
 def _read_nodes(graph: Graph) -> dict[int, Node]:

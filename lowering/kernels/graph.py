@@ -59,7 +59,7 @@ class Graph:
                 if self.needs[i] & tainted:
                     return False
             elif any(n in inside or n in tainted for n in self._group_needs(i)):
-                tainted |= {m for m in self.members(self.group[i])}
+                tainted |= set(self.members(self.group[i]))
         return True
 
     def _group_needs(self, op: int) -> set[int]:

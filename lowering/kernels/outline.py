@@ -74,15 +74,13 @@ def _carried(value: ir.Value) -> ir.Value | None:
     """The operand whose shape a result has by construction: its destination or its initial value."""
     op = value.owner
     number = list(op.results).index(value)
-    if op.name.startswith("linalg."):
+    if op.name.startswith("linalg.") or op.name == "func.call":
         return op.operands[len(op.operands) - len(op.results) + number]
     if op.name == "scf.for":
         return op.operands[3 + number]
-    if op.name == "tensor.insert_slice":
-        return op.operands[1]
-    if op.name in ("tensor.insert", "tensor.scatter"):
-        return op.operands[1]
-    return None
+    if op.name == "tensor.cast":
+        return op.operands[0]
+    return op.operands[1] if op.name in ("tensor.insert_slice", "tensor.insert") else None
 
 
 def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | None]) -> list[ir.Value | None]:
@@ -90,7 +88,11 @@ def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | Non
         return [None] * len(sizes)
     if root is not None and not isinstance(root, ir.BlockArgument) and root.owner.name == "tensor.empty":
         given = iter(root.owner.operands)
-        return [next(given) if root.type.is_dynamic_dim(i) else None for i in range(root.type.rank)]
+        found = [next(given) if root.type.is_dynamic_dim(i) else root.type.get_dim_size(i) for i in range(len(sizes))]
+        return [
+            None if s is not None else _index(f) if isinstance(f, int) else f
+            for s, f in zip(sizes, found, strict=True)
+        ]
     if root is None:
         raise ValueError(f"expected a destination that tells the size of {result.owner.name}'s result")
     return [None if s is not None else tensor.DimOp(root, _index(i)).result for i, s in enumerate(sizes)]
@@ -109,7 +111,9 @@ class _Group:
         self.ops = list(ops)
         made = {r for op in ops for r in op.results}
         inside = set(ops)
-        self.results = [r for op in ops for r in op.results if any(_outer(u.owner, ops) not in inside for u in r.uses)]
+        self.results = [
+            r for op in ops for r in op.results if any(_outer(u.owner, ops) not in inside for u in r.uses)
+        ]
         self.tensors: list[ir.Value] = []
         self.scalars: list[ir.Value] = []
         self.copies: list[ir.Operation] = []
@@ -143,7 +147,7 @@ class _Group:
         outside = [*self.tensors, *self.scalars]
         env = dict(zip(outside, block.arguments, strict=False))
         destinations = list(block.arguments)[len(outside) :]
-        direct = {r: d for r, d in zip(self.results, destinations, strict=True)}
+        direct = dict(zip(self.results, destinations, strict=True))
         with ir.InsertionPoint(block):
             for op in sorted([*self.copies, *self._empties], key=lambda op: _CLONED.index(op.name)):
                 _clone(op, env)

@@ -23,6 +23,14 @@ KINDS = {
 }  # fmt: skip
 
 
+_FREE = {"reassoc", "fast"}
+
+
+def _flags(op: ir.Operation) -> set[str]:
+    text = str(op.attributes["fastmath"])
+    return set(text.removeprefix("#arith.fastmath<").removesuffix(">").split(","))
+
+
 @dataclass(frozen=True)
 class Combiner:
     """The operation that joins an accumulator and an element."""
@@ -65,7 +73,6 @@ def combiner_of(node: Node, number: int) -> Combiner:
         raise NeedsScalars("a reduction whose order matters")
     if len(list(accumulator.uses)) != 1 or len(list(last[number].uses)) != 1:
         raise NeedsScalars("a reduction whose accumulator is used twice")
-    if op.name in ("arith.addf", "arith.mulf") and "reassoc" not in str(op.attributes["fastmath"]):
-        if "fast" != str(op.attributes["fastmath"]).strip("#arith.fastmath<>"):
-            raise NeedsScalars("a floating-point reduction whose order matters")
+    if op.name in ("arith.addf", "arith.mulf") and not _FREE & _flags(op):
+        raise NeedsScalars("a floating-point reduction whose order matters")
     return Combiner(op, str(last[number].type))

@@ -13,15 +13,17 @@ Imports `nest` and what it uses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction
-from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V, clone_scalar
+from oneflow.lowering.llvm.body import Lanes, V, clone_scalar
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops
-from oneflow.lowering.llvm.nest import VECTOR_BITS, Nest, element_bits
+from oneflow.lowering.llvm.nest import VECTOR_BITS, Nest
+from oneflow.lowering.llvm.places import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer, view
 
 #: Accumulators in registers: rows by vectors per row. 24 leave room for operands in 32 vector registers.
@@ -101,7 +103,7 @@ class Contraction(Nest):
         rows = [loop for loop in self.loops.outer if loop.id in walked - shared]
         if not rows:
             raise Uncovered("a contraction without rows")
-        return max(rows, key=lambda loop: (loop.size if isinstance(loop.size, int) else 1 << 30))
+        return max(rows, key=lambda loop: loop.size if isinstance(loop.size, int) else 1 << 30)
 
     def _vectors(self) -> int:
         assert self.vector is not None and self.width is not None
@@ -112,8 +114,9 @@ class Contraction(Nest):
     def _chunk_rows(self) -> int:
         if not isinstance(self.rows.size, int):
             return ROWS // self.tile * self.tile
-        chunks = max(-(-self.rows.size // ROWS), 1)
-        return max(-(-(-(-self.rows.size // chunks)) // self.tile), 1) * self.tile
+        tiles = max(math.ceil(self.rows.size / self.tile), 1)
+        chunks = max(math.ceil(self.rows.size / ROWS), 1)
+        return math.ceil(tiles / chunks) * self.tile
 
     def _depth(self, writer: Writer) -> Index:
         with writer.buffered() as lines:
@@ -328,7 +331,8 @@ class Contraction(Nest):
     def _right(self, flat: Index, v: int) -> str:
         lanes = self._lanes(v)
         if self.panel is None:
-            return self._widened(self.sides.right, self._load_input(self.node.inputs[self.sides.right], lanes), lanes).name
+            value = self._load_input(self.node.inputs[self.sides.right], lanes)
+            return self._widened(self.sides.right, value, lanes).name
         panel, kind = self.panel
         at = f"{panel}[{self.writer.index(flat)}, {self.writer.index(v * (self.width or 1))}]"
         return self.writer.op(f"vector.load {at} : {kind}, vector<{self.width}x{self.sides.element}>")
@@ -347,6 +351,3 @@ class Contraction(Nest):
                 self._finish(node, 0, total, lanes)
             else:
                 self._point(node, lanes, {})
-
-
-__all__ = ["Contraction", "NeedsScalars", "emit_contraction"]

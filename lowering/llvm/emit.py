@@ -34,9 +34,12 @@ func.func private @oneflow_rt_check_size(i64, i64, i32)
 
 #: Emitters by kind of kernel, tried in order.
 EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
-    "pointwise": (emit_nest,), "row": (emit_nest,), "movement": (emit_nest,), "contraction": (emit_contraction, emit_nest),
+    "pointwise": (emit_nest,),
+    "row": (emit_nest,),
+    "movement": (emit_nest,),
+    "contraction": (emit_contraction, emit_nest),
     "loops": (),
-}  # fmt: skip
+}
 
 
 @register_pass
@@ -44,7 +47,7 @@ EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
 class EmitKernels(Pass):
     """Writes kernels as loops over vectors and memory, and each entry as a plan of buffers and launches.
 
-        func.func private @k(%x: tensor<8xf32>, ..)   ->   func.func private @k(%p0: memref<1xi8>, .., %lo, %hi)
+    func.func private @k(%x: tensor<8xf32>, ..)   ->   func.func private @k(%p0: memref<1xi8>, .., %lo, %hi)
     """
 
     name: ClassVar[str] = "oneflow-emit-kernels"
@@ -104,7 +107,7 @@ def _computing(kernel: Kernel) -> list[ir.Operation]:
 
 
 def _is_runtime(op: ir.Operation) -> bool:
-    name = op.attributes["sym_name"] if "sym_name" in op.attributes else None
+    name = op.attributes.get("sym_name")
     return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
 
 

@@ -16,7 +16,6 @@ from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
 
-
 def entry_symbol(name: str) -> str:
     """The function of a compiled object that runs entry `name`: `(io, workspace)`."""
     return f"oneflow_entry_{name}"
@@ -27,7 +26,7 @@ def entry_symbol(name: str) -> str:
 class DefineLaunches(Pass):
     """Gives parallel launches their bodies over the thread pool, and the module its entry.
 
-        llvm.func @k_parallel(..) {oneflow.launch = @k}   ->   a call of oneflow_rt_parallel_for(@k_thunk, ..)
+    llvm.func @k_parallel(..) {oneflow.launch = @k}   ->   a call of oneflow_rt_parallel_for(@k_thunk, ..)
     """
 
     name: ClassVar[str] = "oneflow-define-launches"
@@ -73,8 +72,11 @@ def _slot(array: str, number: int) -> str:
 
 def _launch(name: str, types: Sequence[str], grain: int) -> str:
     parameters = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
-    lines = [f"llvm.func internal @{name}({parameters}) {{", f"%n = llvm.mlir.constant({max(len(types), 1)} : i64) : i64"]
-    lines.append("%array = llvm.alloca %n x i64 : (i64) -> !llvm.ptr")
+    lines = [
+        f"llvm.func internal @{name}({parameters}) {{",
+        f"%n = llvm.mlir.constant({max(len(types), 1)} : i64) : i64",
+        "%array = llvm.alloca %n x i64 : (i64) -> !llvm.ptr",
+    ]
     for i, t in enumerate(types[:-1]):
         lines += [_slot("%array", i), f"llvm.store %a{i}, %at{i} : {t}, !llvm.ptr"]
     lines += [

@@ -134,8 +134,8 @@ def place(buffers: Sequence[Buffer]) -> int:
         root = _root(buffer)
         root.last = max(root.last, buffer.last)
     placed: list[Buffer] = []
-    wanted = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None and not b.shares]
-    for buffer in sorted(wanted, key=lambda b: -(b.bytes or 0)):
+    fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
+    for buffer in sorted((b for b in fixed if b.shares is None), key=lambda b: -(b.bytes or 0)):
         buffer.offset = _lowest(buffer, placed)
         placed.append(buffer)
     for buffer in shared:

@@ -8,24 +8,26 @@ later phase. Three ways to use vectors are tried in order:
     column   lanes along the last outer loop; reductions keep one accumulator per lane
     scalar   no lanes
 
-Imports `body`, `combine`, `loops`, `kernel`, `writer`.
+Imports `places`, `combine` and what they use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Uncovered, Use
-from oneflow.lowering.llvm.body import HEAVY, BodyCloner, Lanes, NeedsScalars, V, clone_scalar, outside_value, zero_of
+from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use
+from oneflow.lowering.llvm.body import HEAVY, BodyCloner, Lanes, NeedsScalars, V, clone_scalar
 from oneflow.lowering.llvm.combine import combiner_of
-from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text, returned_values
-from oneflow.lowering.llvm.loops import Loop, Loops, Position, index_dims
-from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+from oneflow.lowering.llvm.kernel import Kernel, launch_text
+from oneflow.lowering.llvm.loops import Loop, Loops, index_dims
+from oneflow.lowering.llvm.places import Places, element_bits
+from oneflow.lowering.llvm.writer import Index, Writer
 
 #: Steps of the vectorised outer loop that make one step of the parallel range, where nothing is reduced.
 CHUNK = 8192
+#: A result of a node that is accumulated.
+Key = tuple[Node, int]
 VECTOR_BITS = 512
 
 
@@ -43,43 +45,14 @@ def emit_nest(kernel: Kernel, structure: Structure) -> str:
     raise Uncovered("no way to lay out the loops")
 
 
-def phases_of(structure: Structure) -> dict[Node, int]:
-    """The sweep in which each node runs (for a node without inner loops: before which sweep)."""
-    phases: dict[Node, int] = {}
-    makers = {r: (n, i) for n in structure.nodes for i, r in enumerate(n.results)}
-    for node in structure.nodes:
-        phase = 0
-        for use in (*node.inputs, *node.outputs):
-            if use.value in makers:
-                maker, number = makers[use.value]
-                finished = bool(maker.reductions) and not maker.streams(number)
-                phase = max(phase, phases[maker] + int(finished))
-        phases[node] = phase
-    return phases
-
-
 @dataclass
-class Nest:
+class Nest(Places):
     """One attempt to emit a structure in one `mode`."""
 
-    kernel: Kernel
-    structure: Structure
-    mode: str
-    writer: Writer = field(default_factory=Writer)
-
     def __post_init__(self) -> None:
-        self.loops = Loops(self.kernel, self.structure, self.writer)
-        self.phases = phases_of(self.structure)
+        super().__post_init__()
         self.vector = self._vector_loop()
         self.width = self._width() if self.vector else None
-        self.position: dict[int, Index] = {}
-        self.lane_base: str | None = None
-        self.held: dict[ir.Value, V] = {}
-        self.memory: dict[ir.Value, tuple[str, str, bool]] = {}
-        self.scratch: list[str] = []
-        self._views: dict[tuple[str, str], tuple[str, str]] = {}
-        self._scalars: dict[ir.Value, V] = {}
-        self.finals = {v: t for v, t in zip(returned_values(self.kernel.block), self.kernel.results, strict=True)}
 
     def _vector_loop(self) -> Loop | None:
         if self.mode == "scalar":
@@ -91,7 +64,8 @@ class Nest:
 
     def _width(self) -> int:
         bits = max(element_bits(e) for n in self.structure.nodes for e in _elements(n))
-        width = VECTOR_BITS // max(bits, 8) * (2 if not self.loops.inner else 4)
+        many = 2 if not self.loops.inner else 4 if self.mode == "row" else 16
+        width = VECTOR_BITS // max(bits, 8) * many
         assert self.vector is not None
         size = self.vector.size
         while isinstance(size, int) and width > 4 and width // 2 >= size:
@@ -227,18 +201,6 @@ class Nest:
             return value
         return V(lanes.spread(value), value.element, True)
 
-    def _init_value(self, node: Node, number: int, lanes: Lanes) -> V:
-        """What the destination of a result holds before."""
-        use = node.outputs[number]
-        owner = None if isinstance(use.value, ir.BlockArgument) else use.value.owner
-        element = str(use.value.type.element_type)
-        if owner is not None and owner.name == "linalg.fill":
-            return outside_value(lanes, owner.operands[0])
-        is_destination = use.value in self.kernel.tensors and self.kernel.tensors[use.value] in self.kernel.results
-        if (owner is not None and owner.name == "tensor.empty") or is_destination:
-            return lanes.constant("false" if element == "i1" else zero_of(element), element)
-        return self._read(node, use, lanes)
-
     def _neutral(self, node: Node, number: int) -> V:
         combiner = combiner_of(node, number)
         kind = f"vector<{self.width}x{combiner.element}>"
@@ -252,9 +214,7 @@ class Nest:
         total = V(w.op(f"vector.reduction <{combiner.kind}>, {end.name}{loose} : {kind}"), end.element)
         return clone_scalar(combiner.op, [init, total], Lanes(w, self.kernel, None, captured=self._scalars))
 
-    def _inner_loops(
-        self, nodes: list[Node], keys: list[tuple[Node, int]], outer: Lanes, carried: list[V], level: int
-    ) -> list[V]:
+    def _inner_loops(self, nodes: list[Node], keys: list[Key], outer: Lanes, carried: list[V], level: int) -> list[V]:
         if level == len(self.loops.inner):
             return self._points(nodes, keys, outer, carried)
         loop, w = self.loops.inner[level], self.writer
@@ -273,7 +233,7 @@ class Nest:
         return carried
 
     def _row_loop(
-        self, nodes: list[Node], keys: list[tuple[Node, int]], begin: Index, end: Index, masked: bool, carried: list[V]
+        self, nodes: list[Node], keys: list[Key], begin: Index, end: Index, masked: bool, carried: list[V]
     ) -> list[V]:
         hoisted: list[str] = []
         lanes = Lanes(self.writer, self.kernel, self.width, None, hoisted, self._scalars)
@@ -316,14 +276,14 @@ class Nest:
         w.lines.extend([f"scf.yield {ends} : {types}", "}"])
         return [V(f"{result}#{i}", v.element, v.varies) for i, v in enumerate(carried)]
 
-    def _points(self, nodes: list[Node], keys: list[tuple[Node, int]], lanes: Lanes, carried: list[V]) -> list[V]:
+    def _points(self, nodes: list[Node], keys: list[Key], lanes: Lanes, carried: list[V]) -> list[V]:
         """One step of a sweep: the accumulators after it."""
         values = dict(zip(keys, carried, strict=True))
         for node in nodes:
             values.update(self._point(node, lanes, values))
         return [values[k] for k in keys]
 
-    def _point(self, node: Node, lanes: Lanes, accumulators: dict[tuple[Node, int], V]) -> dict[tuple[Node, int], V]:
+    def _point(self, node: Node, lanes: Lanes, accumulators: dict[Key, V]) -> dict[Key, V]:
         """Runs a node's body at the current position; gives its new accumulators."""
         arguments = [self._read(node, u, lanes) for u in node.inputs]
         for number in range(len(node.results)):
@@ -372,116 +332,6 @@ class Nest:
         """Whether a result has an element per lane."""
         positions = self.loops.positions(node, node.outputs[number])
         return any(self.vector is not None and self.vector.id in p.form.dims for p in positions)
-
-    def _read_later(self, node: Node, result: ir.Value) -> bool:
-        swept = set(node.names) & set(self.structure.inner) and not (node.reductions and result not in self.held)
-        later = any(self.phases[n] > self.phases[node] and any(u.value == result for u in n.inputs)
-                    for n in self.structure.nodes)  # fmt: skip
-        number = node.results.index(result)
-        return bool(swept) and later and not (node.reductions and not node.streams(number))
-
-    def _scratch(self, value: ir.Value, element: str) -> tuple[str, str]:
-        """Memory for the elements of one step, from the first use on."""
-        if value not in self.memory:
-            shape: list[Index] = [loop.size for loop in self.loops.inner]
-            shape += [self.width or 1] if self.mode == "column" else []
-            with self.writer.buffered() as lines:
-                bytes_ = self.writer.mul(self.writer.product(shape), max(element_bits(element) // 8, 1))
-                call = f"func.call @oneflow_rt_alloc({self.writer.index(bytes_)}) : (index) -> memref<1xi8>"
-                self.scratch.append(self.writer.op(call))
-                memory, kind = view(self.writer, self.scratch[-1], shape, memory_type(element))
-            self.writer.head.extend(lines)
-            self.memory[value] = (memory, kind, False)
-        return self.memory[value][:2]
-
-    def _scratch_position(self) -> list[str]:
-        names = [self.writer.index(self.position[loop.id]) for loop in self.loops.inner]
-        return [*names, self.writer.index(0)] if self.mode == "column" else names
-
-    def _positions(self, node: Node, lanes: Lanes) -> dict[int, V]:
-        """The values of `linalg.index` in a body."""
-        found = {}
-        for dim in index_dims(node):
-            at = self.position.get(node.names[dim], 0)
-            value = V(self.writer.index(at), "index")
-            if lanes.width and self.vector and node.names[dim] == self.vector.id:
-                kind = lanes.type("index")
-                steps = self.writer.op(f"vector.step : {kind}")
-                base = self.writer.op(f"vector.broadcast {value.name} : index to {kind}")
-                value = V(self.writer.op(f"arith.addi {base}, {steps} : {kind}"), "index", True, at)
-            found[dim] = value
-        return found
-
-    def _read(self, node: Node, use: Use, lanes: Lanes) -> V:
-        """An operand's element at the current position."""
-        maker = next((n for n in self.structure.nodes if use.value in n.results), None)
-        if maker is not None and self._in_register(maker, node, use.value):
-            return self.held[use.value]
-        element = str(use.value.type.element_type)
-        if use.value in self.finals and maker is not None:
-            return self._load(node, use, self.finals[use.value], lanes)
-        if maker is not None:
-            memory, kind = self._scratch(use.value, element)
-            return lanes.load(memory, kind, self._scratch_position(), element, bool(lanes.width))
-        owner = None if isinstance(use.value, ir.BlockArgument) else use.value.owner
-        if owner is not None and owner.name == "linalg.fill":
-            return outside_value(lanes, owner.operands[0])
-        if use.value not in self.kernel.tensors:
-            raise Uncovered(f"an operand made by {owner.name if owner else 'another block'}")
-        return self._load(node, use, self.kernel.tensors[use.value], lanes)
-
-    def _in_register(self, maker: Node, node: Node, value: ir.Value) -> bool:
-        swept = bool(set(maker.names) & set(self.structure.inner))
-        finished = bool(maker.reductions) and not maker.streams(maker.results.index(value))
-        return value in self.held and (not swept or finished or self.phases[maker] == self.phases[node])
-
-    def _load(self, node: Node, use: Use, tensor: Tensor, lanes: Lanes) -> V:
-        memory, kind, positions = self._locate(node, use, tensor)
-        names, varies = self._place(positions, lanes)
-        return lanes.load(memory, kind, names, tensor.element, varies)
-
-    def _store(self, node: Node, use: Use, tensor: Tensor, value: V, lanes: Lanes) -> None:
-        memory, kind, positions = self._locate(node, use, tensor)
-        names, varies = self._place(positions, lanes)
-        if value.varies and not varies:
-            raise NeedsScalars("a result whose lanes lie apart")
-        lanes.store(value, memory, kind, names, varies)
-
-    def _locate(self, node: Node, use: Use, tensor: Tensor) -> tuple[str, str, list[Position]]:
-        positions = self.loops.positions(node, use)
-        shape = [p.size for p in positions]
-        key = (tensor.pointer, str(shape))
-        if key not in self._views:
-            with self.writer.buffered() as lines:
-                self._views[key] = view(self.writer, tensor.pointer, shape, memory_type(tensor.element))
-            self.writer.head.extend(lines)
-        return (*self._views[key], positions)
-
-    def _place(self, positions: Sequence[Position], lanes: Lanes) -> tuple[list[str], bool]:
-        """Position names, and whether lanes lie next to each other there."""
-        varies = False
-        for number, p in enumerate(positions):
-            step = dict(p.form.terms).get(self.vector.id, 0) if self.vector and lanes.width else 0
-            if step and (step != 1 or number != len(positions) - 1):
-                raise NeedsScalars("lanes that lie apart")
-            varies = varies or bool(step)
-        with self.writer.buffered() as lines:
-            names = [self.writer.index(self._index(p.form)) for p in positions]
-        target = self.writer.lines if varies or lanes.uniform is None else lanes.uniform
-        target.extend(lines)
-        return names, varies
-
-    def _index(self, form: Linear) -> Index:
-        total: Index = form.constant
-        for name, coefficient in form.terms:
-            total = self.writer.add(total, self.writer.mul(self.position[name], coefficient))
-        return total
-
-
-def element_bits(element: str) -> int:
-    """The bits of an element type, 64 for `index`."""
-    digits = "".join(c for c in element if c.isdigit())
-    return int(digits) if digits else 64
 
 
 def _elements(node: Node) -> list[str]:

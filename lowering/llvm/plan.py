@@ -52,9 +52,10 @@ class Plan:
             self._release(number)
         for value, slot in zip(results, self.slots, strict=True):
             self._return(value, slot)
-        total = len(self.parameters) + sum(1 + _dynamic_count(v) for v in results)
-        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, ("%workspace", POINTER)])
-        head = f"func.func @{self.name}({parameters}, %io: memref<{max(total, 1)}xi64>) attributes {{oneflow.entry, llvm.linkage = #llvm.linkage<internal>}} {{"
+        io = ("%io", f"memref<{max(self._total(), 1)}xi64>")
+        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, ("%workspace", POINTER), io])
+        attributes = "{oneflow.entry, llvm.linkage = #llvm.linkage<internal>}"
+        head = f"func.func @{self.name}({parameters}) attributes {attributes} {{"
         tail = ["cf.br ^end", "^end:", "return", "}"]
         return "\n".join([*self.globals, head, *self.writer.head, *self.writer.lines, *tail])
 

@@ -138,21 +138,25 @@ def erf(m: Math, x: str) -> str:
     """The error function: a polynomial up to 0.93, 1 - exp(polynomial) above."""
     size = m.unary("absf", x)
     z = m.op("mulf", x, x)
-    p = m.polynomial(
-        z, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1
-    )
+    p = m.polynomial(z, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
     small = m.fma(p, x, x)
     # Beyond 4 the result is 1; the polynomial would overflow.
     t = m.clamp(size, 0.0, 4.0)
     q = m.polynomial(
-        t, -1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1
-    )
+        t, -1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1,
+        -1.28717512e-1,
+    )  # fmt: skip
     large = m.op("subf", m.const(1.0), exp(m, m.fma(q, t, m.op("subf", m.const(0.0), t))))
     y = m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.927734375)), small, large), x)
     return m.select(m.compare("cmpf", "uno", x, x), x, y)
 
 
-FUNCTIONS: dict[str, Callable[[Math, str], str]] = {"math.exp": exp, "math.log": log, "math.tanh": tanh, "math.erf": erf}
+FUNCTIONS: dict[str, Callable[[Math, str], str]] = {
+    "math.exp": exp,
+    "math.log": log,
+    "math.tanh": tanh,
+    "math.erf": erf,
+}
 
 
 @register_pass
@@ -160,7 +164,7 @@ FUNCTIONS: dict[str, Callable[[Math, str], str]] = {"math.exp": exp, "math.log":
 class ExpandMath(Pass):
     """Replaces exp, log, tanh and erf of f32 by calls of polynomials that LLVM inlines.
 
-        %y = math.exp %x : vector<16xf32>   ->   %y = call @oneflow_exp_16(%x) : (vector<16xf32>) -> vector<16xf32>
+    %y = math.exp %x : vector<16xf32>   ->   %y = call @oneflow_exp_16(%x) : (vector<16xf32>) -> vector<16xf32>
     """
 
     name: ClassVar[str] = "oneflow-expand-math"

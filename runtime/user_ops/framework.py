@@ -67,6 +67,27 @@ class CallStruct(ctypes.Structure):
     ]
 
 
+class TensorStruct(ctypes.Structure):
+    """A tensor of a program under construction."""
+
+    _fields_ = [("id", ctypes.c_int64), ("desc", DescStruct)]
+
+
+class ArgumentStruct(ctypes.Structure):
+    """An argument of a function: kind 0 is none, 1 tensors, 2 a value."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int32),
+        ("num_tensors", ctypes.c_int64),
+        ("tensors", ctypes.POINTER(TensorStruct)),
+        ("value", AttrStruct),
+    ]
+
+
+#: What C++ calls to add an operation to the program.
+Build = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+
+
 def candidates() -> list[Path]:
     """Where the library may be, in order: $ONEFLOW_SDK, the package, a source tree's build folder."""
     package = Path(oneflow.__file__).parent
@@ -112,6 +133,12 @@ def library() -> ctypes.CDLL:
     found.oneflow_sdk_kernel_create.argtypes = [call, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)]
     found.oneflow_sdk_kernel_destroy.argtypes = [ctypes.c_void_p]
     found.oneflow_sdk_kernel_destroy.restype = None
+    found.oneflow_sdk_reply.argtypes = [ctypes.c_char_p, ctypes.POINTER(TensorStruct), ctypes.c_int64]
+    found.oneflow_sdk_reply.restype = None
+    found.oneflow_sdk_function_call.argtypes = [
+        ctypes.c_char_p, ctypes.POINTER(ArgumentStruct), ctypes.c_int64, Build
+    ]  # fmt: skip
+    found.oneflow_sdk_grad_function.argtypes = [call, ctypes.POINTER(TensorStruct), Build]
     return found
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.dialect.builder import Builder, Value, describe
-from oneflow.dialect.record import Call, Operator, distribute, flatten, suggestion
+from oneflow.dialect.record import Call, OperatorError, distribute, flatten
 from oneflow.runtime.user_ops.marshal import decode_value
+from oneflow.runtime.user_ops.operations import call_by_name
 from oneflow.runtime.user_ops.rules import LibraryRules
 from oneflow.runtime.user_ops.sizes import run_for_sizes
 
@@ -84,30 +85,13 @@ class _Emitter:
         return found
 
     def _build(self, operation: Mapping[str, Any]) -> dict[str, Value]:
-        name = operation["op"]
-        if name not in self.ops.registry:
-            raise self.op.error(f"the gradient function builds {self.ops.registry.unknown(name)}")
-        record = self.ops.registry[name]
-        values = {k: tuple(map(self.value, v)) for k, v in operation["inputs"].items()}
-        self._check_names(record, "operand", values, [a.name for a in record.signature.inputs])
-        self._check_names(record, "result", operation["outputs"], [a.name for a in record.signature.outputs])
-        operands = [_operand(values.get(a.name, ()), a.is_variadic) for a in record.signature.inputs]
+        inputs = {k: tuple(map(self.value, v)) for k, v in operation["inputs"].items()}
         attrs = {k: decode_value(v) for k, v in operation["attrs"].items()}
-        results = self.ops.call(name, *operands, **attrs)
+        try:
+            record, results = call_by_name(self.ops, operation["op"], inputs, attrs, operation["outputs"])
+        except OperatorError as error:
+            raise self.op.error(f"the operations of its gradient function: {error}") from None
         return _numbered(distribute(record.signature.outputs, results, None))
-
-    def _check_names(self, record: Operator, what: str, given: Any, known: Sequence[str]) -> None:
-        for name in given:
-            if name not in known:
-                near = suggestion(name, known)
-                raise self.op.error(
-                    f"the gradient function gives oneflow.{record.name} the {what} {name!r}, "
-                    f"expected {', '.join(known)}{near}"
-                )
-
-
-def _operand(values: tuple[Value, ...], is_variadic: bool) -> Any:
-    return values if is_variadic else values[0] if values else None
 
 
 def _numbered(groups: Mapping[str, Any]) -> dict[str, Value]:

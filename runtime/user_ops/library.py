@@ -16,6 +16,7 @@ from oneflow.dialect.external import run_kernel
 from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, Registry, Rule, no_grad
 from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature, SignatureError
 from oneflow.runtime.user_ops import framework
+from oneflow.runtime.user_ops.functions import class_gradient_rule
 from oneflow.runtime.user_ops.gradient import gradient_rule
 from oneflow.runtime.user_ops.marshal import decode_value, kind_of
 from oneflow.runtime.user_ops.rules import Counts, LibraryRules
@@ -111,6 +112,8 @@ def make_record(description: Mapping[str, Any], registry: Registry, family: str)
 def _gradient(description: Mapping[str, Any], rules: LibraryRules) -> Rule | Absent:
     if description["has_grad"]:
         return gradient_rule(rules)
+    if description["has_grad_function"]:
+        return class_gradient_rule(rules)
     told = "registered as NoGrad" if description["no_grad"] else "no REGISTER_USER_OP_GRAD in its library"
     return no_grad(told)
 

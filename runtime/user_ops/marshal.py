@@ -13,7 +13,14 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.attributes import KINDS, AttrKind, AttrValue
 from oneflow.dialect.record import Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.runtime.user_ops.framework import ArgStruct, AttrStruct, CallStruct, DescStruct
+from oneflow.runtime.user_ops.framework import (
+    ArgStruct,
+    ArgumentStruct,
+    AttrStruct,
+    CallStruct,
+    DescStruct,
+    TensorStruct,
+)
 
 #: OneFlow's numbers of the kinds of attribute.
 KIND_CODES = {
@@ -56,7 +63,8 @@ def _array(kind: Any, items: Sequence[Any]) -> Any:
     return (kind * len(items))(*items)
 
 
-def _encode_value(name: str, kind: str, value: AttrValue) -> AttrStruct:
+def encode_value(name: str, kind: str, value: AttrValue) -> AttrStruct:
+    """An attribute's value for the framework."""
     items = list(value) if kind == "shape" or kind.startswith("list_") else [value]
     ints: list[int] = []
     floats: list[float] = []
@@ -88,9 +96,26 @@ def _encode_arg(name: str, descs: Sequence[TensorDesc | None]) -> ArgStruct:
     return ArgStruct(name.encode(), len(descs), _array(DescStruct, [_encode_desc(d) for d in descs]))
 
 
+def encode_tensor(number: int, desc: TensorDesc | None) -> TensorStruct:
+    """A tensor of a program; None for a missing one."""
+    if desc is None:
+        return TensorStruct(-1, DescStruct(0, 0, None))
+    dims = [-1 if d is None else d for d in desc.shape or ()]
+    return TensorStruct(number, DescStruct(desc.dtype.code, desc.rank, _array(ctypes.c_int64, dims)))
+
+
+def encode_argument(kind: str | None, value: AttrValue, tensors: Sequence[TensorStruct] = ()) -> ArgumentStruct:
+    """An argument of a function: tensors where there is no `kind`, else an attribute; None for a missing one."""
+    if kind is None:
+        return ArgumentStruct(1, len(tensors), _array(TensorStruct, tensors))
+    if value is None:
+        return ArgumentStruct(0)
+    return ArgumentStruct(2, 0, None, encode_value("", kind, value))
+
+
 def encode_call(op: Call, sizes: Mapping[str, int]) -> CallStruct:
     """A call on static `TensorDesc`s for the framework; results that are not known have `sizes` tensors each."""
-    attrs = [_encode_value(a.name, a.kind.name, op.attrs[a.name]) for a in op.record.signature.attrs]
+    attrs = [encode_value(a.name, a.kind.name, op.attrs[a.name]) for a in op.record.signature.attrs]
     inputs = [_encode_arg(name, flatten([x])) for name, x in op.inputs.items()]
     outputs = [
         _encode_arg(a.name, flatten([op.outputs[a.name]]) if op.outputs else [None] * sizes[a.name])
@@ -100,6 +125,13 @@ def encode_call(op: Call, sizes: Mapping[str, int]) -> CallStruct:
         op.record.name.encode(), CPU, len(attrs), len(inputs), len(outputs),
         _array(AttrStruct, attrs), _array(ArgStruct, inputs), _array(ArgStruct, outputs),
     )  # fmt: skip
+
+
+def without_sizes(descs: Any) -> Any:
+    """Descriptions of scalars of the same types, groups and missing ones kept."""
+    if isinstance(descs, tuple):
+        return tuple(map(without_sizes, descs))
+    return descs and TensorDesc((), descs.dtype)
 
 
 def decode_desc(value: Mapping[str, Any]) -> TensorDesc:

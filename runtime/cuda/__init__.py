@@ -1,0 +1,1 @@
+"""Programs on CUDA devices, without PyTorch."""

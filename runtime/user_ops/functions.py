@@ -1,0 +1,117 @@
+"""Functions over tensors that C++ libraries define: functors, and gradients as classes.
+
+C++ runs while a program is built: its calls of operators come back as builder calls. Imports the framework's
+interface and `dialect`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneflow.dialect.builder import Builder, Value, describe
+from oneflow.dialect.record import Call, OperatorError, flatten
+from oneflow.runtime.user_ops import framework, marshal
+from oneflow.runtime.user_ops.framework import ArgumentStruct, TensorStruct
+from oneflow.runtime.user_ops.operations import call_by_name
+from oneflow.runtime.user_ops.rules import LibraryRules
+
+
+@dataclass
+class _Session:
+    """One call into C++: the values it knows, by number."""
+
+    ops: Builder
+    values: list[Value] = field(default_factory=list)
+    raised: Exception | None = None
+
+    def encode(self, value: Value | None) -> TensorStruct:
+        if value is None:
+            return marshal.encode_tensor(-1, None)
+        self.values.append(value)
+        return marshal.encode_tensor(len(self.values) - 1, value.desc)
+
+    def build(self, request: bytes) -> None:
+        """Answers a request of C++ for an operation; nothing may be raised through C++."""
+        reply = framework.library().oneflow_sdk_reply
+        try:
+            results = [self.encode(value) for value in self._results(json.loads(request))]
+        except Exception as error:
+            self.raised = error
+            reply(str(error).encode(), None, 0)
+            return
+        reply(None, (TensorStruct * len(results))(*results), len(results))
+
+    def _results(self, request: dict[str, Any]) -> tuple[Value, ...]:
+        inputs = {k: tuple(self.values[i] for i in ids) for k, ids in request["inputs"].items()}
+        attrs = {k: marshal.decode_value(v) for k, v in request["attrs"].items()}
+        return call_by_name(self.ops, request["op"], inputs, attrs, ())[1]
+
+    def ask(self, function: str, *args: Any, failure: Callable[[str], Exception]) -> list[Value | None]:
+        """The values that a function gives.
+
+        Raises:
+            Exception: it fails; one that was raised while building is its cause.
+        """
+        try:
+            found = framework.ask(function, *args, framework.Build(self.build), failure=failure)
+        except Exception as error:
+            raise error from self.raised
+        return [None if i is None else self.values[i] for i in found]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a function: tensors, or a value of a kind of attribute (None: missing)."""
+
+    kind: str | None
+    value: Any
+
+    def encode(self, session: _Session) -> ArgumentStruct:
+        """The argument for C++."""
+        if self.kind is not None:
+            return marshal.encode_argument(self.kind, self.value)
+        if self.value is None:
+            return marshal.encode_argument("none", None)
+        return marshal.encode_argument(None, None, [session.encode(v) for v in flatten([self.value])])
+
+
+def call_function(ops: Builder, name: str, arguments: Sequence[Argument]) -> list[Value]:
+    """The results of the function that a library has added under `name`, built with `ops`.
+
+    Raises:
+        OperatorError: there is none, it takes other arguments, or it fails.
+    """
+    session = _Session(ops)
+    encoded = [argument.encode(session) for argument in arguments]
+    array = (ArgumentStruct * len(encoded))(*encoded)
+    found = session.ask("function_call", name.encode(), array, len(encoded), failure=OperatorError)
+    return [value for value in found if value is not None]
+
+
+def class_gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
+    """The gradient slot of an operator with a class registered by REGISTER_OP_EXPR_GRAD_FUNCTION."""
+
+    def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+        session = _Session(ops)
+        tensors = [session.encode(v) for v in (*op.operands, *op.results, *cotangents)]
+        call = marshal.encode_call(_counted(op), rules.sizes)
+        array = (TensorStruct * len(tensors))(*tensors)
+        found = session.ask("grad_function", ctypes.byref(call), array, failure=op.error)
+        rest = iter([*found, *[None] * (len(op.operands) - len(found))])
+        named = {k: [next(rest) for _ in flatten([x])] for k, x in op.inputs.items()}
+        return {k: g if isinstance(op.inputs[k], tuple) else g[0] for k, g in named.items() if any(g)}
+
+    return grad
+
+
+def _counted(op: Call) -> Call:
+    """The call with static descriptions: C++ reads names, counts and attributes of it, sizes from the tensors."""
+
+    def plain(values: dict[str, Any]) -> dict[str, Any]:
+        return {name: marshal.without_sizes(describe(value)) for name, value in values.items()}
+
+    return Call(op.record, plain(op.inputs), op.attrs, plain(op.outputs))
