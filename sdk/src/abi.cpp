@@ -3,6 +3,7 @@
 #include "infer.h"
 #include "json.h"
 #include "kernel.h"
+#include "program.h"
 
 using namespace oneflow;           // NOLINT
 using namespace oneflow::user_op;  // NOLINT
@@ -42,15 +43,15 @@ AttrValue ValueOf(const oneflow_sdk_attr &attr) {
   return value;
 }
 
+TensorDesc DescOf(const oneflow_sdk_desc &desc) {
+  return TensorDesc(Shape(DimVector(desc.dims, desc.dims + desc.rank)), static_cast<DataType>(desc.data_type));
+}
+
 void AddTensors(const oneflow_sdk_arg &arg, std::vector<std::string> *names, ArgVec *args, OpCall *call) {
   for (int32_t i = 0; i < arg.size; ++i) {
     const oneflow_sdk_desc &desc = arg.descs[i];
     const std::pair<std::string, int32_t> key(arg.name, i);
-    TensorDesc known;
-    if (desc.data_type != kInvalidDataType) {
-      known = TensorDesc(Shape(DimVector(desc.dims, desc.dims + desc.rank)), static_cast<DataType>(desc.data_type));
-    }
-    call->descs[key] = known;
+    call->descs[key] = desc.data_type == kInvalidDataType ? TensorDesc() : DescOf(desc);
     args->push_back(key);
     names->push_back("forward/" + key.first + "_" + std::to_string(i));
   }
@@ -99,7 +100,8 @@ std::string OperatorJson(const OpRegistryResult *op) {
                        {"attrs", json::ListOf(signature.attrs, AttrJson)},
                        {"cpu_only", Truth(op->is_cpu_only)},
                        {"no_grad", Truth(op->no_grad)},
-                       {"has_grad", Truth(Registry::Instance().Gradient(signature.name) != nullptr)}});
+                       {"has_grad", Truth(Registry::Instance().Gradient(signature.name) != nullptr)},
+                       {"has_grad_function", Truth(Registry::Instance().GradFunction(signature.name) != nullptr)}});
 }
 
 std::string DescJson(const TensorDesc &desc) {
@@ -132,6 +134,37 @@ std::string OperationJson(const UserOpConfWrapper &op) {
 
 std::string BindingJson(const std::pair<const std::pair<std::string, int32_t>, std::string> &binding) {
   return json::List({json::Text(binding.first.first), Integer(binding.first.second), json::Text(binding.second)});
+}
+
+one::TensorTuple TensorsOf(const oneflow_sdk_tensor *tensors, int64_t count) {
+  one::TensorTuple made;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool is_there = tensors[i].id >= 0;
+    made.push_back(is_there ? std::make_shared<one::Tensor>(tensors[i].id, DescOf(tensors[i].desc)) : nullptr);
+  }
+  return made;
+}
+
+one::functional::Argument ArgumentOf(const oneflow_sdk_argument &given) {
+  using one::functional::Argument;
+  if (given.kind == 1) return Argument::Of(TensorsOf(given.tensors, given.num_tensors));
+  return given.kind == 2 ? Argument::Of(ValueOf(given.value)) : Argument();
+}
+
+std::string IdJson(const std::shared_ptr<one::Tensor> &tensor) { return tensor ? Integer(tensor->id()) : "null"; }
+
+one::TensorTuple Differentiate(const GradFunctionEntry &entry, const OpCall &call, const oneflow_sdk_tensor *tensors) {
+  const auto num_inputs = static_cast<int64_t>(call.inputs.size()), num_outputs = static_cast<int64_t>(call.outputs.size());
+  const one::TensorTuple inputs = TensorsOf(tensors, num_inputs);
+  const one::TensorTuple outputs = TensorsOf(tensors + num_inputs, num_outputs);
+  const one::TensorTuple out_grads = TensorsOf(tensors + num_inputs + num_outputs, num_outputs);
+  const std::string what = "the gradient function (" + entry.where + ") failed";
+  const std::shared_ptr<one::OpExprGradFunctionIf> function = entry.create();
+  Require(function->Init(one::UserOpExpr(*call.conf, {})), what);
+  one::TensorTuple in_grads(inputs.size());
+  Require(function->Differentiate(inputs, outputs, AttrMap(call.conf->attrs), out_grads, &in_grads), what);
+  CHECK_LE(in_grads.size(), inputs.size()) << "gradients, in " << what;
+  return in_grads;
 }
 
 }  // namespace
@@ -201,3 +234,27 @@ int32_t oneflow_sdk_kernel_run(oneflow_sdk_kernel *kernel, void *const *buffers,
 }
 
 void oneflow_sdk_kernel_destroy(oneflow_sdk_kernel *kernel) { delete kernel; }
+
+void oneflow_sdk_reply(const char *error, const oneflow_sdk_tensor *results, int64_t count) {
+  one::Program *program = one::Program::Current();
+  if (program != nullptr) program->Reply(error, TensorsOf(results, count));
+}
+
+int32_t oneflow_sdk_function_call(const char *name, const oneflow_sdk_argument *args, int64_t count,
+                                  oneflow_sdk_build build) {
+  return Guarded([&] {
+    one::Program program(build);
+    std::vector<one::functional::Argument> arguments;
+    for (int64_t i = 0; i < count; ++i) arguments.push_back(ArgumentOf(args[i]));
+    return json::ListOf(*CHECK_JUST(one::functional::detail::CallFunctor(name, arguments)), IdJson);
+  });
+}
+
+int32_t oneflow_sdk_grad_function(const oneflow_sdk_call *given, const oneflow_sdk_tensor *tensors,
+                                  oneflow_sdk_build build) {
+  return Guarded([&] {
+    one::Program program(build);
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    return json::ListOf(Differentiate(*CHECK_NOTNULL(Registry::Instance().GradFunction(given->op)), CallOf(op, *given), tensors), IdJson);
+  });
+}

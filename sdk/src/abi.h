@@ -63,4 +63,31 @@ int32_t oneflow_sdk_kernel_create(const oneflow_sdk_call *call, int32_t guarded,
 /// Runs it on the memory of all operands and results in order. `stream` is a cudaStream_t, null on the CPU.
 int32_t oneflow_sdk_kernel_run(oneflow_sdk_kernel *kernel, void *const *buffers, void *stream);
 void oneflow_sdk_kernel_destroy(oneflow_sdk_kernel *kernel);
+
+/// A tensor of a program under construction; id -1 stands for a missing one, the size -1 for one that is not known.
+struct oneflow_sdk_tensor {
+  int64_t id;
+  oneflow_sdk_desc desc;
+};
+
+/// An argument of a function: none, tensors, or a value.
+struct oneflow_sdk_argument {
+  int32_t kind;
+  int64_t num_tensors;
+  const oneflow_sdk_tensor *tensors;
+  oneflow_sdk_attr value;
+};
+
+/// Adds an operation to the program. `request` is JSON: op, inputs (name and ids), attrs. It answers by
+/// oneflow_sdk_reply, with an error's text or with the results.
+typedef void (*oneflow_sdk_build)(const char *request);
+void oneflow_sdk_reply(const char *error, const oneflow_sdk_tensor *results, int64_t count);
+
+/// Calls a function that a library has added by add_functor. Result: the ids of its results.
+int32_t oneflow_sdk_function_call(const char *name, const oneflow_sdk_argument *args, int64_t count,
+                                  oneflow_sdk_build build);
+/// Runs the class that REGISTER_OP_EXPR_GRAD_FUNCTION has registered. `tensors` are all operands, all results, and
+/// the gradients of all results. Result: the id of each operand's gradient, null where there is none.
+int32_t oneflow_sdk_grad_function(const oneflow_sdk_call *call, const oneflow_sdk_tensor *tensors,
+                                  oneflow_sdk_build build);
 }

@@ -43,6 +43,7 @@ std::vector<const OpRegistryResult *> Registry::Open(const std::string &path) {
   errors_.clear();
   handle_ = nullptr;
   first_op_ = ops_.size(), first_kernel_ = kernels_.size(), first_grad_ = grads_.size();
+  first_grad_function_ = grad_functions_.size(), first_functor_ = functors_.size();
   try {
     handle_ = OpenLibrary(path);
     CheckComplete();
@@ -60,6 +61,8 @@ void Registry::Discard() {
   ops_.resize(first_op_, OpRegistryResult());
   kernels_.resize(first_kernel_, OpKernelRegistryResult());
   grads_.resize(first_grad_, OpGradRegistryResult());
+  grad_functions_.resize(first_grad_function_);
+  functors_.resize(first_functor_);
   if (handle_ != nullptr) dlclose(handle_);
   handle_ = nullptr;
 }
@@ -76,6 +79,7 @@ void Registry::CheckOwner(const Table &table, size_t first, const std::string &w
 void Registry::CheckComplete() {
   CheckOwner(kernels_, first_kernel_, "a kernel");
   CheckOwner(grads_, first_grad_, "a gradient");
+  CheckOwner(grad_functions_, first_grad_function_, "a gradient function");
   std::string text;
   for (const std::string &error : errors_) text += (text.empty() ? "" : "\n") + error;
   if (!text.empty()) throw CheckError(text);
@@ -116,6 +120,26 @@ void Registry::Add(const OpGradRegistryResult &grad) {
   }
 }
 
+void Registry::Add(const GradFunctionEntry &grad) {
+  const GradFunctionEntry *taken = GradFunction(grad.name);
+  if (taken != nullptr) {
+    Fail(grad.where, "the gradient function of " + grad.name + " is registered twice: at " + taken->where + " and at " +
+                         grad.where + "; remove one");
+  } else {
+    grad_functions_.push_back(grad);
+  }
+}
+
+void Registry::Add(const one::functional::PackedFunctor &functor) {
+  for (size_t i = 0; i < first_functor_; ++i) {
+    if (functors_[i].name != functor.name) continue;
+    Fail(functor.where, "the function " + functor.name + " is registered by two libraries: at " + functors_[i].where +
+                            " and at " + functor.where + "; rename one");
+    return;
+  }
+  functors_.push_back(functor);
+}
+
 const OpRegistryResult &Registry::Operator(const std::string &name) const {
   const OpRegistryResult *op = FindOp(ops_, name);
   CHECK(op != nullptr) << "no library has registered the operator " << name;
@@ -131,6 +155,22 @@ std::vector<const OpKernelRegistryResult *> Registry::Kernels(const std::string 
 }
 
 const OpGradRegistryResult *Registry::Gradient(const std::string &name) const { return FindIn(grads_, name); }
+
+const GradFunctionEntry *Registry::GradFunction(const std::string &name) const { return FindIn(grad_functions_, name); }
+
+std::vector<const one::functional::PackedFunctor *> Registry::Functors(const std::string &name, size_t arity) const {
+  std::vector<const one::functional::PackedFunctor *> found;
+  std::string others;
+  for (const one::functional::PackedFunctor &functor : functors_) {
+    if (functor.name != name) continue;
+    if (functor.arity == arity) found.push_back(&functor);
+    others += (others.empty() ? "" : " or ") + std::to_string(functor.arity);
+  }
+  CHECK(!others.empty()) << "no library has registered the function " << name << "; add m.add_functor<..>(\"" << name
+                         << "\") to an ONEFLOW_FUNCTION_LIBRARY";
+  CHECK(!found.empty()) << "the function " << name << " takes " << others << " arguments, got " << arity;
+  return found;
+}
 
 Registration::Registration(const OpRegistry &registry) { Registry::Instance().Add(registry.GetResult()); }
 Registration::Registration(const OpKernelRegistry &registry) { Registry::Instance().Add(registry.GetResult()); }

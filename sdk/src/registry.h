@@ -5,10 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "oneflow/core/framework/op_expr_grad_function.h"
 #include "oneflow/core/framework/registration.h"
+#include "oneflow/core/functional/function_library.h"
 
 namespace oneflow {
 namespace user_op {
+
+/// The class of an operator's gradient.
+struct GradFunctionEntry {
+  std::string name;
+  std::string where;
+  one::GradFunctionRegistration::Create create;
+};
 
 class Registry final {
  public:
@@ -25,6 +34,8 @@ class Registry final {
   void Add(const OpRegistryResult &op);
   void Add(const OpKernelRegistryResult &kernel);
   void Add(const OpGradRegistryResult &grad);
+  void Add(const GradFunctionEntry &grad);
+  void Add(const one::functional::PackedFunctor &functor);
   /// Notes an error of the registration that is under way.
   void Fail(const std::string &where, const std::string &text);
 
@@ -33,6 +44,9 @@ class Registry final {
   /// The kernels of an operator in the order of their registration.
   std::vector<const OpKernelRegistryResult *> Kernels(const std::string &name) const;
   const OpGradRegistryResult *Gradient(const std::string &name) const;
+  const GradFunctionEntry *GradFunction(const std::string &name) const;
+  /// The functors of a name that take `arity` arguments. Throws CheckError if there are none.
+  std::vector<const one::functional::PackedFunctor *> Functors(const std::string &name, size_t arity) const;
 
  private:
   void CheckComplete();
@@ -42,9 +56,11 @@ class Registry final {
   std::deque<OpRegistryResult> ops_;
   std::deque<OpKernelRegistryResult> kernels_;
   std::deque<OpGradRegistryResult> grads_;
+  std::deque<GradFunctionEntry> grad_functions_;
+  std::deque<one::functional::PackedFunctor> functors_;
   std::vector<std::string> errors_;
   void *handle_ = nullptr;
-  size_t first_op_ = 0, first_kernel_ = 0, first_grad_ = 0;
+  size_t first_op_ = 0, first_kernel_ = 0, first_grad_ = 0, first_grad_function_ = 0, first_functor_ = 0;
 };
 
 }  // namespace user_op

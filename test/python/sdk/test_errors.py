@@ -133,8 +133,8 @@ def test_sbp_failures(naughty, mode, message):
     "mode, message",
     [
         ("grad_maybe", r"the gradient function \(.*naughty.cpp:\d+\) failed: cannot differentiate"),
-        ("grad_op", "builds unknown operator oneflow.t_no_such_op"),
-        ("grad_operand", "gives oneflow.identity the operand 'x', expected in"),
+        ("grad_op", "gradient function: unknown operator oneflow.t_no_such_op"),
+        ("grad_operand", "gradient function: oneflow.identity: no operand is called 'x', expected in"),
         ("grad_tensor", "uses the tensor 'nowhere/out_0', which nothing gives"),
         ("grad_undefined", "the operation dy is not defined; call DefineOp first"),
         ("grad_input", "no input named y; it has many, pair, x"),

@@ -183,10 +183,8 @@ T NotNull(T &&pointer, const char *file, int line, const char *text) {
 #define ONEFLOW_CHECK_TEXT_(text) ::oneflow::Error::At(__FILE__, __LINE__, "Check failed: " text " ")
 #define ONEFLOW_CHECK_(text, ...) \
   (__builtin_expect(!!(__VA_ARGS__), 1)) ? (void)0 : ::oneflow::detail::Thrower() & ONEFLOW_CHECK_TEXT_(text)
-#define ONEFLOW_CHECK_OR_RETURN_(text, ...)     \
-  if (__builtin_expect(!!(__VA_ARGS__), 1)) {   \
-  } else /* NOLINT */                           \
-    return ONEFLOW_CHECK_TEXT_(text)
+// A loop, not an if, so that an else after it is not taken for its own.
+#define ONEFLOW_CHECK_OR_RETURN_(text, ...) while (!__builtin_expect(!!(__VA_ARGS__), 1)) return ONEFLOW_CHECK_TEXT_(text)
 #define ONEFLOW_CHECK_OP_(a, op, b) ONEFLOW_CHECK_(#a " " #op " " #b, (a)op(b)) << "(" << (a) << " vs " << (b) << ") "
 #define ONEFLOW_CHECK_OP_OR_RETURN_(a, op, b) \
   ONEFLOW_CHECK_OR_RETURN_(#a " " #op " " #b, (a)op(b)) << "(" << (a) << " vs " << (b) << ") "

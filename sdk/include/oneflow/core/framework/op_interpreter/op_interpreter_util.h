@@ -1,0 +1,45 @@
+// Calls of operators on tensors of the program under construction.
+#pragma once
+#include <memory>
+
+#include "oneflow/core/framework/op_builder.h"
+#include "oneflow/core/framework/tensor.h"
+
+namespace oneflow {
+namespace one {
+
+namespace detail {
+
+/// The results of an operator; an error if it does not allow the call.
+Maybe<TensorTuple> Dispatch(const OpExpr &op, const TensorTuple &inputs, const AttrMap &attrs);
+
+template <typename T>
+struct ResultAs;
+
+template <>
+struct ResultAs<TensorTuple> {
+  static Maybe<TensorTuple> Get(const Maybe<TensorTuple> &results) { return results; }
+};
+
+template <>
+struct ResultAs<Tensor> {
+  static Maybe<Tensor> Get(const Maybe<TensorTuple> &results) {
+    const std::shared_ptr<TensorTuple> tensors = JUST(results);
+    CHECK_EQ_OR_RETURN(tensors->size(), 1) << "results where one is wanted";
+    return tensors->front();
+  }
+};
+
+}  // namespace detail
+
+class OpInterpUtil final {
+ public:
+  /// The result of `op` on tensors in the order of its Input calls; T is Tensor, or TensorTuple for several results.
+  template <typename T>
+  static Maybe<T> Dispatch(const OpExpr &op, const TensorTuple &inputs, const AttrMap &attrs = AttrMap()) {
+    return detail::ResultAs<T>::Get(detail::Dispatch(op, inputs, attrs));
+  }
+};
+
+}  // namespace one
+}  // namespace oneflow

@@ -1,0 +1,3 @@
+// Several tensors: see tensor.h.
+#pragma once
+#include "oneflow/core/framework/tensor.h"

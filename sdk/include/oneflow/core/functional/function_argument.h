@@ -1,0 +1,177 @@
+// Arguments of functions over tensors: tensors, numbers, texts, shapes, data types and lists, or none of these.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oneflow/core/framework/attr_value.h"
+#include "oneflow/core/framework/tensor.h"
+
+namespace oneflow {
+
+/// A value that may be missing.
+template <typename T>
+class Optional final {
+ public:
+  using Held = typename Maybe<T>::Held;
+  Optional() : has_value_(false), value_() {}
+  Optional(const Held &value) : has_value_(true), value_(value) {}
+
+  bool has_value() const { return has_value_; }
+  explicit operator bool() const { return has_value_; }
+  Held value_or(const Held &other) const { return has_value_ ? value_ : other; }
+  Maybe<T> value() const {
+    CHECK_OR_RETURN(has_value_) << "the optional argument is missing";
+    return value_;
+  }
+
+ private:
+  bool has_value_;
+  Held value_;
+};
+
+/// An integer or a floating-point number.
+class Scalar final {
+ public:
+  Scalar(int32_t value) : Scalar(static_cast<int64_t>(value)) {}
+  Scalar(int64_t value) : is_floating_(false), integer_(value), floating_(static_cast<double>(value)) {}
+  Scalar(double value) : is_floating_(true), integer_(static_cast<int64_t>(value)), floating_(value) {}
+
+  bool IsIntegral() const { return !is_floating_; }
+  bool IsFloatingPoint() const { return is_floating_; }
+  template <typename T>
+  T As() const {
+    return is_floating_ ? static_cast<T>(floating_) : static_cast<T>(integer_);
+  }
+  template <typename T>
+  T Value() const {
+    return As<T>();
+  }
+
+ private:
+  bool is_floating_;
+  int64_t integer_;
+  double floating_;
+};
+
+namespace one {
+namespace functional {
+
+/// An argument that is not what a functor takes.
+class ArgumentError final : public CheckError {
+ public:
+  using CheckError::CheckError;
+};
+
+/// One argument.
+class Argument final {
+ public:
+  Argument() = default;
+
+  static Argument Of(const std::shared_ptr<Tensor> &tensor) {
+    Argument made;
+    made.is_none_ = tensor == nullptr;
+    made.tensors_.push_back(tensor);
+    return made;
+  }
+  static Argument Of(const TensorTuple &tensors) {
+    Argument made;
+    made.is_none_ = false;
+    made.tensors_ = tensors;
+    return made;
+  }
+  static Argument Of(const AttrValue &value) {
+    Argument made;
+    made.is_none_ = false;
+    made.value_ = value;
+    return made;
+  }
+  static Argument Of(const Scalar &value) {
+    return value.IsIntegral() ? Of(AttrTraits<int64_t>::Pack(value.As<int64_t>()))
+                              : Of(AttrTraits<double>::Pack(value.As<double>()));
+  }
+  template <typename T>
+  static Argument Of(const Optional<T> &value) {
+    return value.has_value() ? Of(value.value().Value()) : Argument();
+  }
+  static Argument Of(const char *value) { return Of(AttrTraits<std::string>::Pack(value)); }
+  template <typename T, typename Traits = AttrTraits<T>>
+  static Argument Of(const T &value) {
+    return Of(Traits::Pack(value));
+  }
+
+  /// The argument as a functor's parameter of type T.
+  template <typename T>
+  T As() const {
+    try {
+      return Convert<T>::From(*this);
+    } catch (const CheckError &error) {
+      throw ArgumentError(error.what());
+    }
+  }
+
+ private:
+  template <typename T>
+  struct Convert;
+
+  bool is_none_ = true;
+  TensorTuple tensors_;
+  AttrValue value_ = AttrValue{AttrType(), {}, {}, {}, {}};
+};
+
+/// Attributes. Integers are taken for floating-point numbers, too.
+template <typename T>
+struct Argument::Convert {
+  static T From(const Argument &arg) {
+    AttrValue value = arg.value_;
+    const AttrType type = AttrTraits<T>::Type();
+    const bool is_list = type == kAtShape || type >= kAtListInt32;
+    const bool is_floating = type == kAtFloat || type == kAtDouble || type == kAtListFloat;
+    if (is_floating && value.floats.empty()) value.floats.assign(value.ints.begin(), value.ints.end());
+    const size_t size = is_floating ? value.floats.size() : type == kAtString ? value.texts.size() : value.ints.size();
+    CHECK(!arg.is_none_ && (is_list || size == 1)) << "expected an argument of the kind " << AttrTypeName(type);
+    return AttrTraits<T>::Unpack(value);
+  }
+};
+
+template <>
+struct Argument::Convert<std::shared_ptr<Tensor>> {
+  static std::shared_ptr<Tensor> From(const Argument &arg) {
+    CHECK(arg.tensors_.size() == 1 && arg.tensors_.front()) << "expected a tensor";
+    return arg.tensors_.front();
+  }
+};
+
+template <>
+struct Argument::Convert<TensorTuple> {
+  static TensorTuple From(const Argument &arg) { return arg.tensors_; }
+};
+
+template <>
+struct Argument::Convert<Scalar> {
+  static Scalar From(const Argument &arg) {
+    if (!arg.value_.floats.empty()) return Scalar(arg.value_.floats.front());
+    CHECK(!arg.value_.ints.empty()) << "expected a number";
+    return Scalar(arg.value_.ints.front());
+  }
+};
+
+template <typename T>
+struct Argument::Convert<Optional<T>> {
+  static Optional<T> From(const Argument &arg) {
+    if (arg.is_none_) return Optional<T>();
+    return Wrap(arg, std::is_same<T, Tensor>());
+  }
+
+ private:
+  static Optional<T> Wrap(const Argument &arg, std::true_type) {
+    return Optional<T>(Convert<std::shared_ptr<Tensor>>::From(arg));
+  }
+  static Optional<T> Wrap(const Argument &arg, std::false_type) { return WrapValue(Convert<T>::From(arg), std::is_scalar<T>()); }
+  static Optional<T> WrapValue(const T &value, std::true_type) { return Optional<T>(value); }
+  static Optional<T> WrapValue(const T &value, std::false_type) { return Optional<T>(std::make_shared<T>(value)); }
+};
+
+}  // namespace functional
+}  // namespace one
+}  // namespace oneflow
