@@ -11,6 +11,7 @@ from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.frontend import sysconfig
 from oneflow.runtime.user_ops.library import load_library
 
+HEADER = "oneflow/core/framework/framework.h"
 SOURCES = Path(__file__).parent / "libraries"
 
 
@@ -20,8 +21,13 @@ def build(tmp_path_factory):
     compiler = shutil.which("g++") or shutil.which("c++")
     assert compiler, "expected a C++ compiler: the tests of the SDK compile operators"
     folder = tmp_path_factory.mktemp("sdk")
-    flags = ["-std=c++11", "-O0", "-fPIC", "-shared", "-Wall", "-Werror", *sysconfig.get_compile_flags()]
-    flags += ["-std=c++11", *sysconfig.get_link_flags()]
+    flags = ["-std=c++11", "-O0", "-fPIC", "-shared", *sysconfig.get_compile_flags()]
+    flags.append("-std=c++11")
+    precompiled = folder / HEADER
+    precompiled.parent.mkdir(parents=True)
+    header = Path(sysconfig.get_include()) / HEADER
+    subprocess.run([compiler, "-x", "c++-header", str(header), "-o", f"{precompiled}.gch", *flags], check=True)
+    flags = [f"-I{folder}", "-Wall", "-Werror", *flags, *sysconfig.get_link_flags()]
 
     def make(name: str, text: str | None = None) -> Path:
         source, library = folder / f"{name}.cpp", folder / f"{name}.so"
