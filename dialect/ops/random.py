@@ -339,7 +339,9 @@ def _numpy_keep(x: Any, mask: Any, scale: float, added: Any = None) -> Any:
 class Dropout:
     """Zeros in place of elements with the probability `rate`, the others over 1 - rate; and the mask of those."""
 
-    sbp = _split_anywhere
+    def sbp(op: Call) -> list[SbpSignature]:
+        return [*_split_anywhere(op).signatures(), SbpSignature((P,) * len(op.operands), (P, B))]
+
     local = _part
     traits = RANDOM
 

@@ -9,7 +9,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import Factors
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -18,6 +18,11 @@ def last_axis_whole(op: Call) -> Factors:
     """Factors of a map over rows: every axis but the last can be split."""
     names = " ".join([*[f"d{i}" for i in range(op.operands[0].rank - 1)], "_"])
     return Factors(f"{', '.join([names] * len(op.operands))} -> {names}")
+
+
+def _linear_in_dy(op: Call) -> list[SbpSignature]:
+    """Signatures of the gradient of a map over rows: rows can be split, and `dy` can be partial sums."""
+    return [*last_axis_whole(op).signatures(), SbpSignature((B, P), (P,))]
 
 
 def widen(ops: Builder, x: Value) -> Value:
@@ -87,7 +92,7 @@ class SoftmaxGrad:
     """y * (dy - sum(y * dy)) along the last axis: the gradient of `softmax`."""
 
     types = _row_grad_types
-    sbp = last_axis_whole
+    sbp = _linear_in_dy
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def y() -> Value:
@@ -130,7 +135,7 @@ class LogSoftmaxGrad:
     """dy - exp(prob) * sum(dy) along the last axis: the gradient of `log_softmax`, whose result is `prob`."""
 
     types = _row_grad_types
-    sbp = last_axis_whole
+    sbp = _linear_in_dy
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         p = ops.exp(op.prob)

@@ -15,9 +15,9 @@ OPEN = {
         max_pool_2d_grad max_pool_3d_grad narrow_grad nll_grad random_mask_like bernoulli reduce_sum_like reshape_like
         scatter_nd_like split_like unsorted_segment_sum_like cumprod_grad softmax""",
     "is linear in an operand or several that are never partial sums in programs for many devices": """
-        binary_cross_entropy binary_cross_entropy_with_logits broadcast_div_grad dim_scatter_add dropout group_norm
+        binary_cross_entropy binary_cross_entropy_with_logits broadcast_div_grad dim_scatter_add group_norm
         group_norm_grad group_norm_param_grad kl_div_loss layer_norm layer_norm_grad layer_norm_param_grad
-        log_softmax_grad masked_fill nll normalization rms_norm rms_norm_grad rms_norm_param_grad softmax_grad
+        masked_fill nll normalization rms_norm rms_norm_grad rms_norm_param_grad
         sparse_softmax_cross_entropy_grad square_grad xdivy xdivy_x_grad xdivy_y_grad xlogy xlogy_x_grad xlogy_y_grad
         reduce_nansum""",
     "holds for some values of attributes or of small integers only": """
