@@ -1,7 +1,8 @@
 """The native library: threads, memory and checks that compiled programs call.
 
-Looked for next to this module, then in the build folder of a source tree, then at $ONEFLOW_NATIVE. Loaded once,
-with global symbols, because compiled objects find its functions by name. Imports nothing of the project.
+Looked for at $ONEFLOW_NATIVE, next to this module, in the build folder of a source tree, then where an editable
+installation puts it. Loaded once, with global symbols, because compiled objects find its functions by name.
+Imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sysconfig
 from pathlib import Path
 
 NAME = "liboneflow_runtime.so"
@@ -22,15 +24,9 @@ class NativeLibraryError(ImportError):
 def candidates() -> list[Path]:
     """Where the library may be, in order."""
     here = Path(__file__).resolve().parent
+    installed = Path(sysconfig.get_path("platlib")) / "oneflow" / "runtime" / NAME
     given = os.environ.get("ONEFLOW_NATIVE")
-    found = [here / NAME, *(here / "native" / "build" / d / NAME for d in ("", "runtime/native"))]
-    found += [Path(p) / "oneflow" / "runtime" / NAME for p in _site_folders()]
-    return [*([Path(given)] if given else []), *found]
-
-
-def _site_folders() -> list[str]:
-    """Folders of `sys.path`'s installed packages: an editable install has the library there."""
-    return [str(p) for p in Path(os.__file__).parent.glob("site-packages")]
+    return [*([Path(given)] if given else []), here / NAME, here / "native" / "build" / NAME, installed]
 
 
 @functools.cache
