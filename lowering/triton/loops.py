@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
-from oneflow.lowering.triton.body import Bodies
+from oneflow.lowering.triton.body import Bodies, literal
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.nest import finish_ops, program_id
 from oneflow.lowering.triton.shape import warps_of
@@ -42,8 +42,7 @@ class Loops:
             raise Uncovered("loops beside others")
         self.head = heads[0]
         self.updated = list(self.head.operands)[3]
-        if self.updated not in self.kernel.tensors:
-            raise Uncovered("a loop over a value of the kernel")
+        self.fills = {} if self.updated in self.kernel.tensors else {0: _fill(self.updated)}
         self.target = self.kernel.tensor(self.kernel.destinations[0])
         self._explore(self.head)
 
@@ -85,8 +84,9 @@ class Loops:
         self._loop(self.head, ivs, {}, addition)
         grid = "1" if not parallel else f"cdiv({count}, {block})"
         grid = str(-(-count.static // block)) if parallel and count.static is not None else grid
-        updates = {0: list(self.kernel.block.arguments).index(self.updated)}
-        return finish_ops(self.kernel, writer, [self.head], grid, warps_of(block), updates=updates)
+        updates = {} if self.fills else {0: list(self.kernel.block.arguments).index(self.updated)}
+        warps = warps_of(block)
+        return finish_ops(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)
 
     def _addition(self) -> ir.Operation | None:
         """The addition that may be atomic, if the nest does nothing else to the tensor."""
@@ -172,6 +172,13 @@ class Loops:
     def here(self) -> Axes:
         """The axes of the loop that is being written."""
         return frozenset({f"loop{self.depth}"}) if self.depth else frozenset()
+
+
+def _fill(value: ir.Value) -> str:
+    """The number that a tensor of a kernel is filled with."""
+    if value.owner.name != "linalg.fill" or value.owner.operands[0].owner.name != "arith.constant":
+        raise Uncovered("a loop over a value of the kernel")
+    return literal(value.owner.operands[0].owner.attributes["value"])
 
 
 @dataclass

@@ -1,11 +1,12 @@
-"""Kernels of one operation that moves or fills: `linalg.fill`, `tensor.insert_slice`.
+"""Kernels that move or fill: `linalg.fill`, chains of `tensor.insert_slice`.
 
-A slice goes straight into its destination where that is another tensor or undefined (the plan sees to it that the
-rest is there); into a fill it is one pass over the destination. Imports `tile`, `nest`.
+One slice goes straight into its destination where that is another tensor or undefined (the plan sees to it that the
+rest is there); several, or one into a fill, are one pass over the destination. Imports `tile`, `nest`.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir
@@ -18,6 +19,8 @@ from oneflow.lowering.triton.sizes import Size, power_of_two, product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Form, Tile
 from oneflow.lowering.triton.writer import V, Writer
+
+X = frozenset({"x"})
 
 
 class Sweep:
@@ -32,9 +35,9 @@ class Sweep:
         self.tile.place(axis)
         self.grid = f"cdiv({count}, {self.block})" if count.static is None else str(-(-count.static // self.block))
 
-    def finish(self, kernel: Kernel, op: ir.Operation, updates: dict[int, int]) -> Source:
+    def finish(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
         """The kernel's source."""
-        return finish_ops(kernel, self.writer, [op], self.grid, warps_of(self.block), updates=updates)
+        return finish_ops(kernel, self.writer, ops, self.grid, warps_of(self.block), updates=updates)
 
 
 def identity(tensor: Tensor) -> Form:
@@ -49,23 +52,31 @@ def emit_fill(kernel: Kernel) -> Source:
     form = identity(tensor)
     sweep = Sweep(kernel, tensor.shape, [form])
     sweep.tile.store(tensor, form, initial(Bodies(sweep.tile), op.results[0]))
-    return sweep.finish(kernel, op, {})
+    return sweep.finish(kernel, [op], {})
 
 
 def emit_insert(kernel: Kernel) -> Source:
-    """The kernel of one `tensor.insert_slice`."""
-    (op,) = [o for o in kernel.ops if o.name == "tensor.insert_slice"]
-    source, target = kernel.tensor(op.operands[0]), kernel.tensor(kernel.destinations[0])
-    place = _Slice(kernel, op, source, target)
-    into = op.operands[1]
-    if not isinstance(into, ir.BlockArgument) and into.owner.name == "linalg.fill":
-        return _insert_filled(kernel, op, place)
-    updates = {0: list(kernel.block.arguments).index(into)} if isinstance(into, ir.BlockArgument) else {}
-    forms = [identity(source), place.form]
-    sweep = Sweep(kernel, source.shape, forms)
-    offset, axes = sweep.tile.offset(forms[0])
-    sweep.tile.store(target, forms[1], sweep.tile.load(source, offset, axes))
-    return sweep.finish(kernel, op, updates)
+    """The kernel of a chain of `tensor.insert_slice`."""
+    ops = [o for o in kernel.ops if o.name == "tensor.insert_slice"]
+    if any(b.operands[1] != a.results[0] for a, b in itertools.pairwise(ops)):
+        raise Uncovered("slices that are no chain")
+    target, into = kernel.tensor(kernel.destinations[0]), ops[0].operands[1]
+    slices = [_Slice(kernel, op, kernel.tensor(op.operands[0]), target) for op in ops]
+    updated = isinstance(into, ir.BlockArgument)
+    if len(ops) > 1 or (not updated and into.owner.name == "linalg.fill"):
+        sweep = _insert_all(kernel, into, slices)
+    else:
+        sweep = _insert_one(kernel, slices[0])
+    return sweep.finish(kernel, ops, {0: list(kernel.block.arguments).index(into)} if updated else {})
+
+
+def _insert_one(kernel: Kernel, place: _Slice) -> Sweep:
+    """Every element of the source to its place."""
+    form = identity(place.source)
+    sweep = Sweep(kernel, place.source.shape, [form, place.form])
+    offset, axes = sweep.tile.offset(form)
+    sweep.tile.store(place.target, place.form, sweep.tile.load(place.source, offset, axes))
+    return sweep
 
 
 class _Slice:
@@ -107,29 +118,40 @@ def _mixed(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Val
     return [kernel.size(next(values)) if n == unknown else Size.of(n) for n in numbers]
 
 
-def _insert_filled(kernel: Kernel, op: ir.Operation, place: _Slice) -> Source:
-    """Every element of the destination: the source's where it lies in the slice, else the fill."""
-    form = identity(place.target)
-    sweep = Sweep(kernel, place.target.shape, [form], separate=True)
+def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> Sweep:
+    """Every element of the destination: that of the last slice it lies in, else what it was."""
+    target = slices[0].target
+    form = identity(target)
+    sweep = Sweep(kernel, target.shape, [form], separate=True)
+    updated = isinstance(into, ir.BlockArgument)
+    value, written = None if updated else initial(Bodies(sweep.tile), into), []
+    for place in slices:
+        inside, found = _taken(sweep, place)
+        written.append(inside.name)
+        value = found if value is None else sweep.writer.define(
+            f"tl.where({inside.name}, {found.name}, {value.name})", target.element, X
+        )  # fmt: skip
+    assert value is not None
+    if updated:
+        sweep.tile.masks["x"] = sweep.writer.define(" | ".join(written), "i1", X, "written")
+    sweep.tile.store(target, form, value)
+    return sweep
+
+
+def _taken(sweep: Sweep, place: _Slice) -> tuple[V, V]:
+    """Whether elements of the destination lie in a slice, and what the source has for them."""
     tile, writer = sweep.tile, sweep.writer
-    other = initial(Bodies(tile), op.operands[1])
-    inside, parts, axes = [tile.mask(frozenset({"x"})) or "True"], [], frozenset({"x"})
+    inside, parts = [tile.mask(X) or "True"], []
     strides = dict(zip(place.axes, place.source.strides, strict=True))
     for axis, (offset, size, step) in enumerate(zip(place.offsets, place.sizes, place.steps, strict=True)):
         position = tile.positions.get(axis)
-        at = f"{position.name if position else 0} - {offset.factor}"
-        local = writer.define(f"({at}) // {step.factor}" if step != Size.of(1) else at, "position", axes, "j")
-        inside.append(f"({local.name} >= 0) & ({local.name} < {size.factor})")
-        inside += [f"(({at}) % {step.factor} == 0)"] if step != Size.of(1) else []
+        at = f"{position.name if position else 0} - {offset.atom}"
+        local = writer.define(f"({at}) // {step.atom}" if step != Size.of(1) else at, "position", X, "j")
+        inside.append(f"({local.name} >= 0) & ({local.name} < {size.atom})")
+        inside += [f"(({at}) % {step.atom} == 0)"] if step != Size.of(1) else []
         if axis in strides:
             parts.append(f"{local.name} * {strides[axis].factor}")
-    mask = writer.define(" & ".join(f"({i})" for i in inside), "i1", axes, "inside")
-    text = f"tl.load({place.source.name} + {' + '.join(parts) or '0'}, {mask.name}, {_memory(other)})"
-    name = writer.define(f"{text} != 0" if place.source.element == "i1" else text, place.source.element, axes)
-    tile.store(place.target, form, name)
-    return sweep.finish(kernel, op, {})
-
-
-def _memory(value: V) -> str:
-    """A value as memory holds it."""
-    return f"{value.name}.to(tl.int8)" if value.element == "i1" else value.name
+    mask = writer.define(" & ".join(f"({i})" for i in inside), "i1", X, "inside")
+    text = f"tl.load({place.source.name} + {' + '.join(parts) or '0'}, {mask.name}, 0)"
+    bools = place.source.element == "i1"
+    return mask, writer.define(f"{text} != 0" if bools else text, place.source.element, X)

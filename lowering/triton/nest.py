@@ -277,10 +277,10 @@ def initial(bodies: Bodies, value: ir.Value) -> V:
 
 def finish_ops(
     kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
-    updates: dict[int, int] | None = None,
+    updates: dict[int, int] | None = None, fills: dict[int, str] | None = None,
 ) -> Source:  # fmt: skip
     """The kernel's source around the lines that were written for `ops`."""
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
     origins = dict.fromkeys(str(o.location).removeprefix("loc(").removesuffix(")") for o in ops)
     text = kernel_source(kernel.name, list(origins), [n for n, _ in parameters], writer.scopes[0].lines)
-    return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {})
+    return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {})

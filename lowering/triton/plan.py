@@ -196,7 +196,7 @@ class Plan:
             text = SCALARS[op.name]
         else:
             raise Uncovered(f"{op.name} in an entry")
-        self.scalars[result] = args[0] if text == "{0}" else self._named(text.format(*(a.factor for a in args)))
+        self.scalars[result] = args[0] if text == "{0}" else self._named(text.format(*(a.atom for a in args)))
 
     def _named(self, text: str) -> Size:
         """A new name for the value of an expression."""
@@ -226,6 +226,10 @@ class Plan:
             self._allocate(self.places[result])
         for number, operand in source.updates.items():
             self._copy(op.results[number], op.operands[operand])
+        for number, value in source.fills.items():
+            made = self.places[op.results[number]]
+            text = f'run.fill({self._pointer(made.buffer)}, {product(made.shape)}, {value}, "{made.element}")'
+            self.lines.append(text)
         arguments = [a for v in (*inputs, *op.results) for a in self._arguments(v)]
         arguments += ["run.failure"] if source.parameters and source.parameters[-1][0] == FAILURE else []
         self.lines.append(f'run.launch("{callee}", {", ".join(arguments)})')
@@ -288,7 +292,7 @@ class Plan:
 
     def _return(self, number: int, value: ir.Value) -> None:
         """Results lie where they were made; others are copied out. Sizes of a view are those of the value."""
-        tensor = self.places[value]
+        tensor = self.places.get(value) or self._undefined(value)
         sizes = "".join(f"{s}, " for s in tensor.shape)
         if _root(tensor.buffer).result == number:
             self.lines.append(f"run.shape({number}, ({sizes}))")
@@ -296,6 +300,12 @@ class Plan:
         name = f"r{number}"
         self.lines.append(f"{name} = run.result({number}, {_bytes(tensor)}, ({sizes}))")
         self.lines.append(f"run.copy({name}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
+
+    def _undefined(self, value: ir.Value) -> Place:
+        """A result that nothing is written to: an empty tensor."""
+        buffer = Buffer(-1 - len(self.names), "temporary", None, 0, 0)
+        self.names[buffer.number] = "0"
+        return Place(buffer, self._shape(value), str(value.type.element_type))
 
 
 def _callee(op: ir.Operation) -> str:

@@ -70,7 +70,7 @@ def _source(function: ir.Operation) -> Source:
     attribute = ir.DictAttr(function.attributes[SOURCE])
     for name in ("text", "grid"):
         fields[name] = ir.StringAttr(attribute[name]).value
-    for name in ("parameters", "updates"):
+    for name in ("parameters", "updates", "fills"):
         fields[name] = json.loads(ir.StringAttr(attribute[name]).value)
     for name in ("warps", "stages"):
         fields[name] = ir.IntegerAttr(attribute[name]).value

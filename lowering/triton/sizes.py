@@ -54,6 +54,11 @@ class Size:
         """The text as a factor of a product."""
         return f"({self})" if len(self.terms) > 1 else str(self)
 
+    @property
+    def atom(self) -> str:
+        """The text as an operand of any operator."""
+        return f"({self})" if " " in str(self) else str(self)
+
 
 def product(sizes: Iterable[Size]) -> Size:
     """All sizes multiplied; 1 for none."""

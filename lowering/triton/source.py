@@ -14,7 +14,8 @@ class Source:
     """The Triton form of a kernel.
 
     `parameters` are (name, type of a Triton signature); `grid` is the number of programs as a Python expression over
-    parameter names (`cdiv` rounds up); `updates[i]` is the operand that result `i` is written over, if any.
+    parameter names (`cdiv` rounds up); `updates[i]` is the operand that result `i` is written over, if any, and
+    `fills[i]` the number, as text, that result `i` has to hold before.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Source:
     warps: int = 4
     stages: int = 3
     updates: dict[int, int] = field(default_factory=dict)
+    fills: dict[int, str] = field(default_factory=dict)
 
     def programs(self, arguments: dict[str, int]) -> int:
         """The number of programs for the values of the parameters."""
@@ -37,8 +39,8 @@ class Source:
     def from_dict(data: dict[str, Any]) -> Source:
         """The source that `to_dict` described."""
         parameters = tuple((n, t) for n, t in data["parameters"])
-        updates = {int(k): v for k, v in data["updates"].items()}
-        return Source(**{**data, "parameters": parameters, "updates": updates})
+        maps = {name: {int(k): v for k, v in data[name].items()} for name in ("updates", "fills")}
+        return Source(**{**data, "parameters": parameters, **maps})
 
 
 def cdiv(a: int, b: int) -> int:

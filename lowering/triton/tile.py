@@ -111,16 +111,16 @@ class Tile:
         return f"[{', '.join(':' if i == at else 'None' for i in range(rank))}]" if rank > 1 else ""
 
     def _mask(self, axis: Axis, text: str, axes: Axes) -> V:
-        return self.writer.define(f"{text} < {axis.size.factor}", "i1", axes, f"in_{axis.name}")
+        return self.writer.define(f"{text} < {axis.size.atom}", "i1", axes, f"in_{axis.name}")
 
     def _decompose(self, axis: Axis, flat: V) -> None:
         groups = self._groups(axis.loops)
         inner = Size.of(1)
         for number, group in reversed(list(enumerate(groups))):
             size = product(self.sizes[n] for n in group)
-            text = flat.name if inner == Size.of(1) else f"{flat.name} // {inner.factor}"
+            text = flat.name if inner == Size.of(1) else f"{flat.name} // {inner.atom}"
             if number:
-                text = f"({text}) % {size.factor}" if "//" in text else f"{text} % {size.factor}"
+                text = f"({text}) % {size.atom}" if "//" in text else f"{text} % {size.atom}"
             position = self.writer.define(text, "position", flat.axes, "i") if text != flat.name else flat
             self.positions[group[-1]] = position
             inner = inner * size
@@ -178,6 +178,9 @@ class Tile:
     def store(self, tensor: Tensor, form: Form, value: V) -> None:
         """Writes a value where a linear form says."""
         offset, axes = self.offset(form)
+        if not axes and self.spread:
+            ones = _tuple([1] * len(self.spread))
+            offset = " + ".join([*([offset] if offset else []), f"tl.full({ones}, 0, tl.int32)"])
         place = f"{tensor.name} + {offset}" if offset else tensor.name
         mask = self.mask(axes)
         name = f"{value.name}.to(tl.int8)" if tensor.element == "i1" else value.name

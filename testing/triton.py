@@ -1,0 +1,294 @@
+"""Runs programs at the `triton` stage without a device: the plan on NumPy memory, kernels in Triton's interpreter.
+
+Parts of the interpreter are replaced: reductions and scans by any function run on whole slices instead of one
+element at a time, blocks of one comparison's result, conversions to bf16 round to nearest even, and libdevice's functions are NumPy's and SciPy's.
+Imports `lowering.triton`, `runtime.cuda.compiler`, and `backend`.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import scipy.special
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import BY_NAME, DType
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.program import Program, read_program
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda.compiler import triton
+from oneflow.runtime.executable import PositionError, SizeError
+from oneflow.testing.backend import call_module
+from oneflow.testing.checks import assert_close, make_call
+from oneflow.testing.sample import Sample
+
+#: libdevice's functions whose names differ from NumPy's.
+LIBDEVICE = {
+    "pow": np.power, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erfc": scipy.special.erfc,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}  # fmt: skip
+POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+            "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
+
+
+def check_triton(
+    sample: Sample, dtype: DType, *, dynamic: bool = False, registry: Registry = REGISTRY,
+    context: ir.Context | None = None,
+) -> None:  # fmt: skip
+    """The operator's kernels, interpreted, give the reference's results; with `dynamic`, made for every size.
+
+    Raises:
+        AssertionError: a result differs by more than the sample's tolerance.
+        OperatorError: the operator does not allow dynamic sizes (it says `static`).
+    """
+    op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
+    got = interpret_program(lower_call(op, dynamic, registry, context), *flatten(op.inputs.values()))
+    want = [np.asarray(r) for r in run_reference(op)]
+    assert len(got) == len(want), f"{sample}: expected {len(want)} results, got {len(got)}"
+    for number, (one, other) in enumerate(zip(got, want, strict=True)):
+        text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {number}"
+        one = one.view(other.dtype) if one.dtype.itemsize == other.dtype.itemsize else one
+        if getattr(sample, 'shapes_only', False):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype), text
+        else:
+            assert_close(one, other, sample.tolerance(dtype), text)
+
+
+def lower_call(
+    op: Call, dynamic: bool = False, registry: Registry = REGISTRY, context: ir.Context | None = None
+) -> Program:
+    """A call on arrays as a program of one operator at the `triton` stage, in a context of its own or a given one."""
+    context = context or create_context(registry)
+    with context, ir.Location.unknown():
+        module = call_module(op, dynamic, registry)
+        Pipeline.parse(pipeline_between(None, "triton"), context).run(module, registry)
+        return read_program(module)
+
+
+def interpret_program(program: Program, *arrays: Any) -> list[np.ndarray]:
+    """The results of a program on arrays.
+
+    Raises:
+        PositionError: a position in the data is out of range.
+        SizeError: sizes known only now do not fit.
+    """
+    run = _Run(program)
+    given = [np.ascontiguousarray(a) for a in arrays]
+    run.kept += given
+    arguments = [x for number, a in enumerate(given) for x in (run.address(a), *_sizes(program, number, a))]
+    with _interpreting(), np.errstate(all="ignore"):
+        program.function()(run, *arguments)
+    run.check()
+    return [run.results[i] for i in range(len(program.results))]
+
+
+def _sizes(program: Program, number: int, array: np.ndarray) -> list[int]:
+    """The dynamic sizes of argument `number` that the plan asks for."""
+    names = program.plan.partition("(")[2].partition(")")[0].split(", ")
+    return [size for axis, size in enumerate(array.shape) if f"in{number}_{axis}" in names]
+
+
+class _Run:
+    """The plan's side of a run on NumPy memory."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.kept = program, []
+        self.results: dict[int, np.ndarray] = {}
+        self.sites = np.zeros(3 * max(len(program.sites), 1), np.int64)
+        self.failure = self.address(self.sites)
+        self.workspace = self.temporary(program.workspace)
+
+    def address(self, array: np.ndarray) -> int:
+        return int(array.ctypes.data)
+
+    def temporary(self, size: int) -> int:
+        """Memory filled with a pattern that shows reads of what nobody wrote."""
+        memory = np.full(size + 64, 0xAB, np.uint8)
+        self.kept.append(memory)
+        return self.address(memory) + -self.address(memory) % 64
+
+    def release(self, address: int) -> None:
+        """Nothing: memory lives as long as the run."""
+
+    def result(self, number: int, size: int, shape: tuple[int, ...]) -> int:
+        desc = self.program.results[number]
+        memory = np.full(max(size, 1), 0xAB, np.uint8)
+        self.results[number] = memory[:size].view(desc.dtype.numpy).reshape(shape)
+        return self.address(memory)
+
+    def shape(self, number: int, shape: tuple[int, ...]) -> None:
+        self.results[number] = self.results[number].reshape(shape)
+
+    def constant(self, number: int) -> int:
+        return self.address(self.program.constants[number])
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        if size:
+            _memory(target, size)[:] = _memory(source, size)
+
+    def fill(self, address: int, count: int, value: float, element: str) -> None:
+        kind = _kind(element)
+        _memory(address, count * kind.itemsize).view(kind)[:] = value
+
+    def read(self, address: int, offset: int, element: str) -> Any:
+        kind = _kind(element)
+        return _memory(address + offset * kind.itemsize, kind.itemsize).view(kind)[0].item()
+
+    def check_size(self, got: int, wanted: int, site: int) -> None:
+        if got != wanted:
+            raise SizeError(f"{self.program.sites[site]}: expected {wanted}, got {got}")
+
+    def check_index(self, got: int, wanted: int, site: int) -> int:
+        if not 0 <= got < wanted:
+            raise PositionError(f"{self.program.sites[site]}: expected a position in [0, {wanted}), got {got}")
+        return got
+
+    def check(self) -> None:
+        """Raises the first failure that kernels recorded."""
+        for site, (failed, got, wanted) in enumerate(self.sites.reshape(-1, 3).tolist()):
+            if failed:
+                self.check_index(got, wanted, site)
+
+    def launch(self, name: str, *arguments: int) -> None:
+        source = self.program.sources[name]
+        named = dict(zip((n for n, _ in source.parameters), arguments, strict=True))
+        interpreter, function = triton("runtime.interpreter"), _function(source.text, source.name)
+        programs = source.programs(named)
+        builder = interpreter.interpreter_builder
+        builder.set_grid_dim(max(programs, 1), 1, 1)
+        tensors = [_argument(kind, value) for (_, kind), value in zip(source.parameters, arguments, strict=True)]
+        for number in range(programs):
+            builder.set_grid_idx(number, 0, 0)
+            function(*tensors)
+
+
+def _kind(element: str) -> np.dtype:
+    """The NumPy type of an MLIR element type."""
+    return BY_NAME[element].numpy
+
+
+def _memory(address: int, size: int) -> np.ndarray:
+    view = types.SimpleNamespace(
+        __array_interface__={"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+    )
+    return np.asarray(view)
+
+
+def _argument(kind: str, value: int) -> Any:
+    language, interpreter = triton("language"), triton("runtime.interpreter")
+    if kind.startswith("*"):
+        made = language.pointer_type(getattr(language, POINTEES[kind[1:]]))
+        return language.tensor(interpreter.TensorHandle(np.array([value], np.uint64), made), made)
+    made = getattr(language, POINTEES.get(kind, "int1"))
+    data = np.array([value], interpreter._get_np_dtype(made))
+    return language.tensor(interpreter.TensorHandle(data, made), made)
+
+
+@functools.lru_cache(maxsize=4096)
+def _function(text: str, name: str) -> Callable[..., None]:
+    """A kernel as a Python function on the interpreter's tensors."""
+    interpreter = triton("runtime.interpreter")
+    tree = ast.parse(text)
+    tree.body = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    tree = ast.fix_missing_locations(interpreter.ASTTransformer().visit(tree))
+    jit = types.SimpleNamespace(jit=lambda f: f)
+    namespace = {"triton": jit, "tl": triton("language"), "libdevice": _Libdevice(),
+                 "interpreter_semantic": interpreter.interpreter_semantic}  # fmt: skip
+    exec(compile(tree, f"<interpreted {name}>", "exec"), namespace)
+    return namespace[name]
+
+
+class _Libdevice:
+    """libdevice on the interpreter's tensors."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = LIBDEVICE.get(name) or getattr(np, name)
+        return lambda *tensors: _tensor(function(*(t.handle.data for t in tensors)), tensors[0], tensors)
+
+
+def _tensor(data: np.ndarray, like: Any, inputs: Sequence[Any]) -> Any:
+    """NumPy data as a tensor of the element type of `like`."""
+    language, interpreter = triton("language"), triton("runtime.interpreter")
+    data = np.asarray(data).astype(like.handle.data.dtype)
+    block = any(t.type.is_block() for t in inputs)
+    kind = language.block_type(like.dtype, list(data.shape)) if block else like.dtype
+    return language.tensor(interpreter.TensorHandle(data, like.dtype), kind)
+
+
+def _part(value: Any, axis: int, part: slice) -> Any:
+    """Some of the slices of a tensor along an axis."""
+    index = [slice(None)] * value.handle.data.ndim
+    index[axis] = part
+    return _tensor(value.handle.data[tuple(index)], value, [value])
+
+
+def _reduce(value: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: bool = False) -> Any:
+    """Neighbours are combined until one is left: the size of a block is a power of two."""
+    assert keep_dims, "kernels keep the dimensions of what they reduce"
+    axis = int(axis)
+    while value.handle.data.shape[axis] > 1:
+        value = combine_fn(_part(value, axis, slice(0, None, 2)), _part(value, axis, slice(1, None, 2)))
+    return value
+
+
+def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:
+    """Each slice takes in what lies `step` before it, for steps of 1, 2, 4 and so on."""
+    axis, step = int(axis), 1
+    while step < value.handle.data.shape[axis]:
+        later = combine_fn(_part(value, axis, slice(0, -step)), _part(value, axis, slice(step, None)))
+        first = _part(value, axis, slice(0, step))
+        value = _tensor(np.concatenate([first.handle.data, later.handle.data], axis), value, [value])
+        step *= 2
+    return value
+
+
+def _convert_float(data: np.ndarray, source: Any, target: Any, rounding: Any) -> np.ndarray:
+    """f32 to bf16 and back, as bits."""
+    if source.primitive_bitwidth == 32:
+        return data.astype(ml_dtypes.bfloat16).view(np.uint16)
+    return data.view(ml_dtypes.bfloat16).astype(np.float32).view(np.uint32)
+
+
+def _create_splat(builder: Any, kind: Any, value: Any) -> Any:
+    """A block of one element; a comparison's keeps its type, which the handle of a scalar does not tell."""
+    data = np.full(kind.shape, value.data.reshape(-1)[0], value.data.dtype)
+    return triton("runtime.interpreter").TensorHandle(data, value.dtype.scalar)
+
+
+@contextlib.contextmanager
+def _interpreting() -> Iterator[None]:
+    """Triton's language as the interpreter's, with the replacements."""
+    interpreter, language = triton("runtime.interpreter"), triton("language")
+    options = interpreter.interpreter_builder.options
+    scope = interpreter._patch_lang(_speaker(language))
+    scope.set_attr(language.tensor, "__index__", lambda self: int(self.handle.data.item()))
+    scope.set_attr(language, "reduce", _reduce)
+    scope.set_attr(language, "associative_scan", _scan)
+    scope.set_attr(interpreter, "_convert_float", _convert_float)
+    scope.set_attr(interpreter.InterpreterBuilder, "create_splat", _create_splat)
+    quiet = interpreter.InterpreterOptions(sanitize_overflow=False)
+    scope.set_attr(interpreter.interpreter_builder, "options", quiet)
+    try:
+        yield
+    finally:
+        scope.restore()
+    assert interpreter.interpreter_builder.options is options
+
+
+def _speaker(language: Any) -> Any:
+    """A function whose globals have the language, which is what the interpreter looks at."""
+    return types.FunctionType((lambda: None).__code__, {"tl": language})
+
+
+__all__ = ["check_triton", "interpret_program", "lower_call"]
