@@ -199,7 +199,8 @@ def _is_float(value: Any) -> bool:
 
 def _builder() -> TraceBuilder:
     builder = current_builder()
-    assert isinstance(builder, TraceBuilder), "gradients of functions are built while tracing"
+    if not isinstance(builder, TraceBuilder):
+        raise fail("called outside of a traced function; put it in one and use flow.compile or flow.trace")
     return builder
 
 

@@ -1,29 +1,64 @@
 """The one way from the functional API to operators.
 
-`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: the one of the trace
-that is running. Imports `dialect.builder` and NumPy.
+`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: the one of the trace that
+is running, or that of eager mode. Imports `dialect.builder` and NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from oneflow.dialect.builder import Builder
-from oneflow.dialect.record import OperatorError, flatten
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.record import OperatorError
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tensor import Tensor
 
-_current: ContextVar[Builder | None] = ContextVar("oneflow_builder", default=None)
+
+class TensorBuilder(Builder):
+    """A builder that functions of tensors build with."""
+
+    #: Whether tensors have values.
+    eager = False
+
+    @abstractmethod
+    def read(self, tensor: Tensor) -> Value:
+        """What a tensor is to this builder.
+
+        Raises:
+            TraceError: it belongs to another one.
+        """
+
+    @abstractmethod
+    def give(self, value: Value) -> Tensor:
+        """A value of this builder as a tensor."""
+
+    @abstractmethod
+    def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
+        """Updates a tensor in place to a result that nothing else holds; `writer` is what messages call that."""
+
+    @abstractmethod
+    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
+        """Adds up gradients at the leaves behind `tensors`; see `autograd.backward`."""
+
+
+_current: ContextVar[TensorBuilder | None] = ContextVar("oneflow_builder", default=None)
+_default: list[TensorBuilder] = []
+
+
+def set_default(builder: TensorBuilder) -> None:
+    """Makes `builder` the one that functions build with where none is in force."""
+    _default[:] = [builder]
 
 
 @contextmanager
-def using(builder: Builder) -> Iterator[None]:
+def using(builder: TensorBuilder) -> Iterator[None]:
     """Makes `builder` the one that functions build with."""
     token = _current.set(builder)
     try:
@@ -32,16 +67,9 @@ def using(builder: Builder) -> Iterator[None]:
         _current.reset(token)
 
 
-def current_builder() -> Builder:
-    """The builder in force.
-
-    Raises:
-        TraceError: no function is being traced.
-    """
-    builder = _current.get()
-    if builder is None:
-        raise fail("called outside of a traced function; put it in one and use flow.compile or flow.trace")
-    return builder
+def current_builder() -> TensorBuilder:
+    """The builder in force."""
+    return _current.get() or _default[0]
 
 
 def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
@@ -59,13 +87,20 @@ def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
 def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
     """The results of an operator; see `dispatch`."""
     builder = current_builder()
-    for operand in flatten(operands):
-        if isinstance(operand, Tensor) and operand.builder is not builder:
-            raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
+    values = [_value(builder, x) for x in operands]
     try:
-        return cast(tuple[Tensor, ...], builder.call(name, *operands, **attrs))
+        results = builder.call(name, *values, **attrs)
     except OperatorError as error:
         raise fail(str(error)) from None
+    return tuple(map(builder.give, results))
+
+
+def _value(builder: TensorBuilder, operand: Any) -> Any:
+    if isinstance(operand, Tensor):
+        return builder.read(operand)
+    if isinstance(operand, (tuple, list)):
+        return tuple(_value(builder, x) for x in operand)
+    return operand
 
 
 def as_tensor(value: Any, what: str = "a tensor") -> Tensor:
@@ -80,9 +115,8 @@ def as_tensor(value: Any, what: str = "a tensor") -> Tensor:
         value = np.asarray(value, np.float32 if isinstance(value, float) else None)
     if not is_array(value):
         raise fail(f"expected {what}, got {value!r}")
+    builder = current_builder()
     try:
-        tensor = current_builder().wrap(value)
+        return builder.give(builder.wrap(value))
     except TypeError as error:
         raise fail(str(error)) from None
-    assert isinstance(tensor, Tensor)
-    return tensor

@@ -12,6 +12,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tensor import Tensor
 
@@ -88,6 +89,19 @@ def contiguous(self: Tensor) -> Tensor:
     return self
 
 
+def detach(self: Tensor) -> Tensor:
+    """The tensor as it is, through which no gradient flows."""
+    return dispatch("stop_gradient", self)
+
+
+def backward(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+) -> None:
+    """Adds to the `grad` of every leaf behind it the gradient of this tensor; see `flow.autograd.backward`."""
+    retain = create_graph if retain_graph is None else retain_graph
+    current_builder().backward([self], [gradient], retain, create_graph)
+
+
 def reversed_dims(self: Tensor) -> Tensor:
     """The dimensions in reverse order."""
     return F.permute(self, list(range(self.rank))[::-1])
@@ -116,9 +130,10 @@ def attach(target: type[Tensor]) -> None:
     special = {
         "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
         "__array_ufunc__": array_ufunc, "__pos__": contiguous, "permute": permute, "reshape": reshape,
-        "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": contiguous,
+        "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": detach,
         "T": property(reversed_dims), "where": where, "gather": F.gather, "index_select": F.index_select,
-        "nonzero": F.nonzero, "masked_select": F.masked_select, "unique": F.unique,
+        "nonzero": F.nonzero, "masked_select": F.masked_select, "unique": F.unique, "backward": backward,
+        "clone": contiguous,
     }  # fmt: skip
     for name, member in special.items():
         setattr(target, name, member)

@@ -56,6 +56,11 @@ class Tensor(Value):
         """Whether the elements are floating-point numbers."""
         return self.dtype.is_float
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient flows to it; a tensor of a trace does not say, and `flow.grad` asks for one."""
+        return False
+
     def _known(self, dim: int, advice: str) -> int:
         size = self.shape[dim]
         if size is None:

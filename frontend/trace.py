@@ -27,8 +27,9 @@ from oneflow.dialect.record import REGISTRY, Call, distribute
 from oneflow.dialect.reverse import Entry, Renamed
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.dispatch import as_tensor, using
-from oneflow.frontend.errors import Place, TraceError, user_place
+from oneflow.frontend.dispatch import TensorBuilder, as_tensor, using
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.errors import Place, TraceError, fail, user_place
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.tree import Tree, flatten
@@ -37,7 +38,7 @@ from oneflow.frontend.tree import Tree, flatten
 INLINE_BYTES = 1024
 
 
-class TraceBuilder(IRBuilder):
+class TraceBuilder(IRBuilder, TensorBuilder):
     """Emits the operations of one function, each at the line of the user's program that asked for it.
 
     What it builds is noted on each of `tapes`, for gradients.
@@ -65,6 +66,27 @@ class TraceBuilder(IRBuilder):
         if renamed is not value:
             self.note(Renamed((value,), (renamed,)))
         return renamed
+
+    def read(self, tensor: Tensor) -> Value:
+        """A tensor of this trace, or one from outside as a constant."""
+        if isinstance(tensor, EagerTensor):
+            return self.constant(tensor.variable.handle)
+        if tensor.builder is not self:
+            raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
+        return tensor
+
+    def give(self, value: Value) -> Tensor:
+        """Values of a trace are its tensors."""
+        assert isinstance(value, Tensor)
+        return value
+
+    def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
+        """Refused."""
+        raise fail(f"{writer} of a tensor from outside of the function")
+
+    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
+        """Refused."""
+        raise fail("backward in a function that is traced; write flow.grad(..)")
 
     def note(self, entry: Entry) -> None:
         """Adds an entry to the tapes."""

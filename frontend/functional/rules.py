@@ -13,10 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from oneflow.dialect import dtypes, ops  # noqa: F401  (registers the operators)
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import REGISTRY
-from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.promotion import as_number, check_fits, is_number, result_dtype
 from oneflow.frontend.tensor import Tensor
@@ -52,6 +54,8 @@ def to_float(x: Any) -> Tensor:
 
 def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Tensor:
     """A tensor of one number."""
+    if current_builder().eager:
+        return as_tensor(np.full(shape, value, dtype.numpy))
     if dtype.is_float:
         return dispatch("constant", dtype=dtype, shape=shape, is_floating_value=True, floating_value=float(value))
     return dispatch("constant", dtype=dtype, shape=shape, is_floating_value=False, integer_value=int(value))
@@ -113,7 +117,7 @@ class BinaryRule:
         dtype = self._dtype(result_dtype([x.dtype], [number]))
         check_fits(number, dtype)
         x = cast(x, dtype)
-        if scalar and dtype != dtypes.bool_:
+        if scalar and dtype != dtypes.bool_ and not (current_builder().eager and dtype.bits != 16):
             return dispatch(scalar, x, **scalar_operand(number, dtype))
         other = constant(number, dtype)
         return self._tensors(other, x) if swap else self._tensors(x, other)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.dispatch import as_tensor, dispatch
@@ -17,7 +15,7 @@ from oneflow.frontend.promotion import DEFAULTS, as_number, check_fits, is_numbe
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "arange", "eye", "full", "full_like", "ones", "ones_like", "tensor", "zeros", "zeros_like",
+    "arange", "eye", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -84,14 +82,3 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
 def eye(n: int, m: int | None = None, *, dtype: DType = dtypes.float32) -> Tensor:
     """An n x m matrix (square without m) of ones on the diagonal."""
     return dispatch("eye", dtype=dtype, rows=n, cols=n if m is None else m)
-
-
-def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
-    """A constant of Python numbers, nested lists of them, or an array; floats become float32 unless `dtype` says."""
-    array = np.asarray(data)
-    if dtype is None and not hasattr(data, "dtype") and array.dtype == np.float64:
-        dtype = dtypes.float32
-    try:
-        return as_tensor(array if dtype is None else array.astype(dtype.numpy))
-    except TypeError as error:
-        raise fail(str(error)) from None

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _API = "oneflow.frontend.api"
+_PACKAGES = ("autograd", "nn", "optim")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "nn":
-        return importlib.import_module("oneflow.nn")
+    if name in _PACKAGES:
+        return importlib.import_module(f"oneflow.{name}")
     if name.startswith("__"):
         raise AttributeError(f"module 'oneflow' has no attribute {name!r}")
     api = importlib.import_module(_API)
@@ -28,4 +29,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*importlib.import_module(_API).__all__, "nn"]
+    return [*importlib.import_module(_API).__all__, *_PACKAGES]

@@ -1,0 +1,311 @@
+"""Eager mode: tensors that have values, operators that run at once, and `backward`.
+
+    x = flow.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    x.grad                                # tensor([2, 4])
+
+`EagerTensor` is what a program holds: the variable that it is now. An update in place gives it another variable in
+the same memory. Imports `eager_builder`, `tape`, `dispatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Value
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend import dispatch as dispatching
+from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.dispatch import current_builder, dispatch
+from oneflow.frontend.eager_builder import EagerBuilder
+from oneflow.frontend.errors import fail
+from oneflow.frontend.tape import MODE, Leaf, Variable, gradients, leaves_of, record
+from oneflow.frontend.tensor import Tensor
+
+
+class Eager(EagerBuilder, dispatching.TensorBuilder):
+    """The builder that functions of tensors use outside of traces."""
+
+    eager = True
+
+    def read(self, tensor: Tensor) -> Variable:
+        """What a tensor is now."""
+        if not isinstance(tensor, EagerTensor):
+            raise fail("a tensor of a trace outside of it: it was kept from a function whose tracing has ended")
+        return tensor.variable
+
+    def give(self, value: Value) -> EagerTensor:
+        """A variable as a tensor."""
+        assert isinstance(value, Variable)
+        return EagerTensor(value)
+
+    def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
+        """Writes a result into the memory of a tensor, whose gradient goes on through it."""
+        assert isinstance(tensor, EagerTensor)
+        new, old = self.read(value), tensor.variable
+        if old.leaf is not None and old.node is None and MODE.recording:
+            raise RuntimeError(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
+        if old.node is not None and not MODE.recording:
+            new = self._continued(old, new)
+        _write(old, new, writer)
+        tensor.handle = new
+
+    def _continued(self, old: Variable, new: Variable) -> Variable:
+        """The values of `new`, through which gradients go on to `old`: an update that is not recorded."""
+        fresh = Variable(self, new.handle, new.desc)
+        record(self.registry["depend"], {"in": old, "depend_tensor": new}, {}, [fresh])
+        return fresh
+
+    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
+        """Adds up gradients at the leaves; see `autograd.backward`."""
+        seeds = self.seeds(tensors, weights)
+        roots = [v for v, _ in seeds]
+        found = gradients(self, seeds, lambda nodes: leaves_of(nodes, roots), retain_graph=retain, create_graph=again)
+        for variable, grad in found:
+            if grad is not None and variable.leaf is not None:
+                self._accumulate(variable.leaf, EagerTensor(grad), again)
+
+    def _accumulate(self, leaf: Leaf, grad: EagerTensor, again: bool) -> None:
+        """Adds a gradient: in place, unless it can be differentiated again."""
+        if leaf.grad is None:
+            leaf.grad = grad
+        elif again:
+            leaf.grad = leaf.grad + grad
+        else:
+            held = leaf.grad
+            _write(held.variable, total := self.binary("add", held.variable.alias(), grad.variable), "backward")
+            held.handle = total
+
+    def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
+        """The variables of results, and their cotangents.
+
+        Raises:
+            RuntimeError: a result does not require grad, or its cotangent has another type.
+        """
+        return [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+
+    def _seed(self, result: Tensor, weight: Any) -> Variable:
+        if not result.requires_grad:
+            raise RuntimeError(
+                f"{result.desc} does not require grad: nothing behind it does, or it was computed within no_grad or "
+                "by a compiled function; call backward inside of that"
+            )
+        if weight is None:
+            if result.desc.element_count != 1:
+                raise RuntimeError(f"expected one element to call backward without a gradient, got {result.desc}")
+            return self.wrap(np.ones(result.shape, result.dtype.numpy))
+        seed = self.read(weight) if isinstance(weight, Tensor) else self.wrap(weight)
+        if seed.desc != result.desc:
+            raise RuntimeError(f"expected a gradient of type {result.desc}, got {seed.desc}")
+        return seed
+
+
+BUILDER = Eager()
+dispatching.set_default(BUILDER)
+
+
+class EagerTensor(Tensor):
+    """A tensor with values: operators on it run at once.
+
+    With `requires_grad` a tensor that the user made is a leaf: `backward` adds its gradient to `grad`.
+    """
+
+    __slots__ = ("__weakref__",)
+    handle: Variable
+
+    def __init__(self, variable: Variable) -> None:
+        super().__init__(BUILDER, variable, variable.desc)
+
+    @property
+    def variable(self) -> Variable:
+        """What it is now."""
+        return self.handle
+
+    @property
+    def array(self) -> np.ndarray:
+        """Its memory as an array.
+
+        Raises:
+            TraceError: a function is being traced: it will run with other values.
+        """
+        if not current_builder().eager:
+            raise fail("the values of a tensor from outside are not known while the function is traced; pass it in")
+        array: np.ndarray = self.handle.handle
+        return array
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient flows to it."""
+        return self.handle.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operator made it."""
+        return self.handle.node is None
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that `backward` has added up, or None."""
+        leaf = self.handle.leaf
+        return None if leaf is None else leaf.grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and (not isinstance(value, Tensor) or value.desc != self.desc):
+            raise ValueError(f"expected a gradient of type {self.desc} or None, got {getattr(value, 'desc', value)}")
+        if self.handle.leaf is not None:
+            self.handle.leaf.grad = value
+        elif value is not None:
+            raise RuntimeError(
+                "expected a leaf that requires grad to set the gradient of; use requires_grad_() first"
+            )
+
+    @property
+    def grad_fn(self) -> str | None:
+        """The operator that made it, where it was recorded."""
+        node = self.handle.node
+        return None if node is None else f"oneflow.{node.record.name}"
+
+    @property
+    def data(self) -> Tensor:
+        """The same as `detach()`."""
+        return self.detach()
+
+    def detach(self) -> Tensor:
+        """A tensor in the same memory through which no gradient flows."""
+        return EagerTensor(self.handle.alias()) if current_builder().eager else dispatch("stop_gradient", self)
+
+    def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
+        """Makes it a leaf whose gradient is added up, or not; itself."""
+        variable = self.handle
+        if variable.node is not None and not requires_grad:
+            raise RuntimeError("expected a leaf: this was computed; use detach() for a tensor without a gradient")
+        if requires_grad and not self.dtype.is_float:
+            raise RuntimeError(f"expected floats to require a gradient, got {self.desc}")
+        if requires_grad and not variable.requires_grad:
+            variable.leaf = Leaf()
+        elif not requires_grad and variable.leaf is not None:
+            self.handle = variable.alias()
+        return self
+
+    def retain_grad(self) -> None:
+        """Has `backward` keep the gradient of a tensor that was computed, in `grad`."""
+        if not self.requires_grad:
+            raise RuntimeError("expected a tensor that requires grad")
+        self.handle.leaf = self.handle.leaf or Leaf()
+
+    def numpy(self) -> np.ndarray:  # type: ignore[override]
+        """Its values, in the same memory: updates in place show.
+
+        Raises:
+            RuntimeError: it requires grad.
+        """
+        if self.requires_grad:
+            raise RuntimeError("expected a tensor without a gradient for numpy(); write x.detach().numpy()")
+        return self.array
+
+    def item(self) -> Any:  # type: ignore[override]
+        """The one element as a Python number."""
+        if self.array.size != 1:
+            raise ValueError(f"expected one element for item(), got {self.desc}")
+        return self.array.item()
+
+    def tolist(self) -> Any:  # type: ignore[override]
+        """The elements as nested lists of Python numbers."""
+        return self.array.tolist()
+
+    def __bool__(self) -> bool:  # type: ignore[override]
+        return bool(self.item())
+
+    def __int__(self) -> int:  # type: ignore[override]
+        return int(self.item())
+
+    def __float__(self) -> float:  # type: ignore[override]
+        return float(self.item())
+
+    def __complex__(self) -> complex:  # type: ignore[override]
+        return complex(self.item())
+
+    def __index__(self) -> int:  # type: ignore[override]
+        if not self.dtype.is_integer:
+            raise TypeError(f"expected one integer as an index, got {self.desc}")
+        return int(self.item())
+
+    def __contains__(self, value: Any) -> bool:  # type: ignore[override]
+        return bool((self.array == (value.array if isinstance(value, EagerTensor) else value)).any())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # type: ignore[override]
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        raise TypeError(f"NumPy's {function.__name__} takes arrays: write x.numpy(), or flow.{function.__name__}(x)")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
+        copied = from_numpy(self.array.copy())
+        memo[id(self)] = copied
+        return copied.requires_grad_() if self.handle.leaf is not None else copied
+
+    def __repr__(self) -> str:
+        values = np.array2string(self.handle.handle, separator=", ", prefix="tensor(")
+        dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
+        suffix = (
+            f", grad_fn={self.grad_fn}" if self.handle.node else ", requires_grad=True" if self.handle.leaf else ""
+        )
+        return f"tensor({values}{dtype}{suffix})"
+
+
+def _write(old: Variable, new: Value, writer: str) -> None:
+    """Puts the values of `new` into the memory of `old`, as its next version.
+
+    Raises:
+        RuntimeError: the shapes or element types differ.
+    """
+    assert isinstance(new, Variable)
+    if new.desc != old.desc:
+        raise RuntimeError(f"{writer} gives {new.desc}, which does not fit into {old.desc}")
+    memory, array = old.shared_memory(), old.handle
+    if new.node is not None and new.node.reads(old):
+        old.move(array.copy())
+    np.copyto(array, new.handle)
+    memory.write(writer)
+    new.handle, new.memory, new.version, new.leaf = array, memory, memory.version, old.leaf
+    if new.node is not None:
+        new.node.move(new)
+
+
+def from_numpy(array: Any) -> EagerTensor:
+    """A tensor in the memory of an array, where that is contiguous and in native byte order."""
+    return EagerTensor(BUILDER.wrap(array))
+
+
+def tensor(data: Any, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of Python numbers, nested lists of them, or a copy of an array; floats become float32.
+
+    In a function that is traced it is a constant.
+
+    Raises:
+        TypeError: the element type is none of ours.
+    """
+    if isinstance(data, Tensor):
+        raise TypeError("expected numbers or an array, got a tensor; write x.detach().clone()")
+    array = np.array(to_array(data) if is_array(data) else data)
+    if dtype is None and not is_array(data) and array.dtype == np.float64:
+        dtype = dtypes.float32
+    array = array if dtype is None else array.astype(dtype.numpy)
+    if not current_builder().eager:
+        return dispatching.as_tensor(array)
+    return from_numpy(array).requires_grad_(requires_grad)

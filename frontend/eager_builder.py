@@ -1,0 +1,98 @@
+"""The builder of eager mode: every call runs at once.
+
+An operator is compiled once per attributes and operand types (`kernels.py`); what it read and gave is recorded for
+gradients (`tape.py`), which the same builder runs. Imports `kernels` and `tape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Scalar, Value, describe
+from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.arrays import to_array
+from oneflow.frontend.kernels import Kernel, compile_call, describe_result, intern
+from oneflow.frontend.tape import MODE, Variable, record
+
+
+class EagerBuilder(Builder):
+    """Runs every call at once, with the kernel of its name, attributes and operand types."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kernels: dict[Any, Kernel] = {}
+
+    def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
+        """The results of operator `name`; see `Builder.call`.
+
+        Raises:
+            OperatorError: the operator is unknown or does not allow the call.
+            RuntimeError: an operand was updated in place after it was kept for a gradient.
+        """
+        slots = [x if type(x) is Variable or x is None else self._slot(x) for x in operands]
+        key = (name, repr(attrs) if attrs else "", *map(_identity, slots))
+        kernel = self._kernels.get(key) or self._kernels.setdefault(key, self._compile(name, slots, attrs))
+        read = flatten(slots)
+        for number, variable in enumerate(read):
+            if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
+                raise _spoiled(name, variable)
+        arrays = kernel.executable(*[v.handle for v in read])
+        results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
+        if MODE.recording:
+            slots += [None] * (len(kernel.op.inputs) - len(slots))
+            record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
+        return tuple(results)
+
+    def _slot(self, operand: Any) -> Any:
+        if isinstance(operand, Value) or operand is None:
+            return operand
+        if isinstance(operand, (tuple, list)):
+            return tuple(v if isinstance(v, Value) else self.wrap(v) for v in operand)
+        return self.wrap(operand)
+
+    def _compile(self, name: str, slots: Sequence[Any], attrs: dict[str, Any]) -> Kernel:
+        if name not in self.registry:
+            raise OperatorError(self.registry.unknown(name))
+        entry = self.registry[name]
+        named = self._named_operands(entry, slots)
+        op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
+        return compile_call(op, infer(entry, op))
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """The results of a checked call."""
+        return list(self.call(op.record.name, *op.inputs.values(), **op.attrs))
+
+    def binary(self, kind: str, a: Value, b: Value | Scalar) -> Value:
+        """`a` and `b` combined; a number is a tensor, so that another number is no other kernel."""
+        if not isinstance(b, Value) and a.dtype.bits != 16:
+            b = self.wrap(np.asarray(b, a.dtype.numpy))
+        return super().binary(kind, a, b)
+
+    def wrap(self, value: Any) -> Variable:
+        """An array as a variable that shares its memory."""
+        array = to_array(value)
+        if not (array.flags.c_contiguous and array.dtype.isnative):
+            array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+        return Variable(self, array, intern(TensorDesc(array.shape, dtypes.from_numpy(array.dtype))))
+
+
+def _identity(slot: Any) -> Any:
+    """What tells the types of operands apart; descriptions are interned."""
+    if type(slot) is tuple:
+        return tuple([id(v.desc) for v in slot])
+    return 0 if slot is None else id(slot.desc)
+
+
+def _spoiled(reader: str, variable: Variable) -> RuntimeError:
+    memory = variable.memory
+    assert memory is not None
+    whose = f"the gradient of oneflow.{MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"
+    return RuntimeError(
+        f"{whose} needs {variable.desc} as it was, but {memory.writer} has updated it in place since "
+        f"(version {variable.version}, now {memory.version}); update a copy, or after backward"
+    )

@@ -1,0 +1,182 @@
+"""Gradients by hand: `flow.autograd.Function`, `backward` and `grad`.
+
+    class Double(flow.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, dy):
+            return dy * 2
+
+    Double.apply(x)
+
+A function is recorded as one operator whose gradient slot calls its `backward`. Imports `eager`, `tape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.builder import Value
+from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
+from oneflow.dialect.signature import parse_signature
+from oneflow.frontend.arrays import is_array
+from oneflow.frontend.dispatch import current_builder
+from oneflow.frontend.eager import BUILDER, EagerTensor
+from oneflow.frontend.errors import fail
+from oneflow.frontend.tape import MODE, Variable, gradients, no_grad, record
+from oneflow.frontend.tensor import Tensor
+
+OPERANDS, RESULTS = "x", "y"
+SIGNATURE = parse_signature(f"function({OPERANDS}*) -> {RESULTS}*")
+
+
+class Context:
+    """What the forward part of a function keeps for its backward part; other attributes can be set at will."""
+
+    def __init__(self, name: str, needs: Sequence[bool]) -> None:
+        self.needs_input_grad = tuple(needs)
+        self._name = name
+        self._saved: tuple[tuple[Variable | None, Any], ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keeps tensors; an update in place of one of them is found out."""
+        self._saved = tuple((BUILDER.read(t) if isinstance(t, Tensor) else None, t) for t in tensors)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors that were kept.
+
+        Raises:
+            RuntimeError: one was updated in place since.
+        """
+        for variable, _ in self._saved:
+            if variable is not None and variable.stale:
+                assert variable.memory is not None
+                raise RuntimeError(
+                    f"the gradient of {self._name} needs {variable.desc} as it was, but {variable.memory.writer} has "
+                    f"updated it in place since (version {variable.version}, now {variable.memory.version})"
+                )
+        return tuple(t if v is None else EagerTensor(v) for v, t in self._saved)
+
+
+class Function:
+    """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
+
+    `backward` gets the gradient of each result (zeros where there is none) and gives that of each argument, None
+    for what is no tensor. Called with `apply`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        """The results: a tensor or a tuple of them."""
+        raise NotImplementedError("expected a static method forward(ctx, *args)")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The gradients by the arguments."""
+        raise NotImplementedError("expected a static method backward(ctx, *grads)")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Calls the function.
+
+        Raises:
+            TraceError: in a function that is being traced.
+        """
+        if not current_builder().eager:
+            raise fail(
+                f"{cls.__name__}: flow.autograd.Function is for eager mode; use flow.grad or flow.stop_gradient"
+            )
+        tensors = [a for a in args if isinstance(a, EagerTensor)]
+        ctx = Context(cls.__name__, [isinstance(a, EagerTensor) and a.requires_grad for a in args])
+        with no_grad():
+            given = cls.forward(ctx, *args)
+        results = [BUILDER.read(t).alias() for t in (given if isinstance(given, tuple) else (given,))]
+        slot = cls._operator(ctx, [i for i, a in enumerate(args) if isinstance(a, EagerTensor)], len(args))
+        if MODE.recording:
+            record(slot, {OPERANDS: tuple(t.variable for t in tensors)}, {}, results)
+        wrapped = tuple(map(EagerTensor, results))
+        return wrapped if isinstance(given, tuple) else wrapped[0]
+
+    @classmethod
+    def _operator(cls, ctx: Context, positions: Sequence[int], count: int) -> Operator:
+        """The record of one call, whose gradient slot is `backward`."""
+
+        def grad(_: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+            pairs = zip(op.results, cotangents, strict=True)
+            grads = cls.backward(ctx, *[_filled(r, c) for r, c in pairs])
+            found = grads if isinstance(grads, tuple) else (grads,)
+            if len(found) != count:
+                raise RuntimeError(f"expected backward of {cls.__name__} to give {count} gradients, got {len(found)}")
+            return {OPERANDS: tuple(_read(found[i]) for i in positions)}
+
+        missing = no_sbp("is Python"), no_reference("is Python")
+        return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
+
+
+def _filled(result: Variable, cotangent: Value | None) -> EagerTensor:
+    """The gradient of a result, zeros where there is none."""
+    zeros = np.zeros(result.desc.shape or (), result.desc.dtype.numpy)
+    return EagerTensor(BUILDER.wrap(zeros)) if cotangent is None else BUILDER.give(cotangent)
+
+
+def _read(grad: Any) -> Value | None:
+    return None if grad is None else BUILDER.read(grad) if isinstance(grad, Tensor) else BUILDER.wrap(grad)
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+) -> None:
+    """Adds to the `grad` of every leaf behind `tensors` the gradient of their sum, weighted by `grad_tensors`.
+
+    Without a weight a tensor has to have one element. What was recorded is freed, unless `retain_graph`; with
+    `create_graph` (which retains it) the gradients can be differentiated again.
+
+    Raises:
+        RuntimeError: a tensor has no gradient, was freed, or a value that is needed was updated in place.
+    """
+    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    retain = create_graph if retain_graph is None else retain_graph
+    current_builder().backward(roots, _weights(roots, grad_tensors), retain, create_graph)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is touched.
+
+    Raises:
+        RuntimeError: as `backward`; or an input is not behind the outputs, unless `allow_unused` (it gives None).
+    """
+    roots, sources = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
+    wanted = [BUILDER.read(x) for x in sources]
+    retain = create_graph if retain_graph is None else retain_graph
+    seeds = BUILDER.seeds(roots, _weights(roots, grad_outputs))
+    found = gradients(BUILDER, seeds, lambda _: wanted, retain_graph=retain, create_graph=create_graph)
+    unused = [i for i, (_, g) in enumerate(found) if g is None]
+    if unused and not allow_unused:
+        raise RuntimeError(
+            f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it"
+        )
+    return tuple(None if g is None else EagerTensor(g) for _, g in found)
+
+
+def _weights(roots: Sequence[Tensor], weights: Any) -> list[Any]:
+    """One weight per root, None where there is none."""
+    if weights is None:
+        return [None] * len(roots)
+    return [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)

@@ -1,0 +1,145 @@
+"""Updates in place, and indexing of tensors that have values.
+
+    x.add_(1), x += 1, x.copy_(y), x[mask] = 0
+
+An update computes the new values and hands them to the builder, which writes them into the tensor's memory and counts
+its versions. Importing this module is what gives tensors these methods. Imports `methods`, `eager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend import methods  # noqa: F401  (gives tensors what is updated in place here)
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
+from oneflow.frontend.promotion import as_number, check_fits, is_number
+from oneflow.frontend.tape import MODE
+from oneflow.frontend.tensor import Tensor
+
+#: Functions whose results can take the place of their first argument: `add` gives `add_`.
+UPDATES = """
+    abs add addcmul bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp cos div erf exp expm1 floor floor_divide
+    fmod log log1p masked_fill maximum minimum mul neg pow reciprocal relu remainder round rsqrt sigmoid sign silu sin
+    sqrt square sub tan tanh tril triu trunc
+""".split()
+
+#: Python's operators that update, and their functions.
+OPERATORS = {
+    "iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div", "ifloordiv": "floor_divide", "imod": "remainder",
+    "ipow": "pow", "iand": "bitwise_and", "ior": "bitwise_or", "ixor": "bitwise_xor",
+}  # fmt: skip
+
+
+def _updating(function: Callable[..., Tensor], name: str) -> Callable[..., EagerTensor]:
+    def method(self: EagerTensor, *args: Any, **kwargs: Any) -> EagerTensor:
+        return _assign(self, function(self, *args, **kwargs), name)
+
+    method.__name__, method.__doc__ = name, f"`{function.__name__}` in place; itself."
+    return method
+
+
+def _assign(target: EagerTensor, value: Tensor, name: str) -> EagerTensor:
+    if value.dtype != target.dtype and value.dtype.is_float and target.dtype.is_float:
+        value = F.cast(value, target.dtype)
+    current_builder().assign(target, value, name)
+    return target
+
+
+def copy_(self: EagerTensor, source: Any) -> EagerTensor:
+    """Takes the values of `source`, converted and broadcast; itself."""
+    value = F.cast(as_tensor(source), self.dtype)
+    value = value if value.shape == self.shape else F.broadcast_to(value, self.shape)
+    return _assign(self, clone(value), "copy_")
+
+
+def fill_(self: EagerTensor, value: Any, name: str = "fill_") -> EagerTensor:
+    """Sets every element to a number; itself."""
+    check_fits(as_number(value), self.dtype)
+    return _assign(self, F.full(self.shape, value, dtype=self.dtype), name)
+
+
+def zero_(self: EagerTensor) -> EagerTensor:
+    """Sets every element to zero; itself."""
+    return fill_(self, 0, "zero_")
+
+
+def detach_(self: EagerTensor) -> EagerTensor:
+    """Forgets what made it; itself."""
+    self.handle = self.handle.alias()
+    return self
+
+
+def clone(x: Any) -> Tensor:
+    """A copy in memory of its own; gradients flow through."""
+    x = as_tensor(x)
+    if isinstance(x, EagerTensor) and current_builder().eager and not (MODE.recording and x.requires_grad):
+        return from_numpy(x.array.copy())
+    return dispatch("cast", x, dtype=x.dtype)
+
+
+def _key(key: Any) -> Any:
+    """An index with tensors as arrays."""
+    if isinstance(key, tuple):
+        return tuple(map(_key, key))
+    return key.array if isinstance(key, EagerTensor) else key
+
+
+def getitem(self: EagerTensor, key: Any) -> Any:
+    """`x[key]`, as NumPy indexes: a copy; gradients flow through."""
+    if not current_builder().eager:
+        return F.getitem(self, key)
+    if not (MODE.recording and self.requires_grad):
+        return from_numpy(np.array(self.array[_key(key)]))
+    return dispatch("gather", F.reshape(self, (-1,)), from_numpy(np.array(_positions(self)[_key(key)])), axis=0)
+
+
+def setitem(self: EagerTensor, key: Any, value: Any) -> None:
+    """`x[key] = value` in place, as NumPy assigns."""
+    builder = current_builder()
+    tensor = None if is_number(value) else F.cast(as_tensor(value), self.dtype)
+    flows = self.requires_grad or (tensor is not None and tensor.requires_grad)
+    if builder.eager and not (MODE.recording and flows):
+        self.array[_key(key)] = value if tensor is None else BUILDER.read(tensor).handle
+        fresh = self.variable.alias()
+        self.variable.shared_memory().write("__setitem__")
+        fresh.version, fresh.leaf = self.variable.shared_memory().version, self.variable.leaf
+        self.handle = fresh
+        return
+    mask = np.zeros(self.shape, bool)
+    mask[_key(key)] = True
+    filling = value if tensor is None else _spread(self, key, tensor)
+    _assign(self, F.where(as_tensor(mask), filling, self), "__setitem__")
+
+
+def _spread(x: EagerTensor, key: Any, value: Tensor) -> Tensor:
+    """`value` at the places of `x[key]`, whatever elsewhere, in the shape of `x`."""
+    taken = _positions(x)[_key(key)]
+    value = F.reshape(F.broadcast_to(value, taken.shape), (-1,))
+    source = np.zeros(x.shape, np.int64)
+    source[_key(key)] = np.arange(taken.size).reshape(taken.shape)
+    return dispatch("gather", value, as_tensor(source), axis=0)
+
+
+def _positions(x: Tensor) -> np.ndarray:
+    """The number of each element."""
+    return np.arange(x.numel()).reshape(x.shape)
+
+
+def attach(target: type[EagerTensor]) -> None:
+    """Sets every method of this module on `target`."""
+    for name in UPDATES:
+        setattr(target, f"{name}_", _updating(getattr(F, name), f"{name}_"))
+    for name, function in OPERATORS.items():
+        setattr(target, f"__{name}__", getattr(target, f"{function}_"))
+    for function in (copy_, fill_, zero_, detach_, clone):
+        setattr(target, function.__name__, function)
+    target.__getitem__, target.__setitem__ = getitem, setitem  # type: ignore[attr-defined,method-assign]
+    target.masked_select = lambda self, mask: getitem(self, mask)  # type: ignore[attr-defined]
+
+
+attach(EagerTensor)

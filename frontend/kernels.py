@@ -1,0 +1,104 @@
+"""Operators compiled one by one: each once per attributes and operand types, then kept.
+
+    kernel_of(call, results).run(arrays)
+
+An operator that cannot be compiled is an error. Imports `runtime.executable` and the dialect.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import func, ir
+from oneflow.dialect.builder import Value
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.record import Call, flatten
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.executable import Executable, compile_module
+
+#: The name of the function around the operator; none that a mathematical library has.
+ENTRY = "operator_call"
+_lock = threading.Lock()
+_known: dict[TensorDesc, TensorDesc] = {}
+
+
+def intern(desc: TensorDesc) -> TensorDesc:
+    """The one object that stands for equal descriptions, so that they can be told apart by identity."""
+    return _known.setdefault(desc, desc)
+
+
+class Kernel:
+    """A compiled call: `op` is the call on descriptions, `results` what it gives."""
+
+    __slots__ = ("_reads", "executable", "op", "results")
+
+    def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable) -> None:
+        self.op, self.executable = op, executable
+        self.results = tuple(map(intern, results))
+        self._reads: tuple[bool, ...] | None = None
+
+    def reads(self, number: int) -> bool:
+        """Whether the elements of operand `number` matter, and not just its type."""
+        if self._reads is None:
+            self._reads = _used(self.executable.ir("linalg"), len(self.op.operands))
+        return self._reads[number]
+
+
+def compile_call(op: Call, results: Sequence[TensorDesc]) -> Kernel:
+    """Compiles a call on descriptions; see the module.
+
+    Raises:
+        PassError: the operator cannot be lowered.
+    """
+    descs = flatten(op.inputs.values())
+    with _lock, _context(), ir.Location.unknown():
+        module = ir.Module.create()
+        entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
+        _fill(entry, op, results)
+        return Kernel(op, results, compile_module(module, ENTRY))
+
+
+def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:
+    """Writes the body: the one operation, and its results returned."""
+    block = entry.add_entry_block()
+    builder = IRBuilder(ip=ir.InsertionPoint(block))
+    descs = flatten(op.inputs.values())
+    values = iter([Value(builder, a, d) for a, d in zip(block.arguments, descs, strict=True)])
+    inputs = {name: _taken(given, values) for name, given in op.inputs.items()}
+    given = builder.emit(Call(op.record, inputs, op.attrs), results)
+    func.ReturnOp([v.handle for v in given], ip=builder.ip)
+    types = [v.handle.type for v in given]
+    entry.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([d.to_mlir() for d in descs], types))
+
+
+def _taken(given: Any, values: Any) -> Any:
+    """As many values as an operand slot has."""
+    if isinstance(given, tuple):
+        return tuple(next(values) for _ in given)
+    return None if given is None else next(values)
+
+
+@functools.cache
+def _context() -> ir.Context:
+    return dialect.create_context()
+
+
+def _used(text: str, count: int) -> tuple[bool, ...]:
+    """Which arguments of the one function of a lowered module anything but their sizes is taken of."""
+    with dialect.create_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        entry = next(o.operation for o in module.body.operations if o.operation.name == "func.func")
+        arguments = entry.regions[0].blocks[0].arguments
+        users = [[use.owner.operation.name for use in a.uses] for a in arguments]
+    return tuple(any(name != "tensor.dim" for name in names) for names in users[:count])
+
+
+def describe_result(array: np.ndarray, desc: TensorDesc) -> TensorDesc:
+    """The description of a result that is described by `desc` as far as types tell."""
+    return desc if desc.is_static else intern(TensorDesc(tuple(array.shape), desc.dtype))

@@ -1,0 +1,7 @@
+"""Gradients of eager tensors: `flow.autograd.Function`, `backward`, `grad`."""
+
+from oneflow.frontend import api  # noqa: F401  (gives tensors their methods)
+from oneflow.frontend.function import Function, backward, grad
+from oneflow.frontend.tape import enable_grad, no_grad, set_grad_enabled
+
+__all__ = ["Function", "backward", "enable_grad", "grad", "no_grad", "set_grad_enabled"]

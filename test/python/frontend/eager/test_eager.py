@@ -1,0 +1,240 @@
+"""Eager mode: values, gradients against finite differences, rules of leaves, updates in place."""
+
+import copy
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+import oneflow.nn.functional as F  # noqa: N812
+from oneflow.frontend.eager import BUILDER
+
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape):
+    return RNG.uniform(-1, 1, shape)
+
+
+def differences(function, arrays, step=1e-6):
+    """Central differences of a function of float64 arrays that gives a number."""
+    found = []
+    for i, array in enumerate(arrays):
+        slopes = np.zeros(array.shape)
+        for at in np.ndindex(array.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [a.copy() for a in arrays]
+                moved[i][at] += sign * step
+                ends.append(float(function(*map(flow.tensor, moved))))
+            slopes[at] = (ends[0] - ends[1]) / (2 * step)
+        found.append(slopes)
+    return found
+
+
+def check_gradients(function, *arrays):
+    """The gradients by `backward` are those of finite differences."""
+    leaves = [flow.tensor(a, requires_grad=True) for a in arrays]
+    function(*leaves).backward()
+    for leaf, want in zip(leaves, differences(function, list(arrays)), strict=True):
+        got = np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy()
+        np.testing.assert_allclose(got, want, 1e-5, 1e-7)
+
+
+def test_tensor_from_data():
+    assert flow.tensor([1.5, 2]).dtype == flow.float32
+    assert flow.tensor([1, 2]).dtype == flow.int64
+    assert flow.tensor(True).dtype == flow.bool
+    assert flow.tensor(np.ones(2)).dtype == flow.float64
+    assert flow.tensor([1, 2], dtype=flow.float64).dtype == flow.float64
+    with pytest.raises(TypeError, match="int16"):
+        flow.tensor(np.ones(2, np.int16))
+    with pytest.raises(RuntimeError, match="expected floats to require a gradient"):
+        flow.tensor([1], requires_grad=True)
+
+
+def test_memory_is_shared_or_copied():
+    array = np.zeros(3, np.float32)
+    shared, copied = flow.from_numpy(array), flow.tensor(array)
+    array[0] = 1
+    assert shared.tolist() == [1, 0, 0] and copied.tolist() == [0, 0, 0]
+    shared.add_(1)
+    assert array.tolist() == [2, 1, 1]
+
+
+def test_values_of_a_tensor():
+    x = flow.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert float(x.sum()) == 10 and int(x[1, 1]) == 4 and bool(x[0, 0] == 1) and x.max().item() == 4
+    assert len(x) == 2 and [r.tolist() for r in x] == [[1, 2], [3, 4]]
+    assert 3.0 in x and 5.0 not in x
+    assert [10, 20, 30][flow.tensor(1)] == 20
+    assert np.asarray(x).dtype == np.float32
+    assert repr(x) == "tensor([[1., 2.],\n        [3., 4.]])"
+    with pytest.raises(ValueError, match="expected one element"):
+        x.item()
+    with pytest.raises(TypeError, match="one integer as an index"):
+        [1, 2][flow.tensor(1.0)]
+
+
+FUNCTIONS = [
+    (lambda x, y: x + y * 2.5 - 1, ((3, 4), (4,))),
+    (lambda x, y: (x @ y).relu(), ((3, 4), (4, 2))),
+    (lambda x, y: flow.where(x > 0, x, y).exp(), ((3, 4), (3, 1))),
+    (lambda x, y: F.softmax(x, 0) * F.layer_norm(y, 4), ((3, 4), (3, 4))),
+    (lambda x: x[1:, ::2].square() * x[0, 1], ((3, 4),)),
+    (lambda x: flow.cat([x, x.t()], 1).tanh(), ((3, 3),)),
+    (lambda x: (x * x).sum(0) / x.abs().mean(), ((3, 4),)),
+    (lambda x: x[flow.tensor([0, 2, 0])].pow(3), ((3, 4),)),
+    (lambda x: x[flow.tensor([True, False, True])].sigmoid(), ((3, 4),)),
+    (lambda x, w: F.conv2d(x, w, padding=1).square(), ((1, 2, 4, 4), (3, 2, 3, 3))),
+    (lambda x: sum(part.square() * i for i, part in enumerate(x)), ((3, 4),)),
+]
+
+
+@pytest.mark.parametrize("function,shapes", FUNCTIONS)
+def test_gradients_are_finite_differences(function, shapes):
+    check_gradients(lambda *xs: function(*xs).sum(), *[drawn(*s) for s in shapes])
+
+
+def test_gradients_equal_those_of_the_compiled_program():
+    x = drawn(4, 3)
+
+    def loss(v):
+        return (F.gelu(v) * v.sin()).mean()
+
+    leaf = flow.tensor(x, requires_grad=True)
+    loss(leaf).backward()
+    np.testing.assert_allclose(leaf.grad.numpy(), flow.compile(flow.grad(loss))(x), 1e-12)
+
+
+def test_gradients_add_up():
+    x = flow.tensor([1.0, 2.0], requires_grad=True)
+    for _ in range(2):
+        (x * x).sum().backward()
+    held = x.grad
+    assert held.tolist() == [4, 8]
+    x.sum().backward()
+    assert x.grad is held and held.tolist() == [5, 9]
+    x.grad = None
+    (x + x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_gradients_have_memory_of_their_own():
+    x, y = (flow.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    seed = flow.tensor([1.0, 1.0])
+    (x + y).backward(seed)
+    x.grad.zero_()
+    assert y.grad.tolist() == [1, 1] and seed.tolist() == [1, 1]
+
+
+def test_weights_of_results():
+    x = flow.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).backward(flow.tensor([1.0, 10.0]))
+    assert x.grad.tolist() == [2, 40]
+    with pytest.raises(RuntimeError, match="expected one element to call backward"):
+        (x * x).backward()
+    with pytest.raises(RuntimeError, match=r"expected a gradient of type tensor<2xf32>"):
+        (x * x).backward(flow.tensor([1.0]))
+
+
+def test_graph_is_freed():
+    x = flow.tensor([1.0], requires_grad=True)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [4]
+    with pytest.raises(RuntimeError, match=r"backward through oneflow\.\w+ a second time.*retain_graph=True"):
+        y.backward()
+
+
+def test_unused_results_are_freed_at_once():
+    x = flow.tensor([1.0], requires_grad=True)
+    gc.disable()
+    try:
+        y = (x * x).exp()
+        watched = weakref.ref(y.variable)
+        del y
+        assert watched() is None
+    finally:
+        gc.enable()
+
+
+def test_leaves():
+    x = flow.tensor([1.0], requires_grad=True)
+    y = x * 2
+    assert x.is_leaf and not y.is_leaf and y.requires_grad and y.grad_fn == "oneflow.broadcast_mul"
+    assert not (x > 0).requires_grad and not x.detach().requires_grad
+    with pytest.raises(RuntimeError, match="use detach"):
+        y.requires_grad_(False)
+    with pytest.raises(RuntimeError, match=r"x\.detach\(\)\.numpy\(\)"):
+        x.numpy()
+    y.retain_grad()
+    y.sum().backward()
+    assert y.grad.tolist() == [1] and x.grad.tolist() == [2]
+    x.requires_grad_(False)
+    assert not (x * 2).requires_grad and x.grad is None
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        (x * 2).sum().backward()
+
+
+def test_no_grad():
+    x = flow.tensor([1.0], requires_grad=True)
+    with flow.no_grad():
+        assert not (x * 2).requires_grad and not flow.is_grad_enabled()
+        with flow.enable_grad():
+            assert (x * 2).requires_grad
+        assert not (x * 2).requires_grad
+
+    @flow.no_grad()
+    def function(v, depth=2):
+        return function(v, depth - 1) if depth else v * 2
+
+    assert not function(x).requires_grad and flow.is_grad_enabled()
+    with flow.set_grad_enabled(False):
+        assert not (x * 2).requires_grad
+
+
+def test_a_path_without_a_gradient_is_named():
+    x = flow.tensor([0.5], requires_grad=True)
+    y = (flow.bernoulli(x * 0.5) + x).sum()
+    with pytest.raises(ValueError, match=r"oneflow.bernoulli has no gradient: .*broadcast_mul -> oneflow.bernoulli"):
+        y.backward()
+
+
+def test_gradient_of_a_gradient():
+    x = flow.tensor([1.0, 2.0], dtype=flow.float64, requires_grad=True)
+    (dx,) = flow.autograd.grad((x**3).sum(), x, create_graph=True)
+    np.testing.assert_allclose(dx.detach().numpy(), [3, 12])
+    dx.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [6, 12])
+
+
+def test_autograd_grad():
+    x, y = (flow.tensor([v], requires_grad=True) for v in (2.0, 3.0))
+    z = x * y
+    by_x, by_y = flow.autograd.grad(z, (x, y), retain_graph=True)
+    assert by_x.tolist() == [3] and by_y.tolist() == [2] and x.grad is None
+    (by_z,) = flow.autograd.grad((z * z).sum(), z)
+    assert by_z.tolist() == [12]
+    assert flow.autograd.grad(x * 2, (x, y), allow_unused=True)[1] is None
+    with pytest.raises(RuntimeError, match="do not depend on input 1"):
+        flow.autograd.grad(x * 2, (x, y))
+
+
+def test_operators_are_compiled_once():
+    x = flow.tensor(drawn(5, 7))
+    x + x * 0.125
+    before = len(BUILDER._kernels)
+    for factor in range(10):
+        x + x * (factor / 7)
+    assert len(BUILDER._kernels) == before
+
+
+def test_deepcopy_is_a_leaf_of_its_own():
+    x = flow.tensor([1.0], requires_grad=True)
+    y = copy.deepcopy(x)
+    y.sum().backward()
+    assert x.grad is None and y.grad.tolist() == [1]

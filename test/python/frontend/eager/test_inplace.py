@@ -1,0 +1,145 @@
+"""Updates in place: values, gradients through them, and values that they would spoil."""
+
+import numpy as np
+import pytest
+from test_eager import check_gradients, drawn
+
+import oneflow as flow
+
+
+def test_values():
+    x = flow.tensor([1.0, -2.0])
+    same = x
+    x += 1
+    x *= 2
+    x.sub_(flow.tensor([1.0, 0.0])).abs_()
+    assert same is x and x.tolist() == [3, 2]
+    x.fill_(7)
+    assert x.tolist() == [7, 7]
+    x.copy_(flow.tensor(3))
+    assert x.tolist() == [3, 3] and x.dtype == flow.float32
+    x.zero_()
+    assert x.tolist() == [0, 0]
+    n = flow.tensor([5, 7])
+    n //= 2
+    assert n.tolist() == [2, 3] and n.dtype == flow.int64
+    n += True
+    with pytest.raises(RuntimeError, match=r"add_ gives tensor<2xf32>, which does not fit into tensor<2xi64>"):
+        n += 0.5
+    with pytest.raises(RuntimeError, match="does not fit into"):
+        x.add_(flow.ones(3, 2))
+
+
+def test_assignment_to_parts():
+    x = flow.zeros(3, 4)
+    x[1] = 1
+    x[:, 2] = flow.tensor([5.0, 6.0, 7.0])
+    x[flow.tensor([0, 2]), 0] = -1
+    want = np.zeros((3, 4))
+    want[1], want[:, 2], want[[0, 2], 0] = 1, [5, 6, 7], -1
+    np.testing.assert_array_equal(x.numpy(), want)
+    x[x < 0] = 9
+    assert x[0, 0].item() == 9
+
+
+def test_copies_do_not_share():
+    x = flow.tensor([1.0, 2.0])
+    y = x.clone()
+    z = flow.zeros(2).copy_(x)
+    part = x[:1]
+    x.zero_()
+    assert y.tolist() == z.tolist() == [1, 2] and part.tolist() == [1]
+    shared = x.detach()
+    x.add_(1)
+    assert shared.tolist() == [1, 1]
+
+
+def updated(x, y):
+    z = x * 2
+    z += y
+    z.mul_(x)
+    z[1:, 0] = y[0, 0].exp()
+    z[0] = 3.0
+    return (z * z).sum()
+
+
+def test_gradients_flow_through_updates():
+    check_gradients(updated, drawn(3, 4), drawn(3, 4))
+
+
+def test_gradients_of_copies():
+    def function(x, y):
+        z = x.sin()
+        z.copy_(y)
+        return (z * x + y.clone()).sum()
+
+    check_gradients(function, drawn(3), drawn(3))
+
+
+def test_a_leaf_is_updated_within_no_grad():
+    w = flow.tensor([1.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"mul_ would update a leaf that requires grad.*no_grad"):
+        w *= 2
+    with flow.no_grad():
+        w *= 2
+    (w * 3).sum().backward()
+    assert w.is_leaf and w.tolist() == [2] and w.grad.tolist() == [3]
+
+
+def test_both_uses_of_a_leaf_count():
+    w = flow.tensor([1.0], requires_grad=True)
+    before = w.sum()
+    with flow.no_grad():
+        w += 1
+    (before + (w * 5).sum()).backward()
+    assert w.grad.tolist() == [6]
+
+
+def test_an_update_that_is_not_recorded_keeps_the_graph():
+    x = flow.tensor([1.0, -1.0], requires_grad=True)
+    y = x * 2
+    with flow.no_grad():
+        y.clamp_(0)
+    y.sum().backward()
+    assert y.tolist() == [2, 0] and x.grad.tolist() == [2, 2]
+
+
+SPOILED = [
+    (lambda x: x.exp(), "exp", "exp"),
+    (lambda x: x * x.detach(), "broadcast_mul", "broadcast_mul"),
+    (lambda x: flow.softmax(x), "softmax", "softmax"),
+]
+
+
+@pytest.mark.parametrize("function,reader,_", SPOILED)
+def test_spoiled_values_are_found(function, reader, _):
+    x = flow.tensor(drawn(3), requires_grad=True)
+    y = x * 2
+    z = function(y)
+    kept = z if reader != "broadcast_mul" else y
+    kept.data.add_(1) if reader == "broadcast_mul" else kept.add_(1)
+    with pytest.raises(RuntimeError, match=rf"the gradient of oneflow\.{reader} needs .* but add_ has updated it"):
+        z.sum().backward()
+
+
+def test_values_that_no_gradient_reads_may_be_updated():
+    x, b = (flow.tensor(drawn(*s), requires_grad=True) for s in ((2, 3), (3,)))
+    y = x + b
+    y.add_(1)
+    z = y.sum()
+    with flow.no_grad():
+        b.zero_()
+        x.zero_()
+    y.zero_()
+    z.backward()
+    assert b.grad.tolist() == [2, 2, 2] and x.grad.tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_a_spoiled_result_of_no_further_use_is_found():
+    x = flow.tensor([1.0], requires_grad=True)
+    y = x.exp()
+    z = y.sum()
+    with flow.no_grad():
+        y.zero_()
+    with pytest.raises(RuntimeError, match=r"the gradient of oneflow\.exp needs .* but zero_ has updated"):
+        z.backward()
