@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect._mlir import ir, passmanager
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir, parse_desc
+from oneflow.lowering.inline import keep_entry
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import cache, native, objects
@@ -141,7 +142,7 @@ class _Source:
         context = create_context(self.registry)
         with context, ir.Location.unknown():
             module = ir.Module.parse(self.text)
-            _keep(module, self.entry)
+            keep_entry(module, self.entry)
             Pipeline.parse(pipeline_between(None, stage), context).run(module, self.registry)
         return module
 
@@ -152,16 +153,6 @@ class _Source:
         shapes = [parse_desc(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
         results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
         return Facts(ir.IntegerAttr(attributes["oneflow.workspace"]).value, sites, results)
-
-
-def _keep(module: ir.Module, entry: str) -> None:
-    """Leaves function `entry` alone in the module, what it calls inlined."""
-    functions = [o.operation for o in module.body.operations if o.operation.name == "func.func"]
-    others = [f for f in functions if ir.StringAttr(f.attributes["sym_name"]).value != entry]
-    for function in others:
-        function.attributes["sym_visibility"] = ir.StringAttr.get("private")
-    if others:
-        passmanager.PassManager.parse("builtin.module(inline,symbol-dce)").run(module.operation)
 
 
 class _Memory:

@@ -48,9 +48,7 @@ def compile_object(module: ir.Module, entry: str, path: Path) -> Code | None:
     engine = execution_engine.ExecutionEngine(
         module, opt_level=3, shared_libs=[], enable_object_dump=True, enable_pic=command is not None
     )
-    address = engine.raw_lookup(entry_symbol(entry))
-    if not address:
-        raise RuntimeError("expected the compiled program to link; see the JIT's message on stderr")
+    address = _jit_address(engine, entry)
     if command is not None:
         with tempfile.TemporaryDirectory() as folder:
             relocatable = Path(folder) / "program.o"
@@ -58,7 +56,22 @@ def compile_object(module: ir.Module, entry: str, path: Path) -> Code | None:
             done = subprocess.run([*command, "-o", str(path), str(relocatable)], capture_output=True, check=False)
         if done.returncode == 0:
             return None
-    return Code(int(address), engine)
+    return Code(address, engine)
+
+
+def _jit_address(engine: execution_engine.ExecutionEngine, entry: str) -> int:
+    """The entry's address in the process; the lookup is also what makes the engine generate code.
+
+    Raises:
+        RuntimeError: a symbol is missing.
+    """
+    packed = engine.raw_lookup(f"{entry_symbol(entry)}_address")
+    if not packed:
+        raise RuntimeError("expected the compiled program to link; see the JIT's message on stderr")
+    address = ctypes.c_void_p()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(packed)((ctypes.c_void_p * 1)(ctypes.addressof(address)))
+    assert address.value is not None
+    return address.value
 
 
 def load_object(path: Path, entry: str) -> Code:

@@ -150,7 +150,7 @@ class _Group:
         direct = dict(zip(self.results, destinations, strict=True))
         with ir.InsertionPoint(block):
             for op in sorted([*self.copies, *self._empties], key=lambda op: _CLONED.index(op.name)):
-                _clone(op, env)
+                clone_with(op, env)
             for op in self.ops:
                 self._clone_into(op, env, direct)
             func.ReturnOp([env[r] for r in self.results])
@@ -161,7 +161,7 @@ class _Group:
 
     def _clone_into(self, op: ir.Operation, env: dict[ir.Value, ir.Value], direct: dict[ir.Value, ir.Value]) -> None:
         """Clones an operation; a result that leaves the kernel begins in its destination."""
-        cloned = _clone(op, env)
+        cloned = clone_with(op, env)
         if not op.name.startswith("linalg."):
             return
         first = len(op.operands) - len(op.results)
@@ -185,7 +185,8 @@ def _restarted(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir
     return start
 
 
-def _clone(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> ir.Operation:
+def clone_with(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """A copy of an operation at the insertion point, its operands through `env`, which learns its results."""
     cloned = op.clone(ir.InsertionPoint.current).operation
 
     def rename(inner: ir.Operation) -> ir.WalkResult:

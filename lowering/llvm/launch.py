@@ -38,7 +38,8 @@ class DefineLaunches(Pass):
                 _define(module, op)
             elif "oneflow.entry" in op.attributes:
                 kinds = ", ".join(_parameters(op))
-                _add(module, f"llvm.func @{ir.StringAttr(op.attributes['sym_name']).value}({kinds})", _entry(op))
+                name = ir.StringAttr(op.attributes["sym_name"]).value
+                _add(module, f"llvm.func @{name}({kinds})", _entry(op), _address(entry_symbol(name)))
 
 
 def _parameters(op: ir.Operation) -> list[str]:
@@ -106,4 +107,11 @@ def _entry(op: ir.Operation) -> str:
         lines += [_slot("%io", i), f"%a{i} = llvm.load %at{i} : !llvm.ptr -> {t}"]
     names = ", ".join([*(f"%a{i}" for i in range(len(types))), "%workspace", "%io"])
     kinds = ", ".join([*types, "!llvm.ptr", "!llvm.ptr"])
-    return "\n".join([*lines, f"llvm.call @{name}({names}) : ({kinds}) -> ()", "llvm.return", "}"])
+    lines += [f"llvm.call @{name}({names}) : ({kinds}) -> ()", "llvm.return", "}"]
+    return "\n".join(lines)
+
+
+def _address(symbol: str) -> str:
+    """A function that gives the address of `symbol`: the JIT hands out functions of another convention only."""
+    lines = [f"llvm.func @{symbol}_address() -> !llvm.ptr {{", f"%0 = llvm.mlir.addressof @{symbol} : !llvm.ptr"]
+    return "\n".join([*lines, "llvm.return %0 : !llvm.ptr", "}"])

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import json
 import os
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def candidates() -> list[Path]:
     package = Path(oneflow.__file__).parent
     tree = Path(__file__).resolve().parents[2]
     folders = [package / "lib", *(tree / "build" / d for d in ("sdk", ".")), *(tree / "build").glob("*/sdk")]
-    folders += [p / "oneflow" / "lib" for p in Path(os.__file__).parent.glob("site-packages")]
+    folders.append(Path(sysconfig.get_path("platlib")) / "oneflow" / "lib")
     given = os.environ.get("ONEFLOW_SDK")
     return [Path(f) / NAME for f in [*([given] if given else []), *folders]]
 

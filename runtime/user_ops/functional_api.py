@@ -1,0 +1,268 @@
+"""`functional_api.yaml`: Python functions described in text, bound to functors of C++ libraries.
+
+    - name: "leaky"
+      signature: "Tensor (Tensor x, Float alpha=0.1, *, Bool inplace=False) => Leaky"
+      bind_python: True
+
+A signature may be a list of them; calls take the first that fits. `Int32List[2]` takes one number for both, `=None`
+makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results. Imports
+`dialect` and the arguments of functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.attributes import KINDS
+from oneflow.dialect.record import suggestion
+from oneflow.dialect.signature import split_commas
+from oneflow.runtime.user_ops.functions import Argument
+
+
+class FunctionalApiError(ValueError):
+    """A file of functions that is not well formed: file, line, what was expected."""
+
+
+#: Types of parameters, and the kind of attribute each is; tensors are no attributes.
+_SCALARS = {
+    "Scalar": "double", "Int": "int32", "Int32": "int32", "Int64": "int64", "Float": "float", "Double": "double",
+    "String": "string", "Bool": "bool", "DataType": "data_type", "Shape": "shape",
+}  # fmt: skip
+_LISTS = {
+    "IntList": "list_int32", "Int32List": "list_int32", "Int64List": "list_int64", "FloatList": "list_float",
+    "StringList": "list_string", "DataTypeList": "list_data_type", "ShapeList": "list_shape",
+}  # fmt: skip
+TYPES: dict[str, str | None] = {"Tensor": None, "TensorTuple": None, **_SCALARS, **_LISTS}
+RETURNS = ("Tensor", "TensorTuple", "Void")
+_CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None}
+_DTYPE_WORDS = {"Float": "float32", "Double": "float64"}
+_SIGNATURE = re.compile(r"(\w+)\s*(?:\[([^\]]*)\])?\s*\((.*)\)\s*=>\s*(\w+)", re.DOTALL)
+_PARAMETER = re.compile(r"(\w+)\s*(?:\[(\d+)\])?\s+(\w+)\s*(?:=\s*(.+))?", re.DOTALL)
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter; `repeat` is the N of a `List[N]`, `keyword` says that it is given by name only."""
+
+    name: str
+    type: str
+    repeat: int | None
+    default: Any
+    keyword: bool
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether None is taken."""
+        return self.default is None
+
+    def take(self, value: Any, is_tensor: Callable[[Any], bool]) -> Argument:
+        """An argument for the functor.
+
+        Raises:
+            TypeError: `value` is not what the parameter takes.
+        """
+        kind = TYPES[self.type]
+        if value is None and self.is_optional:
+            return Argument(kind, None)
+        if kind is None:
+            return self._tensors(value, is_tensor)
+        if self.type == "Scalar" and isinstance(value, int) and not isinstance(value, bool):
+            kind = "int64"
+        if self.repeat is not None and not isinstance(value, (list, tuple)):
+            value = (value,) * self.repeat
+        try:
+            return Argument(kind, KINDS[kind].check(value))
+        except ValueError as error:
+            raise TypeError(f"{self.name}: {error}") from None
+
+    def _tensors(self, value: Any, is_tensor: Callable[[Any], bool]) -> Argument:
+        many = self.type == "TensorTuple"
+        items = value if isinstance(value, (list, tuple)) else None if many else [value]
+        if items is None or not all(map(is_tensor, items)) or (not many and len(items) != 1):
+            raise TypeError(f"{self.name}: expected {'tensors' if many else 'a tensor'}, got {type(value).__name__}")
+        return Argument(None, tuple(items) if many else value)
+
+    def __str__(self) -> str:
+        repeat = "" if self.repeat is None else f"[{self.repeat}]"
+        return f"{self.type}{repeat} {self.name}" + ("" if self.default is _MISSING else f"={self.default}")
+
+
+@dataclass(frozen=True)
+class FunctionSignature:
+    """One form of a function: what it returns, its parameters, and the functor that it calls."""
+
+    returns: str
+    fields: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    functor: str
+
+    def bind(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
+    ) -> list[Argument]:
+        """The functor's arguments of a call.
+
+        Raises:
+            TypeError: the call does not fit.
+        """
+        positional = [p for p in self.parameters if not p.keyword]
+        args = self._gathered(args, positional)
+        if len(args) > len(positional):
+            raise TypeError(f"expected at most {len(positional)} positional arguments, got {len(args)}")
+        given = {p.name: value for p, value in zip(positional, args, strict=False)}
+        known = [p.name for p in self.parameters]
+        for name, value in kwargs.items():
+            if name in given:
+                raise TypeError(f"the argument {name} is given twice")
+            if name not in known:
+                raise TypeError(f"unknown argument {name!r}{suggestion(name, known)}")
+            given[name] = value
+        return [p.take(self._value(p, given), is_tensor) for p in self.parameters]
+
+    @staticmethod
+    def _value(parameter: Parameter, given: Mapping[str, Any]) -> Any:
+        value = given.get(parameter.name, parameter.default)
+        if value is _MISSING:
+            raise TypeError(f"expected the argument {parameter.name}")
+        return value
+
+    @staticmethod
+    def _gathered(args: Sequence[Any], positional: Sequence[Parameter]) -> Sequence[Any]:
+        """A sole parameter of a list type takes its elements one by one, too."""
+        gathers = len(positional) == 1 and positional[0].type in ("Shape", "TensorTuple", "Int32List", "Int64List")
+        return [tuple(args)] if gathers and args and not isinstance(args[0], (list, tuple)) else args
+
+    def __str__(self) -> str:
+        return f"{self.returns} ({', '.join(map(str, self.parameters))}) => {self.functor}"
+
+
+@dataclass(frozen=True)
+class FunctionEntry:
+    """One function of a file."""
+
+    name: str
+    signatures: tuple[FunctionSignature, ...]
+    bind_python: bool
+    where: str
+
+    def bind(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
+    ) -> tuple[FunctionSignature, list[Argument]]:
+        """The first signature that a call fits, and the functor's arguments.
+
+        Raises:
+            TypeError: it fits none; every one is listed.
+        """
+        refusals = []
+        for signature in self.signatures:
+            try:
+                return signature, signature.bind(args, kwargs, is_tensor)
+            except TypeError as error:
+                refusals.append(f"{signature}: {error}")
+        if len(refusals) == 1:
+            raise TypeError(f"{self.name}: {refusals[0].partition(': ')[2]}; expected {self.signatures[0]}")
+        raise TypeError("\n  ".join([f"{self.name}: the arguments fit none of", *refusals]))
+
+
+def read_functional_api(path: str | Path) -> list[FunctionEntry]:
+    """The functions of a file.
+
+    Raises:
+        FunctionalApiError: it cannot be read; file and line are named.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise FunctionalApiError(f"cannot read {path}: {error.strerror}") from None
+    return parse_functional_api(text, str(path))
+
+
+_ENTRY = re.compile(r"^- *name *: *(.*?) *$", re.MULTILINE)
+_KEY = re.compile(r"^ +(\w+) *:", re.MULTILINE)
+_QUOTED = re.compile(r"\"([^\"]*)\"|'([^']*)'")
+
+
+def parse_functional_api(text: str, file: str = "functional_api.yaml") -> list[FunctionEntry]:
+    """The functions that `text` describes.
+
+    Raises:
+        FunctionalApiError: it is not well formed.
+    """
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    starts = list(_ENTRY.finditer(text))
+    lead = text[: starts[0].start()] if starts else text
+    if lead.strip():
+        raise FunctionalApiError(f"{file}:1: expected `- name: ..`, got {lead.strip().splitlines()[0]!r}")
+    ends = [m.start() for m in starts[1:]] + [len(text)]
+    return [
+        _entry(m, text[m.end() : end], file, text[: m.start()].count("\n") + 1)
+        for m, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _entry(match: re.Match[str], body: str, file: str, line: int) -> FunctionEntry:
+    where, keys = f"{file}:{line}", list(_KEY.finditer(body))
+    ends = [k.start() for k in keys[1:]] + [len(body)]
+    values = {k[1]: body[k.end() : end].strip() for k, end in zip(keys, ends, strict=True)}
+    if "signature" not in values or set(values) - {"signature", "bind_python"}:
+        raise FunctionalApiError(
+            f"{where}: expected the keys signature and bind_python, got {', '.join(values) or 'none'}"
+        )
+    texts = [a or b for a, b in _QUOTED.findall(values["signature"])] or [values["signature"]]
+    bind = values.get("bind_python", "False")
+    if bind.lower() not in ("true", "false"):
+        raise FunctionalApiError(f"{where}: bind_python: expected True or False, got {bind!r}")
+    signatures = tuple(parse_function_signature(" ".join(t.split()), where) for t in texts)
+    return FunctionEntry(match[1].strip("\"'"), signatures, bind.lower() == "true", where)
+
+
+def parse_function_signature(text: str, where: str = "signature") -> FunctionSignature:
+    """The signature that `text` writes.
+
+    Raises:
+        FunctionalApiError: it is not well formed.
+    """
+    match = _SIGNATURE.fullmatch(text)
+    if match is None:
+        raise FunctionalApiError(f"{where}: expected `Type (Type name, ..) => Functor`, got {text!r}")
+    returns, fields, parameters, functor = match.groups()
+    if returns not in RETURNS:
+        raise FunctionalApiError(f"{where}: expected one of {', '.join(RETURNS)} to be returned, got {returns}")
+    parts = split_commas(parameters)
+    star = parts.index("*") if "*" in parts else len(parts)
+    found = [_parameter(p, i > star, where) for i, p in enumerate(parts) if i != star]
+    return FunctionSignature(returns, tuple(split_commas(fields or "")), tuple(found), functor)
+
+
+def _parameter(text: str, keyword: bool, where: str) -> Parameter:
+    match = _PARAMETER.fullmatch(text)
+    if match is None:
+        raise FunctionalApiError(f"{where}: expected `Type name` or `Type name=default`, got {text!r}")
+    kind, repeat, name, default = match.groups()
+    if kind not in TYPES:
+        raise FunctionalApiError(
+            f"{where}: {name}: unknown type {kind}{suggestion(kind, TYPES)}; expected one of {', '.join(TYPES)}"
+        )
+    count = None if repeat is None else int(repeat)
+    value = _MISSING if default is None else _default(default.strip(), name, where)
+    return Parameter(name, kind, count, value, keyword)
+
+
+def _default(text: str, name: str, where: str) -> Any:
+    """The value of a default: a number, a text, True, None, or a data type such as kFloat."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text.startswith("k"):
+        found = dtypes.BY_NAME.get(_DTYPE_WORDS.get(text[1:], text[1:].lower()))
+        if found is not None:
+            return found
+    try:
+        return ast.literal_eval(text.rstrip("f") if text[:1] in "+-.0123456789" else text)
+    except (ValueError, SyntaxError):
+        raise FunctionalApiError(f"{where}: {name}: expected a constant after =, got {text!r}") from None
