@@ -19,7 +19,7 @@ import numpy as np
 import scipy.special
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.dtypes import BY_NAME, DType
+from oneflow.dialect.dtypes import BY_MLIR, DType
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
@@ -175,7 +175,7 @@ class _Run:
 
 def _kind(element: str) -> np.dtype:
     """The NumPy type of an MLIR element type."""
-    return BY_NAME[element].numpy
+    return np.dtype(np.int8) if element == "i8" else BY_MLIR[element].numpy
 
 
 def _memory(address: int, size: int) -> np.ndarray:
@@ -244,11 +244,12 @@ def _reduce(value: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: bo
 
 def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:
     """Each slice takes in what lies `step` before it, for steps of 1, 2, 4 and so on."""
-    axis, step = int(axis), 1
-    while step < value.handle.data.shape[axis]:
-        later = combine_fn(_part(value, axis, slice(0, -step)), _part(value, axis, slice(step, None)))
-        first = _part(value, axis, slice(0, step))
-        value = _tensor(np.concatenate([first.handle.data, later.handle.data], axis), value, [value])
+    axis, step, data = int(axis), 1, value.handle.data
+    places = np.arange(data.shape[axis]).reshape([-1 if i == axis else 1 for i in range(data.ndim)])
+    while step < data.shape[axis]:
+        before = _tensor(np.roll(value.handle.data, step, axis), value, [value])
+        joined = combine_fn(before, value).handle.data
+        value = _tensor(np.where(places < step, value.handle.data, joined), value, [value])
         step *= 2
     return value
 
@@ -258,6 +259,14 @@ def _convert_float(data: np.ndarray, source: Any, target: Any, rounding: Any) ->
     if source.primitive_bitwidth == 32:
         return data.astype(ml_dtypes.bfloat16).view(np.uint16)
     return data.view(ml_dtypes.bfloat16).astype(np.float32).view(np.uint32)
+
+
+def _create_dot(builder: Any, a: Any, b: Any, c: Any, precision: Any, imprecise: Any) -> Any:
+    """A product of blocks in the type of the sum."""
+    left, right = (x.data.view(ml_dtypes.bfloat16) if x.data.dtype == np.uint16 else x.data for x in (a, b))
+    wide = c.data.dtype
+    data = np.matmul(left.astype(wide), right.astype(wide)) + c.data
+    return triton("runtime.interpreter").TensorHandle(data, c.dtype.scalar)
 
 
 def _create_splat(builder: Any, kind: Any, value: Any) -> Any:
@@ -277,6 +286,7 @@ def _interpreting() -> Iterator[None]:
     scope.set_attr(language, "associative_scan", _scan)
     scope.set_attr(interpreter, "_convert_float", _convert_float)
     scope.set_attr(interpreter.InterpreterBuilder, "create_splat", _create_splat)
+    scope.set_attr(interpreter.InterpreterBuilder, "create_dot", _create_dot)
     quiet = interpreter.InterpreterOptions(sanitize_overflow=False)
     scope.set_attr(interpreter.interpreter_builder, "options", quiet)
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.triton.kernel import FAILURE, Kernel, triton_type
-from oneflow.lowering.triton.tile import Tile
+from oneflow.lowering.triton.tile import Tile, constant_text
 from oneflow.lowering.triton.writer import V
 
 #: Operations by template over operand names.
@@ -138,14 +138,14 @@ class Bodies:
 
     def _scalar(self, text: str, element: str) -> V:
         """A size as a value: literals need a type."""
-        typed = f"tl.full((), {text}, {triton_type(element)})" if text.lstrip("-").isdigit() else text
-        return self.writer.define(typed, element, prefix="s")
+        typed = constant_text(text, element) if text.lstrip("-").isdigit() else text
+        return self.writer.define(typed, element, prefix="n")
 
     def constant(self, op: ir.Operation) -> V:
         """A scalar constant."""
         element = str(op.results[0].type)
         text = literal(op.attributes["value"])
-        return self.writer.define(f"tl.full((), {text}, {triton_type(element)})", element, prefix="c")
+        return self.writer.define(constant_text(text, element), element, prefix="c")
 
     def op(self, op: ir.Operation, args: list[V]) -> V:
         """The value of one operation."""
@@ -183,7 +183,9 @@ class Bodies:
         if source == "i1" and op.name in ("arith.extsi", "arith.index_cast", "arith.sitofp"):
             return self.writer.define(f"-({value.name}.to({triton_type(result)}))", result, value.axes)
         if source != "i1" and op.name in FROM_UNSIGNED:
-            return self._to(op, self._unsigned(value))
+            value = self._unsigned(value)
+        if result == "bf16" and source != "f32":
+            value = V(f"{value.name}.to(tl.float32)", "f32", value.axes)
         return self._to(op, value)
 
     def _index(self, op: ir.Operation, args: list[V]) -> V:
@@ -197,7 +199,7 @@ class Bodies:
     def _compare_floats(self, op: ir.Operation, args: list[V]) -> V:
         template = FLOAT_PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]
         if template in ("never", "always"):
-            return self.writer.define(f"tl.full((), {template == 'always'}, tl.int1)", "i1", prefix="c")
+            return self.writer.define(constant_text(str(template == "always"), "i1"), "i1", prefix="c")
         return self._format(template, args, "i1")
 
     def _divide(self, op: ir.Operation, args: list[V]) -> V:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
 from oneflow.lowering.triton.body import Bodies
-from oneflow.lowering.triton.kernel import FAILURE, Kernel, triton_type
+from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
 from oneflow.lowering.triton.shape import Blocks, choose_blocks
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
+from oneflow.lowering.triton.tile import Axis, Tile, constant_text, indexed_loops, linear_form
 from oneflow.lowering.triton.writer import V, Writer
 
 INNER = frozenset({"r"})
@@ -221,7 +221,7 @@ class Nest:
         full, mask = self.tile.broadcast(value), self.tile.mask(INNER)
         if mask is None:
             return full
-        empty = f"tl.full((), {neutral(fold.op.name, value.element)}, {triton_type(value.element)})"
+        empty = constant_text(neutral(fold.op.name, value.element), value.element)
         constant = self.writer.define(empty, value.element, prefix="c")
         text = f"tl.where({mask}, {full.name}, {constant.name})"
         return self.writer.define(text, value.element, full.axes)
@@ -272,7 +272,7 @@ def initial(bodies: Bodies, value: ir.Value) -> V:
         return bodies.value({}, value.owner.operands[0])
     element = str(value.type.element_type)
     zero = "0.0" if element[0] in "fb" else "0"
-    return bodies.writer.define(f"tl.full((), {zero}, {triton_type(element)})", element, prefix="c")
+    return bodies.writer.define(constant_text(zero, element), element, prefix="c")
 
 
 def finish_ops(

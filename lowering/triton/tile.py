@@ -99,7 +99,7 @@ class Tile:
             self.masks[axis.name] = None if axis.scalar or axis.block == 1 else self._mask(axis, text, axes)
             return
         flat = self.writer.define(text, "position", axes, axis.name)
-        exact = axis.scalar or (axis.size.static or 1) % axis.block == 0 and axis.size.static is not None
+        exact = axis.scalar or ((axis.size.static or 0) > 0 and (axis.size.static or 0) % axis.block == 0)
         self.masks[axis.name] = None if exact else self._mask(axis, flat.name, axes)
         self._decompose(axis, flat)
 
@@ -146,7 +146,7 @@ class Tile:
     def position(self, loop: int) -> V:
         """The position along a loop as an index."""
         if loop not in self.positions:
-            return self.writer.define("tl.full((), 0, tl.int64)", "index")
+            return self.writer.define(constant_text("0", "index"), "index")
         found = self.positions[loop]
         return self.writer.define(f"({found.name}).to(tl.int64)", "index", found.axes)
 
@@ -190,14 +190,22 @@ class Tile:
     def broadcast(self, value: V) -> V:
         """The value as a full block."""
         every = frozenset(a.name for a in self.spread)
-        if value.axes >= every or not every:
-            return value
+        wide = {a.name for a in self.spread if a.block > 1}
+        if not every or (value.axes and value.axes >= wide):
+            return V(value.name, value.element, value.axes | every)
         text = f"tl.broadcast_to({value.name}, {self.shape})"
         return self.writer.define(text, value.element, value.axes | every)
 
     def full(self, value: str, element: str) -> str:
         """A full block of one constant."""
-        return f"tl.full({self.shape}, {value}, {triton_type(element)})"
+        return constant_text(value, element, self.shape)
+
+
+def constant_text(value: str, element: str, shape: str = "()") -> str:
+    """A constant of an element type."""
+    if element == "bf16":
+        return f"tl.full({shape}, {value}, tl.float32).to(tl.bfloat16)"
+    return f"tl.full({shape}, {value}, {triton_type(element)})"
 
 
 def _tuple(numbers: Sequence[int]) -> str:
