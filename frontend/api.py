@@ -18,6 +18,7 @@ from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.eager import from_numpy, tensor
 from oneflow.frontend.errors import CallError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
+from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.tensor import Tensor

@@ -1,9 +1,10 @@
-"""Settings of the process: `flow.config`. Imports the loader of user libraries."""
+"""Settings of the process: `flow.config`. Imports the loaders of user libraries and of their functions."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from oneflow.frontend.functional_c import FUNCTIONS
 from oneflow.runtime.user_ops import library, rules
 
 
@@ -14,6 +15,15 @@ def load_library(path: str | Path) -> None:
         LibraryError: it cannot be loaded; the message says why.
     """
     library.load_library(path)
+
+
+def load_functional_api(path: str | Path) -> None:
+    """Adds the functions that a `functional_api.yaml` declares to `flow._C`.
+
+    Raises:
+        FunctionalApiError: the file is not well formed; file and line are named.
+    """
+    FUNCTIONS.load(path)
 
 
 def enable_debug_mode(on: bool = True) -> None:

@@ -95,8 +95,8 @@ def candidates() -> list[Path]:
     tree = Path(__file__).resolve().parents[2]
     folders = [package / "lib", *(tree / "build" / d for d in ("sdk", ".")), *(tree / "build").glob("*/sdk")]
     folders.append(Path(sysconfig.get_path("platlib")) / "oneflow" / "lib")
-    given = os.environ.get("ONEFLOW_SDK")
-    return [Path(f) / NAME for f in [*([given] if given else []), *folders]]
+    given = os.environ.get("ONEFLOW_SDK", "")
+    return [f / NAME for f in [*([Path(given)] if given else []), *folders]]
 
 
 @functools.cache

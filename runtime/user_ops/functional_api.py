@@ -194,7 +194,7 @@ def parse_functional_api(text: str, file: str = "functional_api.yaml") -> list[F
     Raises:
         FunctionalApiError: it is not well formed.
     """
-    text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
     starts = list(_ENTRY.finditer(text))
     lead = text[: starts[0].start()] if starts else text
     if lead.strip():

@@ -56,6 +56,12 @@ def sampler(load):
     return load("sampler")
 
 
+@pytest.fixture(scope="session")
+def with_functions(load):
+    """The registry with the operators of libraries/functions.cpp."""
+    return load("functions")
+
+
 @pytest.fixture
 def ops(sampler):
     """A builder that computes with NumPy and knows the operators of libraries/sampler.cpp."""

@@ -14,9 +14,9 @@ from oneflow.testing.sample import Sample, t
 X = np.array([[-1.0, 2.0], [3.0, -4.0]])
 
 
-@pytest.fixture(scope="module")
-def registry(load):
-    return load("functions")
+@pytest.fixture
+def registry(with_functions):
+    return with_functions
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""`flow._C`: the functions that `functional_api.yaml` files declare, computed by functors of C++ libraries.
+
+Imports the reader of such files, `dispatch` and `tensor`.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from oneflow.dialect.record import OperatorError, suggestion
+from oneflow.frontend.arrays import is_array
+from oneflow.frontend.dispatch import TensorBuilder, as_tensor, current_builder
+from oneflow.frontend.errors import fail
+from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.user_ops.functional_api import (
+    FunctionalApiError,
+    FunctionEntry,
+    FunctionSignature,
+    read_functional_api,
+)
+from oneflow.runtime.user_ops.functions import Argument, call_function
+
+
+class Functions:
+    """A namespace of functions; `load` adds those of a file that say `bind_python: True`."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, FunctionEntry] = {}
+
+    def load(self, path: str | Path) -> None:
+        """Adds the functions of a file; the same file again does nothing.
+
+        Raises:
+            FunctionalApiError: it is not well formed, or a function is declared already, elsewhere.
+        """
+        entries = {e.name: e for e in read_functional_api(path) if e.bind_python}
+        for name, entry in entries.items():
+            taken = self._entries.get(name)
+            if taken is not None and taken.where != entry.where:
+                raise FunctionalApiError(
+                    f"{name} is declared twice: at {taken.where} and at {entry.where}; rename one"
+                )
+        self._entries.update(entries)
+
+    def __getattr__(self, name: str) -> Any:
+        entry = self._entries.get(name)
+        if entry is None:
+            known = suggestion(name, self._entries)
+            raise AttributeError(f"flow._C has no function {name!r}{known}; declare it with bind_python: True")
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return _call(entry, args, kwargs)
+
+        function.__name__ = name
+        function.__doc__ = "\n".join(map(str, entry.signatures))
+        return function
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._entries)
+
+
+#: The functions of the process.
+FUNCTIONS = Functions()
+
+
+def _call(entry: FunctionEntry, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    signature, arguments = entry.bind(args, kwargs, lambda x: isinstance(x, Tensor) or is_array(x))
+    builder = current_builder()
+    try:
+        results = call_function(builder, signature.functor, [_read(builder, a) for a in arguments])
+    except OperatorError as error:
+        raise fail(str(error)) from None
+    return _shaped(entry, signature, [builder.give(value) for value in results])
+
+
+def _read(builder: TensorBuilder, argument: Argument) -> Argument:
+    if argument.kind is not None or argument.value is None:
+        return argument
+    values = argument.value if isinstance(argument.value, tuple) else (argument.value,)
+    return Argument(None, tuple(builder.read(as_tensor(v)) for v in values))
+
+
+def _shaped(entry: FunctionEntry, signature: FunctionSignature, results: list[Tensor]) -> Any:
+    """Results as the signature says: nothing, one tensor, or a tuple whose fields may have names."""
+    if signature.returns == "Void":
+        return None
+    if signature.returns == "Tensor":
+        return results[0]
+    return namedtuple(entry.name, signature.fields)(*results) if signature.fields else tuple(results)
