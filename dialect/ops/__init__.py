@@ -13,6 +13,7 @@ from oneflow.dialect.ops import (
     matmul,
     movement,
     norm,
+    optimizer,
     order,
     parallel,
     passing,
@@ -58,6 +59,7 @@ FAMILIES = (
     source,
     parallel,
     passing,
+    optimizer,
 )
 
 __all__ = ["FAMILIES"]

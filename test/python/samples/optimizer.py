@@ -1,0 +1,79 @@
+"""Samples of updates of parameters."""
+
+from oneflow.dialect.dtypes import FLOATS, float16, float32, float64, int32, int64
+from oneflow.testing.sample import Bad, Sample, t, v
+
+RATE = v(0.1, float32)
+RATES = v([0.1], float32)
+SCALE = v(0.5)
+SKIP, GO = v([1], int64), v(0, int64)
+FIRST, SECOND = v(0.19, float32), v(0.002, float32)
+ALL = {"scale": 0.5, "l1": 0.01, "l2": 0.02, "weight_decay": 0.03, "learning_rate_val": 0.2, "lr_scale": 0.5}
+LR = {"learning_rate_val": 0.1}
+EPSILON = {"epsilon": 1e-3}
+
+
+def positive(*shape):
+    """A state that is a sum of squares."""
+    return t(*shape, low=0.1, high=1.0)
+
+
+P = [t(3, 4), t(3, 4)]
+SAMPLES = [
+    Sample("sgd_update", P, LR, dtypes=FLOATS),
+    Sample("sgd_update", [*P, RATE, SCALE, GO], ALL),
+    Sample("sgd_update", [*P, RATES, None, SKIP], ALL),
+    Sample("sgd_update", [v([0.0, 1.0, -1.0]), t(3)], {**LR, "l1": 0.5}),
+    Sample("sgd_update", [t(2, dtype=float32), t(2, dtype=float16)], LR),
+    Sample("sgd_update", [t(0, 3), t(0, 3)], LR),
+    Sample("sgd_update", [t(), t()], LR),
+    Sample("momentum_update", [*P, t(3, 4)], LR, dtypes=FLOATS),
+    Sample("momentum_update", [*P, t(3, 4), RATE, SCALE, GO], {**ALL, "nesterov": True, "dampening": 0.1}),
+    Sample("momentum_update", [*P, t(3, 4), None, None, SKIP], {**ALL, "maximize": True}),
+    Sample("momentum_update", [*P, t(3, 4)], {**LR, "maximize": True, "beta": 0.5}),
+    Sample("adam_update", [*P, *[None] * 5, t(3, 4), positive(3, 4)], {**LR, **EPSILON}, dtypes=FLOATS),
+    Sample("adam_update", [*P, RATE, SCALE, GO, FIRST, SECOND, t(3, 4), positive(3, 4)], {**ALL, **EPSILON}),
+    Sample(
+        "adam_update", [*P, *[None] * 5, t(3, 4), positive(3, 4), positive(3, 4)],
+        {**LR, **EPSILON, "amsgrad": True, "bias_correction1_val": 0.5, "bias_correction2_val": 0.01},
+    ),
+    Sample(
+        "adam_update", [*P, None, None, SKIP, FIRST, SECOND, t(3, 4), positive(3, 4)],
+        {**LR, **EPSILON, "do_bias_correction": False, "beta1": 0.5, "beta2": 0.25},
+    ),
+    Sample("lamb_update", [*P, *[None] * 5, t(3, 4), positive(3, 4)], {**LR, **EPSILON}, dtypes=(float32, float64)),
+    Sample("lamb_update", [*P, RATE, SCALE, GO, FIRST, SECOND, t(3, 4), positive(3, 4)], {**ALL, **EPSILON}),
+    Sample("lamb_update", [v([0.0, 0.0]), t(2), *[None] * 5, t(2), positive(2)], {**LR, **EPSILON}),
+    Sample("lamb_update", [*P, None, None, SKIP, None, None, t(3, 4), positive(3, 4)], {**LR, **EPSILON}),
+    Sample("adagrad_update", [*P, *[None] * 4, positive(3, 4)], {**LR, **EPSILON}, dtypes=FLOATS),
+    Sample("adagrad_update", [*P, RATE, SCALE, GO, v([4], int64), positive(3, 4)], {**ALL, "lr_decay": 0.1}),
+    Sample("adagrad_update", [*P, *[None] * 4, positive(3, 4)], {**LR, "lr_decay": 0.1, "train_step_val": 3}),
+    Sample("rmsprop_update", [*P, *[None] * 3, positive(3, 4)], {**LR, **EPSILON}, dtypes=FLOATS),
+    Sample("rmsprop_update", [*P, RATE, SCALE, GO, positive(3, 4)], {**ALL, **EPSILON, "decay_rate": 0.5}),
+    Sample(
+        "rmsprop_update", [*P, None, None, SKIP, t(3, 4, low=4.0, high=5.0), t(3, 4, low=0.1, high=1.0)],
+        {**LR, **EPSILON, "centered": True},
+    ),
+    Sample(
+        "rmsprop_update", [*P, *[None] * 3, t(3, 4, low=4.0, high=5.0), t(3, 4, low=0.1, high=1.0)],
+        {**LR, **EPSILON, "centered": True},
+    ),
+    Sample("adam_bias_correction_factor", [v([0, 1, 9, 1000], int64)], {"beta": 0.999}),
+    Sample("adam_bias_correction_factor", [v(3, int64)]),
+]  # fmt: skip
+BAD = [
+    Bad("sgd_update", [t(2), t(3)], match="expected model_diff of type tensor<2xf32>, got tensor<3xf32>"),
+    Bad("sgd_update", [t(2), t(2)], dtype=int32, match="expected model of type f16, bf16, f32, f64, got i32"),
+    Bad("sgd_update", [t(2), t(2), t(2)], match="expected learning_rate of one element of f32, got tensor<2xf32>"),
+    Bad("sgd_update", [t(2), t(2), None, None, t()], match="expected skip_if of one element of i64, got tensor<f32>"),
+    Bad("momentum_update", [t(2), t(2), t(3)], match="expected momentum of type tensor<2xf32>, got tensor<3xf32>"),
+    Bad(
+        "adam_update", [t(2), t(2), *[None] * 5, t(2), t(2), t(2)],
+        match="expected amsgrad = true with max_v, got false",
+    ),
+    Bad(
+        "rmsprop_update", [t(2), t(2), *[None] * 3, t(2)], {"centered": True},
+        match="expected mean_gradient with centered = true, got none",
+    ),
+    Bad("adam_bias_correction_factor", [t(2)], match="expected train_step of type i64, got f32"),
+]  # fmt: skip
