@@ -123,7 +123,8 @@ std::string OperationJson(const UserOpConfWrapper &op) {
   const OpConf &conf = op.op_conf();
   std::vector<std::pair<std::string, std::string>> inputs, outputs, attrs;
   for (const auto &input : conf.inputs) inputs.emplace_back(input.first, json::ListOf(input.second, json::Text));
-  for (const auto &output : conf.outputs) outputs.emplace_back(output.first, Integer(static_cast<int64_t>(output.second.size())));
+  for (const auto &output : conf.outputs)
+    outputs.emplace_back(output.first, Integer(static_cast<int64_t>(output.second.size())));
   for (const auto &attr : conf.attrs) attrs.emplace_back(attr.first, json::Attribute(attr.second));
   return json::Object({{"name", json::Text(conf.op_name)},
                        {"op", json::Text(conf.op_type_name)},
@@ -153,8 +154,10 @@ one::functional::Argument ArgumentOf(const oneflow_sdk_argument &given) {
 
 std::string IdJson(const std::shared_ptr<one::Tensor> &tensor) { return tensor ? Integer(tensor->id()) : "null"; }
 
-one::TensorTuple Differentiate(const GradFunctionEntry &entry, const OpCall &call, const oneflow_sdk_tensor *tensors) {
-  const auto num_inputs = static_cast<int64_t>(call.inputs.size()), num_outputs = static_cast<int64_t>(call.outputs.size());
+one::TensorTuple Differentiate(const GradFunctionEntry &entry, const OpCall &call,
+                               const oneflow_sdk_tensor *tensors) {
+  const auto num_inputs = static_cast<int64_t>(call.inputs.size()),
+             num_outputs = static_cast<int64_t>(call.outputs.size());
   const one::TensorTuple inputs = TensorsOf(tensors, num_inputs);
   const one::TensorTuple outputs = TensorsOf(tensors + num_inputs, num_outputs);
   const one::TensorTuple out_grads = TensorsOf(tensors + num_inputs + num_outputs, num_outputs);
@@ -192,7 +195,8 @@ int32_t oneflow_sdk_infer(const oneflow_sdk_call *given) {
     std::vector<std::string> no_grad;
     Modify(op, call, &no_grad);
     const auto desc_of = [&](const std::pair<std::string, int32_t> &arg) { return DescJson(call.descs.at(arg)); };
-    return json::Object({{"results", json::ListOf(call.outputs, desc_of)}, {"no_grad", json::ListOf(no_grad, json::Text)}});
+    return json::Object(
+        {{"results", json::ListOf(call.outputs, desc_of)}, {"no_grad", json::ListOf(no_grad, json::Text)}});
   });
 }
 
@@ -255,6 +259,8 @@ int32_t oneflow_sdk_grad_function(const oneflow_sdk_call *given, const oneflow_s
   return Guarded([&] {
     one::Program program(build);
     const OpRegistryResult &op = Registry::Instance().Operator(given->op);
-    return json::ListOf(Differentiate(*CHECK_NOTNULL(Registry::Instance().GradFunction(given->op)), CallOf(op, *given), tensors), IdJson);
+    return json::ListOf(
+        Differentiate(*CHECK_NOTNULL(Registry::Instance().GradFunction(given->op)), CallOf(op, *given), tensors),
+        IdJson);
   });
 }

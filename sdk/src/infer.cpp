@@ -42,7 +42,8 @@ void CheckResults(const OpCall &call) {
                        std::to_string(desc.data_type()) + ")");
     }
     for (int64_t dim : desc.shape()) {
-      if (dim < 0) throw CheckError("the infer function gave " + ArgText(output) + " the shape " + desc.shape().ToString());
+      if (dim < 0)
+        throw CheckError("the infer function gave " + ArgText(output) + " the shape " + desc.shape().ToString());
     }
   }
 }
@@ -104,8 +105,8 @@ void Modify(const OpRegistryResult &op, const OpCall &call, std::vector<std::str
   }
   for (const auto &input : inputs) {
     if (input.second.is_mutable()) {
-      throw CheckError("its kernel writes the input " + ArgText(input.first) + " (set_is_mutable), but tensors do not " +
-                       "change here; give what is written as an output");
+      throw CheckError("its kernel writes the input " + ArgText(input.first) +
+                       " (set_is_mutable), but tensors do not " + "change here; give what is written as an output");
     }
     if (!input.second.requires_grad()) no_grad->push_back(input.first.first);
   }

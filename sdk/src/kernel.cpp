@@ -11,7 +11,8 @@ OpKernelState::~OpKernelState() = default;
 OpKernelCache::~OpKernelCache() = default;
 OpKernel::~OpKernel() = default;
 
-void OpKernel::InitOpKernelCacheWithFlags(KernelCacheContext *ctx, int8_t, std::shared_ptr<OpKernelCache> *cache) const {
+void OpKernel::InitOpKernelCacheWithFlags(KernelCacheContext *ctx, int8_t,
+                                          std::shared_ptr<OpKernelCache> *cache) const {
   *cache = InitOpKernelCache(ctx);
 }
 
@@ -29,7 +30,8 @@ void OpKernel::Compute(KernelContext *ctx) const {
 }
 
 void OpKernel::Compute(KernelContext *) {
-  throw CheckError("the kernel overrides no form of Compute; write void Compute(user_op::KernelComputeContext *) const");
+  throw CheckError(
+      "the kernel overrides no form of Compute; write void Compute(user_op::KernelComputeContext *) const");
 }
 
 KernelContext::KernelContext(OpCall *call, DeviceCtx *device) : KernelInitContext(call, device) {
@@ -60,7 +62,8 @@ struct Free {
 using Memory = std::unique_ptr<unsigned char, Free>;
 
 Memory Allocate(int64_t bytes) {
-  const size_t rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t rounded =
+      (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kAlignment - 1) / kAlignment * kAlignment;
   void *pointer = std::aligned_alloc(kAlignment, rounded);
   if (pointer == nullptr) throw CheckError("memory ran out: " + std::to_string(bytes) + " bytes for a kernel");
   return Memory(static_cast<unsigned char *>(pointer));
@@ -93,8 +96,8 @@ class GuardedBuffer final {
 
  private:
   [[noreturn]] void Fail(int64_t offset, const char *where) const {
-    throw CheckError("its kernel wrote out of bounds: " + std::to_string(offset) + " bytes " + where + " of " + name_ +
-                     ", which has " + std::to_string(bytes_) + " bytes");
+    throw CheckError("its kernel wrote out of bounds: " + std::to_string(offset) + " bytes " + where + " of " +
+                     name_ + ", which has " + std::to_string(bytes_) + " bytes");
   }
 
   std::string name_;
@@ -135,17 +138,17 @@ void KernelLaunch::FailToChoose(const std::vector<const OpKernelRegistryResult *
   const std::string name = call_.conf->op_type_name;
   std::string text = "no kernel matches on " + std::string(DeviceTag(call_.device)) + " for";
   for (const auto &entry : call_.descs) {
-    text += " " + entry.first.first + "[" + std::to_string(entry.first.second) + "]: " +
-            DataType_Name(entry.second.data_type()) + entry.second.shape().ToString();
+    text += " " + entry.first.first + "[" + std::to_string(entry.first.second) +
+            "]: " + DataType_Name(entry.second.data_type()) + entry.second.shape().ToString();
   }
   const KernelRegContext ctx(&call_);
   for (const OpKernelRegistryResult *kernel : candidates) {
     text += "\n  " + kernel->where + " failed: " + kernel->is_matched_hob.DebugStr(ctx);
   }
   if (candidates.empty()) text += "\n  there is none";
-  throw CheckError(text + "\n  add one: REGISTER_USER_KERNEL(\"" + name + "\").SetCreateFn<YourKernel>()" +
-                   ".SetIsMatchedHob(user_op::HobDeviceType() == DeviceType::" +
-                   (call_.device == kCPU ? "kCPU" : "kCUDA") + ")");
+  throw CheckError(
+      text + "\n  add one: REGISTER_USER_KERNEL(\"" + name + "\").SetCreateFn<YourKernel>()" +
+      ".SetIsMatchedHob(user_op::HobDeviceType() == DeviceType::" + (call_.device == kCPU ? "kCPU" : "kCUDA") + ")");
 }
 
 void KernelLaunch::Run(void *const *buffers, void *stream) {

@@ -7,10 +7,9 @@ CheckError::CheckError(const std::string &text) : std::runtime_error(text) {}
 CheckError::~CheckError() = default;
 
 std::string AttrTypeName(AttrType type) {
-  static const char *const kNames[] = {"?",          "int32",        "int64",           "bool",
-                                       "float",      "double",       "string",          "shape",
-                                       "data_type",  "list_int32",   "list_int64",      "list_float",
-                                       "list_data_type", "list_shape", "list_string"};
+  static const char *const kNames[] = {"?",          "int32",      "int64",          "bool",       "float",
+                                       "double",     "string",     "shape",          "data_type",  "list_int32",
+                                       "list_int64", "list_float", "list_data_type", "list_shape", "list_string"};
   return type >= kAtInt32 && type <= kAtListString ? kNames[type] : "?";
 }
 

@@ -64,7 +64,8 @@ std::string ProbeLibrary(const std::string &path) {
   if (child < 0) return "";
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status)) return WEXITSTATUS(status) == kThrown ? "an initializer of the library threw: " + thrown : "";
+  if (WIFEXITED(status))
+    return WEXITSTATUS(status) == kThrown ? "an initializer of the library threw: " + thrown : "";
   if (WTERMSIG(status) == SIGALRM) return "its initializers did not end in " + std::to_string(kSeconds) + " seconds";
   return std::string("an initializer of the library crashed: ") + strsignal(WTERMSIG(status));
 }

@@ -11,7 +11,8 @@ OpExprGradFunctionIf::~OpExprGradFunctionIf() = default;
 
 GradFunctionRegistration::GradFunctionRegistration(const std::string &op, const Create &create, const char *file,
                                                    int line) {
-  user_op::Registry::Instance().Add(user_op::GradFunctionEntry{op, std::string(file) + ":" + std::to_string(line), create});
+  user_op::Registry::Instance().Add(
+      user_op::GradFunctionEntry{op, std::string(file) + ":" + std::to_string(line), create});
 }
 
 namespace {
@@ -40,9 +41,8 @@ std::string Request(const UserOpExpr &op, const TensorTuple &inputs, const AttrM
   for (const auto &attr : composed.values()) {
     values.emplace_back(attr.first, json::Attribute(attr.second));
   }
-  return json::Object({{"op", json::Text(op.op_type_name())},
-                       {"inputs", json::Object(named)},
-                       {"attrs", json::Object(values)}});
+  return json::Object(
+      {{"op", json::Text(op.op_type_name())}, {"inputs", json::Object(named)}, {"attrs", json::Object(values)}});
 }
 
 }  // namespace

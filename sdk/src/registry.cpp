@@ -123,8 +123,8 @@ void Registry::Add(const OpGradRegistryResult &grad) {
 void Registry::Add(const GradFunctionEntry &grad) {
   const GradFunctionEntry *taken = GradFunction(grad.name);
   if (taken != nullptr) {
-    Fail(grad.where, "the gradient function of " + grad.name + " is registered twice: at " + taken->where + " and at " +
-                         grad.where + "; remove one");
+    Fail(grad.where, "the gradient function of " + grad.name + " is registered twice: at " + taken->where +
+                         " and at " + grad.where + "; remove one");
   } else {
     grad_functions_.push_back(grad);
   }
@@ -156,7 +156,9 @@ std::vector<const OpKernelRegistryResult *> Registry::Kernels(const std::string 
 
 const OpGradRegistryResult *Registry::Gradient(const std::string &name) const { return FindIn(grads_, name); }
 
-const GradFunctionEntry *Registry::GradFunction(const std::string &name) const { return FindIn(grad_functions_, name); }
+const GradFunctionEntry *Registry::GradFunction(const std::string &name) const {
+  return FindIn(grad_functions_, name);
+}
 
 std::vector<const one::functional::PackedFunctor *> Registry::Functors(const std::string &name, size_t arity) const {
   std::vector<const one::functional::PackedFunctor *> found;

@@ -40,7 +40,9 @@ class LeakyGradKernel final : public user_op::OpKernel {
   }
 };
 REGISTER_USER_KERNEL("t_leaky").SetCreateFn<LeakyKernel>().SetIsMatchedHob(user_op::HobDataType("y", 0) == kDouble);
-REGISTER_USER_KERNEL("t_leaky_grad").SetCreateFn<LeakyGradKernel>().SetIsMatchedHob(user_op::HobDataType("dx", 0) == kDouble);
+REGISTER_USER_KERNEL("t_leaky_grad")
+    .SetCreateFn<LeakyGradKernel>()
+    .SetIsMatchedHob(user_op::HobDataType("dx", 0) == kDouble);
 
 }  // namespace
 
@@ -117,7 +119,8 @@ class LeakyGradFunctor {
 class TimesNumberFunctor {
  public:
   TimesNumberFunctor() {
-    op_ = CHECK_JUST(one::OpBuilder("scalar_mul").Input("in").Output("out").Attr<bool>("has_float_operand", true).Build());
+    op_ = CHECK_JUST(
+        one::OpBuilder("scalar_mul").Input("in").Output("out").Attr<bool>("has_float_operand", true).Build());
   }
   Maybe<Tensor> operator()(const std::shared_ptr<Tensor> &x, const Scalar &number) const {
     MutableAttrMap attrs;
@@ -130,7 +133,9 @@ class TimesNumberFunctor {
 };
 class TimesTensorFunctor {
  public:
-  TimesTensorFunctor() { op_ = CHECK_JUST(one::OpBuilder("broadcast_mul").Input("x").Input("y").Output("z").Build()); }
+  TimesTensorFunctor() {
+    op_ = CHECK_JUST(one::OpBuilder("broadcast_mul").Input("x").Input("y").Output("z").Build());
+  }
   Maybe<Tensor> operator()(const std::shared_ptr<Tensor> &x, const std::shared_ptr<Tensor> &y) const {
     return OpInterpUtil::Dispatch<Tensor>(*op_, {x, y});
   }

@@ -60,9 +60,10 @@ class NaughtyKernel final : public user_op::OpKernel {
     if (mode == "writes_input") x->mut_dptr<float>()[0] = 99;
   }
 };
-REGISTER_USER_KERNEL("t_naughty").SetCreateFn<NaughtyKernel>().SetIsMatchedHob(
-    (user_op::HobDeviceType() == kCPU) & (user_op::HobDataType("x", 0) == kFloat) &
-    (user_op::HobAttr<std::string>("mode") != "no_kernel"));
+REGISTER_USER_KERNEL("t_naughty")
+    .SetCreateFn<NaughtyKernel>()
+    .SetIsMatchedHob((user_op::HobDeviceType() == kCPU) & (user_op::HobDataType("x", 0) == kFloat) &
+                     (user_op::HobAttr<std::string>("mode") != "no_kernel"));
 REGISTER_USER_KERNEL("t_naughty").SetCreateFn<NaughtyKernel>().SetIsMatchedHob(user_op::HobDeviceType() == kGPU);
 
 REGISTER_USER_OP_GRAD("t_naughty").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) -> Maybe<void> {
@@ -71,7 +72,8 @@ REGISTER_USER_OP_GRAD("t_naughty").SetBackwardOpConfGenFn([](user_op::BackwardOp
   const std::string op = mode == "grad_op" ? "t_no_such_op" : "identity";
   ctx->DefineOp("dx", [&](user_op::BackwardOpBuilder &builder) {
     return builder.OpTypeName(op)
-        .InputBind(mode == "grad_operand" ? "x" : "in", mode == "grad_tensor" ? "nowhere/out_0" : ctx->FwOp().output_grad("out", 0))
+        .InputBind(mode == "grad_operand" ? "x" : "in",
+                   mode == "grad_tensor" ? "nowhere/out_0" : ctx->FwOp().output_grad("out", 0))
         .Output("out")
         .Build();
   });

@@ -35,11 +35,9 @@ class ScaleKernel final : public user_op::OpKernel {
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
 
-#define REGISTER_SCALE(device, dtype)                          \
-  REGISTER_USER_KERNEL("t_scale")                              \
-      .SetCreateFn<ScaleKernel<device, dtype>>()               \
-      .SetIsMatchedHob((user_op::HobDeviceType() == device) && \
-                       (user_op::HobDataType("out", 0) == GetDataType<dtype>::value));
+#define REGISTER_SCALE(device, dtype)                                                        \
+  REGISTER_USER_KERNEL("t_scale").SetCreateFn<ScaleKernel<device, dtype>>().SetIsMatchedHob( \
+      (user_op::HobDeviceType() == device) && (user_op::HobDataType("out", 0) == GetDataType<dtype>::value));
 REGISTER_SCALE(DeviceType::kCPU, float)
 REGISTER_SCALE(DeviceType::kCPU, double)
 REGISTER_SCALE(DeviceType::kCPU, int32_t)
@@ -71,7 +69,9 @@ class CubeKernel final : public user_op::OpKernel {
   void Compute(user_op::KernelComputeContext *ctx) const override {
     const double *x = ctx->Tensor4ArgNameAndIndex("x", 0)->dptr<double>();
     double *y = ctx->Tensor4ArgNameAndIndex("y", 0)->mut_dptr<double>();
-    FOR_RANGE(int64_t, i, 0, ctx->Tensor4ArgNameAndIndex("x", 0)->shape_view().elem_cnt()) { y[i] = x[i] * x[i] * x[i]; }
+    FOR_RANGE(int64_t, i, 0, ctx->Tensor4ArgNameAndIndex("x", 0)->shape_view().elem_cnt()) {
+      y[i] = x[i] * x[i] * x[i];
+    }
   }
 };
 REGISTER_USER_KERNEL("t_cube").SetCreateFn<CubeKernel>().SetIsMatchedHob(user_op::HobDataType("x", 0) == kDouble);
@@ -113,7 +113,8 @@ REGISTER_USER_OP("t_sum")
       CHECK_OR_RETURN(def.IsInputArgName("in") && def.IsArgOptional("bias") && !def.IsArgOptional("in"));
       const auto weights = conf.attr<std::vector<float>>("weights");
       if (weights.empty() || weights.size() == static_cast<size_t>(conf.input_size("in"))) return Maybe<void>::Ok();
-      return oneflow::Error::CheckFailed() << "expected " << conf.input_size("in") << " weights, got " << weights.size();
+      return oneflow::Error::CheckFailed()
+             << "expected " << conf.input_size("in") << " weights, got " << weights.size();
     })
     .SetShapeInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
       const Shape *first = ctx->Shape4ArgNameAndIndex("in", 0);
@@ -144,9 +145,10 @@ class SumKernel final : public user_op::OpKernel {
     }
   }
 };
-REGISTER_USER_KERNEL("t_sum").SetCreateFn<SumKernel>().SetIsMatchedHob(
-    (user_op::HobDeviceTag() == "cpu") & (user_op::HobDataType("out", 0) == DataType::kDouble) &
-    (user_op::HobInputSize("in") > 1));
+REGISTER_USER_KERNEL("t_sum").SetCreateFn<SumKernel>().SetIsMatchedHob((user_op::HobDeviceTag() == "cpu") &
+                                                                       (user_op::HobDataType("out", 0) ==
+                                                                        DataType::kDouble) &
+                                                                       (user_op::HobInputSize("in") > 1));
 
 REGISTER_USER_OP_GRAD("t_sum").SetGenBackwardOpConfFn([](const user_op::UserOpWrapper &op, user_op::AddOpFn add) {
   const auto weights = op.attr<std::vector<float>>("weights");
@@ -235,9 +237,12 @@ REGISTER_USER_OP("t_attributes")
 
 class AttributesKernel final : public user_op::OpKernel {
   void Compute(user_op::KernelComputeContext *ctx) const override {
-    std::vector<double> all{static_cast<double>(ctx->Attr<int32_t>("i32")), static_cast<double>(ctx->Attr<int64_t>("i64")),
-                            static_cast<double>(ctx->Attr<bool>("flag")),   ctx->Attr<float>("f32"),
-                            ctx->Attr<double>("f64"),                       static_cast<double>(ctx->Attr<std::string>("text").size())};
+    std::vector<double> all{static_cast<double>(ctx->Attr<int32_t>("i32")),
+                            static_cast<double>(ctx->Attr<int64_t>("i64")),
+                            static_cast<double>(ctx->Attr<bool>("flag")),
+                            ctx->Attr<float>("f32"),
+                            ctx->Attr<double>("f64"),
+                            static_cast<double>(ctx->Attr<std::string>("text").size())};
     const auto add = [&all](double value) { all.push_back(value); };
     for (int64_t dim : ctx->Attr<Shape>("shape_attr")) add(static_cast<double>(dim));
     add(ctx->Attr<DataType>("type"));
@@ -246,7 +251,8 @@ class AttributesKernel final : public user_op::OpKernel {
     for (float item : ctx->Attr<std::vector<float>>("f32s")) add(item);
     for (DataType item : ctx->Attr<std::vector<DataType>>("types")) add(item);
     for (const Shape &shape : ctx->Attr<std::vector<Shape>>("shapes")) add(static_cast<double>(shape.elem_cnt()));
-    for (const std::string &item : ctx->Attr<std::vector<std::string>>("texts")) add(static_cast<double>(item.size()));
+    for (const std::string &item : ctx->Attr<std::vector<std::string>>("texts"))
+      add(static_cast<double>(item.size()));
     all.resize(32, -7);
     std::copy(all.begin(), all.end(), ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<double>());
   }
@@ -276,7 +282,8 @@ class HalvesKernel final : public user_op::OpKernel {
   void Compute(user_op::KernelComputeContext *ctx) const override {
     const float *a = ctx->Tensor4ArgNameAndIndex("in", 0)->dptr<float>();
     const float *c = ctx->Tensor4ArgNameAndIndex("in", 2)->dptr<float>();
-    user_op::Tensor *first = ctx->Tensor4ArgNameAndIndex("parts", 0), *second = ctx->Tensor4ArgNameAndIndex("parts", 1);
+    user_op::Tensor *first = ctx->Tensor4ArgNameAndIndex("parts", 0),
+                    *second = ctx->Tensor4ArgNameAndIndex("parts", 1);
     const int64_t n = first->shape().elem_cnt();
     FOR_RANGE(int64_t, i, 0, n) {
       first->mut_dptr<double>()[i] = a[i];
@@ -313,9 +320,11 @@ REGISTER_USER_KERNEL("t_which")
 REGISTER_USER_KERNEL("t_which")
     .SetCreateFn<WhichKernel<3>>()
     .SetPriority(user_op::kKernelPriorityFallback)
-    .SetIsMatchedHob(hob::make_custom("the mode is not odd", [](const user_op::KernelRegContext &ctx) {
-                       return ctx.Attr<std::string>("mode") != "odd";
-                     }) | user_op::HobFalse());
+    .SetIsMatchedHob(hob::make_custom("the mode is not odd",
+                                      [](const user_op::KernelRegContext &ctx) {
+                                        return ctx.Attr<std::string>("mode") != "odd";
+                                      }) |
+                     user_op::HobFalse());
 
 // count: how often the kernel has run; state, cache, and a kernel that runs though its result is empty.
 REGISTER_USER_OP("t_count")

@@ -9,15 +9,15 @@
 #include "oneflow/core/common/maybe.h"
 
 // Rows of (C++ type, enumerator, name). kChar stands for raw bytes.
-#define ONEFLOW_FOR_DATA_TYPES(_)  \
-  _(char, kChar, "char")           \
-  _(float, kFloat, "float32")      \
-  _(double, kDouble, "float64")    \
-  _(int8_t, kInt8, "int8")         \
-  _(int32_t, kInt32, "int32")      \
-  _(int64_t, kInt64, "int64")      \
-  _(uint8_t, kUInt8, "uint8")      \
-  _(float16, kFloat16, "float16")  \
+#define ONEFLOW_FOR_DATA_TYPES(_)    \
+  _(char, kChar, "char")             \
+  _(float, kFloat, "float32")        \
+  _(double, kDouble, "float64")      \
+  _(int8_t, kInt8, "int8")           \
+  _(int32_t, kInt32, "int32")        \
+  _(int64_t, kInt64, "int64")        \
+  _(uint8_t, kUInt8, "uint8")        \
+  _(float16, kFloat16, "float16")    \
   _(bfloat16, kBFloat16, "bfloat16") \
   _(bool, kBool, "bool")
 

@@ -48,16 +48,16 @@ inline uint16_t BrainOf(float value) {
 
 }  // namespace detail
 
-#define ONEFLOW_DEFINE_FLOAT16_(Name, FromFloat, ToFloat)                         \
-  struct Name {                                                                   \
-    uint16_t bits;                                                                \
-    Name() : bits(0) {}                                                           \
-    Name(float value) : bits(FromFloat(value)) {}                                 \
-    operator float() const { return ToFloat; }                                    \
-    Name &operator+=(float other) { return *this = Name(float(*this) + other); }  \
-    Name &operator-=(float other) { return *this = Name(float(*this) - other); }  \
-    Name &operator*=(float other) { return *this = Name(float(*this) * other); }  \
-    Name &operator/=(float other) { return *this = Name(float(*this) / other); }  \
+#define ONEFLOW_DEFINE_FLOAT16_(Name, FromFloat, ToFloat)                        \
+  struct Name {                                                                  \
+    uint16_t bits;                                                               \
+    Name() : bits(0) {}                                                          \
+    Name(float value) : bits(FromFloat(value)) {}                                \
+    operator float() const { return ToFloat; }                                   \
+    Name &operator+=(float other) { return *this = Name(float(*this) + other); } \
+    Name &operator-=(float other) { return *this = Name(float(*this) - other); } \
+    Name &operator*=(float other) { return *this = Name(float(*this) * other); } \
+    Name &operator/=(float other) { return *this = Name(float(*this) / other); } \
   }
 
 ONEFLOW_DEFINE_FLOAT16_(float16, detail::HalfOf, detail::FloatOfHalf(bits));

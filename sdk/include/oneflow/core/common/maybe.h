@@ -81,10 +81,11 @@ class Maybe final {
 
   Maybe(const Error &error) : error_(std::make_shared<Error>(error)), value_() {}
   Maybe(Held value) : value_(std::move(value)) {}
-  template <typename U, typename std::enable_if<!std::is_scalar<T>::value && std::is_convertible<U *, T *>::value,
-                                                int>::type = 0>
+  template <typename U,
+            typename std::enable_if<!std::is_scalar<T>::value && std::is_convertible<U *, T *>::value, int>::type = 0>
   Maybe(const std::shared_ptr<U> &value) : value_(value) {}
-  template <typename U, typename std::enable_if<!std::is_scalar<T>::value && std::is_same<U, T>::value, int>::type = 0>
+  template <typename U,
+            typename std::enable_if<!std::is_scalar<T>::value && std::is_same<U, T>::value, int>::type = 0>
   Maybe(const U &value) : value_(std::make_shared<U>(value)) {}
 
   bool IsOk() const { return !error_; }
@@ -168,13 +169,13 @@ T NotNull(T &&pointer, const char *file, int line, const char *text) {
 }  // namespace oneflow
 
 /// The value of a Maybe; an error is returned to the caller.
-#define JUST(...)                                                                                        \
-  __extension__({                                                                                        \
-    auto &&oneflow_maybe_ = (__VA_ARGS__);                                                               \
-    if (!oneflow_maybe_.IsOk()) {                                                                        \
-      return ::oneflow::Error(oneflow_maybe_.error()).AddFrame(__FILE__, __LINE__, #__VA_ARGS__);        \
-    }                                                                                                    \
-    oneflow_maybe_.Value();                                                                              \
+#define JUST(...)                                                                                 \
+  __extension__({                                                                                 \
+    auto &&oneflow_maybe_ = (__VA_ARGS__);                                                        \
+    if (!oneflow_maybe_.IsOk()) {                                                                 \
+      return ::oneflow::Error(oneflow_maybe_.error()).AddFrame(__FILE__, __LINE__, #__VA_ARGS__); \
+    }                                                                                             \
+    oneflow_maybe_.Value();                                                                       \
   })
 
 /// The value of a Maybe; an error is thrown.
@@ -184,7 +185,8 @@ T NotNull(T &&pointer, const char *file, int line, const char *text) {
 #define ONEFLOW_CHECK_(text, ...) \
   (__builtin_expect(!!(__VA_ARGS__), 1)) ? (void)0 : ::oneflow::detail::Thrower() & ONEFLOW_CHECK_TEXT_(text)
 // A loop, not an if, so that an else after it is not taken for its own.
-#define ONEFLOW_CHECK_OR_RETURN_(text, ...) while (!__builtin_expect(!!(__VA_ARGS__), 1)) return ONEFLOW_CHECK_TEXT_(text)
+#define ONEFLOW_CHECK_OR_RETURN_(text, ...) \
+  while (!__builtin_expect(!!(__VA_ARGS__), 1)) return ONEFLOW_CHECK_TEXT_(text)
 #define ONEFLOW_CHECK_OP_(a, op, b) ONEFLOW_CHECK_(#a " " #op " " #b, (a)op(b)) << "(" << (a) << " vs " << (b) << ") "
 #define ONEFLOW_CHECK_OP_OR_RETURN_(a, op, b) \
   ONEFLOW_CHECK_OR_RETURN_(#a " " #op " " #b, (a)op(b)) << "(" << (a) << " vs " << (b) << ") "

@@ -16,8 +16,8 @@ inline const char *DeviceTag(DeviceType device) {
 
 #define FOR_RANGE(type, i, begin, end) for (type i = (begin), oneflow_end_##i = (end); i < oneflow_end_##i; ++i)
 
-#define OF_DISALLOW_COPY(T)    \
-  T(const T &) = delete;       \
+#define OF_DISALLOW_COPY(T) \
+  T(const T &) = delete;    \
   T &operator=(const T &) = delete
 #define OF_DISALLOW_MOVE(T) \
   T(T &&) = delete;         \

@@ -20,19 +20,19 @@ inline int32_t SMBlocksNum4ThreadsNum(int64_t n) { return BlocksNum4ThreadsNum(n
 
 }  // namespace oneflow
 
-#define CUDA_1D_KERNEL_LOOP_T(type, i, n)                                   \
-  for (type i = static_cast<type>(blockIdx.x) * blockDim.x + threadIdx.x,   \
-            oneflow_step_##i = static_cast<type>(blockDim.x) * gridDim.x;   \
+#define CUDA_1D_KERNEL_LOOP_T(type, i, n)                                 \
+  for (type i = static_cast<type>(blockIdx.x) * blockDim.x + threadIdx.x, \
+            oneflow_step_##i = static_cast<type>(blockDim.x) * gridDim.x; \
        i < (n); i += oneflow_step_##i)
 #define CUDA_1D_KERNEL_LOOP(i, n) CUDA_1D_KERNEL_LOOP_T(int64_t, i, n)
 
-#define RUN_CUDA_KERNEL(func, device_ctx_ptr, thread_num, ...)                        \
+#define RUN_CUDA_KERNEL(func, device_ctx_ptr, thread_num, ...)                                 \
   func<<<::oneflow::SMBlocksNum4ThreadsNum(thread_num), ::oneflow::kCudaThreadsNumPerBlock, 0, \
          (device_ctx_ptr)->cuda_stream()>>>(__VA_ARGS__)
 
-#define OF_CUDA_CHECK(call)                                                                    \
-  do {                                                                                         \
-    const cudaError_t oneflow_error_ = (call);                                                 \
-    CHECK(oneflow_error_ == cudaSuccess) << cudaGetErrorString(oneflow_error_);                \
+#define OF_CUDA_CHECK(call)                                                     \
+  do {                                                                          \
+    const cudaError_t oneflow_error_ = (call);                                  \
+    CHECK(oneflow_error_ == cudaSuccess) << cudaGetErrorString(oneflow_error_); \
   } while (false)
 #endif  // __CUDACC__

@@ -79,19 +79,29 @@ struct IntListAttr {
 /// How a C++ type is an attribute: Type(), Pack(value), Unpack(attribute).
 template <typename T>
 struct AttrTraits {
-  static_assert(sizeof(T) == 0, "expected a type that attributes have: int32_t, int64_t, bool, float, double, "
-                                "std::string, Shape, DataType, or a std::vector of one of these");
+  static_assert(sizeof(T) == 0,
+                "expected a type that attributes have: int32_t, int64_t, bool, float, double, "
+                "std::string, Shape, DataType, or a std::vector of one of these");
 };
 
-template <> struct AttrTraits<int32_t> : detail::IntAttr<kAtInt32, int32_t> {};
-template <> struct AttrTraits<int64_t> : detail::IntAttr<kAtInt64, int64_t> {};
-template <> struct AttrTraits<bool> : detail::IntAttr<kAtBool, bool> {};
-template <> struct AttrTraits<DataType> : detail::IntAttr<kAtDataType, DataType> {};
-template <> struct AttrTraits<float> : detail::FloatAttr<kAtFloat, float> {};
-template <> struct AttrTraits<double> : detail::FloatAttr<kAtDouble, double> {};
-template <> struct AttrTraits<std::vector<int32_t>> : detail::IntListAttr<kAtListInt32, int32_t> {};
-template <> struct AttrTraits<std::vector<int64_t>> : detail::IntListAttr<kAtListInt64, int64_t> {};
-template <> struct AttrTraits<std::vector<DataType>> : detail::IntListAttr<kAtListDataType, DataType> {};
+template <>
+struct AttrTraits<int32_t> : detail::IntAttr<kAtInt32, int32_t> {};
+template <>
+struct AttrTraits<int64_t> : detail::IntAttr<kAtInt64, int64_t> {};
+template <>
+struct AttrTraits<bool> : detail::IntAttr<kAtBool, bool> {};
+template <>
+struct AttrTraits<DataType> : detail::IntAttr<kAtDataType, DataType> {};
+template <>
+struct AttrTraits<float> : detail::FloatAttr<kAtFloat, float> {};
+template <>
+struct AttrTraits<double> : detail::FloatAttr<kAtDouble, double> {};
+template <>
+struct AttrTraits<std::vector<int32_t>> : detail::IntListAttr<kAtListInt32, int32_t> {};
+template <>
+struct AttrTraits<std::vector<int64_t>> : detail::IntListAttr<kAtListInt64, int64_t> {};
+template <>
+struct AttrTraits<std::vector<DataType>> : detail::IntListAttr<kAtListDataType, DataType> {};
 
 template <>
 struct AttrTraits<std::string> {
@@ -121,9 +131,7 @@ struct AttrTraits<std::vector<float>> {
 template <>
 struct AttrTraits<std::vector<std::string>> {
   static AttrType Type() { return kAtListString; }
-  static AttrValue Pack(const std::vector<std::string> &value) {
-    return AttrValue{kAtListString, {}, {}, value, {}};
-  }
+  static AttrValue Pack(const std::vector<std::string> &value) { return AttrValue{kAtListString, {}, {}, value, {}}; }
   static std::vector<std::string> Unpack(const AttrValue &value) { return value.texts; }
 };
 

@@ -39,8 +39,12 @@ class InferContext final : public OpContext {
   Shape *OutputShape(const std::string &name, int32_t index) const { return Shape4ArgNameAndIndex(name, index); }
   Shape *MutOutputShape(const std::string &name, int32_t index) const { return Shape4ArgNameAndIndex(name, index); }
   DataType *OutputDType(const std::string &name, int32_t index) const { return Dtype4ArgNameAndIndex(name, index); }
-  DataType *MutOutputDType(const std::string &name, int32_t index) const { return Dtype4ArgNameAndIndex(name, index); }
-  bool *OutputIsDynamic(const std::string &name, int32_t index) const { return IsDynamic4ArgNameAndIndex(name, index); }
+  DataType *MutOutputDType(const std::string &name, int32_t index) const {
+    return Dtype4ArgNameAndIndex(name, index);
+  }
+  bool *OutputIsDynamic(const std::string &name, int32_t index) const {
+    return IsDynamic4ArgNameAndIndex(name, index);
+  }
   bool *MutOutputIsDynamic(const std::string &name, int32_t index) const {
     return IsDynamic4ArgNameAndIndex(name, index);
   }

@@ -120,7 +120,9 @@ class UserOpConfWrapperBuilder final {
   UserOpConfWrapperBuilder &Op(const std::string &name) { return OpTypeName(name); }
   /// Binds the next tensor of an operand; called again for each further tensor of a repeated one.
   UserOpConfWrapperBuilder &InputBind(const std::string &name, const std::string &tensor);
-  UserOpConfWrapperBuilder &Input(const std::string &name, const std::string &tensor) { return InputBind(name, tensor); }
+  UserOpConfWrapperBuilder &Input(const std::string &name, const std::string &tensor) {
+    return InputBind(name, tensor);
+  }
   UserOpConfWrapperBuilder &Output(const std::string &name, int32_t size = 1);
   template <typename T>
   UserOpConfWrapperBuilder &Attr(const std::string &name, const T &value) {

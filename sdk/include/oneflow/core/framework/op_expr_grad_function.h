@@ -67,6 +67,6 @@ class GradFunctionRegistration final {
 }  // namespace one
 }  // namespace oneflow
 
-#define REGISTER_OP_EXPR_GRAD_FUNCTION(op, Class)                                                             \
-  static const ::oneflow::one::GradFunctionRegistration OF_PP_CAT(oneflow_grad_function_, __COUNTER__)(       \
+#define REGISTER_OP_EXPR_GRAD_FUNCTION(op, Class)                                                       \
+  static const ::oneflow::one::GradFunctionRegistration OF_PP_CAT(oneflow_grad_function_, __COUNTER__)( \
       op, [] { return std::make_shared<Class>(); }, __FILE__, __LINE__)

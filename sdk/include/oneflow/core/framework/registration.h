@@ -26,7 +26,7 @@ __attribute__((used)) static const char kSdkVersionMark[] =
 }  // namespace user_op
 }  // namespace oneflow
 
-#define ONEFLOW_REGISTER_(Registry, name)                                                     \
+#define ONEFLOW_REGISTER_(Registry, name)                                                       \
   static const ::oneflow::user_op::Registration OF_PP_CAT(oneflow_registration_, __COUNTER__) = \
       ::oneflow::user_op::Registry(name, __FILE__, __LINE__)
 

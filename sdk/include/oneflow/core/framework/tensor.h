@@ -38,7 +38,8 @@ class TensorTuple final : public std::vector<std::shared_ptr<Tensor>> {
  public:
   TensorTuple() = default;
   explicit TensorTuple(size_t size) : std::vector<std::shared_ptr<Tensor>>(size) {}
-  TensorTuple(std::initializer_list<std::shared_ptr<Tensor>> tensors) : std::vector<std::shared_ptr<Tensor>>(tensors) {}
+  TensorTuple(std::initializer_list<std::shared_ptr<Tensor>> tensors)
+      : std::vector<std::shared_ptr<Tensor>>(tensors) {}
 };
 
 }  // namespace one

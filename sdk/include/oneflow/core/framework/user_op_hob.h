@@ -42,10 +42,9 @@ class HobBool final {
   }
   HobBool operator|(const HobBool &other) const {
     const HobBool a = *this, b = other;
-    return HobBool([a, b](const KernelRegContext &ctx) { return a(ctx) || b(ctx); },
-                   [a, b](const KernelRegContext &ctx) {
-                     return "(" + a.DebugStr(ctx) + " or " + b.DebugStr(ctx) + ")";
-                   });
+    return HobBool(
+        [a, b](const KernelRegContext &ctx) { return a(ctx) || b(ctx); },
+        [a, b](const KernelRegContext &ctx) { return "(" + a.DebugStr(ctx) + " or " + b.DebugStr(ctx) + ")"; });
   }
   HobBool operator&&(const HobBool &other) const { return *this & other; }
   HobBool operator||(const HobBool &other) const { return *this | other; }
@@ -77,21 +76,32 @@ class Hob final {
 
   Hob(std::string name, Read read) : name_(std::move(name)), read_(std::move(read)) {}
 
-  HobBool operator==(T other) const { return Compare("==", other, [](const T &a, const T &b) { return a == b; }); }
-  HobBool operator!=(T other) const { return Compare("!=", other, [](const T &a, const T &b) { return !(a == b); }); }
-  HobBool operator<(T other) const { return Compare("<", other, [](const T &a, const T &b) { return a < b; }); }
-  HobBool operator>(T other) const { return Compare(">", other, [](const T &a, const T &b) { return b < a; }); }
-  HobBool operator<=(T other) const { return Compare("<=", other, [](const T &a, const T &b) { return !(b < a); }); }
-  HobBool operator>=(T other) const { return Compare(">=", other, [](const T &a, const T &b) { return !(a < b); }); }
+  HobBool operator==(T other) const {
+    return Compare("==", other, [](const T &a, const T &b) { return a == b; });
+  }
+  HobBool operator!=(T other) const {
+    return Compare("!=", other, [](const T &a, const T &b) { return !(a == b); });
+  }
+  HobBool operator<(T other) const {
+    return Compare("<", other, [](const T &a, const T &b) { return a < b; });
+  }
+  HobBool operator>(T other) const {
+    return Compare(">", other, [](const T &a, const T &b) { return b < a; });
+  }
+  HobBool operator<=(T other) const {
+    return Compare("<=", other, [](const T &a, const T &b) { return !(b < a); });
+  }
+  HobBool operator>=(T other) const {
+    return Compare(">=", other, [](const T &a, const T &b) { return !(a < b); });
+  }
 
  private:
   HobBool Compare(const std::string &op, const T &other, std::function<bool(const T &, const T &)> test) const {
     const Read read = read_;
     const std::string text = name_ + " " + op + " " + detail::HobText(other);
-    return HobBool([read, other, test](const KernelRegContext &ctx) { return test(read(ctx), other); },
-                   [read, text](const KernelRegContext &ctx) {
-                     return text + " (it is " + detail::HobText(read(ctx)) + ")";
-                   });
+    return HobBool(
+        [read, other, test](const KernelRegContext &ctx) { return test(read(ctx), other); },
+        [read, text](const KernelRegContext &ctx) { return text + " (it is " + detail::HobText(read(ctx)) + ")"; });
   }
 
   std::string name_;
@@ -107,7 +117,8 @@ inline Hob<DeviceType> HobDeviceType() {
 }
 /// The device's word, "cpu" or "cuda".
 inline Hob<std::string> HobDeviceTag() {
-  return Hob<std::string>("device", [](const KernelRegContext &ctx) { return std::string(DeviceTag(ctx.device_type())); });
+  return Hob<std::string>("device",
+                          [](const KernelRegContext &ctx) { return std::string(DeviceTag(ctx.device_type())); });
 }
 /// The attribute `device_sub_tag`, or an empty text.
 inline Hob<std::string> HobDeviceSubTag() {

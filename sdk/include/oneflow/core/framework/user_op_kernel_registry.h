@@ -14,7 +14,8 @@ namespace user_op {
 using OpKernelCreateFn = std::function<OpKernel *(KernelInitContext *)>;
 using InferTmpSizeFn = std::function<size_t(InferContext *)>;
 using IsMatchedPred = std::function<bool(const KernelRegContext &)>;
-using AddInplaceArgPair = std::function<Maybe<void>(const std::string &, int32_t, const std::string &, int32_t, bool)>;
+using AddInplaceArgPair =
+    std::function<Maybe<void>(const std::string &, int32_t, const std::string &, int32_t, bool)>;
 using InplaceProposalFn = MaybeFn<const InferContext &, AddInplaceArgPair>;
 
 enum KernelPriority {

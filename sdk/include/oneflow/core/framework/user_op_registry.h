@@ -71,7 +71,9 @@ class OpRegistry final {
   }
   OpRegistry &Attr(const std::string &name, const char *value) { return Attr(name, std::string(value)); }
   /// The older form: `.Attr("size", UserOpAttrType::kAtInt32, 10)`.
-  OpRegistry &Attr(const std::string &name, AttrType type) { return AddAttr(AttrDef{name, type, false, AttrValue()}); }
+  OpRegistry &Attr(const std::string &name, AttrType type) {
+    return AddAttr(AttrDef{name, type, false, AttrValue()});
+  }
   template <typename T>
   OpRegistry &Attr(const std::string &name, AttrType type, const T &value) {
     return AddAttr(name, type, AttrTraits<T>::Pack(value));

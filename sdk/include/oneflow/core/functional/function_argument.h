@@ -128,7 +128,9 @@ struct Argument::Convert {
     const bool is_list = type == kAtShape || type >= kAtListInt32;
     const bool is_floating = type == kAtFloat || type == kAtDouble || type == kAtListFloat;
     if (is_floating && value.floats.empty()) value.floats.assign(value.ints.begin(), value.ints.end());
-    const size_t size = is_floating ? value.floats.size() : type == kAtString ? value.texts.size() : value.ints.size();
+    const size_t size = is_floating         ? value.floats.size()
+                        : type == kAtString ? value.texts.size()
+                                            : value.ints.size();
     CHECK(!arg.is_none_ && (is_list || size == 1)) << "expected an argument of the kind " << AttrTypeName(type);
     return AttrTraits<T>::Unpack(value);
   }
@@ -167,7 +169,9 @@ struct Argument::Convert<Optional<T>> {
   static Optional<T> Wrap(const Argument &arg, std::true_type) {
     return Optional<T>(Convert<std::shared_ptr<Tensor>>::From(arg));
   }
-  static Optional<T> Wrap(const Argument &arg, std::false_type) { return WrapValue(Convert<T>::From(arg), std::is_scalar<T>()); }
+  static Optional<T> Wrap(const Argument &arg, std::false_type) {
+    return WrapValue(Convert<T>::From(arg), std::is_scalar<T>());
+  }
   static Optional<T> WrapValue(const T &value, std::true_type) { return Optional<T>(value); }
   static Optional<T> WrapValue(const T &value, std::false_type) { return Optional<T>(std::make_shared<T>(value)); }
 };

@@ -110,23 +110,23 @@ Maybe<T> Call(const std::string &name, const Args &...args) {
 }  // namespace one
 }  // namespace oneflow
 
-#define ONEFLOW_FUNCTION_LIBRARY_(m, id)                                                                        \
-  static void OF_PP_CAT(oneflow_functions_, id)(::oneflow::one::functional::FunctionLibrary & m);               \
-  static const ::oneflow::one::functional::FunctionLibraryRegistration OF_PP_CAT(oneflow_library_, id)(         \
-      OF_PP_CAT(oneflow_functions_, id), __FILE__, __LINE__);                                                   \
+#define ONEFLOW_FUNCTION_LIBRARY_(m, id)                                                                \
+  static void OF_PP_CAT(oneflow_functions_, id)(::oneflow::one::functional::FunctionLibrary & m);       \
+  static const ::oneflow::one::functional::FunctionLibraryRegistration OF_PP_CAT(oneflow_library_, id)( \
+      OF_PP_CAT(oneflow_functions_, id), __FILE__, __LINE__);                                           \
   static void OF_PP_CAT(oneflow_functions_, id)(::oneflow::one::functional::FunctionLibrary & m)
 /// `ONEFLOW_FUNCTION_LIBRARY(m) { m.add_functor<Functor>("Name"); }`
 #define ONEFLOW_FUNCTION_LIBRARY(m) ONEFLOW_FUNCTION_LIBRARY_(m, __COUNTER__)
 
 /// Declares the C++ function of a registered name: `functional::Name(..)`.
-#define ONEFLOW_DECLARE_FUNCTIONAL_API(name)                                \
-  namespace oneflow {                                                       \
-  namespace one {                                                           \
-  namespace functional {                                                    \
-  template <typename... Args>                                               \
-  ::oneflow::Maybe<::oneflow::one::Tensor> name(const Args &...args) {      \
-    return Call<::oneflow::one::Tensor>(#name, args...);                    \
-  }                                                                         \
-  }                                                                         \
-  }                                                                         \
+#define ONEFLOW_DECLARE_FUNCTIONAL_API(name)                           \
+  namespace oneflow {                                                  \
+  namespace one {                                                      \
+  namespace functional {                                               \
+  template <typename... Args>                                          \
+  ::oneflow::Maybe<::oneflow::one::Tensor> name(const Args &...args) { \
+    return Call<::oneflow::one::Tensor>(#name, args...);               \
+  }                                                                    \
+  }                                                                    \
+  }                                                                    \
   }
