@@ -9,8 +9,11 @@ the type they share (`tensor.cast` to `tensor<?x3xf32>`), and descriptions look 
 
 from __future__ import annotations
 
+import functools
 import keyword
+import threading
 import types as python_types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -43,16 +46,30 @@ BOOKKEEPING = frozenset(
 def create_context(registry: Registry = REGISTRY) -> ir.Context:
     """A context in which every registered operator is known, as the registry stands now."""
     context = ir.Context()
-    with context, ir.Location.unknown():
+    with _loading, context, ir.Location.unknown():
         for loaded in (_dialect_class(registry), _sbp_dialect()):
             loaded.load()
             loaded._mlir_module = None  # it holds the context, and nothing would ever free both
     return context
 
 
+#: The dialect of each registry, with the records it was made of; making it costs more than loading it.
+_dialects: weakref.WeakKeyDictionary[Registry, tuple[list[Operator], Any]] = weakref.WeakKeyDictionary()
+_loading = threading.Lock()
+
+
 def _dialect_class(registry: Registry) -> Any:
+    records = list(registry)
+    known, dialect = _dialects.get(registry, ([], None))
+    if dialect is None or len(known) != len(records) or any(a is not b for a, b in zip(known, records, strict=True)):
+        dialect = _make_dialect(records)
+        _dialects[registry] = (records, dialect)
+    return dialect
+
+
+def _make_dialect(records: Sequence[Operator]) -> Any:
     dialect: Any = python_types.new_class("OneFlow", (ext.Dialect,), {"name": "oneflow"})
-    for record in registry:
+    for record in records:
         options = {"name": record.name, "traits": [ext.Pure] if record.pure else []}
         fields = {_field(a.name): _group(ext.Operand[Any], a) for a in record.signature.inputs}
         fields |= {_field(a.name): _group(ext.Result[Any], a) for a in record.signature.outputs}
@@ -82,6 +99,7 @@ def _group(single: Any, arg: ArgDef) -> Any:
     return single | None if arg.is_optional else Sequence[single]
 
 
+@functools.cache
 def _sbp_dialect() -> Any:
     dialect: Any = python_types.new_class("SbpDialect", (ext.Dialect,), {"name": "sbp"})
     for name, fields in (("split", {"axis": ir.IntegerAttr}), ("broadcast", {}), ("partial_sum", {})):

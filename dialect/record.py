@@ -271,7 +271,7 @@ def call_rule(rule: Rule, args: Sequence[Any], attrs: Mapping[str, AttrValue]) -
     return rule(*args, **keywords)
 
 
-@dataclass
+@dataclass(eq=False)
 class Registry:
     """Operators by name."""
 

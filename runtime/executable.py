@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir, parse_desc
 from oneflow.lowering.inline import keep_entry
@@ -54,7 +53,7 @@ def compile_module(
         ValueError: the module has no such function.
     """
     options = options or Options()
-    source = _Source(str(module), entry, registry)
+    source = _Source(str(module), entry, registry, module.context)
     signature = _signature(module, entry)
     key = cache.key_of(source.text, entry, source.fingerprint(module))
     found = cache.find(key) if options.cached else None
@@ -122,6 +121,7 @@ class _Source:
     text: str
     entry: str
     registry: Registry
+    context: ir.Context
 
     def fingerprint(self, module: ir.Module) -> str:
         """The text that the cache's key covers for operators defined outside the package: their linalg."""
@@ -138,12 +138,11 @@ class _Source:
         return str(self.lower("linalg")) if foreign else ""
 
     def lower(self, stage: str) -> ir.Module:
-        """The program at a stage, in a context of its own."""
-        context = create_context(self.registry)
-        with context, ir.Location.unknown():
+        """A copy of the program at a stage."""
+        with self.context, ir.Location.unknown():
             module = ir.Module.parse(self.text)
             keep_entry(module, self.entry)
-            Pipeline.parse(pipeline_between(None, stage), context).run(module, self.registry)
+            Pipeline.parse(pipeline_between(None, stage), self.context).run(module, self.registry)
         return module
 
     def facts(self, lowered: ir.Module, types: Sequence[TensorDesc]) -> Facts:

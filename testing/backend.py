@@ -5,6 +5,7 @@ Imports `checks`, `sample` and the runtime.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,15 @@ def compile_call(
     op: Call, *, dynamic: bool = False, options: Options | None = None, registry: Registry = REGISTRY
 ) -> Executable:
     """A call on arrays, compiled as a program of one operator."""
-    with create_context(registry), ir.Location.unknown():
+    with _context(registry), ir.Location.unknown():
         module = call_module(op, dynamic, registry)
         return compile_module(module, "main", options or Options(cached=False), registry)
+
+
+@functools.cache
+def _context(registry: Registry) -> ir.Context:
+    """One context for all programs of a registry: making one costs more than most of these programs."""
+    return create_context(registry)
 
 
 def call_module(op: Call, dynamic: bool, registry: Registry = REGISTRY) -> ir.Module:
