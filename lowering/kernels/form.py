@@ -169,7 +169,7 @@ def joins(nodes: list[Node]) -> bool:
         return False
     if contractions:
         others = [n for n in nodes if n is not contractions[0]]
-        return all(not n.reductions and set(n.names) == set(structure.outer) for n in others)
+        return all(not n.reductions and n.loops == contractions[0].loops & set(structure.outer) for n in others)
     if not structure.inner:
         return True
     return bool(structure.outer) and (not structure.rowwise or _rows_trail(structure)) and _busy(structure)

@@ -85,12 +85,16 @@ class Use:
 
 @dataclass(eq=False)
 class Node:
-    """One `linalg.generic`: its loops and accesses; `names[d]` is loop `d` in the structure it is part of."""
+    """One `linalg.generic`: its loops and accesses; `names[d]` is loop `d` in the structure it is part of.
+
+    `units` are its loops of one step; operations share loops whether or not they have those.
+    """
 
     op: ir.Operation
     reductions: frozenset[int]
     inputs: list[Use]
     outputs: list[Use]
+    units: frozenset[int] = frozenset()
     names: list[int] = field(default_factory=list)
 
     @property
@@ -102,6 +106,11 @@ class Node:
     def results(self) -> list[ir.Value]:
         """The result tensors."""
         return list(self.op.results)
+
+    @property
+    def loops(self) -> set[int]:
+        """The loops of the structure that this node runs, but for those of one step."""
+        return {n for d, n in enumerate(self.names) if d not in self.units}
 
     @property
     def parallel(self) -> set[int]:
@@ -126,7 +135,12 @@ def read_node(op: ir.Operation) -> Node:
     uses = [Use(v, read_access(m)) for v, m in zip(op.operands, maps, strict=True)]
     count = len(uses) - len(op.results)
     reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
-    return Node(op, reductions, uses[:count], uses[count:], list(range(len(iterators))))
+    return Node(op, reductions, uses[:count], uses[count:], _units(uses), list(range(len(iterators))))
+
+
+def _units(uses: Sequence[Use]) -> frozenset[int]:
+    places = ((u.value, axis, f.dim) for u in uses for axis, f in enumerate(u.access) if f.dim is not None)
+    return frozenset(dim for value, axis, dim in places if static_size(value, axis) == 1)
 
 
 @dataclass
@@ -151,14 +165,19 @@ def analyse(nodes: Sequence[Node]) -> Structure | None:
     if not _unify(nodes):
         return None
     _pair_sweeps(nodes)
-    widest = max(nodes, key=lambda n: len(n.names))
-    shared = set.intersection(*[n.parallel for n in nodes])
-    every = set.union(*[set(n.names) for n in nodes])
-    if every != set(widest.names):
+    widest = max(nodes, key=lambda n: len(n.loops))
+    shared = set.intersection(*[n.parallel & n.loops for n in nodes])
+    if set.union(*[n.loops for n in nodes]) != widest.loops:
         return None
     outer = [n for n in widest.names if n in shared]
-    inner = [n for n in widest.names if n not in shared]
-    return Structure(list(nodes), outer, inner) if all(_fits(n, outer, inner) for n in nodes) else None
+    inner = [n for n in widest.names if n in widest.loops - shared]
+    if not all(_fits(n, outer, inner) for n in nodes):
+        return None
+    units = {n: None for node in nodes for n in node.names if n not in node.loops}
+    reduced = {node.names[d] for node in nodes for d in node.reductions}
+    return Structure(
+        list(nodes), [*(u for u in units if u not in reduced), *outer], [*(u for u in units if u in reduced), *inner]
+    )
 
 
 def _unify(nodes: Sequence[Node]) -> bool:
@@ -178,7 +197,7 @@ def _unify(nodes: Sequence[Node]) -> bool:
             p, number = makers[use.value]
             for made, read in zip(nodes[p].outputs[number].access, use.access, strict=True):
                 if made.dim is None or read.dim is None:
-                    if not (made.is_zero and read.is_zero):
+                    if not (_stays_put(nodes[p], made) and _stays_put(node, read)):
                         return False
                     continue
                 parent[find((c, read.dim))] = find((p, made.dim))
@@ -190,12 +209,17 @@ def _unify(nodes: Sequence[Node]) -> bool:
     return True
 
 
+def _stays_put(node: Node, form: Linear) -> bool:
+    """Whether a position is always 0."""
+    return form.is_zero or form.dim in node.units
+
+
 def _pair_sweeps(nodes: Sequence[Node]) -> None:
     """Lets reductions that share no loop with the widest node sweep its loops of the same sizes."""
-    widest = max(nodes, key=lambda n: len(n.names))
+    widest = max(nodes, key=lambda n: len(n.loops))
     for node in nodes:
-        own = [n for n in node.names if n not in widest.names]
-        free = [n for n in widest.names if n not in node.names]
+        own = [n for n in node.names if n in node.loops - widest.loops]
+        free = [n for n in widest.names if n in widest.loops - node.loops]
         if not own or len(own) != len(free):
             continue
         if all(_sizes(nodes, a) & _sizes(nodes, b) for a, b in zip(own, free, strict=True)):
@@ -218,15 +242,13 @@ def _sizes(nodes: Iterable[Node], name: int) -> set[object]:
 
 
 def _fits(node: Node, outer: list[int], inner: list[int]) -> bool:
-    names = set(node.names)
+    names, reduced = node.loops, {node.names[d] for d in node.reductions} & node.loops
     if not names >= set(outer):
         return False
     if names == set(outer):
-        return not node.reductions
+        return not reduced
     ordered = [n for n in node.names if n in set(inner)]
-    if ordered != inner:
-        return False
-    return not node.reductions or {node.names[d] for d in node.reductions} == set(inner)
+    return ordered == inner and (not reduced or reduced == set(inner))
 
 
 def static_size(value: ir.Value, position: int) -> int | None:

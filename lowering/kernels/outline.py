@@ -48,7 +48,7 @@ class Outliner:
             made = func.FuncOp(name, (inputs + results, results), visibility="private")
         made.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
         group.fill(made.add_entry_block())
-        text = str(made).replace(f"@{name}(", "@(", 1)
+        text = made.operation.get_asm(use_local_scope=True, assume_verified=True).replace(name, "", 1)
         if text in self.known:
             made.operation.erase()
             return self.known[text]

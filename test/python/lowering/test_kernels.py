@@ -1,0 +1,117 @@
+"""Kernels: what is formed, how accurate polynomials are, where buffers lie."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.lowering.llvm.memory import ALIGNMENT, Buffer, place
+from oneflow.lowering.pipelines import STAGES, pipeline_between
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.executable import Options, compile_module
+
+LINEAR = """
+func.func @main(%x: tensor<32x48xf32>, %w: tensor<48x64xf32>, %b: tensor<64xf32>) -> tensor<32x64xf32> {
+  %0 = "oneflow.matmul"(%x, %w) : (tensor<32x48xf32>, tensor<48x64xf32>) -> tensor<32x64xf32>
+  %1 = "oneflow.broadcast_add"(%0, %b) : (tensor<32x64xf32>, tensor<64xf32>) -> tensor<32x64xf32>
+  %2 = "oneflow.gelu"(%1) : (tensor<32x64xf32>) -> tensor<32x64xf32>
+  return %2 : tensor<32x64xf32>
+}
+"""
+
+
+def at_stage(text, stage):
+    context = create_context()
+    with context, ir.Location.unknown():
+        module = read_module(text, context)
+        Pipeline.parse(pipeline_between(None, stage), context).run(module)
+        return str(module)
+
+
+def kinds(text):
+    lines = at_stage(text, "kernels").splitlines()
+    return [line.partition('oneflow.kernel = "')[2].partition('"')[0] for line in lines if "oneflow.kernel" in line]
+
+
+def one(name, kind, result=None, attributes=""):
+    result = result or kind
+    return f"""func.func @main(%x: {kind}) -> {result} {{
+      %0 = "oneflow.{name}"(%x) {attributes} : ({kind}) -> {result}
+      return %0 : {result}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LINEAR, ["contraction"]),
+        (one("softmax", "tensor<64x32xf32>"), ["row"]),
+        (one("softmax", "tensor<?x?xf32>"), ["row"]),
+        (one("log_softmax", "tensor<4x8x32xf16>"), ["row"]),
+        (one("gelu", "tensor<64x32xf32>"), ["pointwise"]),
+        (one("transpose", "tensor<4x8xf32>", "tensor<8x4xf32>", "{perm = [1, 0]}"), ["movement"]),
+    ],
+)
+def test_formed(text, expected):
+    assert kinds(text) == expected
+
+
+def test_layer_norm_is_one_kernel():
+    kind, row = "tensor<64x32xf32>", "tensor<32xf32>"
+    text = f"""func.func @main(%x: {kind}, %g: {row}, %b: {row}) -> {kind} {{
+      %y, %m, %i = "oneflow.layer_norm"(%x, %b, %g) {{begin_norm_axis = 1 : i64, begin_params_axis = 1 : i64,
+        center = true, scale = true}} : ({kind}, {row}, {row}) -> ({kind}, tensor<64xf32>, tensor<64xf32>)
+      return %y : {kind}
+    }}"""
+    assert kinds(text) == ["row"]
+
+
+def test_stages_in_order():
+    assert list(STAGES)[:4] == ["oneflow", "linalg", "kernels", "llvm"]
+
+
+def ulps(got, want):
+    spacing = np.spacing(np.abs(want.astype(np.float32))).astype(np.float64)
+    return np.max(np.abs(got.astype(np.float64) - want) / spacing)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "limit"),
+    [("exp", np.exp, 1.5), ("log", np.log, 1.5), ("tanh", np.tanh, 2), ("erf", special.erf, 2)],
+)
+def test_polynomials(name, reference, limit):
+    rng = np.random.default_rng(0)
+    anything = rng.integers(0, 2**32, 200_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    edges = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, 88.72, 88.73, -103.9, -87.4])
+    near = [rng.uniform(low, high, 100_000).astype(np.float32) for low, high in ((-105, 90), (-5, 5))]
+    x = np.concatenate([anything, *near, edges])
+    kind = f"tensor<{x.size}xf32>"
+    with create_context(), ir.Location.unknown():
+        executable = compile_module(ir.Module.parse(one(name, kind)), "main", Options(cached=False))
+    (got,) = executable(x)
+    with np.errstate(all="ignore"):
+        want = reference(x.astype(np.float64))
+        special_values = ~np.isfinite(want.astype(np.float32))
+        narrow = want.astype(np.float32)
+    np.testing.assert_array_equal(got[special_values], narrow[special_values])
+    np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+    assert ulps(got[~special_values], want[~special_values]) <= limit
+
+
+def test_buffers_that_live_together_lie_apart():
+    rng = np.random.default_rng(3)
+    buffers = []
+    for number in range(60):
+        first = int(rng.integers(0, 40))
+        last = first + int(rng.integers(0, 12))
+        buffers.append(Buffer(number, "temporary", int(rng.integers(0, 500)), first, last))
+    total = place(buffers)
+    for a in buffers:
+        assert a.offset is not None and a.offset % ALIGNMENT == 0 and a.offset + a.bytes <= total
+        for b in buffers:
+            together = a is not b and a.first <= b.last and b.first <= a.last and a.bytes and b.bytes
+            assert not together or a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
+    assert total < sum(b.bytes for b in buffers)
