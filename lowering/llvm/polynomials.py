@@ -81,20 +81,30 @@ class Math:
         return self.convert("bitcast", bits, "i32", "f32")
 
 
-def exp(m: Math, x: str) -> str:
-    """e to the x: x = n log(2) + r, a polynomial in r, scaled by 2^n in two steps so that denormals are right."""
-    clamped = m.clamp(x, -104.0, 89.0)
-    n = m.unary("roundeven", m.op("mulf", clamped, m.const(1.44269504088896341)))
-    r = m.fma(n, m.const(2.12194440e-4), m.fma(n, m.const(-0.693359375), clamped))
+def _split_exp(m: Math, x: str) -> tuple[str, str]:
+    """e to the x as (y, n), meaning y * 2^n: x = n log(2) + r, and y a polynomial in r."""
+    n = m.unary("roundeven", m.op("mulf", x, m.const(1.44269504088896341)))
+    r = m.fma(n, m.const(2.12194440e-4), m.fma(n, m.const(-0.693359375), x))
     p = m.polynomial(
         r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
     )
     y = m.op("addf", m.fma(m.op("mulf", r, r), p, r), m.const(1.0))
-    whole = m.convert("fptosi", n, "f32", "i32")
-    half = m.op("shrsi", whole, m.const(1, "i32"), element="i32")
-    rest = m.op("subi", whole, half, element="i32")
+    return y, m.convert("fptosi", n, "f32", "i32")
+
+
+def exp(m: Math, x: str) -> str:
+    """e to the x, scaled by 2^n in two steps so that denormals are right."""
+    y, n = _split_exp(m, m.clamp(x, -104.0, 89.0))
+    half = m.op("shrsi", n, m.const(1, "i32"), element="i32")
+    rest = m.op("subi", n, half, element="i32")
     y = m.op("mulf", m.op("mulf", y, m.power_of_two(half)), m.power_of_two(rest))
     return m.select(m.compare("cmpf", "uno", x, x), x, y)
+
+
+def _near_exp(m: Math, x: str) -> str:
+    """e to the x for x in [-80, 80]."""
+    y, n = _split_exp(m, x)
+    return m.op("mulf", y, m.power_of_two(n))
 
 
 def log(m: Math, x: str) -> str:
@@ -128,10 +138,13 @@ def tanh(m: Math, x: str) -> str:
     z = m.op("mulf", x, x)
     p = m.polynomial(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
     small = m.fma(m.op("mulf", p, z), x, x)
-    e = exp(m, m.op("addf", size, size))
+    # Beyond 10 the result is 1.
+    near = m.clamp(size, 0.0, 10.0)
+    e = _near_exp(m, m.op("addf", near, near))
     ratio = m.op("divf", m.const(2.0), m.op("addf", e, m.const(1.0)))
     large = m.op("subf", m.const(1.0), ratio)
-    return m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.625)), small, large), x)
+    y = m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.625)), small, large), x)
+    return m.select(m.compare("cmpf", "uno", x, x), x, y)
 
 
 def erf(m: Math, x: str) -> str:
@@ -146,7 +159,7 @@ def erf(m: Math, x: str) -> str:
         t, -1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1,
         -1.28717512e-1,
     )  # fmt: skip
-    large = m.op("subf", m.const(1.0), exp(m, m.fma(q, t, m.op("subf", m.const(0.0), t))))
+    large = m.op("subf", m.const(1.0), _near_exp(m, m.fma(q, t, m.op("subf", m.const(0.0), t))))
     y = m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.927734375)), small, large), x)
     return m.select(m.compare("cmpf", "uno", x, x), x, y)
 
