@@ -20,15 +20,16 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.dispatch import Stateful, current_builder
+from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.spec import TensorSpec
-from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
 from oneflow.runtime.executable import Executable, compile_module
 
 DEVICES = ("cpu",)
-STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType)
+STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,19 @@ class Specialization:
 
     traced: Traced
     executable: Executable
+
+    @property
+    def holds(self) -> bool:
+        """Whether what it was made for is still so."""
+        return all(g.holds for g in self.traced.guards)
+
+    def run(self, arrays: Sequence[np.ndarray], name: str) -> list[np.ndarray]:
+        """The results of the function; what it updates outside is updated."""
+        traced = self.traced
+        results = self.executable(*arrays, *map(_present, traced.captured))
+        count = len(results) - len(traced.effects.results)
+        traced.effects.apply(results[count:], name)
+        return results[:count]
 
 
 class CompiledFunction:
@@ -58,7 +72,7 @@ class CompiledFunction:
         functools.update_wrapper(self, fn)
         self._fn, self.device = fn, device
         self._spec = None if specs is None else _flat(_bind_specs(fn, specs))
-        self._known: dict[Any, Specialization] = {}
+        self._known: dict[Any, list[Specialization]] = {}
         self._last: Specialization | None = None
         self._lock = threading.Lock()
 
@@ -71,14 +85,15 @@ class CompiledFunction:
         """
         arguments = bind(self._fn, args, kwargs)
         leaves, tree = _flat(arguments)
-        if any(isinstance(x, Tensor) for x in leaves):
+        if not current_builder().eager:
             return self._fn(*args, **kwargs)
         paths = list(tree.paths())
         values = [_leaf(x, path) for x, path in zip(leaves, paths, strict=True)]
         specs = self._signature(values, paths, tree)
         special = self._specialize(arguments, specs, tree)
-        arrays = [v for v in values if isinstance(v, np.ndarray)]
-        return special.traced.rebuild(special.executable(*arrays, *special.traced.captured))
+        results = special.run([v for v in values if isinstance(v, np.ndarray)], self.__name__)
+        eager = any(isinstance(x, EagerTensor) for x in (*leaves, *special.traced.captured))
+        return special.traced.rebuild(map(from_numpy, results) if eager else results)
 
     def trace(self, *specs: Any) -> ir.Module:
         """The module of the function for `specs`, as `flow.trace` gives it."""
@@ -116,12 +131,12 @@ class CompiledFunction:
     def _specialize(self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree) -> Specialization:
         key = (tree, tuple(_key(s) for s in specs))
         with self._lock:
-            found = self._known.get(key)
+            found = next((s for s in self._known.get(key, ()) if s.holds), None)
             if found is None:
                 arguments.arguments.update(tree.unflatten(specs))
                 traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES)
                 found = Specialization(traced, compile_module(traced.module, traced.entry))
-                self._known[key] = found
+                self._known.setdefault(key, []).append(found)
             self._last = found
         return found
 
@@ -138,12 +153,22 @@ def _leaf(value: Any, path: str) -> Any:
     """An argument as a NumPy array, or as the static value it is."""
     if isinstance(value, STATIC) and not isinstance(value, np.generic):
         return value
+    if isinstance(value, EagerTensor):
+        return value.array
     if not is_array(value):
         raise CallError(f"expected {path} to be an array, number, string or None, got {type(value).__name__}")
     try:
         return to_array(value)
     except TypeError as error:
         raise CallError(f"argument {path}: {error}") from None
+
+
+def _present(captured: Any) -> np.ndarray:
+    """What is passed for something captured."""
+    if isinstance(captured, EagerTensor):
+        return captured.array
+    array: np.ndarray = captured if isinstance(captured, np.ndarray) else captured()
+    return array
 
 
 def _spec_of(array: np.ndarray) -> TensorSpec:

@@ -7,7 +7,7 @@ is running, or that of eager mode. Imports `dialect.builder` and NumPy.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import OperatorError
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tensor import Tensor
+
+
+class Stateful:
+    """What holds tensors of its own, as modules and optimizers do; compiled functions take it as it is."""
 
 
 class TensorBuilder(Builder):
@@ -46,6 +51,22 @@ class TensorBuilder(Builder):
     @abstractmethod
     def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
         """Adds up gradients at the leaves behind `tensors`; see `autograd.backward`."""
+
+    @abstractmethod
+    def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
+        """A tensor of one number that may change: in a compiled function it is asked for at every run."""
+
+    @abstractmethod
+    def guard(self, get: Callable[[], Any]) -> Any:
+        """What `get` gives, which something that is not a tensor depends on; compiled functions watch it."""
+
+    @abstractmethod
+    def get_grad(self, leaf: Any) -> Any:
+        """The gradient that a leaf has."""
+
+    @abstractmethod
+    def set_grad(self, leaf: Any, grad: Any) -> None:
+        """Gives a leaf another gradient."""
 
 
 _current: ContextVar[TensorBuilder | None] = ContextVar("oneflow_builder", default=None)

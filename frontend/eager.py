@@ -10,7 +10,7 @@ the same memory. Imports `eager_builder`, `tape`, `dispatch`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -59,6 +59,22 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         fresh = Variable(self, new.handle, new.desc)
         record(self.registry["depend"], {"in": old, "depend_tensor": new}, {}, [fresh])
         return fresh
+
+    def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
+        """A tensor of the number."""
+        return EagerTensor(self.wrap(np.asarray(get(), dtype.numpy)))
+
+    def guard(self, get: Callable[[], Any]) -> Any:
+        """What `get` gives."""
+        return get()
+
+    def get_grad(self, leaf: Leaf) -> Any:
+        """The gradient that a leaf has."""
+        return leaf.grad
+
+    def set_grad(self, leaf: Leaf, grad: Any) -> None:
+        """Gives a leaf another gradient."""
+        leaf.grad = grad
 
     def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
         """Adds up gradients at the leaves; see `autograd.backward`."""
@@ -155,14 +171,14 @@ class EagerTensor(Tensor):
     def grad(self) -> Any:
         """The gradient that `backward` has added up, or None."""
         leaf = self.handle.leaf
-        return None if leaf is None else leaf.grad
+        return None if leaf is None else current_builder().get_grad(leaf)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and (not isinstance(value, Tensor) or value.desc != self.desc):
             raise ValueError(f"expected a gradient of type {self.desc} or None, got {getattr(value, 'desc', value)}")
         if self.handle.leaf is not None:
-            self.handle.leaf.grad = value
+            current_builder().set_grad(self.handle.leaf, value)
         elif value is not None:
             raise RuntimeError(
                 "expected a leaf that requires grad to set the gradient of; use requires_grad_() first"
@@ -195,6 +211,12 @@ class EagerTensor(Tensor):
         elif not requires_grad and variable.leaf is not None:
             self.handle = variable.alias()
         return self
+
+    def overwrite(self, array: np.ndarray, writer: str) -> None:
+        """Takes values that a program has computed for it, in its memory or elsewhere."""
+        old = self.handle
+        _write(old, new := BUILDER.wrap(array), writer)
+        self.handle = new
 
     def retain_grad(self) -> None:
         """Has `backward` keep the gradient of a tensor that was computed, in `grad`."""
@@ -280,7 +302,8 @@ def _write(old: Variable, new: Value, writer: str) -> None:
     memory, array = old.shared_memory(), old.handle
     if new.node is not None and new.node.reads(old):
         old.move(array.copy())
-    np.copyto(array, new.handle)
+    if new.handle.ctypes.data != array.ctypes.data:
+        np.copyto(array, new.handle)
     memory.write(writer)
     new.handle, new.memory, new.version, new.leaf = array, memory, memory.version, old.leaf
     if new.node is not None:

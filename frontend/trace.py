@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,21 +21,26 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import arith, func, ir
 from oneflow.dialect.builder import Value
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import describe_array
-from oneflow.dialect.record import REGISTRY, Call, distribute
-from oneflow.dialect.reverse import Entry, Renamed
+from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
+from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.dispatch import TensorBuilder, as_tensor, using
+from oneflow.frontend.capture import Captures, Effects, Guard
+from oneflow.frontend.dispatch import TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import Place, TraceError, fail, user_place
 from oneflow.frontend.spec import TensorSpec
+from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.tree import Tree, flatten
 
 #: Captured arrays of more bytes than this become inputs of a compiled function.
 INLINE_BYTES = 1024
+#: The attribute of an argument whose memory a result may take: the number of the result.
+DONATED = "oneflow.donated"
 
 
 class TraceBuilder(IRBuilder, TensorBuilder):
@@ -47,15 +52,16 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def __init__(self, block: ir.Block, inline_bytes: float) -> None:
         super().__init__(REGISTRY, ir.InsertionPoint(block))
         self.block, self.inline_bytes = block, inline_bytes
-        self.captured: list[np.ndarray] = []
+        self.captures = Captures(self._input)
         self.tapes: list[list[Entry]] = []
+        self.leaf_tape: list[Entry] = []
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Creates the operation with the user's line as its location."""
         self.loc = location(user_place())
         tensors = [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
-        if self.tapes:
+        if self.tapes or self._recording():
             outputs = distribute(op.record.signature.outputs, tensors, None)
             self.note(Call(op.record, op.inputs, op.attrs, outputs))
         return cast(list[Value], tensors)
@@ -67,13 +73,29 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             self.note(Renamed((value,), (renamed,)))
         return renamed
 
+    def _input(self, desc: TensorDesc) -> Tensor:
+        return Tensor(self, self.block.add_argument(desc.to_mlir(), location(user_place())), desc)
+
+    @property
+    def inlines(self) -> bool:
+        """Whether everything from outside is written into the program."""
+        return self.inline_bytes == float("inf")
+
     def read(self, tensor: Tensor) -> Value:
-        """A tensor of this trace, or one from outside as a constant."""
+        """A tensor of this trace, or what one from outside is now."""
         if isinstance(tensor, EagerTensor):
-            return self.constant(tensor.variable.handle)
+            if self.inlines:
+                return self.constant(tensor.variable.handle)
+            now = self.captures.state(tensor).now
+            return now if tensor.requires_grad else self._without_gradient(now)
         if tensor.builder is not self:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
         return tensor
+
+    def _without_gradient(self, value: Tensor) -> Value:
+        """`value`, which another tensor in the same memory has a gradient of."""
+        shared = any(leaf is value for leaf, _ in self.captures.leaves)
+        return self.call("stop_gradient", value)[0] if shared else value
 
     def give(self, value: Value) -> Tensor:
         """Values of a trace are its tensors."""
@@ -81,17 +103,59 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return value
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
-        """Refused."""
-        raise fail(f"{writer} of a tensor from outside of the function")
+        """Gives a tensor from outside a new value."""
+        if self.inlines or not isinstance(tensor, EagerTensor):
+            raise fail(f"{writer} of {tensor.desc}: only flow.compile updates tensors from outside of the function")
+        self.captures.assign(tensor, self.give(self.read(value)), writer)
+
+    def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
+        """A tensor of one number, which is asked for at every run."""
+        if self.inlines:
+            return self.constant(np.asarray(get(), dtype.numpy))
+        return self.captures.add(lambda: np.asarray(get(), dtype.numpy), TensorDesc((), dtype))
+
+    def guard(self, get: Callable[[], Any]) -> Any:
+        """A value from outside that the program is made for."""
+        self.captures.guards.append(Guard(get, value := get()))
+        return value
+
+    def get_grad(self, leaf: Leaf) -> Any:
+        """The gradient that a leaf has."""
+        return self.captures.gradient(leaf).now
+
+    def set_grad(self, leaf: Leaf, grad: Any) -> None:
+        """Gives a leaf another gradient."""
+        self.captures.gradient(leaf, read=False).now = grad
 
     def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
-        """Refused."""
-        raise fail("backward in a function that is traced; write flow.grad(..)")
+        """Adds up gradients at the leaves from outside; see `autograd.backward`."""
+        leaves = self.captures.leaves
+        seeds = [(t, self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+        with set_grad_enabled(again):
+            try:
+                grads = pull_back(self, self.leaf_tape, seeds, [t for t, _ in leaves])
+            except OperatorError as error:
+                raise fail(str(error)) from None
+            found = [(leaf, g) for (_, leaf), g in zip(leaves, grads, strict=True) if isinstance(g, Tensor)]
+            self.captures.accumulate(found, lambda a, b: dispatch("broadcast_add", a, b))
+
+    def _seed(self, result: Tensor, weight: Any) -> Value:
+        if weight is not None:
+            return self.read(weight) if isinstance(weight, Tensor) else self.wrap(weight)
+        if result.desc.element_count != 1:
+            raise fail(f"expected one element to call backward without a gradient, got {result.desc}")
+        return one_of(self, result.desc)
+
+    def _recording(self) -> bool:
+        """Whether gradients of leaves from outside may be asked for."""
+        return MODE.recording and bool(self.captures.leaves)
 
     def note(self, entry: Entry) -> None:
         """Adds an entry to the tapes."""
         for tape in self.tapes:
             tape.append(entry)
+        if self._recording():
+            self.leaf_tape.append(entry)
 
     def wrap(self, value: Any) -> Value:
         """An MLIR value, or an array from outside the function as a constant."""
@@ -104,14 +168,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         if known is not None and np.array_equal(known[1], array):
             return known[2]
         copy = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
-        tensor = self._bind(copy) if copy.nbytes > self.inline_bytes else self._inline(copy)
+        inline = copy.nbytes <= self.inline_bytes
+        tensor = self._inline(copy) if inline else self.captures.add(copy, describe_array(copy))
         self._constants[id(value)] = (value, copy, tensor)
         return tensor
-
-    def _bind(self, array: np.ndarray) -> Tensor:
-        self.captured.append(array)
-        desc = describe_array(array)
-        return Tensor(self, self.block.add_argument(desc.to_mlir(), location(user_place())), desc)
 
     def _inline(self, array: np.ndarray) -> Tensor:
         if array.dtype == np.uint8:
@@ -133,17 +193,20 @@ def location(place: Place) -> ir.Location:
 class Traced:
     """A traced function.
 
-    `captured` are arrays to pass after the tensors of the call. `outputs` is the structure of what the function
-    returned; its leaves are `None` at the place of a result tensor, and `(value,)` for anything else.
+    `captured` are to be passed after the tensors of the call: arrays, tensors, and functions that give numbers.
+    `outputs` is the structure of what the function returned; its leaves are `None` at the place of a result tensor,
+    and `(value,)` for anything else. Further results are put where `effects` say. It holds while its `guards` do.
     """
 
     module: ir.Module
     entry: str
-    captured: tuple[np.ndarray, ...]
+    captured: tuple[Any, ...]
     outputs: Tree
     leaves: tuple[tuple[Any] | None, ...]
+    effects: Effects
+    guards: tuple[Guard, ...]
 
-    def rebuild(self, results: Sequence[Any]) -> Any:
+    def rebuild(self, results: Iterable[Any]) -> Any:
         """What the function returns when its result tensors are `results`."""
         rest = iter(results)
         return self.outputs.unflatten([next(rest) if leaf is None else leaf[0] for leaf in self.leaves])
@@ -208,12 +271,16 @@ def trace_call(fn: Callable[..., Any], arguments: inspect.BoundArguments, name: 
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
             returned = [as_tensor(v) if is_array(v) else v for v in returned]
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
+        effects = builder.captures.effects()
+        results += list(zip(effects.names(), effects.results, strict=True))
         if not results:
             raise TraceError(f"{name} returned no tensor; return what it computes", home)
         _finish(entry, builder, names, results)
+        _donate(entry, len(names), len(results) - len(effects.results), effects)
         module.operation.verify()
     statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
-    return Traced(module, name, tuple(builder.captured), outputs, statics)
+    captures = builder.captures
+    return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, tuple(captures.guards))
 
 
 def _definition(fn: Callable[..., Any]) -> Place:
@@ -227,7 +294,7 @@ def _finish(entry: func.FuncOp, builder: TraceBuilder, names: list[str], results
     func.ReturnOp(handles, ip=builder.ip)
     inputs = [a.type for a in builder.block.arguments]
     entry.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [h.type for h in handles]))
-    captured = [f"captured.{i}" for i in range(len(builder.captured))]
+    captured = [f"captured.{i}" for i in range(len(builder.captures.inputs))]
     if names or captured:
         entry.attributes["arg_attrs"] = ir.ArrayAttr.get([_named(n) for n in (*names, *captured)])
     if any(n for n, _ in results):
@@ -236,3 +303,15 @@ def _finish(entry: func.FuncOp, builder: TraceBuilder, names: list[str], results
 
 def _named(name: str) -> ir.DictAttr:
     return ir.DictAttr.get({"oneflow.name": ir.StringAttr.get(name)} if name else {})
+
+
+def _donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Effects) -> None:
+    """Says at each argument that is updated which result may take its memory."""
+    if not effects.updated:
+        return
+    attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in entry.attributes["arg_attrs"]]
+    for number, state in enumerate(effects.updated, first_result):
+        attributes[first_input + state.argument][DONATED] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(64), number
+        )
+    entry.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])

@@ -1,0 +1,159 @@
+"""What a function that is traced takes from outside its arguments: arrays, changing numbers, tensors with state.
+
+Arrays are copied. A number that changes (a learning rate, a seed) is asked for at every run. A tensor of eager mode
+is an input that is passed at every run; where the function updates it, the new value is one more result, written back
+after the run, and the argument has the attribute `oneflow.donated = n`: result n may take the argument's memory. What
+the function depends on otherwise is a `Guard`. Imports `eager`, `tape`, `tensor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.errors import fail
+from oneflow.frontend.tape import MODE, Leaf
+from oneflow.frontend.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Something that was so when the function was traced: the program is for that alone."""
+
+    get: Callable[[], Any]
+    value: Any
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is still so."""
+        now = self.get()
+        return now is self.value or (not isinstance(now, Tensor) and bool(now == self.value))
+
+
+@dataclass(eq=False)
+class Gradient:
+    """The gradient of a leaf while a function is traced: `None`, a tensor from outside, or one of the trace."""
+
+    leaf: Leaf
+    before: Any
+    now: Any
+
+
+@dataclass(eq=False)
+class State:
+    """A tensor from outside: the input that it is, and its present value in the trace."""
+
+    outside: EagerTensor
+    argument: int
+    input: Tensor
+    now: Tensor
+
+
+@dataclass
+class Captures:
+    """Everything that one trace takes from outside.
+
+    `bind` makes an input of a type. `inputs` are arrays, tensors and functions that give numbers, in the order of the
+    inputs. `leaves` are tensors of the trace whose gradients are added up outside.
+    """
+
+    bind: Callable[[Any], Tensor]
+    inputs: list[Any] = field(default_factory=list)
+    states: dict[int, State] = field(default_factory=dict)
+    gradients: dict[int, Gradient] = field(default_factory=dict)
+    leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+
+    def add(self, given: Any, desc: Any) -> Tensor:
+        """A further input."""
+        self.inputs.append(given)
+        return self.bind(desc)
+
+    def state(self, tensor: EagerTensor) -> State:
+        """The state that a tensor from outside is; tensors that share memory are one."""
+        variable = tensor.variable
+        if variable.node is not None and MODE.recording:
+            raise fail(
+                f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass it in"
+            )
+        known = self.states.get(id(variable.handle))
+        if known is None:
+            argument = len(self.inputs)
+            made = self.add(tensor, variable.desc)
+            known = self.states[id(variable.handle)] = State(tensor, argument, made, made)
+            if variable.leaf is not None:
+                self.leaves.append((made, variable.leaf))
+        return known
+
+    def assign(self, tensor: EagerTensor, value: Tensor, writer: str) -> None:
+        """Gives a tensor from outside a new value.
+
+        Raises:
+            TraceError: it has another type, or is a leaf that requires grad while operators are recorded.
+        """
+        state, leaf = self.state(tensor), tensor.variable.leaf
+        if value.desc != tensor.desc:
+            raise fail(f"{writer} gives {value.desc}, which does not fit into {tensor.desc}")
+        if leaf is not None and MODE.recording:
+            raise fail(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
+        state.now = value if MODE.recording else Tensor(value.builder, value.handle, value.desc)
+        if leaf is not None:
+            self.leaves.append((state.now, leaf))
+
+    def gradient(self, leaf: Leaf, read: bool = True) -> Gradient:
+        """The gradient of a leaf; once it is read the program is for that alone."""
+        known = self.gradients.get(id(leaf))
+        if known is None:
+            known = self.gradients[id(leaf)] = Gradient(leaf, leaf.grad, leaf.grad)
+            if read:
+                self.guards.append(Guard(lambda: leaf.grad, leaf.grad))
+        return known
+
+    def accumulate(self, found: Sequence[tuple[Leaf, Tensor]], add: Callable[[Any, Any], Tensor]) -> None:
+        """Adds gradients of leaves to what they have."""
+        for leaf, grad in found:
+            held = self.gradient(leaf)
+            if isinstance(held.now, EagerTensor):
+                self.assign(held.now, add(held.now, grad), "backward")
+            else:
+                held.now = grad if held.now is None else add(held.now, grad)
+
+    def effects(self) -> Effects:
+        """What a run changes outside."""
+        updated = [s for s in self.states.values() if s.now.handle != s.input.handle]
+        changed = [g for g in self.gradients.values() if g.now is not g.before]
+        made = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
+        kept = [(g.leaf, g.now) for g in changed if g not in made]
+        return Effects(updated, made, kept)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What a run changes outside: tensors that are updated, gradients that are results, and others that are set."""
+
+    updated: Sequence[State]
+    made: Sequence[Gradient]
+    kept: Sequence[tuple[Leaf, Any]]
+
+    @property
+    def results(self) -> list[Tensor]:
+        """The further results of the program."""
+        return [s.now for s in self.updated] + [g.now for g in self.made]
+
+    def names(self) -> list[str]:
+        """Their names."""
+        return [f"updated.{s.argument}" for s in self.updated] + [f"grad.{i}" for i in range(len(self.made))]
+
+    def apply(self, arrays: Sequence[np.ndarray], writer: str) -> None:
+        """Puts the results of a run where they belong."""
+        count = len(self.updated)
+        for state, array in zip(self.updated, arrays[:count], strict=True):
+            state.outside.overwrite(array, writer)
+        for gradient, array in zip(self.made, arrays[count:], strict=True):
+            gradient.leaf.grad = from_numpy(array)
+        for leaf, value in self.kept:
+            leaf.grad = value
