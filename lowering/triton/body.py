@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.triton.access import to_python
 from oneflow.lowering.triton.kernel import FAILURE, Kernel, triton_type
 from oneflow.lowering.triton.tile import Tile, constant_text
 from oneflow.lowering.triton.writer import V
@@ -211,9 +212,7 @@ class Bodies:
         return self._format("tl.sqrt_rn({0})" if single else "tl.sqrt({0})", args, args[0].element)
 
     def _affine(self, op: ir.Operation, args: list[V]) -> V:
-        text = str(op.attributes["map"].value.results[0]).replace(" floordiv ", " // ").replace(" mod ", " % ")
-        if "ceildiv" in text:
-            raise Uncovered(text)
+        text = to_python(str(op.attributes["map"].value.results[0]))
         dims = op.attributes["map"].value.n_dims
         for number in reversed(range(len(args))):
             old = f"d{number}" if number < dims else f"s{number - dims}"

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.nodes import Uncovered, analyse, read_node
+from oneflow.lowering.kernels.nodes import Uncovered, analyse
+from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.loops import Loops
@@ -94,7 +95,7 @@ def _emitters(function: ir.Operation, deterministic: bool) -> list[Callable[[], 
 
 def _nest(function: ir.Operation, emitter: type[Nest] | type[Contraction]) -> Source:
     kernel = Kernel.read(function)
-    nodes = [read_node(op) for op in kernel.ops if op.name not in SETUP]
+    nodes = [read_any_node(op) for op in kernel.ops if op.name not in SETUP]
     structure = analyse(nodes)
     if structure is None:
         raise Uncovered("operations that share no loops")

@@ -42,7 +42,7 @@ class Sweep:
 
 def identity(tensor: Tensor) -> Form:
     """Each element at its own position."""
-    return dict(enumerate(tensor.strides)), Size()
+    return Form({i: s for i, s in enumerate(tensor.strides) if s.terms})
 
 
 def emit_fill(kernel: Kernel) -> Source:
@@ -95,7 +95,7 @@ class _Slice:
         constant = Size()
         for offset, stride in zip(self.offsets, strides, strict=True):
             constant = constant + offset * stride
-        self.form: Form = {d: strides[a] * self.steps[a] for d, a in enumerate(self.axes)}, constant
+        self.form = Form({d: strides[a] * self.steps[a] for d, a in enumerate(self.axes)}, constant)
 
     def _kept(self) -> list[int]:
         """The destination's dimension of each of the source's; dimensions of one may have been dropped."""

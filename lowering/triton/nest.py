@@ -2,7 +2,7 @@
 
 A program computes a block of the outer loops. The inner loops are an axis of the block where they fit (`whole`), a
 loop over blocks (`chunk`), or, where a reduction is not one that can be regrouped, a loop over single steps
-(`step`). In a loop, what a later pass needs again is computed again. Imports `tile`, `body`, `reduction`.
+(`step`); with one step they are nothing at all (`once`). In a loop, what a later pass needs again is computed again. Imports `tile`, `body`, `reduction`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Nest:
         self.row = Axis("r", self.structure.inner, self.blocks.inner, scalar=self.blocks.mode == "step")
         start = f"{program_id(self.kernel)} * {self.blocks.outer}"
         self.column = Axis("x", self.structure.outer, self.blocks.outer, start)
-        axes = [self.column, self.row] if self.structure.inner else [self.column]
+        axes = [self.column, self.row] if self.blocks.mode != "once" else [self.column]
         self.tile = Tile(self.kernel, self.writer, axes, self.sizes, forms, indexed_loops(nodes))
         self.bodies = Bodies(self.tile)
         self.makers = {r: n for n in nodes for r in n.results}
@@ -71,7 +71,7 @@ class Nest:
     def emit(self) -> Source:
         """The source of the kernel."""
         self.tile.place(self.column)
-        if self.structure.inner and self.blocks.mode == "whole":
+        if self.blocks.mode == "whole":
             self.tile.place(self.row)
         for node in self.structure.nodes:
             self._node(node)
@@ -92,7 +92,7 @@ class Nest:
         uses = (*node.inputs, *node.outputs)
         if self.open and {u.value for u in uses} & {a.value for a in self.open}:
             self._close()
-        if not self._sweeps(node):
+        if self.blocks.mode == "once" or not self._sweeps(node):
             self._plain(node, self.values, True)
             return
         if self.open is None and self.blocks.mode != "whole":

@@ -38,9 +38,9 @@ def choose_blocks(
     outer = product(sizes[n] for n in structure.outer).static
     inner = product(sizes[n] for n in structure.inner).static
     wide = power_of_two(outer) if outer is not None else POINTWISE
-    if not structure.inner:
+    if inner == 1:
         block = min(POINTWISE, wide)
-        return Blocks(block, 1, "whole", warps_of(block))
+        return Blocks(block, 1, "once", warps_of(block))
     if not regroups:
         block = min(128, wide)
         return Blocks(block, 1, "step", warps_of(block))
@@ -58,7 +58,7 @@ def choose_blocks(
 def _strided(structure: Structure, forms: Sequence[Form]) -> bool:
     """Whether elements along the inner loops lie apart in the tensor that is swept, those along outer ones not."""
     last = structure.inner[-1]
-    swept = [f for f, _ in forms if last in f]
+    swept = [f.loops for f in forms if last in f.loops]
     one = Size.of(1)
     return bool(swept) and all(f[last] != one for f in swept) and any(
         f.get(n) == one for f in swept for n in structure.outer

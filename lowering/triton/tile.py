@@ -11,12 +11,19 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Use
+from oneflow.lowering.triton.access import Computed
 from oneflow.lowering.triton.kernel import Kernel, Tensor, triton_type
 from oneflow.lowering.triton.sizes import Size, product
 from oneflow.lowering.triton.writer import NONE, Axes, V, Writer
 
-#: Where each coefficient of a linear position is: by loop, and the constant.
-Form = tuple[dict[int, Size], Size]
+
+@dataclass(frozen=True)
+class Form:
+    """An offset: a factor for each loop, a constant, and positions that are not linear with their factors."""
+
+    loops: Mapping[int, Size]
+    constant: Size = field(default_factory=Size)
+    computed: tuple[tuple[Computed, Size], ...] = ()
 
 
 @dataclass
@@ -40,13 +47,16 @@ def linear_form(kernel: Kernel, node: Node, use: Use) -> Form:
     shape = kernel.shape(use.value)
     strides = Tensor("", shape, "").strides
     loops: dict[int, Size] = {}
-    constant = Size()
+    constant, computed = Size(), []
     for form, stride in zip(use.access, strides, strict=True):
+        if isinstance(form, Computed):
+            computed.append((form.renamed(node.names), stride))
+            continue
         constant = constant + stride * Size.of(form.constant)
         for dim, factor in form.terms:
             name = node.names[dim]
             loops[name] = loops.get(name, Size()) + stride * Size.of(factor)
-    return {n: s for n, s in loops.items() if s.terms}, constant
+    return Form({n: s for n, s in loops.items() if s.terms}, constant, tuple(computed))
 
 
 def indexed_loops(nodes: Iterable[Node]) -> set[int]:
@@ -138,10 +148,11 @@ class Tile:
         return groups
 
     def _joined(self, outer: int, inner: int) -> bool:
-        if {outer, inner} & self.opaque:
+        apart = self.opaque.union(*(c.dims for f in self.forms for c, _ in f.computed))
+        if {outer, inner} & apart:
             return False
         zero = Size()
-        return all(f.get(outer, zero) == f.get(inner, zero) * self.sizes[inner] for f, _ in self.forms)
+        return all(f.loops.get(outer, zero) == f.loops.get(inner, zero) * self.sizes[inner] for f in self.forms)
 
     def position(self, loop: int) -> V:
         """The position along a loop as an index."""
@@ -156,16 +167,19 @@ class Tile:
         return " & ".join(names) or None
 
     def offset(self, form: Form) -> tuple[str, Axes]:
-        """The offset text of a linear form, and the axes it varies along."""
-        coefficients, constant = form
+        """The text of an offset, and the axes it varies along."""
         parts, axes = [], NONE
         for loop, position in self.positions.items():
-            factor = coefficients.get(loop)
+            factor = form.loops.get(loop)
             if factor is not None:
                 parts.append(position.name if factor == Size.of(1) else f"{position.name} * {factor.factor}")
                 axes = axes | position.axes
-        if constant.terms:
-            parts.append(str(constant))
+        for computed, factor in form.computed:
+            places = {loop: self.positions[loop] for loop in computed.dims if loop in self.positions}
+            parts.append(f"({computed.text({loop: p.name for loop, p in places.items()})}) * {factor.factor}")
+            axes = axes.union(*(p.axes for p in places.values()))
+        if form.constant.terms:
+            parts.append(str(form.constant))
         return " + ".join(parts), axes
 
     def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> V:
@@ -178,9 +192,11 @@ class Tile:
     def store(self, tensor: Tensor, form: Form, value: V) -> None:
         """Writes a value where a linear form says."""
         offset, axes = self.offset(form)
-        if not axes and self.spread:
-            ones = _tuple([1] * len(self.spread))
-            offset = " + ".join([*([offset] if offset else []), f"tl.full({ones}, 0, tl.int32)"])
+        missing = value.axes - axes
+        if missing and self.spread:
+            shape = _tuple([a.block if a.name in missing else 1 for a in self.spread])
+            offset = " + ".join([*([offset] if offset else []), f"tl.full({shape}, 0, tl.int32)"])
+            axes = axes | missing
         place = f"{tensor.name} + {offset}" if offset else tensor.name
         mask = self.mask(axes)
         name = f"{value.name}.to(tl.int8)" if tensor.element == "i1" else value.name

@@ -1,0 +1,82 @@
+"""Operands at positions that are not linear, such as `d0 floordiv 3`: read where `kernels.nodes` does not.
+
+Imports `kernels.nodes` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Access, Linear, Node, Uncovered, Use, read_access, read_node
+
+
+@dataclass(frozen=True)
+class Computed(Linear):
+    """A position as an expression of MLIR, in which `d<n>` are dimensions; `terms` only lists them."""
+
+    expression: str = ""
+
+    @property
+    def dim(self) -> None:
+        """It is no single dimension."""
+        return None
+
+    @property
+    def is_zero(self) -> bool:
+        """It is not known to be 0."""
+        return False
+
+    def renamed(self, names: Sequence[int]) -> Computed:
+        """Over other dimensions: `d` becomes `names[d]`."""
+        text = re.sub(r"\bd(\d+)\b", lambda m: f"d{names[int(m[1])]}", self.expression)
+        return Computed(tuple((names[d], c) for d, c in self.terms), 0, text)
+
+    def text(self, positions: Mapping[int, str]) -> str:
+        """The expression in Python over the names of positions; others are 0."""
+        return re.sub(r"\bd(\d+)\b", lambda m: positions.get(int(m[1]), "0"), to_python(self.expression))
+
+
+def to_python(expression: str) -> str:
+    """An affine expression in Python.
+
+    Raises:
+        Uncovered: it divides upwards.
+    """
+    if "ceildiv" in expression:
+        raise Uncovered(expression)
+    return expression.replace(" floordiv ", " // ").replace(" mod ", " % ")
+
+
+def read_any_node(op: ir.Operation) -> Node:
+    """A `linalg.generic` as a node, whatever its positions are.
+
+    Raises:
+        Uncovered: it is another operation.
+    """
+    try:
+        return read_node(op)
+    except Uncovered:
+        if op.name != "linalg.generic":
+            raise
+    maps = [a.value for a in op.attributes["indexing_maps"]]
+    iterators = [str(a) for a in op.attributes["iterator_types"]]
+    uses = [Use(v, _access(m)) for v, m in zip(op.operands, maps, strict=True)]
+    count = len(uses) - len(op.results)
+    reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
+    return Node(op, reductions, uses[:count], uses[count:], names=list(range(len(iterators))))
+
+
+def _access(affine_map: ir.AffineMap) -> Access:
+    return tuple(_position(affine_map, e) for e in affine_map.results)
+
+
+def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> Linear:
+    try:
+        return read_access(ir.AffineMap.get(affine_map.n_dims, 0, [expression]))[0]
+    except Uncovered:
+        text = str(expression)
+        dims = sorted({int(d) for d in re.findall(r"\bd(\d+)\b", text)})
+        return Computed(tuple((d, 1) for d in dims), 0, text)
