@@ -2,8 +2,8 @@
 
 Element i of a tensor in row-major order is made of the words of counter i under the key `seed`; so numbers do not
 depend on threads, nor on how a tensor is cut: an operator on a part of a tensor is told by `logical_shape` and
-`logical_begin` where its part lies. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). Imports
-`record`, `shapes`, `sbp`, `compute`, `scalar`; `numpy_philox` is the reference, written independently.
+`logical_begin` where its part lies. `offset`, where given, is added to `seed`, so that a program draws other numbers
+at every run. Imports `philox`, `record`, `shapes`, `sbp`, `compute`, `scalar`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.source import NO_OPERAND, filled
+from oneflow.dialect.philox import MASK, numpy_philox, philox
 from oneflow.dialect.record import Call, Shard, no_grad, no_sbp, operator, zero_grad
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -29,41 +30,12 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 RANDOM = frozenset({"random"})
 REAL = (dtypes.float32, dtypes.float64)
-MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
-ROUNDS = 10
-MASK = 0xFFFFFFFF
 
 #: What tells an operator on a part of a tensor where the part lies; empty for the whole tensor.
 LOGICAL = "logical_shape: shape = [], logical_begin: shape = []"
+#: What every operator that draws a tensor takes.
+DRAWN = "offset?, dtype: data_type, shape: shape"
 WHOLE = no_sbp("is drawn whole on every device, the same on each")
-
-
-def philox(counter: Sequence[Expr], seed: int) -> tuple[Expr, ...]:
-    """The four words that Philox4x32-10 makes of four; words are i64 in [0, 2**32), `seed` is the 64-bit key."""
-    words = tuple(counter)
-    for step in range(ROUNDS):
-        key = [((seed >> 32 * i) + step * KEY_STEPS[i]) & MASK for i in range(2)]
-        first, second = (words[2 * i] * MULTIPLIERS[i] for i in range(2))
-        words = (
-            s.shift_right_unsigned(second, 32) ^ words[1] ^ key[0],
-            second & MASK,
-            s.shift_right_unsigned(first, 32) ^ words[3] ^ key[1],
-            first & MASK,
-        )
-    return words
-
-
-def numpy_philox(counter: Sequence[Any], seed: int) -> list[Any]:
-    """`philox` on arrays of uint64."""
-    low, bits = np.uint64(MASK), np.uint64(32)
-    words = list(counter)
-    keys = np.uint64(seed % 2**64) & low, np.uint64(seed % 2**64) >> bits
-    for _ in range(ROUNDS):
-        a, b = words[0] * np.uint64(MULTIPLIERS[0]), words[2] * np.uint64(MULTIPLIERS[1])
-        words = [(b >> bits) ^ words[1] ^ keys[0], b & low, (a >> bits) ^ words[3] ^ keys[1], a & low]
-        keys = (keys[0] + np.uint64(KEY_STEPS[0])) & low, (keys[1] + np.uint64(KEY_STEPS[1])) & low
-    return words
 
 
 def _bits(words: Sequence[Expr], dtype: DType) -> Expr:
@@ -103,7 +75,9 @@ def _drawn(op: Call, shape: Sequence[Size], draw: Callable[..., Expr], dtype: DT
         for i, size, begin in zip(position, sizes, begins, strict=True):
             flat = flat * size + (i + begin)
         number, zero = s.cast(flat, dtypes.int64), s.const(0, dtypes.int64)
-        return draw(philox([number & MASK, s.shift_right_unsigned(number, 32), zero, zero], op.seed), *position)
+        offset = op.inputs.get("offset")
+        seed = op.seed if offset is None else offset[(0,) * offset.rank] + op.seed
+        return draw(philox([number & MASK, s.shift_right_unsigned(number, 32), zero, zero], seed), *position)
 
     return c.element_wise(shape, body, dtype)
 
@@ -118,13 +92,27 @@ def _numpy_words(shape: Sequence[int], seed: int, logical_shape: Any = (), logic
     return numpy_philox([flat & np.uint64(MASK), flat >> np.uint64(32), zero, zero], seed)
 
 
+def _sum(seed: int, offset: Any) -> int:
+    """The seed of a call in NumPy."""
+    return seed if offset is None else seed + int(offset.reshape(()))
+
+
+def _expect_offset(op: Call) -> None:
+    """Checks what is added to the seed."""
+    if op.offset is not None and (op.offset.dtype != dtypes.int64 or op.offset.element_count not in (1, None)):
+        raise op.error(f"expected offset of one element of i64, got {op.offset}")
+
+
 def _real(op: Call) -> TensorDesc:
     """The result of an operator that draws floating-point numbers."""
     expect_dtype(op, "dtype", TensorDesc((), op.dtype), REAL)
+    _expect_offset(op)
     return filled(op)
 
 
-@operator("uniform(dtype: data_type, shape: shape, from: double = 0.0, to: double = 1.0, seed: int64 = 0) -> out")
+@operator(
+    "uniform(offset?, dtype: data_type, shape: shape, from: double = 0.0, to: double = 1.0, seed: int64 = 0) -> out"
+)
 class Uniform:
     """Numbers drawn evenly from [from, to): of 24 random bits in f32, of 53 in f64."""
 
@@ -147,14 +135,17 @@ class Uniform:
 
         return _drawn(op, op.shape, draw, op.dtype)
 
-    def reference(*, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
+    def reference(offset: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
+        seed = _sum(seed, offset)
         real = dtype.numpy.type
         low, high = real(others["from"]), real(to)
         value = _numpy_even(_numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
         return np.where(value < high, value, low)
 
 
-@operator("normal(dtype: data_type, shape: shape, mean: double = 0.0, std: double = 1.0, seed: int64 = 0) -> out")
+@operator(
+    "normal(offset?, dtype: data_type, shape: shape, mean: double = 0.0, std: double = 1.0, seed: int64 = 0) -> out"
+)
 class Normal:
     """Numbers drawn from the normal distribution, by the method of Box and Muller."""
 
@@ -177,14 +168,16 @@ class Normal:
 
         return _drawn(op, op.shape, draw, op.dtype)
 
-    def reference(*, dtype: Any, shape: Any, mean: Any, std: Any, seed: Any) -> Any:
+    def reference(offset: Any, *, dtype: Any, shape: Any, mean: Any, std: Any, seed: Any) -> Any:
         real = dtype.numpy.type
-        words = _numpy_words(shape, seed)
+        words = _numpy_words(shape, _sum(seed, offset))
         radius = np.sqrt(-2 * np.log((_numpy_bits(words[:2], dtype) + real(1)) * real(_unit(dtype))))
         return radius * np.cos(_numpy_even(words[2:], dtype) * real(2 * math.pi)) * real(std) + real(mean)
 
 
-@operator("uniform_int(dtype: data_type, shape: shape, from: int64 = 0, to: int64 = 1, seed: int64 = 0) -> out")
+@operator(
+    "uniform_int(offset?, dtype: data_type, shape: shape, from: int64 = 0, to: int64 = 1, seed: int64 = 0) -> out"
+)
 class UniformInt:
     """Integers drawn evenly from [from, to), of 32 random bits."""
 
@@ -200,6 +193,7 @@ class UniformInt:
         limits = np.iinfo(op.dtype.numpy)
         if low < limits.min or high - 1 > limits.max:
             raise op.error(f"expected numbers of {op.dtype}, got from {low} to {high}")
+        _expect_offset(op)
         return filled(op)
 
     def compute(op: Call) -> Stage:
@@ -210,17 +204,19 @@ class UniformInt:
 
         return _drawn(op, op.shape, draw, op.dtype)
 
-    def reference(*, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
+    def reference(offset: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
         span = np.uint64(to - others["from"])
-        drawn = (_numpy_words(shape, seed)[0] * span) >> np.uint64(32)
+        drawn = (_numpy_words(shape, _sum(seed, offset))[0] * span) >> np.uint64(32)
         return (drawn.astype(np.int64) + others["from"]).astype(dtype.numpy)
 
 
 def _split_anywhere(op: Call) -> Factors:
     """Any axis of the operand can be split, where the place of the parts can be told."""
-    (x, *others), results = op.operands, op.results
+    x = op.operands[0]
     text = " ".join(letters(x.shape)) if None not in x.shape else " ".join("_" * x.rank)
-    return Factors(f"{', '.join([text] * (1 + len(others)))} -> {', '.join([text] * len(results))}")
+    offset = op.inputs.get("offset")
+    sides = [" ".join("_" * o.rank) if o is offset else text for o in op.operands]
+    return Factors(f"{', '.join(sides)} -> {', '.join([text] * len(op.results))}")
 
 
 def _part(op: Call, shard: Shard) -> dict[str, Any]:
@@ -246,7 +242,7 @@ def _uniform_of(x: DType) -> DType:
     return dtypes.float64 if x is dtypes.float64 else dtypes.float32
 
 
-@operator(f"bernoulli(in, dtype: data_type, seed: int64 = 0, p: double = -1.0, {LOGICAL}) -> out")
+@operator(f"bernoulli(in, offset?, dtype: data_type, seed: int64 = 0, p: double = -1.0, {LOGICAL}) -> out")
 class Bernoulli:
     """1 with the probability that each element of `in` is, else 0; `p`, unless -1, is that of all elements."""
 
@@ -258,6 +254,7 @@ class Bernoulli:
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "in", op.in_, dtypes.FLOATS)
         _expect_part(op, op.in_.rank)
+        _expect_offset(op)
         if op.p != -1 and not 0 <= op.p <= 1:
             raise op.error(f"expected p of 0 to 1, or -1 for the probabilities in in, got {op.p}")
         return TensorDesc(op.in_.shape, op.dtype)
@@ -271,12 +268,13 @@ class Bernoulli:
 
         return _drawn(op, op.in_.shape, draw, op.dtype)
 
-    def reference(x: Any, *, dtype: Any, seed: Any, p: Any, logical_shape: Any, logical_begin: Any) -> Any:
+    def reference(
+        x: Any, offset: Any, *, dtype: Any, seed: Any, p: Any, logical_shape: Any, logical_begin: Any
+    ) -> Any:
         wide = _uniform_of(dtypes.from_numpy(x.dtype))
         chance = x.astype(wide.numpy) if p == -1 else wide.numpy.type(p)
-        return (_numpy_even(_numpy_words(x.shape, seed, logical_shape, logical_begin), wide) < chance).astype(
-            dtype.numpy
-        )
+        words = _numpy_words(x.shape, _sum(seed, offset), logical_shape, logical_begin)
+        return (_numpy_even(words, wide) < chance).astype(dtype.numpy)
 
 
 def _expect_rate(op: Call, rank: int) -> None:
@@ -295,7 +293,7 @@ def _numpy_mask(shape: Any, rate: float, seed: int, logical_shape: Any, logical_
     return _numpy_even(words, dtypes.float32) >= np.float32(rate)
 
 
-@operator(f"random_mask_like(like, rate: float = 0.0, seed: int64 = 0, {LOGICAL}) -> out")
+@operator(f"random_mask_like(like, offset?, rate: float = 0.0, seed: int64 = 0, {LOGICAL}) -> out")
 class RandomMaskLike:
     """A mask of the shape of `like` that is false with the probability `rate`."""
 
@@ -306,13 +304,14 @@ class RandomMaskLike:
 
     def types(op: Call) -> TensorDesc:
         _expect_rate(op, op.like.rank)
+        _expect_offset(op)
         return TensorDesc(op.like.shape, dtypes.bool_)
 
     def compute(op: Call) -> Stage:
         return _mask(op, op.like)
 
-    def reference(like: Any, *, rate: Any, seed: Any, logical_shape: Any, logical_begin: Any) -> Any:
-        return _numpy_mask(like.shape, rate, seed, logical_shape, logical_begin)
+    def reference(like: Any, offset: Any, *, rate: Any, seed: Any, logical_shape: Any, logical_begin: Any) -> Any:
+        return _numpy_mask(like.shape, rate, _sum(seed, offset), logical_shape, logical_begin)
 
 
 def _scale(rate: float) -> float:

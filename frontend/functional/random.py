@@ -1,8 +1,8 @@
 """Random tensors, and functions that use random numbers. Imports `rules`, `shape`.
 
-Each call in a function takes the next seed of the generator when the function is traced, so a compiled function
-gives the same numbers every time it runs, on every backend; `manual_seed` makes traces repeat. The numbers are
-Philox's.
+Each call takes the next seed of the generator: in eager mode and in a compiled function at every run, so that runs
+differ; in `flow.trace` when the function is traced. `manual_seed` makes them repeat. The numbers are Philox's, the
+same on every backend.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import spread
@@ -27,20 +29,27 @@ __all__ = [
 _WORD = (1 << 64) - 1
 
 
-def _seeds(seed: int) -> Iterator[int]:
-    """Seeds of 63 bits that belong to `seed`, one after the other: SplitMix64."""
-    for number in itertools.count(1):
+def _seeds(seed: int, taken: int) -> Iterator[int]:
+    """Seeds of 62 bits that belong to `seed`, one after the other, after those that were taken: SplitMix64."""
+    for number in itertools.count(taken + 1):
         z = (seed + number * 0x9E3779B97F4A7C15) & _WORD
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
-        yield (z ^ (z >> 31)) >> 1
+        yield (z ^ (z >> 31)) >> 2
 
 
 class _Generator(threading.local):
-    """The seeds that functions traced by this thread take."""
+    """The seeds that functions of this thread take."""
 
     def __init__(self) -> None:
-        self.seeds = _seeds(0)
+        self.restart(0)
+
+    def restart(self, seed: int, taken: int = 0) -> None:
+        self.seed, self.taken, self.seeds = seed, taken, _seeds(seed, taken)
+
+    def next(self) -> int:
+        self.taken += 1
+        return next(self.seeds)
 
 
 _generator = _Generator()
@@ -48,16 +57,32 @@ _generator = _Generator()
 
 def manual_seed(seed: int) -> None:
     """Restarts the seeds that functions take from here on, in this thread; they start from 0."""
-    _generator.seeds = _seeds(seed)
+    _generator.restart(seed)
 
 
-def _next() -> int:
-    return next(_generator.seeds)
+def get_rng_state() -> tuple[int, int]:
+    """Where the seeds are: to be kept in a checkpoint and given to `set_rng_state`."""
+    return _generator.seed, _generator.taken
+
+
+def set_rng_state(state: tuple[int, int]) -> None:
+    """Goes on from a state that `get_rng_state` gave."""
+    _generator.restart(*state)
+
+
+def numpy_generator() -> np.random.Generator:
+    """A generator of NumPy that takes the next seed: for values that are made outside of programs."""
+    return np.random.Generator(np.random.Philox(_generator.next()))
+
+
+def _offset() -> Tensor:
+    """The next seed, as what is added to the seed of an operator."""
+    return current_builder().number(_generator.next, dtypes.int64)
 
 
 def _drawn(op: str, size: tuple[Any, ...], dtype: DType, **attrs: Any) -> Tensor:
     wide = dtype if dtype == dtypes.float64 else dtypes.float32
-    return cast(dispatch(op, dtype=wide, shape=spread(size), seed=_next(), **attrs), dtype)
+    return cast(dispatch(op, _offset(), dtype=wide, shape=spread(size), **attrs), dtype)
 
 
 def rand(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
@@ -72,13 +97,13 @@ def randn(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
 
 def randint(low: int, high: int, size: Any, *, dtype: DType = dtypes.int64) -> Tensor:
     """Integers drawn evenly from [low, high)."""
-    return dispatch("uniform_int", dtype=dtype, shape=spread([size]), seed=_next(), **{"from": low, "to": high})
+    return dispatch("uniform_int", _offset(), dtype=dtype, shape=spread([size]), **{"from": low, "to": high})
 
 
 def bernoulli(x: Any, p: float | None = None) -> Tensor:
     """1 with the probability that each element of `x` is (or with the probability p), else 0; floats."""
     x = as_tensor(x)
-    return dispatch("bernoulli", x, dtype=x.dtype, seed=_next(), p=-1.0 if p is None else p)
+    return dispatch("bernoulli", x, _offset(), dtype=x.dtype, p=-1.0 if p is None else p)
 
 
 def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
@@ -86,4 +111,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     x = as_tensor(x)
     if not 0 <= p <= 1:
         raise fail(f"expected a probability of 0 to 1 for dropout, got {p}")
-    return dispatch_all("dropout", x, rate=p, seed=_next())[0] if training and p else x
+    if not training or not p:
+        return x
+    mask = dispatch("random_mask_like", x, _offset(), rate=p)
+    return dispatch("dropout_grad", x, mask, scale=1 / (1 - p) if p < 1 else 0.0)

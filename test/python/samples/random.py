@@ -4,12 +4,18 @@ from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, bool_, float16, float3
 from oneflow.testing.sample import Bad, Sample, t, v
 
 REAL = (float32, float64)
+OFFSET = v(2**40, int64)
 SAMPLES = [
     Sample("uniform", [], {"dtype": "dtype", "shape": (4, 5)}, dtypes=REAL),
     Sample("uniform", [], {"dtype": "dtype", "shape": (7,), "from": -3.0, "to": 5.0, "seed": -1}, dtypes=REAL),
     Sample("uniform", [], {"dtype": "dtype", "shape": (), "seed": 2**40 + 7}),
     Sample("uniform", [], {"dtype": "dtype", "shape": (0, 3)}),
+    Sample("uniform", [OFFSET], {"dtype": "dtype", "shape": (4, 5), "seed": 3}, dtypes=REAL),
     Sample("normal", [], {"dtype": "dtype", "shape": (4, 5)}, dtypes=REAL),
+    Sample("normal", [v([-7], int64)], {"dtype": "dtype", "shape": (4, 5)}),
+    Sample("uniform_int", [OFFSET], {"dtype": "dtype", "shape": (4, 5), "to": 100}, dtypes=(int64,)),
+    Sample("bernoulli", [t(4, 5, low=0.0, high=1.0), OFFSET], {"dtype": float32, "seed": 5}),
+    Sample("random_mask_like", [t(4, 5), OFFSET], {"rate": 0.5, "seed": 1}),
     Sample("normal", [], {"dtype": "dtype", "shape": (6,), "mean": 10.0, "std": 0.5, "seed": 3}, dtypes=REAL),
     Sample("normal", [], {"dtype": "dtype", "shape": (), "std": 0.0}),
     Sample("uniform_int", [], {"dtype": "dtype", "shape": (4, 5), "from": 3, "to": 100}, dtypes=INTEGERS),
@@ -36,6 +42,7 @@ SAMPLES = [
     ),
 ]  # fmt: skip
 BAD = [
+    Bad("normal", [t()], {"dtype": float32, "shape": ()}, match="expected offset of one element of i64"),
     Bad("uniform", [], {"dtype": float16, "shape": ()}, match="expected dtype of type f32, f64, got f16"),
     Bad(
         "uniform", [], {"dtype": float32, "shape": (), "from": 1.0},
