@@ -38,9 +38,10 @@ class SizeError(RunError, ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """How a program is compiled: `cached` reads and writes the cache on disk."""
+    """How a program is compiled: `cached` reads and writes the cache on disk, `level` is LLVM's effort (0 to 3)."""
 
     cached: bool = True
+    level: int = 3
 
 
 def compile_module(
@@ -55,27 +56,25 @@ def compile_module(
     options = options or Options()
     source = _Source(str(module), entry, registry, module.context)
     signature = _signature(module, entry)
-    key = cache.key_of(source.text, entry, source.fingerprint(module))
+    key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module))
     found = cache.find(key) if options.cached else None
     if found is not None:
         try:
             return Executable(source, *signature, Facts(**found[1]["facts"]), objects.load_object(found[0], entry))
         except (OSError, AttributeError, TypeError, KeyError):
             pass
-    return _compile(source, signature, key if options.cached else None)
+    return _compile(source, signature, options, key)
 
 
-def _compile(source: _Source, signature: Any, key: str | None) -> Executable:
+def _compile(source: _Source, signature: Any, options: Options, key: str) -> Executable:
     lowered = source.lower("llvm")
     inputs, outputs = signature
     facts = source.facts(lowered, outputs)
     with lowered.context, tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "program.so"
-        code = objects.compile_object(lowered, source.entry, path)
-        if code is None:
-            code = objects.load_object(path, source.entry)
-            if key is not None:
-                cache.store(key, path, {"facts": vars(facts)})
+        path = Path(folder) / "program.so" if options.cached else None
+        code = objects.compile_code(lowered, source.entry, options.level, path)
+        if path is not None and path.exists():
+            cache.store(key, path, {"facts": vars(facts)})
     return Executable(source, inputs, outputs, facts, code)
 
 

@@ -31,31 +31,25 @@ class Code:
 @functools.cache
 def linker() -> tuple[str, ...] | None:
     """The command that links a shared object, or None where there is none."""
-    for name, options in (("ld", ()), ("ld.lld", ()), ("cc", ()), ("gcc", ()), ("clang", ())):
-        path = shutil.which(name)
-        if path:
-            return (path, "-shared", *options)
-    return None
+    found = (shutil.which(name) for name in ("ld", "ld.lld", "cc", "gcc", "clang"))
+    return next(((path, "-shared") for path in found if path), None)
 
 
-def compile_object(module: ir.Module, entry: str, path: Path) -> Code | None:
-    """Compiles a module of the LLVM dialect to the shared object `path`.
-
-    Gives the code compiled in the process instead where linking is impossible.
-    """
+def compile_code(module: ir.Module, entry: str, level: int, path: Path | None = None) -> Code:
+    """Compiles a module of the LLVM dialect; with a `path`, to a shared object there if there is a linker."""
     native.library()
-    command = linker()
+    command = linker() if path is not None else None
     engine = execution_engine.ExecutionEngine(
-        module, opt_level=3, shared_libs=[], enable_object_dump=True, enable_pic=command is not None
+        module, opt_level=level, shared_libs=[], enable_object_dump=True, enable_pic=command is not None
     )
     address = _jit_address(engine, entry)
-    if command is not None:
+    if command is not None and path is not None:
         with tempfile.TemporaryDirectory() as folder:
             relocatable = Path(folder) / "program.o"
             engine.dump_to_object_file(str(relocatable))
             done = subprocess.run([*command, "-o", str(path), str(relocatable)], capture_output=True, check=False)
         if done.returncode == 0:
-            return None
+            return load_object(path, entry)
     return Code(address, engine)
 
 

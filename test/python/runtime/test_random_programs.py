@@ -29,7 +29,9 @@ class Step:
     axis: int
 
 
-steps = st.builds(Step, st.sampled_from(UNARY + BINARY + REDUCE), st.integers(0, 3), st.integers(0, 3), st.integers(0, 1))
+steps = st.builds(
+    Step, st.sampled_from(UNARY + BINARY + REDUCE), st.integers(0, 3), st.integers(0, 3), st.integers(0, 1)
+)
 programs = st.lists(steps, min_size=1, max_size=9)
 
 
@@ -47,7 +49,9 @@ def apply(builder, values, step):
     if step.name in REDUCE:
         return builder.call(step.name, a, axis=[step.axis], keepdims=True)[0]
     if step.name == "matmul":
-        return builder.matmul(a, builder.transpose(a, perm=[1, 0])) if a.shape[1] != b.shape[0] else builder.matmul(a, b)
+        return (
+            builder.matmul(a, builder.transpose(a, perm=[1, 0])) if a.shape[1] != b.shape[0] else builder.matmul(a, b)
+        )
     if step.name == "matmul_t":
         return builder.matmul(a, b if a.shape[1] == b.shape[1] else a, transpose_b=True)
     if step.name in BINARY:
