@@ -1,0 +1,207 @@
+"""Programs larger than one block: several programs, looped rows, columns, products in blocks, scatters."""
+
+import numpy as np
+import pytest
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.program import read_program
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.executable import PositionError, SizeError
+from oneflow.testing.interpreter import interpret
+from oneflow.testing.triton import interpret_program
+
+NORMAL = np.random.default_rng(3).standard_normal
+
+
+def lower(text, options=""):
+    context = create_context()
+    module = read_module(text, context)
+    with context, ir.Location.unknown():
+        passes = pipeline_between(None, "triton").replace("oneflow-emit-triton", f"oneflow-emit-triton{options}")
+        Pipeline.parse(passes, context).run(module, REGISTRY)
+        return read_program(module)
+
+
+def unary(op, shape, attributes="", element="f32", result=None, dynamic=False):
+    kind = "x".join([*("?" if dynamic else str(s) for s in shape), element])
+    made = f"tensor<{result or kind}>"
+    return f"""func.func @main(%x: tensor<{kind}>) -> {made} {{
+      %0 = "oneflow.{op}"(%x) {{{attributes}}} : (tensor<{kind}>) -> {made}
+      return %0 : {made}
+    }}"""
+
+
+def check(text, *arrays, rtol=1e-5, atol=1e-5, options=""):
+    program = lower(text, options)
+    got = interpret_program(program, *arrays)
+    want = interpret(read_module(text, create_context()), "main", *arrays)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol, atol)
+    return program
+
+
+def floats(*shape):
+    return NORMAL(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(3, 1000), (5, 2048), (2, 3, 700)], ids=str)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_softmax(shape, dynamic):
+    check(unary("softmax", shape, dynamic=dynamic), floats(*shape))
+
+
+def test_a_row_longer_than_registers_hold_is_read_in_blocks():
+    program = check(unary("softmax", (2, 40000)), floats(2, 40000))
+    assert "for r_at in range(0, 40000, 4096)" in "".join(s.text for s in program.sources.values())
+
+
+def test_nan_stays_in_a_maximum():
+    x = floats(4, 5000)
+    x[1, 4999] = np.nan
+    (got,) = interpret_program(lower(unary("softmax", x.shape)), x)
+    assert np.isnan(got[1]).all() and not np.isnan(got[[0, 2, 3]]).any()
+
+
+@pytest.mark.parametrize(("axis", "result"), [(0, "130xf32"), (1, "70xf32")])
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_max"])
+def test_reduction(op, axis, result):
+    attributes = f"axis = [{axis} : si32], keepdims = false"
+    check(unary(op, (70, 130), attributes, result=result), floats(70, 130))
+
+
+def test_everything_is_summed():
+    x = floats(70, 130)
+    attributes = "axis = [0 : si32, 1 : si32], keepdims = false"
+    check(unary("reduce_sum", x.shape, attributes, result="f32"), x, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(3, 5000), (40000,)], ids=str)
+def test_cumulative_sum(shape):
+    x = np.random.default_rng(0).integers(-3, 4, shape).astype(np.float32)
+    check(unary("cumsum", shape, f"dim = {len(shape) - 1} : si64"), x)
+
+
+def test_the_position_of_the_largest():
+    x = np.random.default_rng(0).integers(0, 50, (3, 5000)).astype(np.float32)
+    check(unary("argmax", x.shape, result="3xi64"), x)
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)], ids=str)
+def test_transpose(order):
+    shape = (30, 17, 20)
+    result = "x".join(str(shape[i]) for i in order) + "xf32"
+    attributes = f"perm = [{', '.join(f'{i} : si32' for i in order)}]"
+    check(unary("transpose", shape, attributes, result=result), floats(*shape))
+
+
+def product(left, right, flags="", element="f32", batch=()):
+    rows, columns = left[-1 if "transpose_a = true" in flags else -2], right[-2 if "transpose_b = true" in flags else -1]
+    a, b, c = ("x".join([*map(str, s), element]) for s in (left, right, (*batch, rows, columns)))
+    op = "batch_matmul" if batch else "matmul"
+    return f"""func.func @main(%a: tensor<{a}>, %b: tensor<{b}>) -> tensor<{c}> {{
+      %0 = "oneflow.{op}"(%a, %b) {{{flags}}} : (tensor<{a}>, tensor<{b}>) -> tensor<{c}>
+      return %0 : tensor<{c}>
+    }}"""
+
+
+@pytest.mark.parametrize("flip_a", [False, True])
+@pytest.mark.parametrize("flip_b", [False, True])
+def test_product(flip_a, flip_b):
+    left, right = (150, 70), (70, 90)
+    left, right = left[::-1] if flip_a else left, right[::-1] if flip_b else right
+    flags = f"transpose_a = {str(flip_a).lower()}, transpose_b = {str(flip_b).lower()}"
+    program = check(product(left, right, flags), floats(*left), floats(*right), atol=1e-4)
+    assert 'input_precision="ieee"' in program.text
+
+
+def test_product_in_f16_sums_in_f32():
+    a, b = (floats(*s).astype(np.float16) for s in ((33, 500), (500, 20)))
+    program = lower(product(a.shape, b.shape, element="f16"))
+    (got,) = interpret_program(program, a, b)
+    np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), 2e-3, 2e-2)
+    assert "tl.float32)" in program.text
+
+
+def test_batched_product():
+    check(product((3, 40, 33), (3, 33, 50), batch=(3,)), floats(3, 40, 33), floats(3, 33, 50), atol=1e-4)
+
+
+def test_infinities_beyond_the_depth_do_not_matter():
+    a, b = floats(20, 33), floats(33, 20)
+    a[3, 5] = np.inf
+    check(product(a.shape, b.shape), a, b, atol=1e-4)
+
+
+LINEAR = """func.func @main(%x: tensor<70x48xf32>, %w: tensor<80x48xf32>, %b: tensor<80xf32>) -> tensor<70x80xf32> {
+  %0 = "oneflow.matmul"(%x, %w) {transpose_b = true} : (tensor<70x48xf32>, tensor<80x48xf32>) -> tensor<70x80xf32>
+  %1 = "oneflow.broadcast_add"(%0, %b) : (tensor<70x80xf32>, tensor<80xf32>) -> tensor<70x80xf32>
+  %2 = "oneflow.gelu"(%1) : (tensor<70x80xf32>) -> tensor<70x80xf32>
+  return %2 : tensor<70x80xf32>
+}"""
+
+
+def test_bias_and_activation_are_part_of_the_product():
+    program = check(LINEAR, floats(70, 48), floats(80, 48), floats(80), atol=1e-4)
+    assert len(program.sources) == 1
+
+
+SCATTER = """func.func @main(%x: tensor<600x7xf32>, %i: tensor<600xi32>) -> tensor<5x7xf32> {
+  %0 = "oneflow.unsorted_segment_sum"(%x, %i) {axis = 0 : si64, num_segments = 5 : si64}
+       : (tensor<600x7xf32>, tensor<600xi32>) -> tensor<5x7xf32>
+  return %0 : tensor<5x7xf32>
+}"""
+
+
+@pytest.mark.parametrize(("options", "call"), [("", "tl.atomic_add"), ("{deterministic=true}", "tl.debug_barrier")])
+def test_scatter(options, call):
+    ids = np.random.default_rng(1).integers(0, 5, 600).astype(np.int32)
+    program = check(SCATTER, floats(600, 7), ids, options=options, atol=1e-4)
+    assert call in program.text
+
+
+GATHER = """func.func @main(%x: tensor<5x300xf32>, %i: tensor<9xi64>) -> tensor<9x300xf32> {
+  %0 = "oneflow.gather"(%x, %i) {axis = 0 : si64} : (tensor<5x300xf32>, tensor<9xi64>) -> tensor<9x300xf32>
+  return %0 : tensor<9x300xf32>
+}"""
+
+
+def test_a_position_out_of_range_is_reported():
+    x, ids = floats(5, 300), np.arange(9) % 5
+    check(GATHER, x, ids)
+    ids[7] = 12
+    with pytest.raises(PositionError, match=r"oneflow.gather: indices .*expected a position in \[0, 5\), got 12"):
+        interpret_program(lower(GATHER), x, ids)
+
+
+ADD = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = "oneflow.broadcast_add"(%x, %y) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}"""
+
+
+def test_sizes_that_do_not_fit_are_reported():
+    with pytest.raises(SizeError, match="expected 4, got 3"):
+        interpret_program(lower(ADD), floats(4), floats(3))
+
+
+CHAIN = """func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %0 = "oneflow.tanh"(%x) : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  %1 = "oneflow.transpose"(%0) {perm = [1 : si32, 0 : si32]} : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  %2 = "oneflow.matmul"(%0, %1) : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+  %3 = "oneflow.softmax"(%2) : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %3 : tensor<?x?xf32>
+}"""
+
+
+def test_one_plan_runs_with_several_sizes():
+    program = lower(CHAIN)
+    for shape in ((3, 5), (1, 1), (40, 70)):
+        x = floats(*shape)
+        y = np.tanh(x) @ np.tanh(x).T
+        e = np.exp(y - y.max(1, keepdims=True))
+        np.testing.assert_allclose(interpret_program(program, x)[0], e / e.sum(1, keepdims=True), 1e-4, 1e-6)

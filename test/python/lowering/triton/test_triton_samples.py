@@ -1,0 +1,69 @@
+"""Every sample through Triton's interpreter against its reference; kernels compiled for sm_90, without a GPU.
+
+All element types take part, bf16 too: the interpreter's rounding to it is replaced by NumPy's (see
+`oneflow.testing.triton`). An operator's first sample is compiled in its first element type, every distinct kernel
+once; $ONEFLOW_TEST_ALL compiles the kernels of all.
+"""
+
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from samples import SAMPLES
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY, OperatorError
+from oneflow.runtime.cuda.compiler import CompileError, compile_source
+from oneflow.testing.checks import make_call
+from oneflow.testing.triton import check_triton, lower_call
+
+FIRST = {s.op: s for s in reversed(SAMPLES)}
+CASES = [(s, d) for s in SAMPLES for d in s.dtypes]
+EVERY = "ONEFLOW_TEST_ALL" in os.environ
+COMPILED = CASES if EVERY else [(s, s.dtypes[0]) for s in FIRST.values()]
+
+
+@pytest.fixture(scope="module")
+def context():
+    return create_context()
+
+
+@pytest.mark.parametrize(("sample", "dtype"), CASES, ids=[f"{s}-{d}" for s, d in CASES])
+def test_sample(sample, dtype, context):
+    check_triton(sample, dtype, context=context)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_dynamic(sample, context):
+    try:
+        check_triton(sample, sample.dtypes[0], dynamic=True, context=context)
+    except OperatorError as error:
+        assert "static" in str(error)
+
+
+def kernels():
+    """The distinct kernels of the samples: numbers aside, each text once."""
+    found, context = {}, create_context()
+    for sample, dtype in COMPILED:
+        call = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
+        for source in lower_call(call, context=context).sources.values():
+            if source.grid != "0":
+                found.setdefault((re.sub(r"\d+", "#", source.text), source.parameters[0][1]), source)
+    return list(found.values())
+
+
+def failure(source):
+    try:
+        binary = compile_source(source, "sm_90")
+    except CompileError as error:
+        return f"{error}\n{source.text}"
+    return None if binary.cubin and binary.shared <= 232448 else f"{source.name}: {binary.shared} bytes shared"
+
+
+def test_kernels_compile_to_machine_code(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    with ThreadPoolExecutor(2) as pool:
+        failures = [f for f in pool.map(failure, kernels()) if f is not None]
+    assert not failures, "\n\n".join(failures[:3])
