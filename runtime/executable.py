@@ -14,14 +14,22 @@ from typing import Any
 
 import numpy as np
 
+from oneflow import dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir, parse_desc
 from oneflow.lowering.inline import keep_entry
+from oneflow.lowering.linalg.external import places
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import cache, native, objects
 from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_array, bind
+from oneflow.runtime.external import make_externals
+
+#: What a run gives when memory ran out.
+_NO_MEMORY = 3
+#: What a run gives when a kernel made elsewhere failed.
+_KERNEL_FAILED = 4
 
 
 class RunError(RuntimeError):
@@ -34,6 +42,10 @@ class PositionError(RunError, IndexError):
 
 class SizeError(RunError, ValueError):
     """Sizes that are only known at run time did not fit."""
+
+
+class KernelError(RunError):
+    """A kernel made elsewhere failed; the text is its own."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,7 @@ def compile_module(
 
     Raises:
         PassError: a pass could not do its work.
+        OperatorError: no kernel of a user's operator matches its call.
         ValueError: the module has no such function.
     """
     options = options or Options()
@@ -106,25 +119,30 @@ def _results(op: ir.Operation) -> list[TensorDesc]:
 
 @dataclass
 class Facts:
-    """What a run needs to know besides the code: workspace bytes, texts of checks, result types."""
+    """What a run needs to know besides the code: workspace bytes, texts of checks, result types, kernels to call."""
 
     workspace: int
     sites: list[str]
     results: list[str]
+    externals: list[str]
 
 
 @dataclass
 class _Source:
-    """The program as it was given, to lower again on demand."""
+    """The program as it was given, to lower again on demand.
+
+    `located` is its text with places in the source, of programs with operators from outside the package.
+    """
 
     text: str
     entry: str
     registry: Registry
     context: ir.Context
+    located: str = ""
 
     def fingerprint(self, module: ir.Module) -> str:
         """The text that the cache's key covers for operators defined outside the package: their linalg."""
-        own = Path(cache.__file__).resolve().parent.parent
+        own = Path(dialect.__file__).resolve().parent
         names: set[str] = set()
 
         def visit(op: ir.Operation) -> ir.WalkResult:
@@ -134,12 +152,19 @@ class _Source:
 
         module.operation.walk(visit)
         foreign = [n for n in names if not self.registry[n].where.startswith(str(own))]
-        return str(self.lower("linalg")) if foreign else ""
+        if not foreign:
+            return ""
+        self.located = module.operation.get_asm(enable_debug_info=True)
+        return str(self.lower("linalg"))
 
-    def lower(self, stage: str) -> ir.Module:
-        """A copy of the program at a stage."""
+    def places(self) -> list[str]:
+        """Where in the program as it was given each kernel made elsewhere is called."""
+        return places(self.lower("linalg", self.located))
+
+    def lower(self, stage: str, text: str = "") -> ir.Module:
+        """A copy of the program, or of its form in `text`, at a stage."""
         with self.context, ir.Location.unknown():
-            module = ir.Module.parse(self.text)
+            module = ir.Module.parse(text or self.text)
             keep_entry(module, self.entry)
             Pipeline.parse(pipeline_between(None, stage), self.context).run(module, self.registry)
         return module
@@ -148,9 +173,10 @@ class _Source:
         """The facts of a module at the `llvm` stage; `types` are the results' before unsigned types went."""
         attributes = lowered.operation.attributes
         sites = [ir.StringAttr(s).value for s in attributes["oneflow.sites"]] if "oneflow.sites" in attributes else []
-        shapes = [parse_desc(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
+        shapes = [_described(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
         results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
-        return Facts(ir.IntegerAttr(attributes["oneflow.workspace"]).value, sites, results)
+        externals = [str(a) for a in attributes["oneflow.externals"]]
+        return Facts(ir.IntegerAttr(attributes["oneflow.workspace"]).value, sites, results, externals)
 
 
 class _Memory:
@@ -168,6 +194,12 @@ class _Memory:
 
 def _free(address: int) -> None:
     native.library().oneflow_rt_free(address)
+
+
+def _described(text: str) -> TensorDesc:
+    desc = parse_desc(text)
+    assert desc is not None, text
+    return desc
 
 
 def _dynamic(desc: TensorDesc) -> list[int]:
@@ -205,11 +237,14 @@ class Executable:
     _code: objects.Code
 
     def __post_init__(self) -> None:
-        self._forms = [_Form.of(parse_desc(text)) for text in self._facts.results]
+        self._forms = [_Form.of(_described(text)) for text in self._facts.results]
         self._plain = [(p, p.desc.dtype.numpy, p.desc.shape, _dynamic(p.desc)) for p in self.inputs]
         self._first = sum(1 + len(dynamic) for *_, dynamic in self._plain)
-        slots = self._first + sum(1 + form.dynamic for form in self._forms)
-        self._io = ctypes.c_int64 * max(slots, 1)
+        source = self._source
+        self._externals = make_externals(self._facts.externals, source.registry, source.context, source.places)
+        self._called = [x for e in self._externals for x in (e.kernel.function, e.kernel.context)]
+        self._last = self._first + sum(1 + form.dynamic for form in self._forms)
+        self._io = ctypes.c_int64 * max(self._last + len(self._called), 1)
         self._run = native.library().oneflow_rt_run
 
     @property
@@ -234,6 +269,7 @@ class Executable:
             ArgumentError: an argument is missing, unknown, or of another type, rank or size.
             PositionError: a position in the data is out of range.
             SizeError: sizes known only now do not fit.
+            KernelError: a kernel of a user's operator failed.
         """
         given = bind(self.inputs, arrays, named) if named or len(arrays) != len(self.inputs) else arrays
         io = self._io()
@@ -250,23 +286,27 @@ class Executable:
         kept, slot = [], 0
         for value, (parameter, dtype, shape, dynamic) in zip(given, self._plain, strict=True):
             plain = type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
-            array = value if plain and value.flags.c_contiguous else as_array(parameter, value)
+            array = (
+                value if plain and value.flags.c_contiguous and value.flags.aligned else as_array(parameter, value)
+            )
             kept.append(array)
             io[slot] = address_of(array)
             slot += 1
             for axis in dynamic:
                 io[slot] = array.shape[axis]
                 slot += 1
+        if self._called:
+            io[self._last :] = self._called
         return kept
 
     def _take(self, io: Any) -> list[np.ndarray]:
         slot, results = self._first, []
         for form in self._forms:
-            shape, first = form.shape, slot
+            shape: Any = form.shape
             if form.dynamic:
                 sizes = iter(io[slot + 1 : slot + 1 + form.dynamic])
                 shape = tuple(next(sizes) if size is None else size for size in shape)
-            array = np.asarray(_Memory(io[first], shape, form.typestr))
+            array = np.asarray(_Memory(io[slot], shape, form.typestr))
             results.append(array if form.view is None else array.view(form.view))
             slot += 1 + form.dynamic
         return results
@@ -277,12 +317,24 @@ class Executable:
         for form in self._forms:
             native.library().oneflow_rt_free(io[slot])
             slot += 1 + form.dynamic
-        if status < 0:
-            raise MemoryError(f"expected {self._facts.workspace} bytes of workspace, the system has less")
+        if status == _NO_MEMORY:
+            raise MemoryError(f"expected memory for the program's buffers ({failure[1]} bytes), the system has less")
         site, got, wanted = failure
+        if status == _KERNEL_FAILED:
+            failed = self._externals[site]
+            raise KernelError(f"{failed.call.error(failed.kernel.error())} ({self._source.places()[site]})")
         if status == 1:
             raise PositionError(f"{self._facts.sites[site]}: expected a position in [0, {wanted}), got {got}")
         raise SizeError(f"{self._facts.sites[site]}: expected {wanted}, got {got}")
 
 
-__all__ = ["ArgumentError", "Executable", "Options", "PositionError", "RunError", "SizeError", "compile_module"]
+__all__ = [
+    "ArgumentError",
+    "Executable",
+    "KernelError",
+    "Options",
+    "PositionError",
+    "RunError",
+    "SizeError",
+    "compile_module",
+]

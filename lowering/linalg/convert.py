@@ -16,6 +16,7 @@ from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import Checks
 from oneflow.lowering.linalg.emit import Emitter, Value
+from oneflow.lowering.linalg.external import Externals
 from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
 from oneflow.lowering.linalg.sizes import Shapes, cast_source
@@ -74,8 +75,6 @@ def _use(op: ir.Operation, registry: Registry) -> _Use:
     record = dialect.record_of(op, registry)
     if record.decompose is not None:
         raise PassError(f"{op.name}: expected operators that compute; run oneflow-decompose first", op.location)
-    if record.kernel is not None:
-        raise PassError(f"{op.name}: calls of kernels from libraries are not compiled", op.location)
     try:
         call = dialect.operand_call(op, record, dialect.desc_of)
         stated = tuple(dialect.desc_of(v) for v in op.results)
@@ -111,19 +110,33 @@ class _Converter:
         self.e = Emitter()
         self.shapes = Shapes(self.e, Scalars(self.e))
         self.checks = Checks(module, self.e)
+        self.externals = Externals(module, self.e)
 
     def convert(self, use: _Use) -> None:
-        """Replaces one operation by its stages."""
-        with ir.InsertionPoint(use.op), use.op.location:
+        """Replaces one operation by its stages, or by a call of its kernel."""
+        with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
             operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
-            at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
+            make = self._stages if use.call.record.kernel is None else self._call
             try:
-                stages = meaning.stages(meaning.input_stages(use.call), use.results)
+                values = make(use, operands)
             except OperatorError as error:
                 raise PassError(str(error), use.op.location) from None
-            for old, stage, stated in zip(use.op.results, stages, use.stated, strict=True):
-                old.replace_all_uses_with(self._result(at, stage, stated))
+            for old, value in zip(use.op.results, values, strict=True):
+                old.replace_all_uses_with(value)
         use.op.erase()
+
+    def _stages(self, use: _Use, operands: list[Value]) -> list[Value]:
+        at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
+        stages = meaning.stages(meaning.input_stages(use.call), use.results)
+        return [self._result(at, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
+
+    def _call(self, use: _Use, operands: list[Value]) -> list[Value]:
+        values = self.externals.call(use.op, use.call, operands, use.results)
+        types = [self.e.tensor(d.shape, d.dtype) if d.shape is not None else None for d in use.stated]
+        return [
+            self.e.cast(v, t or ir.UnrankedTensorType.get(v.type.element_type))
+            for v, t in zip(values, types, strict=True)
+        ]
 
     def _operand(self, value: Value, desc: TensorDesc) -> Value:
         """The operand with exactly the described type, which a cast before it may have hidden."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse, read_node
+from oneflow.lowering.linalg.external import declarations
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
 from oneflow.lowering.llvm.kernel import Kernel, read_kernel, returned_values
@@ -30,6 +31,7 @@ func.func private @oneflow_rt_failed() -> i64
 func.func private @oneflow_rt_parallel_for(memref<1xi8>, memref<1xi8>, index, index)
 func.func private @oneflow_rt_check_index(i64, i64, i32) -> i64
 func.func private @oneflow_rt_check_size(i64, i64, i32)
+func.func private @oneflow_rt_call(i64, i64, i64, i32)
 """
 
 #: Emitters by kind of kernel, tried in order.
@@ -57,17 +59,20 @@ class EmitKernels(Pass):
         functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
         kernels = [read_kernel(f.operation) for f in functions if "oneflow.kernel" in f.attributes]
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
-        texts, loose = [], []
+        texts: list[str] = []
+        loose: list[str] = []
         for kernel in kernels:
             text = emit_kernel(kernel)
             (texts if text is not None else loose).append(text if text is not None else emit_fallback(kernel))
         by_name = {k.name: k for k in kernels}
-        plans = [Plan(entry, by_name) for entry in entries]
+        external = declarations(module)
+        plans = [Plan(entry, by_name, list(external)) for entry in entries]
         results = {p.name: [str(v.type) for v in returned_values(p.block)] for p in plans}
         bufferized = bufferize(loose, RUNTIME) if loose else None
         declared = [f"func.func private @{k.name}_launch({k.types()})" for k in kernels if emitted_loosely(k, loose)]
         made = ir.Module.parse("\n".join([RUNTIME, *texts, *declared, *(p.emit() for p in plans)]))
         _replace(module, made, bufferized)
+        module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for plan in plans[:1]:
             module.operation.attributes["oneflow.workspace"] = ir.IntegerAttr.get(
                 ir.IntegerType.get_signless(64), plan.workspace

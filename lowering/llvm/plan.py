@@ -7,7 +7,7 @@ pointwise kernel writes over an input that ends there. Others are allocated in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -21,10 +21,14 @@ from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, vi
 
 @dataclass
 class Plan:
-    """Writes one entry; `kernels` are the module's kernels by name."""
+    """Writes one entry; `kernels` are the module's kernels by name, `external` the names of those made elsewhere.
+
+    The last slots of `io` hold function and context of each external kernel.
+    """
 
     entry: ir.Operation
     kernels: Mapping[str, Kernel]
+    external: Sequence[str] = ()
     writer: Writer = field(default_factory=Writer)
     globals: list[str] = field(default_factory=list)
 
@@ -133,7 +137,7 @@ class Plan:
 
     def _call(self, op: ir.Operation) -> None:
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        if callee not in self.kernels:
+        if callee not in self.kernels and callee not in self.external:
             self._check(op, callee)
             return
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
@@ -141,6 +145,9 @@ class Plan:
             shaped = Shaped(self.lives.of[result], self._empty_shape(empty), str(result.type.element_type))
             self.values[result] = shaped
             self._allocate(shaped)
+        if callee in self.external:
+            self._external(self.external.index(callee), [*inputs, *op.results])
+            return
         arguments = [a for v in (*inputs, *op.results) for a in self._kernel_arguments(v)]
         types = self.kernels[callee].types()
         self.writer.line(f"func.call @{callee}_launch({', '.join(arguments)}) : ({types}) -> ()")
@@ -161,6 +168,28 @@ class Plan:
             self.scalars[op.results[0]] = V(self.writer.op(call), str(op.results[0].type))
             return
         self.writer.line(f"func.call @{callee}({', '.join(names)}) : {types}()")
+        self._stop_if_failed()
+
+    def _external(self, number: int, values: Sequence[ir.Value]) -> None:
+        """A call of a kernel made elsewhere, which gets the addresses of all tensors in an array."""
+        writer, kind = self.writer, f"memref<{max(len(values), 1)}xi64>"
+        array = writer.fresh()
+        writer.head.append(f"{array} = memref.alloca() : {kind}")
+        for slot, value in enumerate(values):
+            address = self._address(self._pointer(self.values[value].buffer), POINTER)
+            writer.line(f"memref.store {address}, {array}[{writer.index(slot)}] : {kind}")
+        first = self._total() - 2 * (len(self.external) - number)
+        slots = [writer.index(first), writer.index(first + 1)]
+        function, context = (writer.op(f"memref.load %io[{s}] : memref<{self._total()}xi64>") for s in slots)
+        arguments = f"{function}, {context}, {self._address(array, kind)}, {writer.constant(str(number), 'i32')}"
+        writer.line(f"func.call @oneflow_rt_call({arguments}) : (i64, i64, i64, i32) -> ()")
+        self._stop_if_failed()
+
+    def _address(self, memory: str, kind: str) -> str:
+        address = self.writer.op(f"memref.extract_aligned_pointer_as_index {memory} : {kind} -> index")
+        return self.writer.op(f"arith.index_cast {address} : index to i64")
+
+    def _stop_if_failed(self) -> None:
         failed = self.writer.op("func.call @oneflow_rt_failed() : () -> i64")
         zero = self.writer.constant("0", "i64")
         bad = self.writer.op(f"arith.cmpi ne, {failed}, {zero} : i64")
@@ -185,6 +214,8 @@ class Plan:
         kind = "temporary" if buffer.result is None else "alloc"
         call = f"func.call @oneflow_rt_{kind}({self.writer.index(self._bytes(shaped))}) : (index) -> {POINTER}"
         self.pointers[buffer.number] = self.writer.op(call)
+        if buffer.bytes is None:
+            self._stop_if_failed()
         if buffer.result is not None:
             self._publish(self.pointers[buffer.number], self.slots[buffer.result])
 
@@ -199,7 +230,8 @@ class Plan:
         self.writer.line(f"memref.store {number}, %io[{self.writer.index(slot)}] : {total}")
 
     def _total(self) -> int:
-        return len(self.parameters) + sum(1 + _dynamic_count(v) for v in returned_values(self.block))
+        results = sum(1 + _dynamic_count(v) for v in returned_values(self.block))
+        return len(self.parameters) + results + 2 * len(self.external)
 
     def _release(self, number: int) -> None:
         for buffer in self.lives.buffers:

@@ -17,6 +17,7 @@ constexpr int64_t kAlignment = 64;
 constexpr int64_t kHuge = int64_t{2} << 20;
 constexpr int64_t kCacheBytes = int64_t{256} << 20;
 constexpr size_t kCacheBlocks = 64;
+constexpr int64_t kMost = int64_t{1} << 46;
 
 struct Block {
   void *base;
@@ -62,6 +63,7 @@ void *take(int64_t size) {
 void *fresh(int64_t size) {
   const int64_t alignment = size >= 2 * kHuge ? kHuge : kAlignment;
   const int64_t padded = (size + alignment - 1) / alignment * alignment;
+  if (size < 0 || size > kMost) return nullptr;
   void *base = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(padded));
   if (base && alignment == kHuge) madvise(base, static_cast<size_t>(padded), MADV_HUGEPAGE);
   if (base) static_cast<Header *>(base)->size = size;
@@ -74,7 +76,9 @@ void *oneflow_rt_alloc(int64_t bytes) {
   const int64_t size = rounded(bytes + kAlignment);
   void *base = take(size);
   if (!base) base = fresh(size);
-  return base ? static_cast<char *>(base) + kAlignment : nullptr;
+  if (base) return static_cast<char *>(base) + kAlignment;
+  if (oneflow::current_run()) oneflow::current_run()->fail(3, 0, bytes, 0);
+  return nullptr;
 }
 
 void oneflow_rt_free(void *pointer) {
@@ -108,7 +112,8 @@ void *oneflow_rt_temporary(int64_t bytes) {
 
 void oneflow_rt_release(void *pointer) {
   auto &held = oneflow::current_run()->temporaries;
-  held.erase(std::find(held.begin(), held.end(), pointer));
+  const auto found = std::find(held.begin(), held.end(), pointer);
+  if (found != held.end()) held.erase(found);
   oneflow_rt_free(pointer);
 }
 

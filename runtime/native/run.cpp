@@ -27,15 +27,20 @@ void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site) {
   if (got != wanted) current_run()->fail(2, site, got, wanted);
 }
 
+void oneflow_rt_call(int64_t function, int64_t context, int64_t buffers, int32_t number) {
+  const auto launch = reinterpret_cast<int32_t (*)(void *, void *const *, void *)>(function);
+  const int32_t status = launch(reinterpret_cast<void *>(context), reinterpret_cast<void *const *>(buffers), nullptr);
+  if (status != 0) current_run()->fail(4, number, status, 0);
+}
+
 int64_t oneflow_rt_failed() { return current_run()->failed; }
 
 int64_t oneflow_rt_run(void (*entry)(int64_t *, void *), int64_t *io, int64_t bytes, int64_t *failure) {
   Run run;
-  void *workspace = bytes > 0 ? oneflow_rt_alloc(bytes) : nullptr;
-  if (bytes > 0 && !workspace) return -1;
   Run *const outer = current_run();
   current_run() = &run;
-  entry(io, workspace);
+  void *workspace = bytes > 0 ? oneflow_rt_alloc(bytes) : nullptr;
+  if (!run.failed) entry(io, workspace);
   current_run() = outer;
   oneflow_rt_free(workspace);
   for (void *pointer : run.temporaries) oneflow_rt_free(pointer);

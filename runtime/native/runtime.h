@@ -7,7 +7,7 @@ extern "C" {
 /// The version of this interface; runtime/native.py refuses another.
 int64_t oneflow_rt_version();
 
-/// Memory aligned to 64 bytes, from a small cache; null if the system has none.
+/// Memory aligned to 64 bytes, from a small cache; null if the system has none, which marks the run as failed.
 void *oneflow_rt_alloc(int64_t bytes);
 void oneflow_rt_free(void *pointer);
 /// The same, but freed at the end of the run if the program has not done so.
@@ -24,11 +24,14 @@ void oneflow_rt_parallel_for(void (*body)(void *, int64_t, int64_t), void *argum
 int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site);
 /// Marks the run as failed at `site` where the sizes differ.
 void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site);
-/// Whether a check of this run has failed.
+/// Calls the kernel `function(context, buffers, stream)` made elsewhere; the run is marked as failed at kernel
+/// `number` where it does not return 0.
+void oneflow_rt_call(int64_t function, int64_t context, int64_t buffers, int32_t number);
+/// Whether a check or a kernel of this run has failed.
 int64_t oneflow_rt_failed();
 
 /// Runs `entry(io, workspace)` with a workspace of `bytes`. Returns 0; 1 if a position was out of range, 2 if sizes
-/// differed, with the first such check's site and its two numbers in `failure`; -1 if memory ran out.
+/// differed, with the first such check's site and its two numbers in `failure`; 3 if memory ran out, with the bytes.
 int64_t oneflow_rt_run(void (*entry)(int64_t *, void *), int64_t *io, int64_t bytes, int64_t *failure);
 
 /// How many threads a parallel loop uses.

@@ -1,0 +1,119 @@
+"""Calls of kernels made elsewhere: the `kernel` slot of a record becomes a call of a declared function.
+
+    func.func private @oneflow_user_kernel_0(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        attributes {oneflow.external = ..}
+    %0 = call @oneflow_user_kernel_0(%x, %e)
+
+Operands come first, then a destination for each result. `oneflow.external` says which operator is called, with which
+attributes, on which types, and where in the program; `read_external` makes the call of it again. Kernels themselves
+are made when the program is loaded, so that compiled objects hold no addresses. Imports `emit` and the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import Call, OperatorError, Registry
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.lowering.linalg.checks import site_place
+from oneflow.lowering.linalg.emit import Emitter, Value
+
+EXTERNAL = "oneflow.external"
+PREFIX = "oneflow_user_kernel_"
+
+
+class Externals:
+    """Emits calls of kernels into one module."""
+
+    def __init__(self, module: ir.Module, emitter: Emitter) -> None:
+        self.module, self.e = module, emitter
+        self.count = len(declarations(module))
+
+    def call(self, op: ir.Operation, call: Call, operands: Sequence[Value], results: Sequence[TensorDesc]) -> Any:
+        """The results of `op`, whose call is on static `operands`, by its kernel.
+
+        Raises:
+            OperatorError: a size is dynamic.
+        """
+        dynamic = next((d for d in (*call.operands, *results) if not d.is_static), None)
+        if dynamic is not None:
+            raise OperatorError(f"{op.name}: expected static shapes for a kernel from outside, got {dynamic}")
+        empty = [self.e.op("tensor.empty", self.e.tensor(d.shape or (), d.dtype), ()) for d in results]
+        name = f"{PREFIX}{self.count}"
+        self.count += 1
+        types = [v.type for v in empty]
+        self._declare(name, [*(v.type for v in operands), *types], types, _description(op, call.operands, results))
+        return ir.Operation.create(
+            "func.call",
+            results=types,
+            operands=[*operands, *empty],
+            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+        ).results
+
+    def _declare(self, name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], of: ir.Attribute) -> None:
+        attributes = {
+            "sym_name": ir.StringAttr.get(name),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
+            "sym_visibility": ir.StringAttr.get("private"),
+            EXTERNAL: of,
+        }
+        end = ir.InsertionPoint(self.module.body)
+        ir.Operation.create("func.func", attributes=attributes, regions=1, ip=end, loc=ir.Location.unknown())
+
+
+def _description(op: ir.Operation, operands: Sequence[TensorDesc], results: Sequence[TensorDesc]) -> ir.Attribute:
+    kept = {n: op.attributes[n] for n in op.attributes if n not in dialect.BOOKKEEPING and "." not in n}
+    types = ir.FunctionType.get([d.to_mlir() for d in operands], [d.to_mlir() for d in results])
+    return ir.DictAttr.get(
+        {
+            "operator": ir.StringAttr.get(op.name),
+            "attributes": ir.DictAttr.get(kept),
+            "types": ir.TypeAttr.get(types),
+            "place": ir.StringAttr.get(site_place(op.location)),
+        }
+    )
+
+
+def declarations(module: ir.Module) -> dict[str, ir.Attribute]:
+    """What each declared kernel of a module stands for, by the function's name, in order."""
+    found = [o.operation for o in module.body.operations if EXTERNAL in o.operation.attributes]
+    return {ir.StringAttr(op.attributes["sym_name"]).value: op.attributes[EXTERNAL] for op in found}
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """What of an operation its call is read from."""
+
+    name: str
+    attributes: Mapping[str, ir.Attribute]
+    operands: Sequence[ir.Type]
+
+
+def places(module: ir.Module) -> list[str]:
+    """Where in the program each declared kernel is called."""
+    return [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
+
+
+def read_external(text: str, registry: Registry) -> Call:
+    """The call on `TensorDesc`s that an `oneflow.external` attribute describes.
+
+    Needs a context in force.
+
+    Raises:
+        OperatorError: the registry has no such operator any more, or it has another signature.
+    """
+    fields = ir.DictAttr(ir.Attribute.parse(text))
+    name = ir.StringAttr(fields["operator"]).value
+    short = name.removeprefix(dialect.PREFIX)
+    if short not in registry:
+        raise OperatorError(registry.unknown(short))
+    types = ir.FunctionType(ir.TypeAttr(fields["types"]).value)
+    given = ir.DictAttr(fields["attributes"])
+    attributes = {given[i].name: given[i].attr for i in range(len(given))}
+    stated: Any = _Stated(name, attributes, types.inputs)
+    call = dialect.operand_call(stated, registry[short], from_mlir)
+    return dialect.bind_results(stated, call, [from_mlir(t) for t in types.results])

@@ -1,0 +1,45 @@
+"""Kernels made elsewhere that a compiled program calls: made when the program is loaded, kept as long as it lives.
+
+Imports the reading of their descriptions (`lowering.linalg.external`) and the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.external import ExternalKernel
+from oneflow.dialect.record import Call, OperatorError, Registry
+from oneflow.lowering.linalg.external import read_external
+
+
+@dataclass(frozen=True)
+class External:
+    """A kernel and the call it was made for."""
+
+    call: Call
+    kernel: ExternalKernel
+
+
+def make_externals(
+    texts: Sequence[str], registry: Registry, context: ir.Context, places: Callable[[], Sequence[str]]
+) -> list[External]:
+    """The kernels of a program, by the `oneflow.external` attributes of its declarations.
+
+    Raises:
+        OperatorError: no kernel can be made for a call; its place in the program, one of `places()`, is named.
+    """
+    made: list[External] = []
+    with context, ir.Location.unknown():
+        for text in texts:
+            try:
+                made.append(_make(read_external(text, registry)))
+            except OperatorError as error:
+                raise OperatorError(f"{error} ({places()[len(made)]})") from None
+    return made
+
+
+def _make(call: Call) -> External:
+    assert call.record.kernel is not None, call.record.name
+    return External(call, call.record.kernel(call))

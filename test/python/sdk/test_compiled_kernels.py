@@ -1,0 +1,97 @@
+"""Kernels of a C++ library between compiled kernels: values, the cache on disk, failures, memory that is shared."""
+
+import numpy as np
+import pytest
+
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import OperatorError
+from oneflow.passes.base import PassError
+from oneflow.runtime.executable import KernelError, Options, compile_module
+from oneflow.runtime.user_ops import rules
+
+MIXED = """
+func.func @main(%x: tensor<3x4xf32>, %y: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xf32>) {
+  %0 = "oneflow.exp"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = "oneflow.t_scale"(%0) {factor = 1.5 : f32} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %2 = "oneflow.broadcast_add"(%1, %y) : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %3 = "oneflow.t_scale"(%2) {factor = -2.0 : f32} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %3, %1 : tensor<3x4xf32>, tensor<3x4xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def naughty(load):
+    return load("naughty")
+
+
+def compiled(text, registry, **options):
+    module = read_module(text, create_context(registry), "program.mlir", registry)
+    return compile_module(module, options=Options(**options), registry=registry)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_between_compiled_kernels(sampler, cached):
+    x, y = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    for _ in range(2):
+        second, first = compiled(MIXED, sampler, cached=cached)(x, y)
+        np.testing.assert_allclose(first, np.exp(x) * 1.5, rtol=1e-6)
+        np.testing.assert_allclose(second, (np.exp(x) * np.float32(1.5) + y) * -2, rtol=1e-6)
+
+
+def test_several_results_and_operands(sampler):
+    text = """
+    func.func @main(%a: tensor<6xf32>, %b: tensor<6xf32>) -> (tensor<3xf64>, tensor<3xf64>, tensor<i64>) {
+      %0:3 = "oneflow.t_halves"(%a, %a, %b) : (tensor<6xf32>, tensor<6xf32>, tensor<6xf32>)
+          -> (tensor<3xf64>, tensor<3xf64>, tensor<i64>)
+      return %0#0, %0#1, %0#2 : tensor<3xf64>, tensor<3xf64>, tensor<i64>
+    }"""
+    a, b = np.arange(6, dtype=np.float32), np.arange(6, 12, dtype=np.float32)
+    first, second, count = compiled(text, sampler)(a, b)
+    np.testing.assert_array_equal(first, [0, 1, 2])
+    np.testing.assert_array_equal(second, [9, 10, 11])
+    assert count == 3
+
+
+def test_the_linalg_stage_names_operator_attributes_and_types(sampler):
+    linalg = compiled(MIXED, sampler).ir("linalg")
+    assert linalg.count("call @oneflow_user_kernel_") == 2
+    assert 'attributes = {factor = -2.000000e+00 : f32}, operator = "oneflow.t_scale"' in linalg
+    assert "types = (tensor<3x4xf32>) -> tensor<3x4xf32>" in linalg
+    assert "0x" not in compiled(MIXED, sampler).ir("llvm")
+
+
+def naughty_text(mode, size="2"):
+    kind = f"tensor<{size}xf32>"
+    return f"""func.func @main(%x: {kind}) -> {kind} {{
+      %0 = "oneflow.t_naughty"(%x) {{mode = "{mode}", operandSegmentSizes = array<i32: 1, 0, 0>}} : ({kind}) -> {kind}
+      %1 = "oneflow.relu"(%0) : ({kind}) -> {kind}
+      return %1 : {kind}
+    }}"""
+
+
+def test_a_failing_kernel_is_a_located_error(naughty):
+    program = compiled(naughty_text("kernel_throws"), naughty)
+    for _ in range(2):
+        with pytest.raises(KernelError, match=r"oneflow.t_naughty: .*thrown by the kernel(?s:.*) \(-:2\)"):
+            program(np.ones(2, np.float32))
+
+
+def test_a_call_that_no_kernel_matches_is_a_located_error(naughty):
+    with pytest.raises(OperatorError, match=r"no kernel matches on cpu for (?s:.*) \(-:2:?.*\)"):
+        compiled(naughty_text("no_kernel"), naughty)
+
+
+def test_a_dynamic_size_is_refused(naughty):
+    with pytest.raises(PassError, match="expected static shapes for a kernel from outside, got"):
+        compiled(naughty_text("", "?"), naughty)
+
+
+def test_guards_find_writes_out_of_bounds(naughty):
+    rules.guard_kernels(True)
+    try:
+        with pytest.raises(KernelError, match="8 bytes after the end"):
+            compiled(naughty_text("overrun"), naughty)(np.ones(2, np.float32))
+    finally:
+        rules.guard_kernels(False)
