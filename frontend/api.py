@@ -1,5 +1,6 @@
 """What `import oneflow as flow` offers. Imports every part of the frontend."""
 
+from oneflow.dialect import scalar
 from oneflow.dialect.dtypes import (
     DType,
     bfloat16,
@@ -12,22 +13,62 @@ from oneflow.dialect.dtypes import (
     uint8,
 )  # fmt: skip
 from oneflow.dialect.dtypes import bool_ as bool
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import autograd, config, functional, inplace, sysconfig  # noqa: F401  (inplace gives tensors methods)
 from oneflow.frontend.autograd import *  # noqa: F403
 from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.eager import from_numpy, tensor
 from oneflow.frontend.errors import CallError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
+from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
+from oneflow.frontend.operators import OPS as ops  # noqa: N811
+from oneflow.frontend.operators import elementwise, operator
+from oneflow.frontend.serialization import load, save
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import trace
+from oneflow.runtime.user_ops.c_kernel import c_kernel
+from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
 
 __all__ = [
-    "CallError", "CompiledFunction", "DType", "Tensor", "TensorSpec", "TraceError", "bfloat16", "bool", "compile",
-    "config", "enable_grad", "float16", "float32", "float64", "from_numpy", "int8", "int32", "int64",
-    "is_grad_enabled", "no_grad", "set_grad_enabled", "sysconfig", "tensor", "trace", "uint8",
+    "CallError",
+    "CompiledFunction",
+    "DType",
+    "Tensor",
+    "TensorDesc",
+    "TensorSpec",
+    "TraceError",
+    "bfloat16",
+    "bool",
+    "c_kernel",
+    "compile",
+    "config",
+    "elementwise",
+    "enable_grad",
+    "float16",
+    "float32",
+    "float64",
+    "from_numpy",
+    "get_rng_state",
+    "int8",
+    "int32",
+    "int64",
+    "is_grad_enabled",
+    "load",
+    "no_grad",
+    "numpy_kernel",
+    "operator",
+    "ops",
+    "save",
+    "scalar",
+    "set_grad_enabled",
+    "set_rng_state",
+    "sysconfig",
+    "tensor",
+    "trace",
+    "uint8",
 ]  # fmt: skip
 __all__ += autograd.__all__
 __all__ += functional.__all__

@@ -69,7 +69,8 @@ class CompiledFunction:
     def __init__(self, fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any] | None, device: str) -> None:
         if device not in DEVICES:
             raise ValueError(f"expected device to be one of {', '.join(DEVICES)}, got {device!r}")
-        functools.update_wrapper(self, fn)
+        functools.update_wrapper(self, fn, updated=())
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)
         self._fn, self.device = fn, device
         self._spec = None if specs is None else _flat(_bind_specs(fn, specs))
         self._known: dict[Any, list[Specialization]] = {}

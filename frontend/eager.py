@@ -195,6 +195,15 @@ class EagerTensor(Tensor):
         """The same as `detach()`."""
         return self.detach()
 
+    @data.setter
+    def data(self, value: EagerTensor) -> None:
+        """Makes it another tensor's values, in that one's memory; it stays the leaf that it is."""
+        leaf, self.handle = self.handle.leaf, value.variable.alias()
+        self.desc = self.handle.desc
+        self.handle.leaf = leaf
+        if leaf is not None and leaf.grad is not None and leaf.grad.desc != self.desc:
+            leaf.grad = None
+
     def detach(self) -> Tensor:
         """A tensor in the same memory through which no gradient flows."""
         return EagerTensor(self.handle.alias()) if current_builder().eager else dispatch("stop_gradient", self)
@@ -277,7 +286,8 @@ class EagerTensor(Tensor):
         return self.array.__dlpack_device__()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
-        copied = from_numpy(self.array.copy())
+        copied = object.__new__(type(self))
+        EagerTensor.__init__(copied, BUILDER.wrap(self.array.copy()))
         memo[id(self)] = copied
         return copied.requires_grad_() if self.handle.leaf is not None else copied
 

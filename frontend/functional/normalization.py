@@ -1,15 +1,18 @@
-"""Softmax along any dimension, and the normalization layers. Imports `rules`, `shape`."""
+"""Softmax along any dimension, and the normalization layers. Imports `rules`, `shape`, `reduction`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
-from oneflow.frontend.functional.rules import describe
-from oneflow.frontend.functional.shape import axis, transpose
+from oneflow.frontend.functional import elementwise as e
+from oneflow.frontend.functional import reduction
+from oneflow.frontend.functional.rules import cast, describe
+from oneflow.frontend.functional.shape import axis, reshape, transpose
 from oneflow.frontend.functional.source import full
+from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
@@ -89,24 +92,47 @@ def batch_norm(
     weight: Any = None,
     bias: Any = None,
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: Any = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(x - running_mean) / sqrt(running_var + eps) * weight + bias, per channel, dimension 1; inference only.
+    """(x - mean) / sqrt(variance + eps) * weight + bias, per channel, dimension 1.
 
-    With f16 and bf16 the parameters are f32.
-
-    Raises:
-        TraceError: `training` is set.
+    The statistics are the running ones, or in training those of the batch, and the running ones move by the share
+    `momentum` towards them, in place (None where there are none). With f16 and bf16 they and the parameters are f32.
     """
     x = as_tensor(x)
-    if training:
-        raise fail("batch_norm is for inference: expected training=False; normalize with x.mean(..) and x.var(..)")
     channels, dtype = _channels(x, "batch_norm"), x.dtype.accumulator
+    mean, var = _of_batch(x, running_mean, running_var, momentum) if training else (running_mean, running_var)
     gamma = full((channels,), 1, dtype=dtype) if weight is None else weight
     beta = full((channels,), 0, dtype=dtype) if bias is None else bias
-    attrs = {"axis": 1, "epsilon": eps, "momentum": momentum}
-    return dispatch("normalization", x, running_mean, running_var, gamma, beta, **attrs)
+    if training:
+        return _normalized(x, mean, var, gamma, beta, eps)
+    return dispatch("normalization", x, mean, var, gamma, beta, axis=1, epsilon=eps)
+
+
+def _of_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: Any) -> tuple[Tensor, Tensor]:
+    """The statistics of a batch, towards which the running ones move; those take the variance without bias."""
+    wide, dims = cast(x, x.dtype.accumulator), [0, *range(2, x.rank)]
+    mean, var = reduction.mean(wide, dims), reduction.var(wide, dims, unbiased=False)
+    count = x.numel() // x.shape[1]
+    if running_mean is not None:
+        if count < 2:
+            raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
+        for running, new in ((running_mean, mean), (running_var, e.mul(var, count / (count - 1)))):
+            _move(running, new, momentum)
+    return mean, var
+
+
+@no_grad()
+def _move(running: Any, new: Tensor, momentum: Any) -> None:
+    current_builder().assign(running, e.add(running, e.mul(e.sub(new, running), momentum)), "batch_norm")
+
+
+def _normalized(x: Tensor, mean: Tensor, var: Tensor, gamma: Any, beta: Any, eps: float) -> Tensor:
+    shape = (1, x.shape[1], *[1] * (x.rank - 2))
+    scale = e.mul(gamma, e.rsqrt(e.add(var, eps)))
+    mean, scale, beta = (reshape(v, shape) for v in (mean, scale, beta))
+    return cast(e.add(e.mul(e.sub(x, mean), scale), beta), x.dtype)
 
 
 def _channels(x: Tensor, name: str) -> int:

@@ -1,0 +1,1 @@
+"""Modules: layers with parameters, containers, losses, initialisation, and whole training steps (`Graph`)."""

@@ -1,0 +1,127 @@
+"""Initial values of parameters, drawn from the generator that `flow.manual_seed` restarts; in place.
+
+Imports `functional.random`, `eager`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.functional.random import numpy_generator
+
+#: What the deviation is multiplied with after a function, so that activations keep theirs.
+GAINS = {
+    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3,
+    "relu": math.sqrt(2), "selu": 0.75,
+}  # fmt: skip
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The gain after a function; `param` is the slope of "leaky_relu".
+
+    Raises:
+        ValueError: the function is not known.
+    """
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity not in GAINS:
+        raise ValueError(f"expected nonlinearity to be one of {', '.join(GAINS)}, leaky_relu, got {nonlinearity!r}")
+    return GAINS[nonlinearity]
+
+
+def fans(tensor: EagerTensor) -> tuple[int, int]:
+    """How many inputs reach one output of a weight, and how many outputs one input.
+
+    Raises:
+        ValueError: the weight has fewer than two dimensions.
+    """
+    shape = tensor.array.shape
+    if len(shape) < 2:
+        raise ValueError(f"expected a weight of at least two dimensions, got {list(shape)}")
+    window = math.prod(shape[2:])
+    return shape[1] * window, shape[0] * window
+
+
+def _fill(tensor: EagerTensor, values: Any) -> EagerTensor:
+    array = np.broadcast_to(np.asarray(values), tensor.array.shape)
+    tensor.overwrite(array.astype(tensor.dtype.numpy), "init")
+    return tensor
+
+
+def constant_(tensor: EagerTensor, val: float) -> EagerTensor:
+    """Every element `val`."""
+    return _fill(tensor, val)
+
+
+def zeros_(tensor: EagerTensor) -> EagerTensor:
+    """Every element 0."""
+    return _fill(tensor, 0)
+
+
+def ones_(tensor: EagerTensor) -> EagerTensor:
+    """Every element 1."""
+    return _fill(tensor, 1)
+
+
+def eye_(tensor: EagerTensor) -> EagerTensor:
+    """Ones on the diagonal of a matrix."""
+    return _fill(tensor, np.eye(*tensor.array.shape))
+
+
+def uniform_(tensor: EagerTensor, a: float = 0.0, b: float = 1.0) -> EagerTensor:
+    """Drawn evenly from [a, b)."""
+    return _fill(tensor, numpy_generator().uniform(a, b, tensor.array.shape))
+
+
+def normal_(tensor: EagerTensor, mean: float = 0.0, std: float = 1.0) -> EagerTensor:
+    """Drawn from a normal distribution."""
+    return _fill(tensor, numpy_generator().normal(mean, std, tensor.array.shape))
+
+
+def trunc_normal_(
+    tensor: EagerTensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
+) -> EagerTensor:
+    """Drawn from the part of a normal distribution that lies in [a, b]; what falls outside is drawn again."""
+    generator, shape = numpy_generator(), tensor.array.shape
+    values = generator.normal(mean, std, shape)
+    while (outside := (values < a) | (values > b)).any():
+        values[outside] = generator.normal(mean, std, int(outside.sum()))
+    return _fill(tensor, values)
+
+
+def xavier_uniform_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
+    """Drawn evenly, of the deviation gain * sqrt(2 / (inputs + outputs))."""
+    bound = gain * math.sqrt(6 / sum(fans(tensor)))
+    return uniform_(tensor, -bound, bound)
+
+
+def xavier_normal_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
+    """Drawn normally, of the deviation gain * sqrt(2 / (inputs + outputs))."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))))
+
+
+def _kaiming(tensor: EagerTensor, a: float, mode: str, nonlinearity: str) -> float:
+    """The deviation gain / sqrt(fan)."""
+    modes = dict(zip(("fan_in", "fan_out"), fans(tensor), strict=True))
+    if mode not in modes:
+        raise ValueError(f'expected mode to be "fan_in" or "fan_out", got {mode!r}')
+    return calculate_gain(nonlinearity, a) / math.sqrt(modes[mode])
+
+
+def kaiming_uniform_(
+    tensor: EagerTensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> EagerTensor:
+    """Drawn evenly, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
+    bound = math.sqrt(3) * _kaiming(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound)
+
+
+def kaiming_normal_(
+    tensor: EagerTensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> EagerTensor:
+    """Drawn normally, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
+    return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity))

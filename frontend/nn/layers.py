@@ -1,0 +1,286 @@
+"""Layers with parameters: linear maps, convolutions, embeddings, normalization.
+
+Parameters have PyTorch's names, shapes and initial distributions. Imports `module`, `init`, `functional`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.eager import from_numpy
+from oneflow.frontend.nn import init
+from oneflow.frontend.nn.module import Module, Parameter
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "Embedding", "GroupNorm", "LayerNorm",
+    "Linear", "RMSNorm",
+]  # fmt: skip
+
+
+def made(*shape: int, dtype: DType = dtypes.float32, value: float = 0.0) -> Parameter:
+    """A parameter of one number."""
+    return Parameter(np.full(shape, value, dtype.numpy))
+
+
+class Linear(Module):
+    """x @ weight^T + bias: `(.., in_features)` gives `(.., out_features)`."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: DType = dtypes.float32) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = made(out_features, in_features, dtype=dtype)
+        self.register_parameter("bias", made(out_features, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters again."""
+        _reset(self)
+
+    def forward(self, x: Any) -> Any:
+        """The map of `x`."""
+        return F.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+
+
+def _reset(layer: Any) -> None:
+    """Evenly within 1 / sqrt(inputs) on either side, weights and bias."""
+    init.kaiming_uniform_(layer.weight, math.sqrt(5))
+    inputs = init.fans(layer.weight)[0]
+    if layer.bias is not None and inputs:
+        init.uniform_(layer.bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs))
+
+
+class _Convolution(Module):
+    """A convolution over `spatial` dimensions; see `flow.nn.functional.conv2d`."""
+
+    spatial: int
+    function: Callable[..., Any]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | str | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        super().__init__()
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(f"expected channels that groups divides, got {in_channels}, {out_channels} and {groups}")
+        kernel = (kernel_size,) * self.spatial if isinstance(kernel_size, int) else tuple(kernel_size)
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
+        self.options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        self.weight = made(out_channels, in_channels // groups, *kernel, dtype=dtype)
+        self.register_parameter("bias", made(out_channels, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters again."""
+        _reset(self)
+
+    def forward(self, x: Any) -> Any:
+        """The convolution of images `(batch, channels, ..)`."""
+        return type(self).function(x, self.weight, self.bias, **self.options)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        options = ", ".join(f"{k}={v}" for k, v in self.options.items())
+        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, {options}"
+
+
+class Conv1d(_Convolution):
+    """A convolution over one dimension."""
+
+    spatial, function = 1, staticmethod(F.conv1d)
+
+
+class Conv2d(_Convolution):
+    """A convolution over two dimensions."""
+
+    spatial, function = 2, staticmethod(F.conv2d)
+
+
+class Conv3d(_Convolution):
+    """A convolution over three dimensions."""
+
+    spatial, function = 3, staticmethod(F.conv3d)
+
+
+class Embedding(Module):
+    """The rows of `weight` at integers: `(..)` gives `(.., embedding_dim)`. Row `padding_idx` is 0 and stays so."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        super().__init__()
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(f"expected padding_idx below {num_embeddings}, got {padding_idx}")
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = padding_idx if padding_idx is None else padding_idx % num_embeddings
+        self.weight = made(num_embeddings, embedding_dim, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the rows again, from the normal distribution."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.array[self.padding_idx] = 0
+
+    def forward(self, x: Any) -> Any:
+        """The rows at `x`."""
+        return F.embedding(x, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.num_embeddings}, {self.embedding_dim}"
+
+
+class _Affine(Module):
+    """A normalization whose result is scaled by `weight` and moved by `bias`, which may be missing."""
+
+    def __init__(self, shape: Sequence[int], weight: bool, bias: bool, dtype: DType) -> None:
+        super().__init__()
+        self.register_parameter("weight", made(*shape, dtype=dtype, value=1.0) if weight else None)
+        self.register_parameter("bias", made(*shape, dtype=dtype) if bias else None)
+
+    def reset_parameters(self) -> None:
+        """Ones and zeros again."""
+        for parameter, fill in ((self.weight, init.ones_), (self.bias, init.zeros_)):
+            if parameter is not None:
+                fill(parameter)
+
+
+class LayerNorm(_Affine):
+    """Normalization over the last dimensions, which are `normalized_shape`."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        super().__init__(shape, elementwise_affine, elementwise_affine and bias, dtype)
+        self.normalized_shape, self.eps = shape, eps
+
+    def forward(self, x: Any) -> Any:
+        """`x` normalized."""
+        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.normalized_shape}, eps={self.eps}"
+
+
+class RMSNorm(_Affine):
+    """Division by the root of the mean square over the last dimensions, which are `normalized_shape`."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-6,
+        elementwise_affine: bool = True,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        super().__init__(shape, elementwise_affine, False, dtype)
+        self.normalized_shape, self.eps = shape, eps
+
+    def forward(self, x: Any) -> Any:
+        """`x` normalized."""
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+
+class GroupNorm(_Affine):
+    """Normalization over each of `num_groups` groups of channels, dimension 1."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        if num_channels % num_groups:
+            raise ValueError(f"expected num_groups to divide {num_channels} channels, got {num_groups}")
+        super().__init__((num_channels,), affine, affine, dtype)
+        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
+
+    def forward(self, x: Any) -> Any:
+        """`x` normalized."""
+        return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+
+
+class _BatchNorm(_Affine):
+    """Normalization of each channel, dimension 1, over the batch; in evaluation by running statistics.
+
+    `momentum` is the share of the newest batch in those; None averages all batches alike.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        super().__init__((num_features,), affine, affine, dtype)
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        kept = dtype.accumulator.numpy
+        tracked = {"running_mean": np.zeros(num_features, kept), "running_var": np.ones(num_features, kept)}
+        tracked["num_batches_tracked"] = np.zeros((), np.int64)
+        for name, array in tracked.items():
+            self.register_buffer(name, from_numpy(array) if track_running_stats else None)
+
+    def forward(self, x: Any) -> Any:
+        """`x` normalized; in training mode the running statistics move."""
+        training = self.training or self.running_mean is None
+        momentum: Any = self.momentum
+        if training and self.running_mean is not None:
+            self.num_batches_tracked.add_(1)
+            momentum = 1.0 / F.cast(self.num_batches_tracked, dtypes.float32) if momentum is None else momentum
+        statistics = self.running_mean, self.running_var
+        return F.batch_norm(x, *statistics, self.weight, self.bias, training, momentum, self.eps)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch norm of `(batch, channels)` or `(batch, channels, length)`."""
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch norm of images, `(batch, channels, height, width)`."""
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch norm of volumes."""

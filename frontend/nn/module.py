@@ -1,0 +1,294 @@
+"""Modules: trees of layers that hold parameters and buffers, under PyTorch's names.
+
+A module is called like a function, in eager mode or while a function is traced; a compiled function that uses one
+takes its parameters as inputs at every run. Imports `eager`, `dispatch`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.dispatch import Stateful, current_builder
+from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.tape import no_grad
+
+Self = TypeVar("Self", bound="Module")
+
+
+class Parameter(EagerTensor):
+    """A tensor that a module learns: a leaf that requires grad, unless told otherwise.
+
+    Args:
+        data: a tensor or array of values, whose memory it shares.
+        requires_grad: whether its gradient is added up.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        source = data if isinstance(data, EagerTensor) else from_numpy(data)
+        super().__init__(source.variable.alias())
+        self.requires_grad_(requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Module(Stateful):
+    """The base of every layer: `forward` says what it computes.
+
+    Parameters, modules and what `register_buffer` is given are found by the names of the attributes they are set as.
+    """
+
+    def __init__(self) -> None:
+        for name in ("_parameters", "_buffers", "_modules"):
+            object.__setattr__(self, name, OrderedDict())
+        object.__setattr__(self, "_transient", set())
+        object.__setattr__(self, "_training", True)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes."""
+        raise NotImplementedError(f"expected {type(self).__name__} to have a method forward")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.forward)
+
+    @property
+    def training(self) -> bool:
+        """Whether it is in training mode; what is compiled is for the mode that it was traced in."""
+        mode: bool = current_builder().guard(lambda: self._training)
+        return mode
+
+    def _tables(self) -> tuple[dict[str, Any], ...]:
+        """Parameters, buffers and modules by name."""
+        own = self.__dict__
+        if "_modules" not in own:
+            raise AttributeError(f"expected {type(self).__name__}.__init__ to call super().__init__() first")
+        return own["_parameters"], own["_buffers"], own["_modules"]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        parameters, buffers, modules = self._tables()
+        if isinstance(value, Parameter):
+            self._place(parameters, name, value)
+        elif isinstance(value, Module):
+            self._place(modules, name, value)
+        elif name in buffers and (value is None or isinstance(value, EagerTensor)):
+            buffers[name] = value
+        elif name in parameters and value is None:
+            parameters[name] = None
+        else:
+            for table in self._tables():
+                table.pop(name, None)
+            object.__setattr__(self, name, value)
+
+    def _place(self, table: dict[str, Any], name: str, value: Any) -> None:
+        for other in (*self._tables(), self.__dict__):
+            if other is not table:
+                other.pop(name, None)
+        table[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        for table in self._tables():
+            if name in table:
+                return table[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        for table in self._tables():
+            if name in table:
+                del table[name]
+                return
+        object.__delattr__(self, name)
+
+    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+        """Adds a parameter, or the place of one that is not there."""
+        self._place(self._tables()[0], name, parameter)
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Adds a tensor that is part of the state but is not learned; `persistent` puts it into `state_dict`."""
+        self._place(self._tables()[1], name, tensor)
+        (self._transient.discard if persistent else self._transient.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Adds a module under a name."""
+        self._place(self._tables()[2], name, module)
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, each once, with their dotted names."""
+        yield from self._walk(prefix, set())
+
+    def _walk(self, prefix: str, seen: set[int]) -> Iterator[tuple[str, Module]]:
+        if id(self) in seen:
+            return
+        seen.add(id(self))
+        yield prefix, self
+        for name, module in self.named_children():
+            yield from module._walk(f"{prefix}.{name}" if prefix else name, seen)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (m for _, m in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly below."""
+        return ((n, m) for n, m in self._tables()[2].items() if m is not None)
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly below."""
+        return (m for _, m in self.named_children())
+
+    def _named(self, which: int, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+        """Parameters (0) or buffers (1), each once."""
+        seen: set[int] = set()
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
+            for name, value in module._tables()[which].items():
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their dotted names, each once."""
+        return self._named(0, prefix, recurse)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, each once."""
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, EagerTensor]]:
+        """The buffers with their dotted names, each once."""
+        return self._named(1, prefix, recurse)
+
+    def buffers(self, recurse: bool = True) -> Iterator[EagerTensor]:
+        """The buffers, each once."""
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def state_dict(self, prefix: str = "") -> dict[str, EagerTensor]:
+        """Parameters and persistent buffers under PyTorch's names, in the same memory, without gradients."""
+        state: dict[str, EagerTensor] = {}
+        for table, skipped in ((self._tables()[0], ()), (self._tables()[1], self._transient)):
+            kept = {n: v for n, v in table.items() if v is not None and n not in skipped}
+            state |= {prefix + n: EagerTensor(v.variable.alias()) for n, v in kept.items()}
+        for name, module in self.named_children():
+            state |= module.state_dict(f"{prefix}{name}.")
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> tuple[list[str], list[str]]:
+        """Copies values into the parameters and buffers of the same names; the missing and the unexpected names.
+
+        Raises:
+            RuntimeError: a shape differs, or, if `strict`, a name is missing or unexpected.
+        """
+        own = self.state_dict()
+        missing, unexpected = [n for n in own if n not in state], [n for n in state if n not in own]
+        wrong = [_mismatch(n, own[n], state[n]) for n in own if n in state and own[n].shape != _shape(state[n])]
+        if strict:
+            wrong += [f"missing {n}" for n in missing] + [f"unexpected {n}" for n in unexpected]
+        if wrong:
+            raise RuntimeError(f"state of {type(self).__name__} does not fit: {'; '.join(wrong)}")
+        with no_grad():
+            for name, tensor in self._stored().items():
+                if name in state:
+                    tensor.overwrite(_as_array(state[name]).astype(tensor.dtype.numpy), "load_state_dict")
+        return missing, unexpected
+
+    def _stored(self) -> dict[str, EagerTensor]:
+        """The tensors themselves by the names of `state_dict`, those that are shared under each of their names."""
+        return {
+            (f"{path}.{name}" if path else name): value
+            for path, module in self._paths("")
+            for table in module._tables()[:2]
+            for name, value in table.items()
+            if value is not None
+        }
+
+    def _paths(self, prefix: str) -> Iterator[tuple[str, Module]]:
+        yield prefix, self
+        for name, module in self.named_children():
+            yield from module._paths(f"{prefix}.{name}" if prefix else name)
+
+    def apply(self: Self, function: Callable[[Module], Any]) -> Self:
+        """Calls a function with every module below and then with itself; itself."""
+        for module in self.children():
+            module.apply(function)
+        function(self)
+        return self
+
+    def train(self: Self, mode: bool = True) -> Self:
+        """Sets training mode for itself and every module below, which matters to dropout and batch norm; itself."""
+        for module in self.modules():
+            object.__setattr__(module, "_training", mode)
+        return self
+
+    def eval(self: Self) -> Self:
+        """Leaves training mode; itself."""
+        return self.train(False)
+
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        """Has the gradients of all parameters added up, or not; itself."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients of all parameters, or sets them to zero."""
+        for parameter in self.parameters():
+            if set_to_none or parameter.grad is None:
+                parameter.grad = None
+            else:
+                parameter.grad.zero_()
+
+    def to(self: Self, dtype: Any) -> Self:
+        """Converts parameters and buffers of floats to an element type; itself."""
+        if not isinstance(dtype, DType) or not dtype.is_float:
+            raise TypeError(f"expected a type of floats such as flow.float64, got {dtype!r}")
+        for tensor in (*self.parameters(), *self.buffers()):
+            if tensor.dtype.is_float:
+                tensor.data = from_numpy(tensor.array.astype(dtype.numpy))
+        return self
+
+    def half(self: Self) -> Self:
+        """Converts to float16."""
+        return self.to(dtypes.float16)
+
+    def float(self: Self) -> Self:
+        """Converts to float32."""
+        return self.to(dtypes.float32)
+
+    def double(self: Self) -> Self:
+        """Converts to float64."""
+        return self.to(dtypes.float64)
+
+    def extra_repr(self) -> str:
+        """What its representation says between the brackets."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [f"({n}): {m!r}".replace("\n", "\n  ") for n, m in self.named_children()]
+        inner = self.extra_repr() if not lines else "\n  " + "\n  ".join(lines) + "\n"
+        return f"{type(self).__name__}({inner})"
+
+
+def _as_array(value: Any) -> np.ndarray:
+    if isinstance(value, EagerTensor):
+        return value.array
+    return to_array(value) if is_array(value) else np.asarray(value)
+
+
+def _mismatch(name: str, own: EagerTensor, given: Any) -> str:
+    return f"{name} is {list(own.shape)}, given {list(_shape(given))}"
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)

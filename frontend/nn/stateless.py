@@ -1,0 +1,124 @@
+"""Layers without parameters: activations, dropout, pooling, shapes, and losses, from tables. Imports `functional`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.nn.module import Module
+
+
+class Function(Module):
+    """A module that calls a function with options of its own."""
+
+    function: Callable[..., Any]
+    options: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, Any], ...] = ()
+
+    def __init__(self, *args: Any, inplace: bool = False, **kwargs: Any) -> None:
+        """`inplace` is taken for PyTorch's sake and changes nothing: results are new tensors."""
+        super().__init__()
+        if len(args) > len(self.options):
+            raise TypeError(f"expected at most {len(self.options)} arguments for {type(self).__name__}")
+        given = dict(zip(self.options, args, strict=False))
+        unknown = (kwargs.keys() - set(self.options)) | (kwargs.keys() & given.keys())
+        if unknown:
+            raise TypeError(f"unexpected arguments {sorted(unknown)} for {type(self).__name__}")
+        self.given = dict(self.defaults) | given | kwargs
+
+    def forward(self, *args: Any) -> Any:
+        """The function of the arguments."""
+        return type(self).function(*args, **self.given)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return ", ".join(f"{k}={v!r}" for k, v in self.given.items())
+
+
+def _layer(name: str, function: Callable[..., Any], operands: int = 1, **defaults: Any) -> type[Function]:
+    """The class of a function whose options are its parameters beyond the operands."""
+    parameters = list(inspect.signature(function).parameters)[operands:]
+    members = {
+        "function": staticmethod(function), "options": tuple(parameters), "defaults": tuple(defaults.items()),
+        "__doc__": f"The module of a function: {inspect.getdoc(function)}", "__module__": __name__,
+    }  # fmt: skip
+    return type(name, (Function,), members)
+
+
+ReLU = _layer("ReLU", F.relu)
+ReLU6 = _layer("ReLU6", F.relu6)
+LeakyReLU = _layer("LeakyReLU", F.leaky_relu)
+ELU = _layer("ELU", F.elu)
+CELU = _layer("CELU", F.celu)
+SELU = _layer("SELU", F.selu)
+GELU = _layer("GELU", F.gelu)
+SiLU = _layer("SiLU", F.silu)
+Mish = _layer("Mish", F.mish)
+Sigmoid = _layer("Sigmoid", F.sigmoid)
+LogSigmoid = _layer("LogSigmoid", F.logsigmoid)
+Tanh = _layer("Tanh", F.tanh)
+Softplus = _layer("Softplus", F.softplus)
+Softsign = _layer("Softsign", F.softsign)
+Softmax = _layer("Softmax", F.softmax)
+LogSoftmax = _layer("LogSoftmax", F.log_softmax)
+Hardtanh = _layer("Hardtanh", F.hardtanh)
+Hardswish = _layer("Hardswish", F.hardswish)
+Hardsigmoid = _layer("Hardsigmoid", F.hardsigmoid)
+Hardshrink = _layer("Hardshrink", F.hardshrink)
+Softshrink = _layer("Softshrink", F.softshrink)
+Threshold = _layer("Threshold", F.threshold)
+
+MaxPool1d = _layer("MaxPool1d", F.max_pool1d)
+MaxPool2d = _layer("MaxPool2d", F.max_pool2d)
+MaxPool3d = _layer("MaxPool3d", F.max_pool3d)
+AvgPool1d = _layer("AvgPool1d", F.avg_pool1d)
+AvgPool2d = _layer("AvgPool2d", F.avg_pool2d)
+AvgPool3d = _layer("AvgPool3d", F.avg_pool3d)
+AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d)
+AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d)
+AdaptiveAvgPool3d = _layer("AdaptiveAvgPool3d", F.adaptive_avg_pool3d)
+Flatten = _layer("Flatten", F.flatten, start_dim=1)
+
+MSELoss = _layer("MSELoss", F.mse_loss, 2)
+L1Loss = _layer("L1Loss", F.l1_loss, 2)
+SmoothL1Loss = _layer("SmoothL1Loss", F.smooth_l1_loss, 2)
+KLDivLoss = _layer("KLDivLoss", F.kl_div, 2)
+NLLLoss = _layer("NLLLoss", F.nll_loss, 2)
+CrossEntropyLoss = _layer("CrossEntropyLoss", F.cross_entropy, 2)
+BCELoss = _layer("BCELoss", F.binary_cross_entropy, 2)
+BCEWithLogitsLoss = _layer("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, 2)
+
+
+class Identity(Module):
+    """The argument itself; arguments of the constructor are taken and ignored."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__()
+
+    def forward(self, x: Any) -> Any:
+        """`x`."""
+        return x
+
+
+class Dropout(Module):
+    """Zeros in place of elements with the probability p, the others over 1 - p, in training mode."""
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ValueError(f"expected a probability of 0 to 1, got {p}")
+        self.p = p
+
+    def forward(self, x: Any) -> Any:
+        """`x` with elements dropped, or as it is in evaluation."""
+        return F.dropout(x, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        """The probability."""
+        return f"p={self.p}"
+
+
+__all__ = [n for n, v in list(globals().items()) if isinstance(v, type) and issubclass(v, Module) and v is not Module]
+__all__.remove("Function")

@@ -1,0 +1,50 @@
+"""Clipping of gradients: `flow.nn.utils`. Imports `functional`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.tape import no_grad
+
+
+def _with_grad(parameters: Any) -> list[Any]:
+    given = [parameters] if isinstance(parameters, EagerTensor) else list(parameters)
+    return [p for p in given if p.grad is not None]
+
+
+@no_grad()
+def clip_grad_norm_(parameters: EagerTensor | Iterable[EagerTensor], max_norm: float, norm_type: float = 2.0) -> Any:
+    """Scales gradients so that their norm, of all together, is at most `max_norm`; the norm before.
+
+    `norm_type` is 1, 2, any other positive number, or infinity for the largest absolute value.
+    """
+    chosen = _with_grad(parameters)
+    if not chosen:
+        return F.zeros(())
+    total = _norm([p.grad for p in chosen], float(norm_type))
+    factor = F.clamp(F.div(max_norm, F.add(total, 1e-6)), max=1.0)
+    for p in chosen:
+        p.grad = F.mul(p.grad, F.cast(factor, p.dtype))
+    return total
+
+
+def _norm(grads: list[Any], kind: float) -> Any:
+    if math.isinf(kind):
+        largest = [F.max(F.abs(g)) for g in grads]
+        return F.max(F.stack(largest)) if len(largest) > 1 else largest[0]
+    powers = [F.sum(F.square(g) if kind == 2 else F.pow(F.abs(g), kind)) for g in grads]
+    total = powers[0]
+    for power in powers[1:]:
+        total = F.add(total, power)
+    return F.sqrt(total) if kind == 2 else F.pow(total, 1 / kind)
+
+
+@no_grad()
+def clip_grad_value_(parameters: EagerTensor | Iterable[EagerTensor], clip_value: float) -> None:
+    """Limits every element of the gradients to [-clip_value, clip_value]."""
+    for p in _with_grad(parameters):
+        p.grad = F.clamp(p.grad, -clip_value, clip_value)

@@ -1,0 +1,198 @@
+"""SGD, Adam, AdamW, Lamb, Adagrad, RMSprop, each over its operator, with PyTorch's arguments. Imports `optimizer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend.dispatch import dispatch_all
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.optim.optimizer import Group, Optimizer, corrections, no_steps, zeros
+from oneflow.frontend.tensor import Tensor
+
+
+class SGD(Optimizer):
+    """Gradient descent: with `momentum` along a running mean, `nesterov` one step ahead of it.
+
+    `weight_decay` adds that much of the parameter to its gradient. Momentum starts at 0, so that with `dampening` the
+    first step is damped too, which PyTorch's is not.
+    """
+
+    operator = "sgd_update"
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        numbers = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+        super().__init__(params, {**numbers, "nesterov": nesterov, "maximize": maximize})
+
+    def check(self, group: Group) -> None:
+        """Checks the numbers of a group."""
+        super().check(group)
+        if group["momentum"] < 0:
+            raise ValueError(f"expected momentum of at least 0, got {group['momentum']}")
+        if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
+            raise ValueError("expected a momentum and no dampening for nesterov")
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """The momentum, if there is one."""
+        return {"momentum_buffer": zeros(p)} if group["momentum"] else {}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        decay = {"l2": group["weight_decay"]}
+        if group["maximize"]:
+            decay["scale"] = -1.0
+        if not group["momentum"]:
+            return dispatch_all("sgd_update", p, grad, rate, **decay)
+        options = {"beta": group["momentum"], "dampening": group["dampening"], "nesterov": group["nesterov"]}
+        return dispatch_all("momentum_update", p, grad, state["momentum_buffer"], rate, **options, **decay)
+
+
+class Adam(Optimizer):
+    """Adam: the running mean of gradients over the root of that of their squares, both corrected for their start.
+
+    `weight_decay` adds that much of the parameter to its gradient. With `amsgrad` the largest mean square so far is
+    taken.
+    """
+
+    operator = "adam_update"
+    decay = "l2"
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+    ) -> None:
+        numbers = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        super().__init__(params, numbers)
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """Both means and the number of steps."""
+        most = {"max_exp_avg_sq": zeros(p)} if group["amsgrad"] else {}
+        return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p), **most}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        beta1, beta2 = group["betas"]
+        numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], self.decay: group["weight_decay"]}
+        operands = (rate, None, None, *corrections(state["step"], group), state["exp_avg"], state["exp_avg_sq"])
+        most = state.get("max_exp_avg_sq")
+        return dispatch_all("adam_update", p, grad, *operands, most, **numbers, amsgrad=group["amsgrad"])
+
+
+class AdamW(Adam):
+    """Adam whose `weight_decay` shrinks the parameter apart from the gradient."""
+
+    decay = "weight_decay"
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
+
+
+class LAMB(Optimizer):
+    """Lamb: a step of Adam, as long in proportion to the parameter as its direction; the decay is apart from it."""
+
+    operator = "lamb_update"
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """Both means and the number of steps."""
+        return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        beta1, beta2 = group["betas"]
+        numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], "weight_decay": group["weight_decay"]}
+        operands = (rate, None, None, *corrections(state["step"], group), state["exp_avg"], state["exp_avg_sq"])
+        return dispatch_all("lamb_update", p, grad, *operands, **numbers)
+
+
+class Adagrad(Optimizer):
+    """Adagrad: gradients over the root of the sum of all squares so far; the rate falls by `lr_decay`."""
+
+    operator = "adagrad_update"
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+    ) -> None:
+        numbers = {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps}
+        super().__init__(params, {**numbers, "initial_accumulator_value": initial_accumulator_value})
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """The sum and the number of steps."""
+        return {"step": no_steps(), "sum": zeros(p) + p.dtype.numpy.type(group["initial_accumulator_value"])}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        numbers = {"lr_decay": group["lr_decay"], "l2": group["weight_decay"], "epsilon": group["eps"]}
+        operands = (rate, None, None, state["step"], state["sum"])
+        return dispatch_all("adagrad_update", p, grad, *operands, **numbers)
+
+
+class RMSprop(Optimizer):
+    """RMSprop: gradients over the root of the running mean of their squares, `centered` less the squared mean.
+
+    The operator adds its epsilon under the root; it is given eps^2, which comes to PyTorch's eps beside the root
+    wherever one of the two outweighs the other.
+    """
+
+    operator = "rmsprop_update"
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        centered: bool = False,
+    ) -> None:
+        numbers = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "centered": centered}
+        super().__init__(params, numbers)
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """The mean of squares, and that of gradients where it is needed."""
+        return {"square_avg": zeros(p), **({"grad_avg": zeros(p)} if group["centered"] else {})}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        numbers = {"decay_rate": group["alpha"], "epsilon": group["eps"] ** 2, "l2": group["weight_decay"]}
+        operands = (rate, None, None, state["square_avg"], state.get("grad_avg"))
+        return dispatch_all("rmsprop_update", p, grad, *operands, centered=group["centered"], **numbers)

@@ -1,0 +1,179 @@
+"""Optimizers: which parameters they update, by which operator, and what they keep.
+
+    optimizer = flow.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+
+A step calls one `*_update` operator per parameter and writes the results in place. In a compiled function the
+learning rate is an input of every run, so schedules work; other numbers are part of the program, which is made again
+when they change. Imports `dispatch`, `eager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.frontend.dispatch import Stateful, current_builder, dispatch_all
+from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.tape import enable_grad, no_grad
+from oneflow.frontend.tensor import Tensor
+
+Group = dict[str, Any]
+
+
+class Optimizer(Stateful):
+    """The base of optimizers.
+
+    Args:
+        params: tensors that require grad, or groups: dicts with `params` and numbers of their own.
+        defaults: the numbers of groups that do not have them.
+
+    Attributes:
+        param_groups: the groups; `lr` and the other numbers may be changed between steps.
+        state: what is kept for each parameter, by its place in the order of all parameters.
+    """
+
+    #: The operator that a step calls, and the names of what it keeps.
+    operator = ""
+
+    def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
+        self.defaults = dict(defaults)
+        self.param_groups: list[Group] = []
+        self.state: dict[int, dict[str, EagerTensor]] = {}
+        given = list(params)
+        if not given:
+            raise ValueError("expected at least one parameter")
+        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Adds parameters with numbers of their own.
+
+        Raises:
+            ValueError: something is no leaf that requires grad, is there already, or a number is unknown or wrong.
+        """
+        params = [group["params"]] if isinstance(group["params"], EagerTensor) else list(group["params"])
+        known = {id(p) for p in self._all()}
+        for p in params:
+            if not isinstance(p, EagerTensor) or not p.is_leaf or not p.dtype.is_float:
+                raise ValueError(f"expected leaf tensors of floats to optimize, got {p!r}")
+            if id(p) in known:
+                raise ValueError(f"a parameter of shape {list(p.shape)} is given twice")
+            known.add(id(p))
+        unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
+        whole = {**self.defaults, **group, "params": params}
+        self.check(whole)
+        self.param_groups.append(whole)
+
+    def check(self, group: Group) -> None:
+        """Checks the numbers of a group.
+
+        Raises:
+            ValueError: one is out of range.
+        """
+        for name in ("lr", "eps", "weight_decay", "lr_decay"):
+            if not group.get(name, 0) >= 0:
+                raise ValueError(f"expected {name} of at least 0, got {group[name]}")
+        for beta in group.get("betas", ()):
+            if not 0 <= beta < 1:
+                raise ValueError(f"expected betas in [0, 1), got {group['betas']}")
+
+    def _all(self) -> list[Any]:
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """The first state of a parameter: arrays by name, in the order of the operator's results after the first."""
+        return {}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """The results of the update: the new parameter, then the new states."""
+        raise NotImplementedError(f"expected {type(self).__name__} to have a method call")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Updates every parameter that has a gradient; what `closure`, which computes the loss again, gives."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            numbers = iter(range(len(self._all())))
+            for group in self.param_groups:
+                self._step(group, [(next(numbers), p) for p in group["params"]])
+        return loss
+
+    def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
+        builder = current_builder()
+        builder.guard(lambda: tuple(v for k, v in group.items() if k not in ("params", "lr", "initial_lr")))
+        rate = builder.number(lambda: group["lr"], dtypes.float32)
+        for number, p in numbered:
+            grad = p.grad
+            if grad is None:
+                continue
+            state = self._state(number, p, group)
+            steps = state.pop("step", None)
+            results = self.call(p, grad, group, state | ({} if steps is None else {"step": steps}), rate)
+            for target, value in zip((p, *state.values()), results, strict=True):
+                builder.assign(target, value, f"oneflow.{self.operator}")
+            if steps is not None:
+                steps.add_(1)
+
+    def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
+        """What is kept for a parameter, made when it is first updated."""
+        if number not in self.state:
+            self.state[number] = {k: from_numpy(a) for k, a in self.kept(p, group).items()}
+        return dict(self.state[number])
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients, or sets them to zero."""
+        for p in self._all():
+            if set_to_none or p.grad is None:
+                p.grad = None
+            else:
+                p.grad.zero_()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states by the number of the parameter, and the groups with numbers in place of parameters."""
+        numbers = iter(range(len(self._all())))
+        groups = [{**g, "params": [next(numbers) for _ in g["params"]]} for g in self.param_groups]
+        return {"state": {n: dict(s) for n, s in self.state.items()}, "param_groups": groups}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state_dict` gave; tensors are copied.
+
+        Raises:
+            ValueError: the groups have other sizes.
+        """
+        sizes = [[len(g["params"]) for g in groups] for groups in (self.param_groups, state["param_groups"])]
+        if sizes[0] != sizes[1]:
+            raise ValueError(f"expected groups of {sizes[0]} parameters, got {sizes[1]}")
+        for own, given in zip(self.param_groups, state["param_groups"], strict=True):
+            own.update({k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k != "params"})
+        self.state = {
+            int(n): {k: from_numpy(np.array(v.array if isinstance(v, EagerTensor) else v)) for k, v in kept.items()}
+            for n, kept in state["state"].items()
+        }
+
+    def __repr__(self) -> str:
+        numbers = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
+        return f"{type(self).__name__}({', '.join(map(str, numbers))})"
+
+
+def zeros(p: EagerTensor) -> np.ndarray:
+    """Zeros like a parameter."""
+    return np.zeros(p.variable.handle.shape, p.dtype.numpy)
+
+
+def no_steps() -> np.ndarray:
+    """The number of steps before the first."""
+    return np.zeros((), np.int64)
+
+
+def corrections(steps: Any, group: Group) -> tuple[Tensor, Tensor]:
+    """What Adam's moments are divided by."""
+    first, second = (dispatch_all("adam_bias_correction_factor", steps, beta=b)[0] for b in group["betas"])
+    return first, second

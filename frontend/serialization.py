@@ -1,0 +1,89 @@
+"""Saving and loading: nested dicts and lists of tensors and plain values, as safetensors.
+
+A flat dict of tensors, as `state_dict` gives, becomes the file that PyTorch's users write of theirs, with the same
+names. Anything else keeps its structure in the file's metadata. A file is written beside its place and then renamed,
+so that a program that is killed leaves the old one. Imports `eager`, `tree`, safetensors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save as to_bytes
+
+from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.eager import EagerTensor, from_numpy
+
+STRUCTURE = "oneflow.structure"
+
+
+def save(value: Any, path: str | os.PathLike[str]) -> None:
+    """Writes a nested structure of dicts (of strings or integers), lists, tuples, tensors and plain values to a file.
+
+    Raises:
+        TypeError: something in it is none of these.
+    """
+    tensors: dict[str, np.ndarray] = {}
+    structure = _pack(value, "", tensors)
+    flat = isinstance(value, dict) and all(isinstance(v, EagerTensor) or is_array(v) for v in value.values())
+    metadata = {} if flat and value else {STRUCTURE: json.dumps(structure)}
+    _replace(Path(path), to_bytes(tensors, metadata={"format": "pt", **metadata}))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """What a file written by `save` has, or the dict of tensors of any other safetensors file."""
+    with safe_open(str(path), framework="numpy") as file:
+        tensors = {name: from_numpy(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        metadata = file.metadata() or {}
+    return _unpack(json.loads(metadata[STRUCTURE]), tensors) if STRUCTURE in metadata else tensors
+
+
+def _pack(value: Any, path: str, tensors: dict[str, np.ndarray]) -> Any:
+    """The structure with tensors named; the tensors are put aside."""
+    if isinstance(value, EagerTensor) or is_array(value):
+        array = value.array if isinstance(value, EagerTensor) else to_array(value)
+        tensors[path] = np.array(array, order="C")
+        return {"tensor": path}
+    if isinstance(value, dict):
+        wrong = next((k for k in value if not isinstance(k, (str, int)) or isinstance(k, bool)), None)
+        if wrong is not None:
+            raise TypeError(f"expected strings or integers as keys, got {wrong!r} at {path or 'the top'}")
+        return {"dict": [[k, _pack(v, f"{path}.{k}" if path else str(k), tensors)] for k, v in value.items()]}
+    if isinstance(value, (list, tuple)):
+        items = [_pack(v, f"{path}.{i}" if path else str(i), tensors) for i, v in enumerate(value)]
+        return {"list" if isinstance(value, list) else "tuple": items}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return {"value": value}
+    raise TypeError(f"expected tensors and plain values to save, got {type(value).__name__} at {path or 'the top'}")
+
+
+def _unpack(structure: dict[str, Any], tensors: dict[str, EagerTensor]) -> Any:
+    ((kind, content),) = structure.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "value":
+        return content
+    if kind == "dict":
+        return {k: _unpack(v, tensors) for k, v in content}
+    items = [_unpack(v, tensors) for v in content]
+    return items if kind == "list" else tuple(items)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

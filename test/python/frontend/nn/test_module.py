@@ -1,0 +1,168 @@
+"""Modules: names, state, modes, conversion, and what is compiled of them."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow import nn
+
+X = np.random.default_rng(1).uniform(-1, 1, (5, 3)).astype(np.float32)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.rest = nn.Sequential(nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2, bias=False))
+        self.register_buffer("scale", flow.tensor([2.0, 3.0]))
+        self.register_buffer("hidden", flow.tensor(0.0), persistent=False)
+        self.plain = 7
+
+    def forward(self, x):
+        return self.rest(self.first(x)) * self.scale
+
+
+def test_names():
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == ["first.weight", "first.bias", "rest.2.weight"]
+    assert [n for n, _ in net.named_buffers()] == ["scale", "hidden"]
+    assert [n for n, _ in net.named_modules()] == ["", "first", "rest", "rest.0", "rest.1", "rest.2"]
+    assert list(net.state_dict()) == ["scale", "first.weight", "first.bias", "rest.2.weight"]
+    assert all(p.requires_grad and p.is_leaf for p in net.parameters())
+    assert "(first): Linear(3, 4, bias=True)" in repr(net)
+
+
+def test_shared_parameters_are_listed_once():
+    net = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+    net[1].weight = net[0].weight
+    assert len(list(net.parameters())) == 3
+    assert list(net.state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    state = {n: np.full(t.shape, i, np.float32) for i, (n, t) in enumerate(net.state_dict().items())}
+    net.load_state_dict(state)
+    assert net[0].weight is net[1].weight and net[0].weight.detach().tolist()[0] == [2, 2, 2]
+
+
+def test_attributes():
+    net = Net()
+    net.first = nn.Identity()
+    assert [n for n, _ in net.named_parameters()] == ["rest.2.weight"]
+    net.scale = None
+    assert "scale" not in net.state_dict()
+    del net.plain
+    with pytest.raises(AttributeError, match="Net has no attribute 'plain'"):
+        _ = net.plain
+
+    class Forgets(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(1, 1)
+
+    with pytest.raises(AttributeError, match=r"expected Forgets\.__init__ to call super\(\)\.__init__\(\) first"):
+        Forgets()
+
+
+def test_state_is_copied_and_checked():
+    net, other = Net(), Net()
+    pointer = net.first.weight.detach()
+    assert net.load_state_dict(other.state_dict()) == ([], [])
+    np.testing.assert_array_equal(pointer.numpy(), other.first.weight.detach().numpy())
+    state = {**other.state_dict(), "more": flow.tensor(1.0), "first.bias": np.zeros(3)}
+    del state["scale"]
+    with pytest.raises(RuntimeError, match=r"first.bias is \[4\], given \[3\]; missing scale; unexpected more"):
+        net.load_state_dict(state)
+    del state["first.bias"]
+    assert net.load_state_dict(state, strict=False) == (["scale", "first.bias"], ["more"])
+
+
+def test_modes():
+    net = Net().eval()
+    assert not net.training and not net.rest[1].training
+    np.testing.assert_array_equal(net(flow.tensor(X)).detach().numpy(), net(flow.tensor(X)).detach().numpy())
+    assert net.train() is net and net.rest[1].training
+
+
+def test_compiled_programs_follow_the_mode_and_the_parameters():
+    net = Net().eval()
+    compiled = flow.compile(net)
+    first = compiled(X)
+    np.testing.assert_allclose(first.numpy(), net(flow.tensor(X)).detach().numpy(), 1e-5, 1e-6)
+    with flow.no_grad():
+        net.scale.mul_(2)
+    np.testing.assert_allclose(compiled(X).numpy(), 2 * first.numpy(), 1e-6)
+    net.train()
+    assert (compiled(X).numpy() != compiled(X).numpy()).any()
+    net.eval()
+    np.testing.assert_allclose(compiled(X).numpy(), 2 * first.numpy(), 1e-6)
+    assert sorted(len(v) for v in compiled._known.values()) == [2]
+
+
+def test_modules_are_arguments():
+    nets = [nn.Linear(3, 2), nn.Linear(3, 2)]
+    compiled = flow.compile(lambda net, x: net(x).sum())
+    for net in nets:
+        np.testing.assert_allclose(float(compiled(net, X)), float(net(flow.tensor(X)).sum()), 1e-5)
+
+
+def test_conversion():
+    net = Net().double()
+    assert {p.dtype for p in net.parameters()} == {flow.float64} and net.scale.dtype == flow.float64
+    parameter = net.first.weight
+    net(flow.tensor(X.astype(np.float64))).sum().backward()
+    assert parameter.grad.dtype == flow.float64
+    with pytest.raises(TypeError, match="expected a type of floats"):
+        net.to(flow.int32)
+
+
+def test_gradients_and_apply():
+    net = Net().eval()
+    net(flow.tensor(X)).sum().backward()
+    assert all(p.grad is not None for p in net.parameters())
+    net.zero_grad(set_to_none=False)
+    assert all((p.grad.numpy() == 0).all() for p in net.parameters())
+    net.zero_grad()
+    assert all(p.grad is None for p in net.parameters())
+    net.first.requires_grad_(False)
+    net(flow.tensor(X)).sum().backward()
+    assert net.first.weight.grad is None and net.rest[2].weight.grad is not None
+    seen = []
+    net.apply(lambda m: seen.append(type(m).__name__))
+    assert seen == ["Linear", "ReLU", "Dropout", "Linear", "Sequential", "Net"]
+
+
+def test_copies():
+    net = Net()
+    other = copy.deepcopy(net)
+    with flow.no_grad():
+        other.first.weight.zero_()
+    assert isinstance(other.first.weight, nn.Parameter) and net.first.weight.detach().numpy().any()
+
+
+def test_containers():
+    layers = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1))
+    assert len(layers) == 3 and len(layers[:2]) == 2 and isinstance(layers[-1], nn.Linear)
+    named = nn.Sequential({"a": nn.Tanh(), "b": nn.Sigmoid()})
+    assert [n for n, _ in named.named_children()] == ["a", "b"]
+    table = nn.ModuleDict({"x": nn.Tanh()})
+    table["y"] = nn.ReLU()
+    assert list(table.keys()) == ["x", "y"] and "y" in table and len(table) == 2
+    layers[1] = nn.ReLU()
+    assert isinstance(layers[1], nn.ReLU)
+
+
+def test_saving(tmp_path):
+    net, other = Net(), Net()
+    flow.save(net.state_dict(), tmp_path / "net.safetensors")
+    other.load_state_dict(flow.load(tmp_path / "net.safetensors"))
+    np.testing.assert_array_equal(other.first.weight.detach().numpy(), net.first.weight.detach().numpy())
+    nested = {"model": net.state_dict(), "step": 3, "more": [(1.5, None), {"a": flow.tensor([1, 2])}], 5: "five"}
+    flow.save(nested, tmp_path / "all")
+    loaded = flow.load(tmp_path / "all")
+    assert loaded["step"] == 3 and loaded["more"][0] == (1.5, None) and loaded[5] == "five"
+    assert loaded["more"][1]["a"].tolist() == [1, 2] and list(loaded["model"]) == list(net.state_dict())
+    half = {"h": flow.tensor([1.5], dtype=flow.bfloat16), "s": flow.tensor(2.0)}
+    flow.save(half, tmp_path / "half")
+    assert flow.load(tmp_path / "half")["h"].dtype == flow.bfloat16 and flow.load(tmp_path / "half")["s"].item() == 2
+    with pytest.raises(TypeError, match=r"expected tensors and plain values to save, got object at a\.0"):
+        flow.save({"a": [object()]}, tmp_path / "bad")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["all", "half", "net.safetensors"]

@@ -1,0 +1,59 @@
+"""Schedules: the rates of the first steps."""
+
+import math
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow import nn, optim
+from oneflow.optim import lr_scheduler as s
+
+
+def rates(make, count=7):
+    optimizer = optim.SGD([nn.Parameter(np.zeros(1, np.float32))], lr=1.0)
+    schedule = make(optimizer)
+    found = []
+    for _ in range(count):
+        found += schedule.get_last_lr()
+        schedule.step()
+    return found
+
+
+SCHEDULES = [
+    (lambda o: s.StepLR(o, 2, 0.5), [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]),
+    (lambda o: s.MultiStepLR(o, [1, 4], 0.5), [1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]),
+    (lambda o: s.ExponentialLR(o, 0.5), [0.5**i for i in range(7)]),
+    (lambda o: s.LambdaLR(o, lambda i: 1 / (1 + i)), [1 / (1 + i) for i in range(7)]),
+    (lambda o: s.CosineAnnealingLR(o, 4, 0.2), [0.2 + 0.4 * (1 + math.cos(math.pi * i / 4)) for i in range(7)]),
+    (lambda o: s.LinearLR(o, 0.2, 1.0, 4), [0.2, 0.4, 0.6, 0.8, 1, 1, 1]),
+    (lambda o: s.WarmupLR(o, 0.5, 2), [0.5, 0.75, 1, 1, 1, 1, 1]),
+    (lambda o: s.WarmupLR(o, 0.5, 2, "constant"), [0.5, 0.5, 1, 1, 1, 1, 1]),
+    (lambda o: s.WarmupLR(s.StepLR(o, 3, 0.1), 0.5, 2), [0.5, 0.75, 1, 0.1, 0.1, 0.1, 0.01]),
+]
+
+
+@pytest.mark.parametrize("make,want", SCHEDULES)
+def test_rates(make, want):
+    np.testing.assert_allclose(rates(make), want, 1e-12)
+
+
+def test_groups_have_rates_of_their_own():
+    params = [{"params": nn.Parameter(np.zeros(1, np.float32)), "lr": rate} for rate in (1.0, 0.1)]
+    optimizer = optim.SGD(params)
+    s.LambdaLR(optimizer, [lambda _: 2.0, lambda _: 3.0])
+    np.testing.assert_allclose([g["lr"] for g in optimizer.param_groups], [2.0, 0.3])
+    with pytest.raises(ValueError, match=r"one function per group \(2\)"):
+        s.LambdaLR(optimizer, [lambda _: 1.0])
+
+
+def test_going_on():
+    optimizer = optim.SGD([flow.tensor([0.0], requires_grad=True)], lr=1.0)
+    with pytest.raises(ValueError, match="initial_lr"):
+        s.StepLR(optimizer, 1, 0.5, last_epoch=3)
+    schedule = s.StepLR(optimizer, 1, 0.5)
+    schedule.step()
+    again = s.StepLR(optimizer, 1, 0.5, last_epoch=schedule.last_epoch)
+    assert again.get_last_lr() == [0.5]
+    again.load_state_dict({"last_epoch": 3, "base_lrs": [1.0]})
+    assert optimizer.param_groups[0]["lr"] == 0.125
