@@ -18,7 +18,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
-from oneflow.dialect.record import Call, flatten
+from oneflow.dialect.record import REGISTRY, Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.executable import Executable, compile_module
 
@@ -57,7 +57,7 @@ def compile_call(op: Call, results: Sequence[TensorDesc]) -> Kernel:
         PassError: the operator cannot be lowered.
     """
     descs = flatten(op.inputs.values())
-    with _lock, _context(), ir.Location.unknown():
+    with _lock, _context(len(REGISTRY)), ir.Location.unknown():
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
@@ -84,8 +84,9 @@ def _taken(given: Any, values: Any) -> Any:
     return None if given is None else next(values)
 
 
-@functools.cache
-def _context() -> ir.Context:
+@functools.lru_cache(maxsize=1)
+def _context(count: int) -> ir.Context:
+    """The context of all calls while there are `count` operators."""
     return dialect.create_context()
 
 

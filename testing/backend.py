@@ -51,14 +51,14 @@ def compile_call(
     op: Call, *, dynamic: bool = False, options: Options | None = None, registry: Registry = REGISTRY
 ) -> Executable:
     """A call on arrays, compiled as a program of one operator."""
-    with _context(registry), ir.Location.unknown():
+    with _context(registry, len(registry)), ir.Location.unknown():
         module = call_module(op, dynamic, registry)
         return compile_module(module, "main", options or Options(cached=False), registry)
 
 
 @functools.cache
-def _context(registry: Registry) -> ir.Context:
-    """One context for all programs of a registry: making one costs more than most of these programs."""
+def _context(registry: Registry, count: int) -> ir.Context:
+    """One context for all programs of a registry while it has `count` operators: making one takes a while."""
     return create_context(registry)
 
 

@@ -1,0 +1,161 @@
+"""Operators that users define in Python: `flow.operator`, `flow.elementwise`, and `flow.ops` to call any operator.
+
+    @flow.operator("row_max(x) -> y")
+    class RowMax:
+        '''The largest element of each row.'''
+        types = lambda op: flow.TensorDesc(op.x.shape[:-1], op.x.dtype)
+        kernel = flow.numpy_kernel(lambda x: x.max(axis=-1))
+
+They are records like the built-in ones; slots that are left out are filled as far as the others allow. Imports the
+dialect, the kernels of `runtime.user_ops` and `dispatch`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import elementwise as rows
+from oneflow.dialect import meaning
+from oneflow.dialect.evaluate import evaluate
+from oneflow.dialect.external import map_operands, run_kernel
+from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array
+from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, Registry, define, flatten, infer, suggestion
+from oneflow.dialect.sbp import Factors
+from oneflow.dialect.signature import parse_signature
+from oneflow.frontend.dispatch import as_tensor, dispatch_all
+from oneflow.frontend.errors import CallError
+from oneflow.frontend.tensor import Tensor
+
+
+def operator(signature: str, *, registry: Registry = REGISTRY, **options: Any) -> Callable[[type], Operator]:
+    """Registers the operator that a class defines: a decorator.
+
+    Args:
+        signature: its operands, attributes and results: `"clip(x, limit: float = 1.0) -> y"`.
+        registry: where it is added.
+        options: slots that are not in the class, such as `pure=False`.
+
+    The class has the slots as members: `types` (a function of the call, or the name of the operand whose type the
+    result has), one meaning (`scalar`, `compute`, `decompose`, `kernel`), and if it has them `sbp` (a function, or
+    text such as `"m k, k n -> m n"`), `grad` and `reference` (NumPy; else the meaning is).
+
+    Raises:
+        SignatureError: a slot is missing, unknown or not of its kind, or the name is taken.
+    """
+
+    def wrap(body: type) -> Operator:
+        slots = {k: v for k, v in vars(body).items() if not k.startswith("__")} | options
+        doc = inspect.getdoc(body) or f"A user's operator, {body.__name__}."
+        return define(signature, registry=registry, depth=2, doc=doc, **_filled(signature, registry, slots))
+
+    return wrap
+
+
+def elementwise(signature: str, **options: Any) -> Callable[[Callable[..., Any]], Operator]:
+    """Registers the element-wise operator that a function of scalars defines: a decorator.
+
+    Args:
+        signature: its operands, attributes and result: `"softclip(x, limit: float = 1.0) -> y"`.
+        options: as for `dialect.elementwise.elementwise`: `reference`, `allowed`, `result`, `linear`, slots.
+
+    The function is the body, over one `flow.scalar` expression per operand, with attributes as keyword-only
+    parameters. Types, SBP, gradient and kernels for every backend follow from it.
+
+    Raises:
+        SignatureError: the name is taken, or a slot is not of its kind.
+    """
+
+    def wrap(body: Callable[..., Any]) -> Operator:
+        name = parse_signature(signature).name
+        options.setdefault("reference", functools.partial(run_by_meaning, options.get("registry", REGISTRY), name))
+        doc = inspect.getdoc(body) or f"A user's operator, {name}."
+        return rows.elementwise(signature, doc, scalar=body, depth=2, **options)
+
+    return wrap
+
+
+def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[str, Any]:
+    """Slots with those left out, and text for functions."""
+    name = parse_signature(signature).name
+    for slot in ("sbp", "grad"):
+        slots.setdefault(slot, Absent(slot, "none was given"))
+    slots.setdefault("reference", functools.partial(run_by_meaning, registry, name))
+    if isinstance(slots["sbp"], str):
+        slots["sbp"] = Factors(slots["sbp"])
+    if isinstance(slots.get("types"), str):
+        slots["types"] = functools.partial(_type_of, slots["types"])
+    return slots
+
+
+def _type_of(operand: str, op: Call) -> Any:
+    return op[operand]
+
+
+def run_by_meaning(registry: Registry, name: str, *operands: Any, **attrs: Any) -> Any:
+    """The results of an operator on arrays by its meaning, for operators that have no reference of their own."""
+    record = registry[name]
+    inputs = {a.name: x for a, x in zip(record.signature.inputs, operands, strict=True)}
+    op = Call(record, inputs, attrs)
+    if record.kernel is not None:
+        return run_kernel(op)
+    if record.decompose is not None:
+        ops = NumpyBuilder(registry)
+        given = record.decompose(ops, Call(record, map_operands(inputs, ops.wrap), attrs))
+        return tuple(v.handle for v in (given if isinstance(given, (tuple, list)) else (given,)))
+    described = Call(record, map_operands(inputs, lambda x: describe_array(np.asarray(x))), attrs)
+    stages = meaning.stages(meaning.input_stages(described), infer(record, described))
+    return tuple(evaluate(stages, flatten(inputs.values())))
+
+
+class Operators:
+    """Every operator as a function: `flow.ops.name(tensor, .., attribute=value)`.
+
+    Operands come in the order of the signature, None for a missing optional one, a list for a repeated one. Results
+    are a tensor, or a tuple of them.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in REGISTRY:
+            raise AttributeError(f"flow.ops has no operator {name!r}{suggestion(name, REGISTRY.operators)}")
+        record = REGISTRY[name]
+
+        def call(*operands: Any, **attrs: Any) -> Any:
+            results = dispatch_all(name, *_operands(record, operands, attrs), **attrs)
+            return results[0] if len(record.signature.outputs) == 1 and len(results) == 1 else results
+
+        call.__name__, call.__doc__ = name, f"{record.signature}\n\n{record.doc}"
+        return call
+
+    def __dir__(self) -> list[str]:
+        return sorted(REGISTRY.operators)
+
+
+def _operands(record: Operator, operands: tuple[Any, ...], attrs: dict[str, Any]) -> list[Any]:
+    """Operands in order; those given by name are taken out of `attrs`."""
+    names = [a.name for a in record.signature.inputs]
+    if len(operands) > len(names):
+        raise CallError(
+            f"oneflow.{record.name}: expected operands {', '.join(names)} and attributes by name, "
+            f"got {len(operands)} arguments"
+        )
+    named = [attrs.pop(name, None) for name in names[len(operands) :]]
+    while named and named[-1] is None:
+        named.pop()
+    return [_tensors(x) for x in (*operands, *named)]
+
+
+def _tensors(operand: Any) -> Any:
+    if operand is None or isinstance(operand, Tensor):
+        return operand
+    if isinstance(operand, (tuple, list)):
+        return [as_tensor(x) for x in operand]
+    return as_tensor(operand)
+
+
+#: `flow.ops`.
+OPS = Operators()

@@ -1,0 +1,145 @@
+"""Kernels written in C: the `kernel` slot of an operator that is defined in Python.
+
+    kernel = c_kernel("for (int64_t i = 0; i < x_size; ++i) y[i] = x[i] > limit ? limit : x[i];")
+
+The text is the body of a function in which every operand and result is a pointer by its name (`x`), with its number
+of elements (`x_size`) and its sizes (`x_shape`), and every attribute a constant. It is compiled once per call's types
+and attributes with the system's C compiler, and cached on disk. Imports `cache` and the dialect.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oneflow.dialect.external import ExternalKernel
+from oneflow.dialect.record import Call
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime import cache
+
+#: C types by element type; 16-bit floats are their bits.
+C_TYPES = {
+    "float32": "float", "float64": "double", "int8": "int8_t", "int32": "int32_t", "int64": "int64_t",
+    "uint8": "uint8_t", "bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t",
+}  # fmt: skip
+FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-w")
+HEAD = """#include <math.h>
+#include <stdint.h>
+#include <string.h>
+"""
+TAIL = """
+static _Thread_local const char *failure;
+int32_t run(void *context, void *const *buffers, void *stream) {
+  failure = body(buffers);
+  return failure != 0;
+}
+const char *last_failure(void) { return failure; }
+"""
+
+
+@dataclass(frozen=True)
+class CKernel:
+    """A kernel that is C source: the body of a function, and what stands before it.
+
+    `return "text";` in the body is a failure with that text.
+    """
+
+    source: str
+    before: str = ""
+
+    def __call__(self, op: Call) -> ExternalKernel:
+        """The kernel for a call on static descriptions.
+
+        Raises:
+            OperatorError: there is no C compiler, the source is not C, or an attribute cannot be a constant.
+        """
+        loaded = ctypes.CDLL(str(_compiled(self.text(op), op)))
+        loaded.last_failure.restype = ctypes.c_char_p
+        address = ctypes.cast(loaded.run, ctypes.c_void_p).value
+        assert address is not None
+        return ExternalKernel(address, 0, lambda: str((loaded.last_failure() or b"").decode()), loaded)
+
+    def text(self, op: Call) -> str:
+        """The C file for a call on static descriptions."""
+        lines = [*_tensors(op), *(line for name, value in op.attrs.items() for line in _constant(op, name, value))]
+        body = ["static const char *body(void *const *buffers) {", *lines, "{", self.source, "}", "return 0;", "}"]
+        return "\n".join([HEAD, self.before, *body, TAIL])
+
+
+def c_kernel(source: str, before: str = "") -> CKernel:
+    """C source as the meaning of an operator: the body of a function, and includes and functions `before` it."""
+    return CKernel(source, before)
+
+
+def _tensors(op: Call) -> Iterator[str]:
+    number = 0
+    for table, const in ((op.inputs, "const "), (op.outputs, "")):
+        for name, desc in _named(table):
+            if desc is None:
+                yield f"const void *const {name} = 0;"
+                continue
+            kind = f"{const}{C_TYPES[desc.dtype.name]}"
+            sizes = ", ".join(map(str, desc.shape or ())) or "1"
+            yield f"{kind} *const {name} = ({kind} *)buffers[{number}];"
+            yield f"const int64_t {name}_size = {desc.element_count}, {name}_shape[] = {{{sizes}}};"
+            number += 1
+
+
+def _named(table: Mapping[str, Any]) -> Iterator[tuple[str, TensorDesc | None]]:
+    """Tensors by name; those of a repeated operand `x` are `x_0`, `x_1` .."""
+    for name, given in table.items():
+        if isinstance(given, tuple):
+            yield from ((f"{name}_{i}", desc) for i, desc in enumerate(given))
+        else:
+            yield name, given
+
+
+def _constant(op: Call, name: str, value: Any) -> Iterator[str]:
+    kinds = {bool: "int64_t", int: "int64_t", float: "double", str: "char *"}
+    items = value if isinstance(value, tuple) else (value,)
+    if any(type(x) not in kinds for x in items):
+        raise op.error(f"expected numbers or strings as attributes of a kernel in C, got {name} = {value!r}")
+    kind = kinds[type(items[0])] if items else "int64_t"
+    written = ", ".join(map(_literal, items))
+    if isinstance(value, tuple):
+        yield f"const {kind} {name}[] = {{{written or 0}}}; const int64_t {name}_size = {len(items)};"
+    else:
+        yield f"const {kind} {name} = {written};"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(repr(value), repr(value))
+    return str(int(value))
+
+
+def _compiled(text: str, op: Call) -> Path:
+    """The shared object of a C file, from the cache if it is there."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise op.error("expected a C compiler for its kernel (cc, gcc or clang), found none")
+    key = cache.key_of(text, compiler, *FLAGS)
+    found = cache.find(key)
+    if found is not None:
+        return found[0]
+    folder = Path(tempfile.mkdtemp(prefix="oneflow-c-"))
+    source, target = folder / f"{op.record.name}.c", folder / "kernel.so"
+    source.write_text(text, encoding="utf-8")
+    done = subprocess.run([compiler, *FLAGS, str(source), "-o", str(target), "-lm"], capture_output=True, check=False)
+    if done.returncode:
+        raise op.error(f"its kernel in C cannot be compiled:\n{done.stderr.decode(errors='replace').strip()}")
+    cache.store(key, target, {})
+    kept = cache.find(key)
+    if kept is None:
+        return target
+    shutil.rmtree(folder, ignore_errors=True)
+    return kept[0]

@@ -1,0 +1,96 @@
+"""Kernels written with NumPy: the `kernel` slot of an operator that is defined in Python.
+
+    kernel = numpy_kernel(lambda x, *, limit: np.clip(x, -limit, limit))
+
+A compiled program calls the function between its own kernels. Imports the dialect and NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.external import ExternalKernel, Launch, map_operands
+from oneflow.dialect.record import Call, call_rule
+from oneflow.dialect.tensor_desc import TensorDesc
+
+_failures = threading.local()
+
+
+@dataclass(frozen=True)
+class NumpyKernel:
+    """A kernel that is a function of arrays.
+
+    It takes an array for each operand (None for a missing one, a tuple for a repeated one), which it may not write,
+    and the attributes that it names as keyword-only parameters. It gives an array for each result, of the inferred
+    shape and element type.
+    """
+
+    function: Callable[..., Any]
+
+    def __call__(self, op: Call) -> ExternalKernel:
+        """The kernel for a call on static descriptions."""
+        run = Launch(functools.partial(_run, self.function, op))
+        address = ctypes.cast(run, ctypes.c_void_p).value
+        assert address is not None
+        return ExternalKernel(address, 0, _last_failure, run)
+
+
+def numpy_kernel(function: Callable[..., Any]) -> NumpyKernel:
+    """A function of arrays as the meaning of an operator; see `NumpyKernel`. Also a decorator."""
+    return NumpyKernel(function)
+
+
+def _last_failure() -> str:
+    return str(_failures.text)
+
+
+def _run(function: Callable[..., Any], op: Call, context: int, buffers: Any, stream: int) -> int:
+    """The C function: 0, or 1 after an exception, none of which may leave it."""
+    try:
+        descs = [*op.operands, *op.results]
+        arrays = iter([_array(buffers[i], d) for i, d in enumerate(descs)])
+        _compute(function, op, arrays)
+    except BaseException as error:
+        _failures.text = f"{type(error).__name__}: {error}"
+        return 1
+    return 0
+
+
+def _compute(function: Callable[..., Any], op: Call, arrays: Iterator[np.ndarray]) -> None:
+    inputs = map_operands(op.inputs, lambda desc: _read_only(next(arrays)))
+    with np.errstate(all="ignore"):
+        given = call_rule(function, list(inputs.values()), op.attrs)
+    results = given if isinstance(given, (tuple, list)) else (given,)
+    _check_results(results, op.results)
+    for target, result in zip(arrays, results, strict=True):
+        target[...] = result
+
+
+def _check_results(results: Sequence[Any], descs: Sequence[TensorDesc]) -> None:
+    if len(results) != len(descs):
+        raise ValueError(f"expected {len(descs)} results from the kernel, got {len(results)}")
+    for number, (result, desc) in enumerate(zip(results, descs, strict=True)):
+        array = np.asarray(result)
+        if array.shape != desc.shape or array.dtype != desc.dtype.numpy:
+            raise ValueError(f"expected result {number} of type {desc}, got {array.dtype} of shape {array.shape}")
+
+
+def _array(address: int | None, desc: TensorDesc) -> np.ndarray:
+    """The memory of a tensor as an array."""
+    dtype, shape = desc.dtype.numpy, tuple(d or 0 for d in desc.shape or ())
+    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not count or not address:
+        return np.empty(shape, dtype)
+    return np.frombuffer((ctypes.c_char * count).from_address(address), dtype).reshape(shape)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,63 @@
+"""`flow.testing.check_op`: the checks that built-in operators get, for an operator of a user.
+
+Imports the checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY, Absent, Operator, Registry
+from oneflow.testing import checks
+from oneflow.testing.backend import check_backend
+from oneflow.testing.gradients import check_gradient
+from oneflow.testing.sample import Sample
+
+
+def check_op(op: Operator | str, samples: Sequence[Sample], registry: Registry = REGISTRY) -> None:
+    """Checks an operator on samples.
+
+    For each sample and each of its element types: the types rule against the reference, the meaning against the
+    reference, the text of the dialect read again, and the compiled operator. For each sample: every SBP signature on
+    2 and 3 devices, and the gradient against finite differences where there is one.
+
+    Args:
+        op: the operator, or its name.
+        samples: calls of it that work.
+        registry: where it is defined.
+
+    Raises:
+        ValueError: there is no sample, or one is of another operator.
+        AssertionError: something differs; the text names the sample and what.
+    """
+    name = op if isinstance(op, str) else op.name
+    record = registry[name]
+    if not samples:
+        raise ValueError(f"expected samples of {name}, got none")
+    for sample in samples:
+        if sample.op != name:
+            raise ValueError(f"expected samples of {name}, got one of {sample.op}")
+        _check_sample(record, sample, registry)
+
+
+def _check_sample(record: Operator, sample: Sample, registry: Registry) -> None:
+    for dtype in sample.dtypes:
+        checks.check_types(sample, dtype, registry)
+        checks.check_meaning(sample, dtype, registry)
+        checks.check_round_trip(sample, dtype, create_context(registry), registry)
+        check_backend(sample, dtype, registry=registry)
+        if record.kernel is None:
+            _check_dynamic(sample, dtype, registry)
+    checks.check_sbp(sample, registry)
+    if sample.gradient and not isinstance(record.grad, Absent) and sample.dtypes[0].is_float:
+        check_gradient(sample, registry)
+
+
+def _check_dynamic(sample: Sample, dtype: dtypes.DType, registry: Registry) -> None:
+    """Compiled for every size, unless the operator refuses that."""
+    try:
+        check_backend(sample, dtype, dynamic=True, registry=registry)
+    except ValueError as error:
+        assert "static" in str(error), f"{sample} {dtype}: {error}"
