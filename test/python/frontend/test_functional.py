@@ -395,7 +395,7 @@ def test_gathers():
 
 
 def test_every_function_is_documented():
-    bare = [name for name in flow.nn.functional.__all__ if not getattr(flow, name).__doc__]
+    bare = [name for name in flow.nn.functional.__all__ if not getattr(flow.nn.functional, name).__doc__]
     assert not bare
 
 
