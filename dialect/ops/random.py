@@ -215,7 +215,7 @@ def _split_anywhere(op: Call) -> Factors:
     x = op.operands[0]
     text = " ".join(letters(x.shape)) if None not in x.shape else " ".join("_" * x.rank)
     offset = op.inputs.get("offset")
-    sides = [" ".join("_" * o.rank) if o is offset else text for o in op.operands]
+    sides = [" ".join("_" * o.rank) if offset is not None and o is offset else text for o in op.operands]
     return Factors(f"{', '.join(sides)} -> {', '.join([text] * len(op.results))}")
 
 
