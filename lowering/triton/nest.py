@@ -7,12 +7,13 @@ loop over blocks (`chunk`), or, where a reduction is not one that can be regroup
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
-from oneflow.lowering.triton.body import Bodies
+from oneflow.lowering.triton.body import Bodies, literal
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
@@ -33,7 +34,7 @@ class Accumulator:
     value: ir.Value
     name: str
     element: str
-    start: V
+    start: V | None
     fold: Folded | None
 
 
@@ -188,14 +189,16 @@ class Nest:
         if first:
             self._store(node, number, value)
 
-    def _start(self, result: ir.Value, start: V, fold: Folded | None, first: bool) -> str:
+    def _start(self, result: ir.Value, start: V | None, fold: Folded | None, first: bool) -> str:
         """An accumulator of the open pass; gives its name."""
         assert self.open is not None
-        name, element = self.writer.fresh("acc"), start.element
-        if fold is None or self._scans(result):
+        name, element = self.writer.fresh("acc"), str(result.type.element_type)
+        if start is not None and (fold is None or self._scans(result)):
             text = f"tl.broadcast_to({start.name}, {self._acc_shape(fold)})"
         else:
-            text = self.tile.full(neutral(fold.op.name, element), element)
+            assert fold is not None
+            shape = self._acc_shape(fold) if self._scans(result) else self.tile.shape
+            text = constant_text(neutral(fold.op.name, element), element, shape)
         self.before.append(f"{name} = {text}")
         if first:
             self.open.append(Accumulator(result, name, element, start, None if self._scans(result) else fold))
@@ -227,8 +230,7 @@ class Nest:
         return self.writer.define(text, value.element, full.axes)
 
     def _fold_one(self, node: Node, fold: Folded, value: V, first: bool) -> None:
-        start = self._read(node, node.outputs[fold.number])
-        result = node.results[fold.number]
+        result, start = node.results[fold.number], self._initial(node, fold)
         scans = self._scans(result)
         if self.open is None:
             self._streams(node, fold, start, value, first)
@@ -249,14 +251,26 @@ class Nest:
             text = f"tl.associative_scan({value.name}, {self.rank - 1}, {fold.function})"
             scanned = self.writer.define(text, value.element, value.axes)
             for number in streams:
-                self._stream(node, number, self._combined(fold, start, scanned, True), first)
+                self._stream(node, number, self._combined(fold, start, scanned), first)
 
     def _reduce(self, value: V, fold: Folded) -> V:
         text = f"tl.reduce({value.name}, {self.rank - 1}, {fold.function}, keep_dims=True)"
         return self.writer.define(text, value.element, value.axes - INNER if self.open is None else value.axes)
 
-    def _combined(self, fold: Folded, start: V, value: V, always: bool = False) -> V:
+    def _initial(self, node: Node, fold: Folded) -> V | None:
+        """What a fold begins with, None where that is neutral."""
+        use = node.outputs[fold.number]
+        if not isinstance(use.value, ir.BlockArgument) and use.value.owner.name == "linalg.fill":
+            number = use.value.owner.operands[0]
+            constant = not isinstance(number, ir.BlockArgument) and number.owner.name == "arith.constant"
+            if constant and literal(number.owner.attributes["value"]) == neutral(fold.op.name, str(number.type)):
+                return None
+        return self._read(node, use)
+
+    def _combined(self, fold: Folded, start: V | None, value: V) -> V:
         """The initial value and a reduced one together."""
+        if start is None:
+            return value
         text = f"{fold.function}({start.name}, {value.name})"
         return self.writer.define(text, value.element, start.axes | value.axes)
 
@@ -281,6 +295,15 @@ def finish_ops(
 ) -> Source:  # fmt: skip
     """The kernel's source around the lines that were written for `ops`."""
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
-    origins = dict.fromkeys(str(o.location).removeprefix("loc(").removesuffix(")") for o in ops)
-    text = kernel_source(kernel.name, list(origins), [n for n, _ in parameters], writer.scopes[0].lines)
+    text = kernel_source(kernel.name, origins(ops), [n for n, _ in parameters], writer.scopes[0].lines)
     return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {})
+
+
+#: An operator in a location's text: its name, then where it stands.
+_ORIGIN = re.compile(r'"(oneflow\.[\w.]+)"\((?:"([^"]*)":(\d+):\d+)?')
+
+
+def origins(ops: Sequence[ir.Operation]) -> list[str]:
+    """The operators that operations came from, each with its file and line where that is known."""
+    found = [m for op in ops for m in _ORIGIN.findall(str(op.location))]
+    return list(dict.fromkeys(f"{name} ({file}:{line})" if line else name for name, file, line in found))

@@ -183,8 +183,7 @@ class Plan:
     def _scalar(self, op: ir.Operation, result: ir.Value) -> None:
         if op.name == "arith.constant":
             value = op.attributes["value"]
-            number = isinstance(value, ir.IntegerAttr)
-            self.scalars[result] = Size.of(value.value) if number else self._named(literal(value))
+            self.scalars[result] = Size.of(value.value if isinstance(value, ir.IntegerAttr) else literal(value))
             return
         args = [self._size(v) for v in op.operands]
         if op.name in ("arith.addi", "arith.muli"):

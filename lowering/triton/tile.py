@@ -212,10 +212,6 @@ class Tile:
         text = f"tl.broadcast_to({value.name}, {self.shape})"
         return self.writer.define(text, value.element, value.axes | every)
 
-    def full(self, value: str, element: str) -> str:
-        """A full block of one constant."""
-        return constant_text(value, element, self.shape)
-
 
 def constant_text(value: str, element: str, shape: str = "()") -> str:
     """A constant of an element type."""
