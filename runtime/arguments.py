@@ -93,7 +93,7 @@ def address_of(array: np.ndarray) -> int:
     not for read-only or empty arrays and foreign element types.
     """
     try:
-        return ctypes.addressof(_Byte.from_buffer(array))
+        return ctypes.addressof(_Byte.from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError):
         return int(array.__array_interface__["data"][0])
 

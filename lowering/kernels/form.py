@@ -169,7 +169,7 @@ def joins(nodes: list[Node]) -> bool:
         return False
     if contractions:
         others = [n for n in nodes if n is not contractions[0]]
-        return all(not n.reductions and n.loops == contractions[0].loops & set(structure.outer) for n in others)
+        return all(not n.folds and n.loops == contractions[0].loops & set(structure.outer) for n in others)
     if not structure.inner:
         return True
     return bool(structure.outer) and (not structure.rowwise or _rows_trail(structure)) and _busy(structure)
@@ -177,9 +177,9 @@ def joins(nodes: list[Node]) -> bool:
 
 def _rows_trail(structure: Structure) -> bool:
     """Whether what is swept lies in the last dimensions of the tensors that hold it."""
-    inner = set(structure.inner)
+    inner = set().union(*(n.loops for n in structure.nodes)) & set(structure.inner)
     for node in structure.nodes:
-        if node.reductions or not set(node.names) & inner:
+        if node.folds or not node.loops & inner:
             continue
         names = [node.names[f.dim] if f.dim is not None else -1 for f in node.outputs[0].access]
         trailing = names[len(names) - len(inner) :]
@@ -196,13 +196,13 @@ def _busy(structure: Structure) -> bool:
     for name in structure.outer:
         size = loop_size(structure.nodes, name)
         steps *= 1024 if size is None else size
-    return steps >= 16 or all(len(n.names) <= 2 for n in structure.nodes)
+    return steps >= 16 or all(len(n.loops) <= 2 for n in structure.nodes)
 
 
 def _kind(nodes: list[Node]) -> str:
     if any(is_contraction(n) for n in nodes):
         return "contraction"
-    if any(n.reductions for n in nodes):
+    if any(n.folds for n in nodes):
         return "row"
     plain = all(len(n.body.operations) == 1 for n in nodes)
     return "movement" if plain else "pointwise"

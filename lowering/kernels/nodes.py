@@ -113,13 +113,18 @@ class Node:
         return {n for d, n in enumerate(self.names) if d not in self.units}
 
     @property
+    def folds(self) -> frozenset[int]:
+        """The reduction loops of more than one step."""
+        return self.reductions - self.units
+
+    @property
     def parallel(self) -> set[int]:
         """The loops of the structure that are parallel in this node."""
         return {n for d, n in enumerate(self.names) if d not in self.reductions}
 
     def streams(self, number: int) -> bool:
         """Whether result `number` has an element for every step of a reduction, as a scan's has."""
-        return any(f.dims & self.reductions for f in self.outputs[number].access)
+        return any(f.dims & self.folds for f in self.outputs[number].access)
 
 
 def read_node(op: ir.Operation) -> Node:
@@ -154,7 +159,7 @@ class Structure:
     @property
     def rowwise(self) -> bool:
         """Whether a node sweeps the inner loops without reducing over them."""
-        return any(not n.reductions and set(n.names) & set(self.inner) for n in self.nodes)
+        return any(not n.folds and n.loops & set(self.inner) for n in self.nodes)
 
 
 def analyse(nodes: Sequence[Node]) -> Structure | None:
@@ -248,7 +253,7 @@ def _fits(node: Node, outer: list[int], inner: list[int]) -> bool:
     if names == set(outer):
         return not reduced
     ordered = [n for n in node.names if n in set(inner)]
-    return ordered == inner and (not reduced or reduced == set(inner))
+    return ordered == inner and reduced == (set(inner) if node.reductions else set())
 
 
 def static_size(value: ir.Value, position: int) -> int | None:

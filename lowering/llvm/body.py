@@ -170,7 +170,7 @@ class BodyCloner:
         with self.lanes.writer.buffered() as lines:
             memory, kind = natural_view(self.lanes.writer, tensor)
         (self.lanes.writer.lines if self.lanes.uniform is None else self.lanes.uniform).extend(lines)
-        names = [self.lanes.writer.index(p.lane) if p.varies else p.name for p in positions]
+        names = [p.name if p.lane is None else self.lanes.writer.index(p.lane) for p in positions]
         return self.lanes.load(memory, kind, names, tensor.element, bool(varying))
 
 
@@ -215,7 +215,8 @@ def size_of(lanes: Lanes, op: ir.Operation) -> Index:
     position = op.operands[1].owner
     if tensor is None or position.name != "arith.constant":
         raise Uncovered("tensor.dim of a value of the kernel")
-    return tensor.shape[ir.IntegerAttr(position.attributes["value"]).value]
+    axis = int(ir.IntegerAttr(position.attributes["value"]).value)
+    return tensor.shape[axis]
 
 
 def tensor_view(writer: Writer, tensor: Tensor, shape: Sequence[Index]) -> tuple[str, str]:

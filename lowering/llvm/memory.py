@@ -124,7 +124,7 @@ def static_bytes(tensor_type: ir.Type) -> int | None:
         return None
     element = str(tensor_type.element_type)
     bits = int("".join(c for c in element if c.isdigit()) or 64)
-    return math.prod(tensor_type.shape) * max(bits // 8, 1)
+    return int(math.prod(tensor_type.shape)) * max(bits // 8, 1)
 
 
 def place(buffers: Sequence[Buffer]) -> int:

@@ -176,7 +176,7 @@ class Nest(Places):
         last = max(self.phases.values())
         for phase in range(last + 1):
             nodes = [n for n in self.structure.nodes if self.phases[n] == phase]
-            sweeping = [n for n in nodes if set(n.names) & inner]
+            sweeping = [n for n in nodes if n.loops & inner]
             for node in nodes:
                 if node not in sweeping:
                     self._point(node, lanes, {})
@@ -185,7 +185,7 @@ class Nest(Places):
 
     def _sweep(self, nodes: list[Node], lanes: Lanes) -> None:
         """One pass over the inner loops for `nodes`; finished accumulators are left in `held`."""
-        keys = [(n, i) for n in nodes if n.reductions for i in range(len(n.results)) if not n.streams(i)]
+        keys = [(n, i) for n in nodes if n.folds for i in range(len(n.results)) if not n.streams(i)]
         true_inits = [self._initial(n, i, lanes) for n, i in keys]
         inits, rowwise = true_inits, self.mode == "row"
         if rowwise:

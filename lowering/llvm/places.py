@@ -25,7 +25,7 @@ def phases_of(structure: Structure) -> dict[Node, int]:
         for use in (*node.inputs, *node.outputs):
             if use.value in makers:
                 maker, number = makers[use.value]
-                finished = bool(maker.reductions) and not maker.streams(number)
+                finished = bool(maker.folds) and not maker.streams(number)
                 phase = max(phase, phases[maker] + int(finished))
         phases[node] = phase
     return phases
@@ -70,11 +70,11 @@ class Places:
         return self._read(node, use, lanes)
 
     def _read_later(self, node: Node, result: ir.Value) -> bool:
-        swept = set(node.names) & set(self.structure.inner) and not (node.reductions and result not in self.held)
+        swept = node.loops & set(self.structure.inner) and not (node.folds and result not in self.held)
         later = any(self.phases[n] > self.phases[node] and any(u.value == result for u in n.inputs)
                     for n in self.structure.nodes)  # fmt: skip
         number = node.results.index(result)
-        return bool(swept) and later and not (node.reductions and not node.streams(number))
+        return bool(swept) and later and not (node.folds and not node.streams(number))
 
     def _scratch(self, value: ir.Value, element: str) -> tuple[str, str]:
         """Memory for the elements of one step, from the first use on."""
@@ -127,8 +127,8 @@ class Places:
         return self._load(node, use, self.kernel.tensors[use.value], lanes)
 
     def _in_register(self, maker: Node, node: Node, value: ir.Value) -> bool:
-        swept = bool(set(maker.names) & set(self.structure.inner))
-        finished = bool(maker.reductions) and not maker.streams(maker.results.index(value))
+        swept = bool(maker.loops & set(self.structure.inner))
+        finished = bool(maker.folds) and not maker.streams(maker.results.index(value))
         return value in self.held and (not swept or finished or self.phases[maker] == self.phases[node])
 
     def _load(self, node: Node, use: Use, tensor: Tensor, lanes: Lanes) -> V:

@@ -2,7 +2,7 @@
 
 // A kernel takes pointers, and a range of steps; a launch gives the range, the plan launches into a result's memory.
 
-// CHECK: module attributes {oneflow.results = ["tensor<100000xf32>"], oneflow.workspace = 0 : i64}
+// CHECK: oneflow.results = ["tensor<100000xf32>"], oneflow.workspace = 0 : i64}
 // CHECK-LABEL: func.func private @main_kernel_0(
 // CHECK-SAME: %[[X:.*]]: memref<1xi8>, %[[OUT:.*]]: memref<1xi8>, %[[LO:.*]]: index, %[[HI:.*]]: index)
 // CHECK: %[[IN:.*]] = memref.view %[[X]]{{.*}} to memref<100000xf32>

@@ -221,6 +221,20 @@ def test_a_position_out_of_range():
     np.testing.assert_array_equal(executable(x, np.array([1, 1, 1, 1]))[0], x[[1, 1, 1, 1]])
 
 
+def test_memory_that_the_system_does_not_have():
+    executable = build("""
+    func.func @main(%x: tensor<?x1xf32>, %y: tensor<1x?xf32>) -> tensor<?x?xf32> {
+      %0 = "oneflow.broadcast_add"(%x, %y) : (tensor<?x1xf32>, tensor<1x?xf32>) -> tensor<?x?xf32>
+      return %0 : tensor<?x?xf32>
+    }""")
+    wide = np.zeros(1 << 23, np.float32)
+    with pytest.raises(MemoryError, match="281474976710656 bytes"):
+        executable(wide.reshape(-1, 1), wide.reshape(1, -1))
+    np.testing.assert_array_equal(
+        executable(np.ones((2, 1), np.float32), np.ones((1, 2), np.float32))[0], np.full((2, 2), 2)
+    )
+
+
 def test_failures_of_other_threads_stay_there():
     executable = build(GATHER)
     x = np.arange(15, dtype=np.float32).reshape(5, 3)

@@ -22,7 +22,7 @@ def test_sample(sample, dtype):
     check_backend(sample, dtype)
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@pytest.mark.parametrize("sample", FIRST.values(), ids=str)
 def test_dynamic(sample):
     try:
         check_backend(sample, sample.dtypes[0], dynamic=True)
