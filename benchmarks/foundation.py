@@ -24,8 +24,11 @@ from scipy import special
 
 import oneflow as flow
 from oneflow.dialect import oneflow as dialect
+from oneflow.dialect import ops as _every_operator  # noqa: F401
 from oneflow.dialect.reader import read_module
-from oneflow.passes.pipeline import run_pipeline
+from oneflow.dialect.record import REGISTRY
+from oneflow.passes import all as _every_pass  # noqa: F401
+from oneflow.passes.pipeline import Pipeline
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.md")
@@ -83,7 +86,8 @@ def infer_seconds(count: int) -> float:
     text, context = chain_text(count), dialect.create_context()
 
     def action() -> None:
-        run_pipeline(read_module(text, context), "builtin.module(oneflow-infer-types)")
+        module = read_module(text, context)
+        Pipeline.parse("builtin.module(oneflow-infer-types)", context).run(module, REGISTRY)
 
     return statistics.median(seconds(action) for _ in range(3))
 
@@ -103,6 +107,7 @@ def compile_seconds(cache: str) -> float:
 import time
 from oneflow.dialect import oneflow as dialect, ops
 from oneflow.dialect.reader import read_module
+from oneflow.runtime.executable import compile_module
 text = open({str(ROOT / "examples/digits/mlp.mlir")!r}).read()
 begin = time.perf_counter()
 compile_module(read_module(text, dialect.create_context()), "predict")
