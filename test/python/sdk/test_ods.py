@@ -1,0 +1,153 @@
+"""Operators declared in ODS: C++ classes and registrations of them, built into a library, and what is refused."""
+
+import numpy as np
+import pytest
+
+from oneflow.dialect import dtypes as dt
+from oneflow.dialect.record import REGISTRY, Absent, Registry
+from oneflow.runtime.user_ops.library import load_library
+from oneflow.testing.sample import Sample, t
+from oneflow.testing.user import check_op
+from oneflow.tools import oneflow_translate
+
+DECLARED = """
+#ifdef GET_ONEFLOW_DEFINITIONS
+include "OneFlowBase.td"
+// A leaky rectifier.
+def OneFlow_OdsLeakyOp : OneFlow_BaseOp<"ods_leaky",
+    [NoSideEffect, NoGrad, DeclareOpInterfaceMethods<UserOpCompatibleInterface>]> {
+  let summary = "leaky";
+  let input = (ins
+    OneFlow_Tensor:$x
+  );
+  let output = (outs OneFlow_Tensor:$y);
+  let attrs = (ins
+    DefaultValuedAttr<F32Attr, "0.5">:$alpha
+  );
+  let has_check_fn = 1;
+  let has_logical_tensor_desc_infer_fn = 1;
+  let has_physical_tensor_desc_infer_fn = 1;
+  let has_get_sbp_fn = 1;
+  let has_data_type_infer_fn = 1;
+}
+def OneFlow_OdsManyOp : OneFlow_BaseOp<"ods_many", [NoMemoryEffect, CpuOnly, SupportNonContiguous]> {
+  let input = (ins Variadic<OneFlow_Tensor>:$in, Optional<OneFlow_Tensor>:$bias);
+  let output = (outs OneFlow_Tensor:$out);
+  let attrs = (ins
+    I32Attr:$axis, DefaultValuedAttr<StrAttr, "\\"mean\\"">:$mode, DefaultValuedAttr<SI64ArrayAttr, "{1, 2}">:$sizes,
+    DefaultValuedAttr<BoolAttr, "false">:$flag, ShapeAttr:$shape, DefaultValuedAttr<F32ArrayAttr, "{}">:$weights
+  );
+  let has_logical_tensor_desc_infer_fn = 1;
+}
+#endif
+"""
+IMPLEMENTED = """
+namespace oneflow {
+Maybe<void> OdsLeakyOp::CheckAttr(const user_op::UserOpDefWrapper &, const user_op::UserOpConfWrapper &conf) {
+  CHECK_GE_OR_RETURN(conf.attr<float>("alpha"), 0);
+  return Maybe<void>::Ok();
+}
+Maybe<void> OdsLeakyOp::InferLogicalTensorDesc(user_op::InferContext *ctx) {
+  ctx->SetOutputShape("y", 0, ctx->InputShape("x", 0));
+  return Maybe<void>::Ok();
+}
+Maybe<void> OdsLeakyOp::InferPhysicalTensorDesc(user_op::InferContext *ctx) { return InferLogicalTensorDesc(ctx); }
+Maybe<void> OdsLeakyOp::InferDataType(user_op::InferContext *ctx) {
+  ctx->SetOutputDType("y", 0, ctx->InputDType("x", 0));
+  return Maybe<void>::Ok();
+}
+Maybe<void> OdsLeakyOp::GetSbp(user_op::SbpContext *ctx) {
+  ctx->NewBuilder().Split(ctx->inputs(), 0).Split(ctx->outputs(), 0).Build();
+  return Maybe<void>::Ok();
+}
+Maybe<void> OdsManyOp::InferLogicalTensorDesc(user_op::InferContext *ctx) {
+  ctx->SetOutputShape("out", 0, ctx->Attr<Shape>("shape"));
+  return Maybe<void>::Ok();
+}
+template <typename T>
+class LeakyKernel final : public user_op::OpKernel {
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
+    user_op::Tensor *y = ctx->Tensor4ArgNameAndIndex("y", 0);
+    const float alpha = ctx->Attr<float>("alpha");
+    const T *from = x->dptr<T>();
+    FOR_RANGE(int64_t, i, 0, x->shape().elem_cnt()) {
+      y->mut_dptr<T>()[i] = from[i] > 0 ? from[i] : from[i] * alpha;
+    }
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+#define REGISTER(T)                              \\
+  REGISTER_USER_KERNEL("ods_leaky")              \\
+      .SetCreateFn<LeakyKernel<T>>()             \\
+      .SetIsMatchedHob((user_op::HobDeviceType() == DeviceType::kCPU) && \\
+                       (user_op::HobDataType("y", 0) == GetDataType<T>::value));
+REGISTER(float)
+REGISTER(double)
+}
+"""
+
+
+def translate(tmp_path, text, *options):
+    """Runs oneflow-translate on a file with `text`; the status and what it wrote."""
+    source, target = tmp_path / "ops.td", tmp_path / "out.txt"
+    source.write_text(text)
+    target.write_text("")
+    status = oneflow_translate.main([*options, str(source), "-o", str(target)])
+    return status, target.read_text()
+
+
+def test_a_declared_operator_becomes_a_library(build, tmp_path):
+    status, header = translate(tmp_path, DECLARED, "--gen-op-schema")
+    assert status == 0
+    (tmp_path / "op_generated.h").write_text(header)
+    status, registration = translate(tmp_path, DECLARED, f"--header={tmp_path / 'op_generated.h'}", "--import-ods")
+    assert status == 0
+    registry = Registry(dict(REGISTRY.operators))
+    load_library(build("ods", registration + IMPLEMENTED), registry)
+    assert str(registry["ods_leaky"].signature) == "ods_leaky(x, alpha: float = 0.5) -> y"
+    assert isinstance(registry["ods_leaky"].grad, Absent)
+    many = registry["ods_many"]
+    assert many.traits == {"cpu_only"}
+    assert [(a.name, a.least, a.most) for a in many.signature.inputs] == [("in", 0, None), ("bias", 0, 1)]
+    defaults = {a.name: a.default for a in many.signature.attrs if not a.is_mandatory}
+    assert defaults == {"mode": "mean", "sizes": (1, 2), "flag": False, "weights": ()}
+    check_op(
+        "ods_leaky", [Sample("ods_leaky", [t(6, 4)], {"alpha": 0.25}, dtypes=[dt.float32, dt.float64])], registry
+    )
+    x = np.array([-2.0, 3.0])
+    np.testing.assert_array_equal(registry["ods_leaky"].reference(x, alpha=0.25)[0], [-0.5, 3.0])
+
+
+HEAD = 'def OneFlow_XOp : OneFlow_BaseOp<"x_op", ['
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (HEAD + "NoGradd]> {}", "ops.td:1: unknown trait NoGradd; did you mean NoGrad?"),
+        (HEAD + "]> {\n let has_chek_fn = 1; }", "ops.td:1: OneFlow_XOp has the unknown field has_chek_fn; did you"),
+        (HEAD + "]> { let attrs = (ins F33Attr:$a); }", "unknown attribute type F33Attr; did you mean F32Attr"),
+        (HEAD + "]> { let input = (ins Tensor:$a); }", "expected $a to be OneFlow_Tensor"),
+        (HEAD + "]> {\n let input = (outs OneFlow_Tensor:$a); }", "expected input of OneFlow_XOp to be (ins ..)"),
+        (HEAD + "]> {\n let input = (ins OneFlow_Tensor:$a)", "ops.td:2: expected ;, got the end of the file"),
+        (HEAD + "]> {\n let input (", "ops.td:2: expected =, got ("),
+        ("def X : Other<\"x\">;", "expected X to be a OneFlow_BaseOp, got Other"),
+        ("def OneFlow_X : OneFlow_BaseOp<\"relu\">;", "operator relu is defined already at"),
+        (2 * "def OneFlow_X : OneFlow_BaseOp<\"x_op\">;\n", "ops.td:2: operator x_op is defined already at"),
+        ("\n\n?", "ops.td:3: unexpected character '?'"),
+        ("class A;", "expected include or def, got class"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(tmp_path, capsys, text, message):
+    status, out = translate(tmp_path, text, "--gen-op-schema")
+    assert status == 1 and out == ""
+    error = capsys.readouterr().err
+    assert error.startswith("oneflow-translate: error: ") and message in error
+
+
+def test_the_command_line_is_checked(capsys):
+    assert oneflow_translate.main(["--import-ods"]) == 1
+    assert "expected one argument; see --help" in capsys.readouterr().err
+    assert oneflow_translate.main(["--gen-op-schema", "missing.td"]) == 1
+    assert "cannot read missing.td" in capsys.readouterr().err

@@ -1,0 +1,191 @@
+"""Operators declared in ODS (`.td`): reading `OneFlow_BaseOp` definitions, and writing C++ of them.
+
+    def OneFlow_LeakyReluOp : OneFlow_BaseOp<"leaky_relu", [NoMemoryEffect]> {
+      let input = (ins OneFlow_Tensor:$x);
+      let output = (outs OneFlow_Tensor:$y);
+      let attrs = (ins DefaultValuedAttr<F32Attr, "0.1">:$alpha);
+      let has_logical_tensor_desc_infer_fn = 1;
+    }
+
+Imports the parsing of such text (`ods_parser`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect.record import suggestion
+from oneflow.tools.ods_parser import Definition, OdsError, Term, parse
+
+#: C++ types of attributes by their ODS names.
+ATTR_TYPES = {
+    "I32Attr": "int32_t", "SI32Attr": "int32_t", "I64Attr": "int64_t", "SI64Attr": "int64_t", "BoolAttr": "bool",
+    "F32Attr": "float", "F64Attr": "double", "StrAttr": "std::string", "ShapeAttr": "Shape",
+    "OneFlow_DataType": "DataType", "I32ArrayAttr": "std::vector<int32_t>", "SI32ArrayAttr": "std::vector<int32_t>",
+    "I64ArrayAttr": "std::vector<int64_t>", "SI64ArrayAttr": "std::vector<int64_t>",
+    "F32ArrayAttr": "std::vector<float>", "DTArrayAttr": "std::vector<DataType>",
+    "ShapeArrayAttr": "std::vector<Shape>", "StrArrayAttr": "std::vector<std::string>",
+}  # fmt: skip
+#: Registrations by trait; the other traits say nothing to the framework.
+TRAITS = {"NoGrad": "NoGrad", "CpuOnly": "SupportCpuOnly", "SupportNonContiguous": "SupportNonContiguous"}
+SILENT_TRAITS = frozenset(
+    """NoMemoryEffect NoSideEffect Pure Commutative Idempotent Involution SameOperandsAndResultType
+    AttrSizedOperandSegments AttrSizedResultSegments DeclareOpInterfaceMethods UserOpCompatibleInterface""".split()
+)
+_INFER, _CONF = "user_op::InferContext *ctx", "const user_op::UserOpConfWrapper &conf"
+#: What each bit asks the user to implement: the function, its parameters, and the registration it goes to.
+FUNCTIONS = {
+    "has_logical_tensor_desc_infer_fn": ("InferLogicalTensorDesc", _INFER, "SetLogicalTensorDescInferFn"),
+    "has_physical_tensor_desc_infer_fn": ("InferPhysicalTensorDesc", _INFER, "SetPhysicalTensorDescInferFn"),
+    "has_data_type_infer_fn": ("InferDataType", _INFER, "SetDataTypeInferFn"),
+    "has_get_sbp_fn": ("GetSbp", "user_op::SbpContext *ctx", "SetGetSbpFn"),
+    "has_check_fn": ("CheckAttr", f"const user_op::UserOpDefWrapper &def, {_CONF}", "SetCheckAttrFn"),
+    "has_input_arg_modify_fn": (
+        "ModifyInputArg", f"const user_op::GetInputArgModifier &modifier, {_CONF}", "SetInputArgModifyFn",
+    ),
+    "has_output_arg_modify_fn": (
+        "ModifyOutputArg", f"const user_op::GetOutputArgModifier &modifier, {_CONF}", "SetOutputArgModifyFn",
+    ),
+}  # fmt: skip
+#: Fields that say nothing here: documentation, MLIR's own hooks, and what only a distributed runtime asks for.
+IGNORED = frozenset(
+    """summary description hasCanonicalizer hasCanonicalizeMethod hasFolder hasVerifier assemblyFormat builders
+    extraClassDeclaration same_output_regst_num has_sbp_signature_infer_fn has_device_and_stream_infer_fn
+    has_output_blob_time_shape_infer_fn has_nd_sbp_infer_fn has_dump_nd_sbp_signature_for_op_conf_fn
+    has_enumerate_nd_sbp_signatures_fn has_get_nd_sbp_fn has_compute_complexity_fn
+    has_set_tensor_desc_infer_fn""".split()
+)
+
+
+@dataclass(frozen=True)
+class OdsArg:
+    """An operand or result: how it is registered ("", "Optional" or "Variadic")."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class OdsAttr:
+    """An attribute: its C++ type, and its default as C++ text or None."""
+
+    name: str
+    type: str
+    default: str | None
+
+
+@dataclass(frozen=True)
+class OdsOp:
+    """One operator of a `.td` file."""
+
+    name: str
+    class_name: str
+    where: str
+    traits: tuple[str, ...]
+    inputs: tuple[OdsArg, ...]
+    outputs: tuple[OdsArg, ...]
+    attrs: tuple[OdsAttr, ...]
+    functions: tuple[str, ...]
+
+
+def read_ods(text: str, file: str) -> list[OdsOp]:
+    """The operators that a `.td` file defines.
+
+    Raises:
+        OdsError: the file is not well formed, or uses what is not known; file and line are named.
+    """
+    ops = [_operator(d) for d in parse(text, file)]
+    seen: dict[str, OdsOp] = {}
+    for op in ops:
+        if op.name in seen:
+            raise OdsError(f"{op.where}: operator {op.name} is defined already at {seen[op.name].where}")
+        seen[op.name] = op
+    return ops
+
+
+def _operator(definition: Definition) -> OdsOp:
+    where, fields = definition.where, definition.fields
+    if not definition.base.startswith("OneFlow_") or not definition.base.endswith("BaseOp"):
+        raise OdsError(f"{where}: expected {definition.name} to be a OneFlow_BaseOp, got {definition.base}")
+    known = ["input", "output", "attrs", *FUNCTIONS, *IGNORED]
+    for field in fields:
+        if field not in known:
+            raise OdsError(f"{where}: {definition.name} has the unknown field {field}{suggestion(field, known)}")
+    traits = tuple(t.name for t in definition.traits)
+    for trait in traits:
+        if trait not in TRAITS and trait not in SILENT_TRAITS and "::" not in trait:
+            raise OdsError(f"{where}: unknown trait {trait}{suggestion(trait, [*TRAITS, *SILENT_TRAITS])}")
+    return OdsOp(
+        definition.op_name,
+        definition.name.removeprefix("OneFlow_"),
+        where,
+        traits,
+        tuple(_arg(t, n, where) for t, n in definition.dag("input", "ins")),
+        tuple(_arg(t, n, where) for t, n in definition.dag("output", "outs")),
+        tuple(_attr(t, n, where) for t, n in definition.dag("attrs", "ins")),
+        tuple(f for f in FUNCTIONS if fields.get(f) == 1),
+    )
+
+
+def _arg(term: Term, name: str, where: str) -> OdsArg:
+    kind, inner = ("", term) if term.name not in ("Optional", "Variadic") else (term.name, term.args[0])
+    if not isinstance(inner, Term) or inner.name != "OneFlow_Tensor":
+        raise OdsError(
+            f"{where}: expected ${name} to be OneFlow_Tensor, Optional<..> or Variadic<..> of it, got {term}"
+        )
+    return OdsArg(name, kind)
+
+
+def _attr(term: Term, name: str, where: str) -> OdsAttr:
+    inner, default = term, None
+    if term.name == "DefaultValuedAttr" and len(term.args) == 2 and isinstance(term.args[0], Term):
+        inner, default = term.args[0], str(term.args[1])
+    if inner.name not in ATTR_TYPES:
+        near = suggestion(inner.name, ATTR_TYPES)
+        raise OdsError(f"{where}: ${name} has the unknown attribute type {inner.name}{near}")
+    return OdsAttr(name, ATTR_TYPES[inner.name], default)
+
+
+def schema_text(ops: Sequence[OdsOp], file: str) -> str:
+    """The C++ header of the classes whose static functions the user implements."""
+    lines = [f"// Generated from {file} by oneflow-translate --gen-op-schema.", "#pragma once"]
+    lines += ['#include "oneflow/core/framework/framework.h"', "", "namespace oneflow {", ""]
+    lines += ["using user_op::GetInputArgModifier;", "using user_op::GetOutputArgModifier;", ""]
+    for op in ops:
+        lines += [f"/// {op.name}", f"class {op.class_name} {{", " public:"]
+        for function in op.functions:
+            name, parameters, _ = FUNCTIONS[function]
+            lines.append(f"  static Maybe<void> {name}({parameters});")
+        lines += ["};", ""]
+    return "\n".join([*lines, "}  // namespace oneflow", ""])
+
+
+def registration_text(ops: Sequence[OdsOp], file: str, header: str) -> str:
+    """The C++ source that registers the operators with the functions of the classes in `header`."""
+    lines = [f"// Generated from {file} by oneflow-translate --import-ods.", f'#include "{header}"']
+    lines += ["", "namespace oneflow {", ""]
+    for op in ops:
+        calls = "".join(f"\n    {call}" for call in _calls(op))
+        lines += [f'REGISTER_USER_OP("{op.name}"){calls};', ""]
+    return "\n".join([*lines, "}  // namespace oneflow", ""])
+
+
+def _calls(op: OdsOp) -> Iterator[str]:
+    for what, args in (("Input", op.inputs), ("Output", op.outputs)):
+        for arg in args:
+            call = {"": what, "Optional": f"Optional{what}", "Variadic": f"{what}WithMinimum"}[arg.kind]
+            yield f'.{call}("{arg.name}"{", 0" if arg.kind == "Variadic" else ""})'
+    for attr in op.attrs:
+        yield f'.Attr<{attr.type}>("{attr.name}"{"" if attr.default is None else ", " + _value(attr)})'
+    for trait in op.traits:
+        if trait in TRAITS:
+            yield f".{TRAITS[trait]}()"
+    for function in op.functions:
+        name, _, register = FUNCTIONS[function]
+        yield f".{register}(&{op.class_name}::{name})"
+
+
+def _value(attr: OdsAttr) -> str:
+    text = (attr.default or "").strip()
+    return f"{attr.type}()" if text in ("", "{}") else f"{attr.type}({text})"
