@@ -12,8 +12,12 @@ from pathlib import Path
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.triton.program import read_program
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
+from oneflow.runtime.cuda.compiler import CompileError
+from oneflow.runtime.cuda.dump import dump_kernels
 from oneflow.tools.arguments import Arguments
+from oneflow.tools.command import UsageError
 from oneflow.tools.diagnostics import Expectations, Source
 from oneflow.tools.files import write_text
 
@@ -71,7 +75,16 @@ class Session:
             if not self.verifying:
                 print(f"note: the pass {error.step.name} failed; reproduce with: {error.reproduce}", file=sys.stderr)
             return None
+        if "dump-kernels" in self.arguments.flags:
+            self._dump(module)
         return self._print(module) + "\n"
+
+    def _dump(self, module: ir.Module) -> None:
+        folder, arch = Path(self.arguments.flags["dump-kernels"]), self.arguments.flags.get("gpu-arch", "sm_90")
+        try:
+            dump_kernels(read_program(module), folder, arch)
+        except (CompileError, ValueError) as error:
+            raise UsageError(f"--dump-kernels: {error}") from error
 
     def _report(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)

@@ -13,7 +13,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction
 from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.kernel import Kernel
-from oneflow.lowering.triton.nest import finish_ops, initial, program_id
+from oneflow.lowering.triton.nest import filled_with, finish_ops, initial, program_id
 from oneflow.lowering.triton.sizes import power_of_two, product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
@@ -135,8 +135,11 @@ class Contraction:
         self.writer.line(f'acc = tl.dot({a}, {b}, acc, input_precision="ieee")')
         header = f"for k_at in range(0, {self.axes['ka'].size}, {depth}):"
         self.writer.close(header, [f"acc = tl.full({self.tile.shape}, 0.0, tl.float32)"])
+        axes = frozenset("mn")
+        if filled_with(self.product.outputs[0].value) == "0.0":
+            return V("acc", "f32", axes)
         start = self._read(self.product, self.product.outputs[0])
-        return self.writer.define(f"acc + {start.name}", "f32", frozenset("mn"))
+        return self.writer.define(f"acc + {start.name}", "f32", axes)
 
     def _operand(self, number: int, axis: str, shape: str) -> str:
         self.tile.place(self.axes[axis])

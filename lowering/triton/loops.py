@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
-from oneflow.lowering.triton.body import Bodies, literal
+from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.kernel import Kernel
-from oneflow.lowering.triton.nest import finish_ops, program_id
+from oneflow.lowering.triton.nest import filled_with, finish_ops, program_id
 from oneflow.lowering.triton.shape import warps_of
 from oneflow.lowering.triton.sizes import Size, power_of_two, product
 from oneflow.lowering.triton.source import Source
@@ -176,9 +176,10 @@ class Loops:
 
 def _fill(value: ir.Value) -> str:
     """The number that a tensor of a kernel is filled with."""
-    if value.owner.name != "linalg.fill" or value.owner.operands[0].owner.name != "arith.constant":
+    found = filled_with(value)
+    if found is None:
         raise Uncovered("a loop over a value of the kernel")
-    return literal(value.owner.operands[0].owner.attributes["value"])
+    return found
 
 
 @dataclass

@@ -260,12 +260,9 @@ class Nest:
     def _initial(self, node: Node, fold: Folded) -> V | None:
         """What a fold begins with, None where that is neutral."""
         use = node.outputs[fold.number]
-        if not isinstance(use.value, ir.BlockArgument) and use.value.owner.name == "linalg.fill":
-            number = use.value.owner.operands[0]
-            constant = not isinstance(number, ir.BlockArgument) and number.owner.name == "arith.constant"
-            if constant and literal(number.owner.attributes["value"]) == neutral(fold.op.name, str(number.type)):
-                return None
-        return self._read(node, use)
+        number = filled_with(use.value)
+        is_neutral = number == neutral(fold.op.name, str(use.value.type.element_type))
+        return None if is_neutral else self._read(node, use)
 
     def _combined(self, fold: Folded, start: V | None, value: V) -> V:
         """The initial value and a reduced one together."""
@@ -278,6 +275,15 @@ class Nest:
 def program_id(kernel: Kernel) -> str:
     """The text of the program's number."""
     return "tl.program_id(0).to(tl.int64)" if kernel.is_wide else "tl.program_id(0)"
+
+
+def filled_with(value: ir.Value) -> str | None:
+    """The literal that a tensor of a kernel is filled with, None if it is anything else."""
+    if isinstance(value, ir.BlockArgument) or value.owner.name != "linalg.fill":
+        return None
+    number = value.owner.operands[0]
+    constant = not isinstance(number, ir.BlockArgument) and number.owner.name == "arith.constant"
+    return literal(number.owner.attributes["value"]) if constant else None
 
 
 def initial(bodies: Bodies, value: ir.Value) -> V:

@@ -6,7 +6,7 @@
 
 Static temporaries lie in one workspace, at offsets that their lives allow; a kernel that updates an operand writes
 over it where nothing reads it later, else over a copy. `run` is a device's side of it (see `oneflow.runtime.cuda`,
-`oneflow.testing.triton`). Imports `llvm.memory` for lives and offsets.
+`oneflow.testing.triton_interpreter`). Imports `llvm.memory` for lives and offsets.
 """
 
 from __future__ import annotations

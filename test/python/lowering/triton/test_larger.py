@@ -13,7 +13,7 @@ from oneflow.lowering.triton.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.executable import PositionError, SizeError
 from oneflow.testing.interpreter import interpret
-from oneflow.testing.triton import interpret_program
+from oneflow.testing.triton_interpreter import interpret_program
 
 NORMAL = np.random.default_rng(3).standard_normal
 

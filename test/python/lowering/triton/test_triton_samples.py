@@ -1,7 +1,7 @@
 """Every sample through Triton's interpreter against its reference; kernels compiled for sm_90, without a GPU.
 
 All element types take part, bf16 too: the interpreter's rounding to it is replaced by NumPy's (see
-`oneflow.testing.triton`). An operator's first sample is compiled in its first element type, every distinct kernel
+`oneflow.testing.triton_interpreter`). An operator's first sample is compiled in its first element type, every distinct kernel
 once; $ONEFLOW_TEST_ALL compiles the kernels of all.
 """
 
@@ -17,7 +17,7 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, OperatorError
 from oneflow.runtime.cuda.compiler import CompileError, compile_source
 from oneflow.testing.checks import make_call
-from oneflow.testing.triton import check_triton, lower_call
+from oneflow.testing.triton_interpreter import check_triton, lower_call
 
 FIRST = {s.op: s for s in reversed(SAMPLES)}
 CASES = [(s, d) for s in SAMPLES for d in s.dtypes]
