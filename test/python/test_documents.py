@@ -33,6 +33,16 @@ def test_readme_programs_run(tmp_path):
     assert '"oneflow.gelu"' in out
 
 
+def test_programs_of_user_operators_run(tmp_path):
+    document = ROOT / "docs/user-operators.md"
+    (tmp_path / "cube.cpp").write_text("\n".join(blocks(document, "cpp")))
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(blocks(document, "python")))
+    out = run([sys.executable, str(program)], tmp_path, ROOT)
+    cubes = [float(text) for text in re.findall(r"-?\d+\.\d*", out)[-4:]]
+    np.testing.assert_allclose(cubes, [0.125, 8, 27, 0])
+
+
 def console_commands() -> list[str]:
     text = "\n".join(blocks(ROOT / "README.md", "console"))
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
