@@ -14,7 +14,7 @@ from oneflow.dialect.dtypes import (
 )  # fmt: skip
 from oneflow.dialect.dtypes import bool_ as bool
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend import autograd, config, functional, inplace, sysconfig  # noqa: F401  (inplace gives tensors methods)
+from oneflow.frontend import autograd, config, experimental, functional, inplace, scope, sysconfig  # noqa: F401
 from oneflow.frontend.autograd import *  # noqa: F403
 from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.eager import from_numpy, tensor
@@ -22,6 +22,7 @@ from oneflow.frontend.errors import CallError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
+from oneflow.frontend.global_function import global_function, user_op_builder
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.serialization import load, save
@@ -47,11 +48,13 @@ __all__ = [
     "config",
     "elementwise",
     "enable_grad",
+    "experimental",
     "float16",
     "float32",
     "float64",
     "from_numpy",
     "get_rng_state",
+    "global_function",
     "int8",
     "int32",
     "int64",
@@ -63,12 +66,14 @@ __all__ = [
     "ops",
     "save",
     "scalar",
+    "scope",
     "set_grad_enabled",
     "set_rng_state",
     "sysconfig",
     "tensor",
     "trace",
     "uint8",
+    "user_op_builder",
 ]  # fmt: skip
 __all__ += autograd.__all__
 __all__ += functional.__all__

@@ -32,3 +32,13 @@ def enable_debug_mode(on: bool = True) -> None:
     $ONEFLOW_DEBUG=1 does so from the start.
     """
     rules.guard_kernels(on)
+
+
+def gpu_device_num(count: int) -> None:
+    """How many GPUs an older program asks for; where programs run is said when they are compiled.
+
+    Raises:
+        ValueError: `count` is below 0.
+    """
+    if count < 0:
+        raise ValueError(f"expected a number of devices of at least 0, got {count}")

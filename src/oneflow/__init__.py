@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _API = "oneflow.frontend.api"
-_PACKAGES = ("autograd", "nn", "optim", "testing")
+_PACKAGES = ("autograd", "nn", "optim", "testing", "typing")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,126 @@
+"""`flow.experimental`: operators with kernels in Python, one folder each.
+
+    op = flow.experimental.custom_op_module("user_relu", folder)
+    op.py_api().cpp_def().py_kernel().build_load()
+    op.api.user_relu_forward(x)
+
+`folder/user_relu/` holds `user_relu_cpp_def.cpp` (the registrations of `user_relu_forward`, and if it is
+differentiated of `user_relu_backward`), `user_relu_py_api.py` (functions around them), `user_relu_py_kernel.py`
+(`forward(args)` and `backward(args)` on NumPy arrays) and `user_relu_cpp_kernel.cpp`, as far as they are asked for.
+Imports the loader of libraries and NumPy kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from oneflow.dialect.record import REGISTRY
+from oneflow.frontend import sysconfig
+from oneflow.runtime.user_ops.library import LibraryError, load_library
+from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
+
+
+class CustomOpModule:
+    """One folder of an operator; `build_load` makes what was asked for usable."""
+
+    def __init__(self, op_type_name: str, module_path: str) -> None:
+        self.name, self.folder = op_type_name, Path(module_path) / op_type_name
+        self.api: ModuleType | None = None
+        self._api: Path | None = None
+        self._kernels: Path | None = None
+        self._sources: list[Path] = []
+
+    def py_api(self) -> CustomOpModule:
+        """Loads `<name>_py_api.py` as `api`."""
+        self._api = self._file("py_api.py")
+        return self
+
+    def cpp_def(self) -> CustomOpModule:
+        """Registers the operators of `<name>_cpp_def.cpp`."""
+        self._sources.append(self._file("cpp_def.cpp"))
+        return self
+
+    def cpp_kernel(self) -> CustomOpModule:
+        """Adds the kernels of `<name>_cpp_kernel.cpp`."""
+        self._sources.append(self._file("cpp_kernel.cpp"))
+        return self
+
+    def py_kernel(self) -> CustomOpModule:
+        """Makes `forward` and `backward` of `<name>_py_kernel.py` the kernels of `<name>_forward` and `_backward`."""
+        self._kernels = self._file("py_kernel.py")
+        return self
+
+    def build_load(self) -> CustomOpModule:
+        """Compiles and loads what was asked for.
+
+        Raises:
+            LibraryError: a source does not compile or registers something wrong.
+        """
+        if self._sources:
+            load_library(_build(self.name, self._sources))
+        if self._kernels is not None:
+            _set_kernels(self.name, _import(self._kernels))
+        if self._api is not None:
+            self.api = _import(self._api)
+        return self
+
+    def _file(self, ending: str) -> Path:
+        path = self.folder / f"{self.name}_{ending}"
+        if not path.is_file():
+            raise LibraryError(f"expected the file {path}")
+        return path
+
+
+def custom_op_module(op_type_name: str, module_path: str) -> CustomOpModule:
+    """The operator in the folder `op_type_name` of `module_path`; see the module."""
+    return CustomOpModule(op_type_name, module_path)
+
+
+def _build(name: str, sources: list[Path]) -> Path:
+    """A library of C++ files, which is kept as long as the system keeps temporary files."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        raise LibraryError(f"expected a C++ compiler to build {name} (g++ or c++), found none")
+    target = Path(tempfile.mkdtemp(prefix="oneflow-op-")) / f"{name}.so"
+    flags = [*sysconfig.get_compile_flags(), *sysconfig.get_link_flags()]
+    command = [compiler, "-O2", "-fPIC", "-shared", *map(str, sources), "-o", str(target), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LibraryError(f"cannot build {name}:\n{done.stderr.strip()}")
+    return target
+
+
+def _import(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _set_kernels(name: str, module: ModuleType) -> None:
+    for function in ("forward", "backward"):
+        op = f"{name}_{function}"
+        if hasattr(module, function) and op in REGISTRY:
+            kernel = numpy_kernel(_on_tuple(getattr(module, function)))
+            REGISTRY.operators[op] = dataclasses.replace(REGISTRY[op], kernel=kernel)
+
+
+def _on_tuple(function: Callable[[tuple[Any, ...]], Any]) -> Callable[..., Any]:
+    """A function of a tuple of all arrays, as one of operands, groups of which are spread."""
+
+    def kernel(*operands: Any) -> Any:
+        arrays: list[Any] = []
+        for operand in operands:
+            arrays.extend(operand if isinstance(operand, tuple) else () if operand is None else (operand,))
+        return function(tuple(arrays))
+
+    return kernel

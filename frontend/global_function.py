@@ -1,0 +1,185 @@
+"""The older form of programs: `flow.user_op_builder`, `@flow.global_function`, `flow.scope.placement`.
+
+    @flow.global_function(type="predict")
+    def job(x: tp.Numpy.Placeholder((5,), dtype=flow.float32)) -> tp.Numpy:
+        with flow.scope.placement("cpu", "0:0"):
+            return flow.user_op_builder("mine").Op("relu").Input("x", [x]).Output("y").Build().InferAndTryRun(
+            ).SoleOutputBlob()
+
+Imports `compiled` and `dispatch`.
+"""
+
+# ruff: noqa: N802  the methods have OneFlow's names
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from oneflow.dialect.record import REGISTRY, suggestion
+from oneflow.dialect.signature import ArgDef
+from oneflow.frontend.compiled import CompiledFunction
+from oneflow.frontend.dispatch import as_tensor, dispatch_all
+from oneflow.frontend.errors import CallError
+from oneflow.frontend.spec import TensorSpec
+from oneflow.frontend.tensor import Tensor
+
+
+class Placeholder(TensorSpec):
+    """What an argument of a global function is: `tp.Numpy.Placeholder((5,), dtype=flow.float32)`."""
+
+
+class Numpy:
+    """As the annotation of a result: a NumPy array."""
+
+    Placeholder = Placeholder
+
+
+class UserOpConfBuilder:
+    """Builds one call of an operator; every method but `Build` gives the builder back."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._op = ""
+        self._inputs: dict[str, list[Tensor]] = {}
+        self._attrs: dict[str, Any] = {}
+
+    def Op(self, op_type_name: str) -> UserOpConfBuilder:
+        """Says which operator is called.
+
+        Raises:
+            CallError: there is none of this name.
+        """
+        if op_type_name not in REGISTRY:
+            raise CallError(REGISTRY.unknown(op_type_name))
+        self._op = op_type_name
+        return self
+
+    def Input(self, name: str, tensors: Sequence[Any]) -> UserOpConfBuilder:
+        """Gives the tensors of an operand, as a list.
+
+        Raises:
+            CallError: the operator has no such operand, or takes one tensor for it.
+        """
+        arg = self._arg(name, self._record.signature.inputs, "operand")
+        if not isinstance(tensors, (list, tuple)) or (not arg.is_variadic and len(tensors) != 1):
+            raise CallError(f"oneflow.{self._op}: expected a list of tensors for {name}, got {tensors!r}")
+        self._inputs[name] = [as_tensor(t) for t in tensors]
+        return self
+
+    def Output(self, name: str, num: int = 1) -> UserOpConfBuilder:
+        """Names a result.
+
+        Raises:
+            CallError: the operator has no such result.
+        """
+        self._arg(name, self._record.signature.outputs, "result")
+        return self
+
+    def Attr(self, name: str, value: Any, attr_type_name: str | None = None) -> UserOpConfBuilder:
+        """Gives the value of an attribute; its kind is the operator's."""
+        self._attrs[name] = value
+        return self
+
+    def Build(self) -> UserOp:
+        """The call, ready to be made."""
+        slots = []
+        for arg in self._record.signature.inputs:
+            given = self._inputs.get(arg.name, [])
+            slots.append(given if arg.is_variadic else given[0] if given else None)
+        while slots and slots[-1] is None:
+            slots.pop()
+        return UserOp(self._op, slots, self._attrs)
+
+    @property
+    def _record(self) -> Any:
+        if not self._op:
+            raise CallError(f"user_op_builder({self.name!r}): expected Op(..) before Input, Output and Build")
+        return REGISTRY[self._op]
+
+    def _arg(self, name: str, args: Sequence[ArgDef], what: str) -> ArgDef:
+        found = next((a for a in args if a.name == name), None)
+        if found is None:
+            near = suggestion(name, [a.name for a in args])
+            raise CallError(f"oneflow.{self._op} has no {what} {name!r}{near}")
+        return found
+
+
+class UserOp:
+    """A call of an operator: `InferAndTryRun` makes it, the other methods give its results."""
+
+    def __init__(self, op: str, operands: list[Any], attrs: dict[str, Any]) -> None:
+        self._op, self._operands, self._attrs = op, operands, attrs
+        self._results: tuple[Tensor, ...] | None = None
+
+    def InferAndTryRun(self) -> UserOp:
+        """Makes the call.
+
+        Raises:
+            TraceError: the operator does not allow it; the message is its own.
+        """
+        self._results = dispatch_all(self._op, *self._operands, **self._attrs)
+        return self
+
+    def RemoteBlobList(self) -> list[Tensor]:
+        """All results."""
+        if self._results is None:
+            raise CallError(f"oneflow.{self._op}: expected InferAndTryRun() before its results")
+        return list(self._results)
+
+    def SoleOutputBlob(self) -> Tensor:
+        """The only result.
+
+        Raises:
+            CallError: there are several.
+        """
+        results = self.RemoteBlobList()
+        if len(results) != 1:
+            raise CallError(f"oneflow.{self._op}: expected one result, got {len(results)}; use RemoteBlobList()")
+        return results[0]
+
+
+def user_op_builder(name: str) -> UserOpConfBuilder:
+    """A builder of one call of an operator; `name` is the call's own."""
+    return UserOpConfBuilder(name)
+
+
+def global_function(type: str = "predict", function_config: Any = None) -> Callable[..., CompiledFunction]:
+    """A decorator that compiles a function whose parameters are annotated with placeholders.
+
+    Args:
+        type: "predict"; training is done with `flow.optim` and modules.
+        function_config: taken for the sake of older programs, without effect.
+
+    Raises:
+        CallError: another type, or a parameter without placeholder.
+    """
+    if type != "predict":
+        raise CallError(f'expected type="predict", got {type!r}; train with flow.compile and flow.optim')
+
+    def wrap(fn: Callable[..., Any]) -> CompiledFunction:
+        hints = inspect.get_annotations(fn, eval_str=True)
+        specs = {}
+        for name in inspect.signature(fn).parameters:
+            if not isinstance(hints.get(name), TensorSpec):
+                raise CallError(
+                    f"{fn.__name__}: expected {name} to be annotated with tp.Numpy.Placeholder(shape, dtype)"
+                )
+            specs[name] = hints[name]
+        return CompiledFunction(fn, specs, "cpu")
+
+    return wrap
+
+
+@contextmanager
+def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any = None) -> Iterator[None]:
+    """Says where the calls inside run: on "cpu".
+
+    Raises:
+        CallError: another device.
+    """
+    if device_tag != "cpu":
+        raise CallError(f'expected the placement "cpu", got {device_tag!r}')
+    yield

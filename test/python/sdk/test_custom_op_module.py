@@ -1,0 +1,129 @@
+"""Operators of a folder with kernels in Python, calls by `user_op_builder`, global functions."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+import oneflow.typing as tp
+from oneflow.runtime.executable import KernelError
+from oneflow.runtime.user_ops.library import LibraryError
+
+DEFINED = """
+#include "oneflow/core/framework/framework.h"
+namespace oneflow {
+REGISTER_USER_OP("com_square_forward")
+    .Attr<std::string>("device_sub_tag", "py")
+    .Input("in")
+    .Output("out")
+    .SetTensorDescInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
+      *ctx->Shape4ArgNameAndIndex("out", 0) = *ctx->Shape4ArgNameAndIndex("in", 0);
+      *ctx->Dtype4ArgNameAndIndex("out", 0) = *ctx->Dtype4ArgNameAndIndex("in", 0);
+      return Maybe<void>::Ok();
+    });
+REGISTER_USER_OP("com_square_backward")
+    .Input("x")
+    .Input("dy")
+    .Output("dx")
+    .Attr<std::string>("device_sub_tag", "py")
+    .SetTensorDescInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
+      *ctx->Shape4ArgNameAndIndex("dx", 0) = *ctx->Shape4ArgNameAndIndex("dy", 0);
+      return Maybe<void>::Ok();
+    });
+REGISTER_USER_OP_GRAD("com_square_forward").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) {
+  const auto name = ctx->FwOp().op_name() + "_grad";
+  ctx->DefineOp(name, [&ctx](user_op::BackwardOpBuilder &builder) {
+    return builder.OpTypeName("com_square_backward")
+        .InputBind("x", ctx->FwOp().input("in", 0))
+        .InputBind("dy", ctx->FwOp().output_grad("out", 0))
+        .Output("dx")
+        .Build();
+  });
+  ctx->FwOp().InputGradBind(user_op::OpArg("in", 0),
+                            [&ctx, &name]() -> const std::string & { return ctx->GetOp(name).output("dx", 0); });
+});
+}
+"""
+API = """
+import oneflow as flow
+
+def square(x):
+    op = flow.user_op_builder("s").Op("com_square_forward").Input("in", [x]).Output("out").Build()
+    return op.InferAndTryRun().SoleOutputBlob()
+"""
+KERNEL = """
+def forward(args):
+    (x,) = args
+    assert x[0] > -90, "too small"
+    return x * x
+
+def backward(args):
+    x, dy = args
+    return 2 * x * dy
+"""
+
+
+@pytest.fixture(scope="module")
+def square(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ops")
+    (folder / "com_square").mkdir()
+    for ending, text in {"cpp_def.cpp": DEFINED, "py_api.py": API, "py_kernel.py": KERNEL}.items():
+        (folder / "com_square" / f"com_square_{ending}").write_text(text)
+    op = flow.experimental.custom_op_module("com_square", str(folder))
+    return op.py_api().cpp_def().py_kernel().build_load().api.square
+
+
+def test_in_a_global_function(square):
+    flow.config.gpu_device_num(1)
+
+    @flow.global_function(type="predict")
+    def job(x: tp.Numpy.Placeholder((3,), dtype=flow.float32)) -> tp.Numpy:
+        with flow.scope.placement("cpu", "0:0"):
+            return square(x)
+
+    out = job(np.array([-2, 0, 3], np.float32))
+    assert isinstance(out, np.ndarray)
+    np.testing.assert_array_equal(out, [4, 0, 9])
+    with pytest.raises(KernelError, match="com_square_forward: AssertionError: too small"):
+        job(np.full(3, -99, np.float32))
+    with pytest.raises(flow.CallError, match=r"expected x of type tensor<3xf32>, got tensor<4xf32>"):
+        job(np.zeros(4, np.float32))
+
+
+def test_gradients_by_the_backward_kernel(square):
+    x = flow.tensor(np.array([-2, 0, 3], np.float32), requires_grad=True)
+    square(x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [-4, 0, 6])
+
+
+def test_builders_of_calls():
+    x = np.array([1.5, -2.5], np.float32)
+    build = flow.user_op_builder("b").Op("cast").Input("in", [x]).Output("out").Attr("dtype", flow.int32).Build()
+    np.testing.assert_array_equal(build.InferAndTryRun().RemoteBlobList()[0].numpy(), [1, -2])
+    with pytest.raises(flow.CallError, match=r"unknown operator oneflow\.castt; did you mean oneflow\.cast"):
+        flow.user_op_builder("b").Op("castt")
+    with pytest.raises(flow.CallError, match=r"expected Op\(..\) before Input"):
+        flow.user_op_builder("b").Input("in", [x])
+    with pytest.raises(flow.CallError, match=r"oneflow\.cast has no operand 'inn'; did you mean in"):
+        flow.user_op_builder("b").Op("cast").Input("inn", [x])
+    with pytest.raises(flow.CallError, match="expected a list of tensors for in"):
+        flow.user_op_builder("b").Op("cast").Input("in", x)
+    with pytest.raises(flow.CallError, match=r"expected InferAndTryRun\(\) before its results"):
+        flow.user_op_builder("b").Op("cast").Input("in", [x]).Build().SoleOutputBlob()
+
+
+def test_what_is_refused(tmp_path):
+    with pytest.raises(flow.CallError, match=r"expected x to be annotated with tp\.Numpy\.Placeholder"):
+        flow.global_function()(lambda x: x)
+    with pytest.raises(flow.CallError, match="expected type=\"predict\", got 'train'"):
+        flow.global_function(type="train")
+    with (
+        pytest.raises(flow.CallError, match="expected the placement \"cpu\", got 'gpu'"),
+        flow.scope.placement("gpu"),
+    ):
+        pass
+    with pytest.raises(LibraryError, match=r"expected the file .*nothing_py_api.py"):
+        flow.experimental.custom_op_module("nothing", str(tmp_path)).py_api()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "broken_cpp_def.cpp").write_text("nonsense;")
+    with pytest.raises(LibraryError, match=r"cannot build broken:(?s:.*)nonsense"):
+        flow.experimental.custom_op_module("broken", str(tmp_path)).cpp_def().build_load()
