@@ -26,9 +26,10 @@ from oneflow.frontend.errors import CallError
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
+from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
 from oneflow.runtime.executable import Executable, compile_module
 
-DEVICES = ("cpu",)
+DEVICES = {"cpu": compile_module, "cuda": compile_cuda}
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
 
@@ -37,7 +38,7 @@ class Specialization:
     """A function traced and compiled for one signature."""
 
     traced: Traced
-    executable: Executable
+    executable: Executable | CudaExecutable
 
     @property
     def holds(self) -> bool:
@@ -106,7 +107,7 @@ class CompiledFunction:
         return self._current().traced.module
 
     def ir(self, stage: str = "oneflow") -> str:
-        """The program at a stage: "oneflow", "linalg", "kernels" or "llvm"; of the latest call, or the specs."""
+        """The program at a stage: "oneflow", "linalg", "kernels", "llvm" or "triton"; of the latest call, or the specs."""
         special = self._current()
         return str(special.traced.module) if stage == "oneflow" else special.executable.ir(stage)
 
@@ -136,7 +137,7 @@ class CompiledFunction:
             if found is None:
                 arguments.arguments.update(tree.unflatten(specs))
                 traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES)
-                found = Specialization(traced, compile_module(traced.module, traced.entry))
+                found = Specialization(traced, DEVICES[self.device](traced.module, traced.entry))
                 self._known.setdefault(key, []).append(found)
             self._last = found
         return found
@@ -215,7 +216,7 @@ def compile(fn: Callable[..., Any] | None = None, *, specs: Any = None, device: 
         fn: a function built of oneflow's functions and operators.
         specs: what its arguments are: `TensorSpec`s, or lists, tuples and dicts of them, one per parameter in order
             or by name. Without them it is compiled for the shapes and element types of each new call.
-        device: where it runs; "cpu".
+        device: where it runs: "cpu", or "cuda" (arrays are copied to the device and back).
     """
     if fn is None:
         return lambda function: CompiledFunction(function, specs, device)

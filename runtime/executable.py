@@ -67,8 +67,8 @@ def compile_module(
         ValueError: the module has no such function.
     """
     options = options or Options()
-    source = _Source(str(module), entry, registry, module.context)
-    signature = _signature(module, entry)
+    source = program_source(module, entry, registry)
+    signature = signature_of(module, entry)
     key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module))
     found = cache.find(key) if options.cached else None
     if found is not None:
@@ -79,7 +79,7 @@ def compile_module(
     return _compile(source, signature, options, key)
 
 
-def _compile(source: _Source, signature: Any, options: Options, key: str) -> Executable:
+def _compile(source: ProgramSource, signature: Any, options: Options, key: str) -> Executable:
     lowered = source.lower("llvm")
     inputs, outputs = signature
     facts = source.facts(lowered, outputs)
@@ -91,7 +91,17 @@ def _compile(source: _Source, signature: Any, options: Options, key: str) -> Exe
     return Executable(source, inputs, outputs, facts, code)
 
 
-def _signature(module: ir.Module, entry: str) -> tuple[list[Parameter], list[TensorDesc]]:
+def program_source(module: ir.Module, entry: str, registry: Registry) -> ProgramSource:
+    """The program of an entry, to lower in its module's context."""
+    return ProgramSource(str(module), entry, registry, module.context)
+
+
+def signature_of(module: ir.Module, entry: str) -> tuple[list[Parameter], list[TensorDesc]]:
+    """What function `entry` of a module takes and gives.
+
+    Raises:
+        ValueError: the module has no such function, or an argument is no ranked tensor.
+    """
     for op in module.body.operations:
         name = op.operation.attributes.get("sym_name")
         if name is not None and ir.StringAttr(name).value == entry:
@@ -128,7 +138,7 @@ class Facts:
 
 
 @dataclass
-class _Source:
+class ProgramSource:
     """The program as it was given, to lower again on demand.
 
     `located` is its text with places in the source, of programs with operators from outside the package.
@@ -230,7 +240,7 @@ class Executable:
     It may be called from several threads at once; the interpreter's lock is free while it runs.
     """
 
-    _source: _Source
+    _source: ProgramSource
     inputs: list[Parameter]
     outputs: list[TensorDesc]
     _facts: Facts

@@ -1,7 +1,8 @@
 """Runs programs at the `triton` stage without a device: the plan on NumPy memory, kernels in Triton's interpreter.
 
 Parts of the interpreter are replaced: reductions and scans by any function run on whole slices instead of one
-element at a time, blocks of one comparison's result, conversions to bf16 round to nearest even, and libdevice's functions are NumPy's and SciPy's.
+element at a time, blocks of one comparison's result keep its type, conversions to bf16 round to nearest even, and
+libdevice's functions are NumPy's and SciPy's.
 Imports `lowering.triton`, `runtime.cuda.compiler`, and `backend`.
 """
 
@@ -24,7 +25,9 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.program import Program, read_program
+from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import triton
 from oneflow.runtime.executable import PositionError, SizeError
@@ -84,7 +87,7 @@ def interpret_program(program: Program, *arrays: Any) -> list[np.ndarray]:
     given = [np.ascontiguousarray(a) for a in arrays]
     run.kept += given
     arguments = [x for number, a in enumerate(given) for x in (run.address(a), *_sizes(program, number, a))]
-    with _interpreting(), np.errstate(all="ignore"):
+    with interpreting():
         program.function()(run, *arguments)
     run.check()
     return [run.results[i] for i in range(len(program.results))]
@@ -158,16 +161,19 @@ class _Run:
                 self.check_index(got, wanted, site)
 
     def launch(self, name: str, *arguments: int) -> None:
-        source = self.program.sources[name]
-        named = dict(zip((n for n, _ in source.parameters), arguments, strict=True))
-        interpreter, function = triton("runtime.interpreter"), _function(source.text, source.name)
-        programs = source.programs(named)
-        builder = interpreter.interpreter_builder
-        builder.set_grid_dim(max(programs, 1), 1, 1)
-        tensors = [_argument(kind, value) for (_, kind), value in zip(source.parameters, arguments, strict=True)]
-        for number in range(programs):
-            builder.set_grid_idx(number, 0, 0)
-            function(*tensors)
+        interpret_kernel(self.program.sources[name], arguments)
+
+
+def interpret_kernel(source: Source, arguments: Sequence[int]) -> None:
+    """Runs a kernel on addresses and sizes, every program in order; within `interpreting`."""
+    interpreter, function = triton("runtime.interpreter"), _function(source.text, source.name)
+    programs = source.programs(dict(zip((n for n, _ in source.parameters), arguments, strict=True)))
+    builder = interpreter.interpreter_builder
+    builder.set_grid_dim(max(programs, 1), 1, 1)
+    tensors = [_argument(kind, value) for (_, kind), value in zip(source.parameters, arguments, strict=True)]
+    for number in range(programs):
+        builder.set_grid_idx(number, 0, 0)
+        function(*tensors)
 
 
 def _kind(element: str) -> np.dtype:
@@ -203,7 +209,7 @@ def _function(text: str, name: str) -> Callable[..., None]:
     namespace = {"triton": jit, "tl": triton("language"), "libdevice": _Libdevice(),
                  "interpreter_semantic": interpreter.interpreter_semantic}  # fmt: skip
     exec(compile(tree, f"<interpreted {name}>", "exec"), namespace)
-    return namespace[name]
+    return namespace[identifier(name)]
 
 
 class _Libdevice:
@@ -273,10 +279,9 @@ def _create_splat(builder: Any, kind: Any, value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _interpreting() -> Iterator[None]:
+def interpreting() -> Iterator[None]:
     """Triton's language as the interpreter's, with the replacements."""
     interpreter, language = triton("runtime.interpreter"), triton("language")
-    options = interpreter.interpreter_builder.options
     scope = interpreter._patch_lang(_speaker(language))
     scope.set_attr(language.tensor, "__index__", lambda self: int(self.handle.data.item()))
     scope.set_attr(language, "reduce", _reduce)
@@ -287,10 +292,10 @@ def _interpreting() -> Iterator[None]:
     quiet = interpreter.InterpreterOptions(sanitize_overflow=False)
     scope.set_attr(interpreter.interpreter_builder, "options", quiet)
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     finally:
         scope.restore()
-    assert interpreter.interpreter_builder.options is options
 
 
 def _speaker(language: Any) -> Any:
@@ -298,4 +303,4 @@ def _speaker(language: Any) -> Any:
     return types.FunctionType((lambda: None).__code__, {"tl": language})
 
 
-__all__ = ["check_triton", "interpret_program", "lower_call"]
+__all__ = ["check_triton", "interpret_kernel", "interpret_program", "interpreting", "lower_call"]

@@ -30,7 +30,11 @@ FLAGS = {
         Flag("o", "FILE", "write the program here instead of to standard output"),
         Flag("pass-pipeline", "TEXT", "run a pipeline such as builtin.module(canonicalize,oneflow-infer-types)"),
         Flag("stage", "STAGE", "run the passes up to a stage: oneflow, linalg, kernels, llvm or triton"),
-        Flag("dump-kernels", "FOLDER", "write the kernels of a program at the triton stage: source, PTX and machine code"),
+        Flag(
+            "dump-kernels",
+            "FOLDER",
+            "write the kernels of a program at the triton stage: source, PTX and machine code",
+        ),
         Flag("gpu-arch", "ARCH", "the architecture to compile kernels for (default: sm_90)"),
         Flag("load-ops", "FILE", "load operators first: a Python file that defines them, or a C++ library (.so)"),
         Flag("split-input-file", "MARKER", "process the parts between lines `// -----` one by one", optional=True),

@@ -7,6 +7,7 @@ functions are libdevice's. Imports `kernel`, `tile`, `writer` and the MLIR seam.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -52,8 +53,8 @@ FLOAT_PREDICATES = (
     "not_({0} < {1})", "not_({0} >= {1})", "not_({0} > {1})", "{0} != {1}", "({0} != {0}) | ({1} != {1})", "always",
 )  # fmt: skip
 CASTS = frozenset(
-    """arith.extf arith.truncf arith.sitofp arith.uitofp arith.fptosi arith.fptoui arith.extsi arith.extui arith.trunci
-    arith.index_cast arith.index_castui""".split()
+    """arith.extf arith.truncf arith.sitofp arith.uitofp arith.fptosi arith.fptoui arith.extsi arith.extui
+    arith.trunci arith.index_cast arith.index_castui""".split()
 )
 FROM_UNSIGNED = frozenset({"arith.uitofp", "arith.extui", "arith.index_castui"})
 
@@ -213,11 +214,9 @@ class Bodies:
 
     def _affine(self, op: ir.Operation, args: list[V]) -> V:
         text = to_python(str(op.attributes["map"].value.results[0]))
-        dims = op.attributes["map"].value.n_dims
-        for number in reversed(range(len(args))):
-            old = f"d{number}" if number < dims else f"s{number - dims}"
-            text = text.replace(old, "{%d}" % number)
-        return self._format(text, args, "index")
+        first = {"d": 0, "s": op.attributes["map"].value.n_dims}
+        template = re.sub(r"\b([ds])(\d+)\b", lambda m: f"{{{first[m[1]] + int(m[2])}}}", text)
+        return self._format(template, args, "index")
 
     def _extract(self, op: ir.Operation, positions: list[V]) -> V:
         if op.operands[0] not in self.kernel.tensors:

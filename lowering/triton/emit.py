@@ -17,11 +17,10 @@ from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.loops import Loops
-from oneflow.lowering.triton.names import SOURCE
 from oneflow.lowering.triton.movement import emit_fill, emit_insert
+from oneflow.lowering.triton.names import SOURCE
 from oneflow.lowering.triton.nest import Nest
 from oneflow.lowering.triton.plan import Plan
-
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
@@ -30,14 +29,13 @@ from oneflow.passes.registry import register_pass
 SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"})
 
 
-
 @register_pass
 @dataclass(frozen=True)
 class EmitTriton(Pass):
     """Writes each kernel as Triton source and the entry as a plan; `deterministic` keeps float additions in order.
 
-        func.func private @k(%x, %out) {oneflow.kernel = "pointwise"} {..}
-          ->   func.func private @k(..) attributes {oneflow.triton = {grid = "8", source = "..", ..}}
+    func.func private @k(%x, %out) {oneflow.kernel = "pointwise"} {..}
+      ->   func.func private @k(..) attributes {oneflow.triton = {grid = "8", source = "..", ..}}
     """
 
     name: ClassVar[str] = "oneflow-emit-triton"

@@ -192,5 +192,3 @@ class _Bodies(Bodies):
         if op.operands[0] not in self.loops.carried:
             return super()._extract(op, positions)
         return super()._extract(op, [V(p.name, p.element, p.axes | self.loops.here) for p in positions])
-
-

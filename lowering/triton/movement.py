@@ -85,7 +85,11 @@ class _Slice:
     def __init__(self, kernel: Kernel, op: ir.Operation, source: Tensor, target: Tensor) -> None:
         dynamic = list(op.operands)[2:]
         counts = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[2:]
-        offsets, sizes, steps = dynamic[: counts[0]], dynamic[counts[0] : counts[0] + counts[1]], dynamic[-counts[2] :]
+        offsets, sizes, steps = (
+            dynamic[: counts[0]],
+            dynamic[counts[0] : counts[0] + counts[1]],
+            dynamic[-counts[2] :],
+        )
         self.source, self.target = source, target
         self.offsets = _mixed(kernel, op, "static_offsets", offsets)
         self.sizes = _mixed(kernel, op, "static_sizes", sizes)

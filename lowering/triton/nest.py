@@ -2,7 +2,8 @@
 
 A program computes a block of the outer loops. The inner loops are an axis of the block where they fit (`whole`), a
 loop over blocks (`chunk`), or, where a reduction is not one that can be regrouped, a loop over single steps
-(`step`); with one step they are nothing at all (`once`). In a loop, what a later pass needs again is computed again. Imports `tile`, `body`, `reduction`.
+(`step`); with one step they are nothing at all (`once`). In a loop, what a later pass needs again is computed
+again. Imports `tile`, `body`, `reduction`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
 from oneflow.lowering.triton.body import Bodies, literal
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
+from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
 from oneflow.lowering.triton.shape import Blocks, choose_blocks
@@ -301,7 +303,7 @@ def finish_ops(
 ) -> Source:  # fmt: skip
     """The kernel's source around the lines that were written for `ops`."""
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
-    text = kernel_source(kernel.name, origins(ops), [n for n, _ in parameters], writer.scopes[0].lines)
+    text = kernel_source(identifier(kernel.name), origins(ops), [n for n, _ in parameters], writer.scopes[0].lines)
     return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {})
 
 

@@ -19,7 +19,7 @@ from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.triton.body import literal
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
-from oneflow.lowering.triton.names import PLAN
+from oneflow.lowering.triton.names import PLAN, identifier
 from oneflow.lowering.triton.sizes import Size, product
 from oneflow.lowering.triton.source import Source
 
@@ -95,7 +95,7 @@ class Plan:
         for number, value in enumerate(self.ops[-1].operands):
             self._return(number, value)
         body = "\n".join(INDENT + line for line in self.lines or ["pass"])
-        return f"def {self.name}({', '.join(parameters)}):\n{body}\n"
+        return f"def {identifier(self.name)}({', '.join(parameters)}):\n{body}\n"
 
     def write(self, module: ir.Module) -> None:
         """Puts the plan on the entry and what runs need on the module."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
-from oneflow.lowering.triton.names import PLAN, SOURCE
+from oneflow.lowering.triton.names import PLAN, SOURCE, identifier
 from oneflow.lowering.triton.source import Source
 
 
@@ -34,7 +34,7 @@ class Program:
         """The plan as a function of a run, addresses and sizes."""
         namespace: dict[str, Any] = {}
         exec(compile(self.plan, f"<plan of {self.name}>", "exec"), {}, namespace)
-        return namespace[self.name]
+        return namespace[identifier(self.name)]
 
     @property
     def text(self) -> str:

@@ -60,8 +60,10 @@ def _strided(structure: Structure, forms: Sequence[Form]) -> bool:
     last = structure.inner[-1]
     swept = [f.loops for f in forms if last in f.loops]
     one = Size.of(1)
-    return bool(swept) and all(f[last] != one for f in swept) and any(
-        f.get(n) == one for f in swept for n in structure.outer
+    return (
+        bool(swept)
+        and all(f[last] != one for f in swept)
+        and any(f.get(n) == one for f in swept for n in structure.outer)
     )
 
 

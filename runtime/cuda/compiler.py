@@ -11,6 +11,7 @@ import linecache
 from dataclasses import dataclass
 from typing import Any
 
+from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source
 
 #: How Triton was found, and what the package that has it is called here.
@@ -65,7 +66,7 @@ def load_function(source: Source) -> Any:
     namespace: dict[str, Any] = {"__name__": f"oneflow_kernel_{source.name}"}
     triton()
     exec(compile(source.text, name, "exec"), namespace)
-    return namespace[source.name]
+    return namespace[identifier(source.name)]
 
 
 def compile_source(source: Source, arch: str = "sm_90") -> Binary:

@@ -100,7 +100,10 @@ def test_transpose(order):
 
 
 def product(left, right, flags="", element="f32", batch=()):
-    rows, columns = left[-1 if "transpose_a = true" in flags else -2], right[-2 if "transpose_b = true" in flags else -1]
+    rows, columns = (
+        left[-1 if "transpose_a = true" in flags else -2],
+        right[-2 if "transpose_b = true" in flags else -1],
+    )
     a, b, c = ("x".join([*map(str, s), element]) for s in (left, right, (*batch, rows, columns)))
     op = "batch_matmul" if batch else "matmul"
     return f"""func.func @main(%a: tensor<{a}>, %b: tensor<{b}>) -> tensor<{c}> {{

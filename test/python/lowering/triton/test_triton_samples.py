@@ -1,8 +1,8 @@
 """Every sample through Triton's interpreter against its reference; kernels compiled for sm_90, without a GPU.
 
 All element types take part, bf16 too: the interpreter's rounding to it is replaced by NumPy's (see
-`oneflow.testing.triton_interpreter`). An operator's first sample is compiled in its first element type, every distinct kernel
-once; $ONEFLOW_TEST_ALL compiles the kernels of all.
+`oneflow.testing.triton_interpreter`). An operator's first sample is compiled in its first element type, every
+distinct kernel once; $ONEFLOW_TEST_ALL compiles the kernels of all.
 """
 
 import os
