@@ -353,7 +353,8 @@ update(
 
 def _rmsprop_model(step: Step, op: Call, mean_square: Expr, mean_gradient: Expr | None = None) -> Expr:
     size = mean_square if mean_gradient is None else mean_square - mean_gradient * mean_gradient
-    return step.decayed(step.rate * step.g / s.sqrt(size + op.epsilon))
+    root = s.sqrt(size) + op.epsilon if op.epsilon_apart else s.sqrt(size + op.epsilon)
+    return step.decayed(step.rate * step.g / root)
 
 
 def _rmsprop_reference(
@@ -362,14 +363,16 @@ def _rmsprop_reference(
     step, rate = Reference(model, diff, lr, scale_by, skip, attrs), attrs["decay_rate"]
     new = rate * _wide(square) + (1 - rate) * step.g**2
     new_mean = 0.0 if mean is None else rate * _wide(mean) + (1 - rate) * step.g
-    change = step.rate * step.g / np.sqrt(new - new_mean**2 + attrs["epsilon"])
+    under, beside = (0.0, attrs["epsilon"]) if attrs["epsilon_apart"] else (attrs["epsilon"], 0.0)
+    change = step.rate * step.g / (np.sqrt(new - new_mean**2 + under) + beside)
     return step.results(change, (square, new), *([] if mean is None else [(mean, new_mean)]))
 
 
 update(
     f"rmsprop_update(model, model_diff, {RATE}, mean_square, mean_gradient?",
-    ", centered: bool = False, epsilon: float = 0.0, decay_rate: float = 0.99",
-    "RMSprop: gradient / sqrt(mean of squared gradients + epsilon), `centered` less the squared mean gradient.",
+    ", centered: bool = False, epsilon: float = 0.0, decay_rate: float = 0.99, epsilon_apart: bool = False",
+    "RMSprop: gradient / sqrt(mean of squared gradients + epsilon), `centered` less the squared mean gradient.\n\n"
+    "With `epsilon_apart`, which OneFlow has not, epsilon is added to the root, as PyTorch does.",
     {
         "mean_square": _mean("mean_square", "decay_rate", square=True),
         "mean_gradient": _mean("mean_gradient", "decay_rate"),

@@ -167,11 +167,7 @@ class Adagrad(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """RMSprop: gradients over the root of the running mean of their squares, `centered` less the squared mean.
-
-    The operator adds its epsilon under the root; it is given eps^2, which comes to PyTorch's eps beside the root
-    wherever one of the two outweighs the other.
-    """
+    """RMSprop: gradients over the root of the running mean of their squares, `centered` less the squared mean."""
 
     operator = "rmsprop_update"
 
@@ -193,6 +189,7 @@ class RMSprop(Optimizer):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
-        numbers = {"decay_rate": group["alpha"], "epsilon": group["eps"] ** 2, "l2": group["weight_decay"]}
+        numbers = {"decay_rate": group["alpha"], "epsilon": group["eps"], "l2": group["weight_decay"]}
         operands = (rate, None, None, state["square_avg"], state.get("grad_avg"))
-        return dispatch_all("rmsprop_update", p, grad, *operands, centered=group["centered"], **numbers)
+        options = {"centered": group["centered"], "epsilon_apart": True}
+        return dispatch_all("rmsprop_update", p, grad, *operands, **options, **numbers)

@@ -1,0 +1,134 @@
+"""The same training in PyTorch: losses of 100 steps from the same weights, state in the same names and layouts.
+
+Training is in f64, so that formulas are compared and not how rounding grows; one run is in f32.
+"""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
+
+RNG = np.random.default_rng(8)
+STEPS = 100
+
+
+def mlp(nn):
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3))
+
+
+def cnn(nn):
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(4, 4, 3), nn.GroupNorm(2, 4), nn.SiLU(), nn.Flatten(), nn.Linear(16, 3),
+    )  # fmt: skip
+
+
+def gpt(nn):
+    """A transformer of two layers over 7 tokens that predicts the next one."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ln1, self.ln2 = nn.LayerNorm(8), nn.LayerNorm(8)
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+            self.mlp = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+
+        def forward(self, x, mask):
+            h = self.ln1(x)
+            x = x + self.attention(h, h, h, attn_mask=mask, need_weights=False)[0]
+            return x + self.mlp(self.ln2(x))
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.positions = nn.Embedding(7, 8), nn.Embedding(5, 8)
+            self.blocks = nn.ModuleList([Block(), Block()])
+            self.ln, self.head = nn.LayerNorm(8), nn.Linear(8, 7, bias=False)
+            mask = np.triu(np.ones((5, 5), bool), 1)
+            self.register_buffer("mask", make(nn, mask), persistent=False)
+            self.register_buffer("places", make(nn, np.arange(5)), persistent=False)
+
+        def forward(self, x):
+            h = self.tokens(x) + self.positions(self.places)
+            for block in self.blocks:
+                h = block(h, self.mask)
+            return self.head(self.ln(h)).reshape(-1, 7)
+
+    return Gpt()
+
+
+def make(nn, array):
+    return torch.from_numpy(array) if nn is torch.nn else flow.tensor(array)
+
+
+def tokens():
+    text = RNG.integers(0, 7, (4, 6))
+    return text[:, :-1].copy(), text[:, 1:].reshape(-1).copy()
+
+
+MODELS = {
+    mlp: lambda: (RNG.normal(size=(12, 6)).astype(np.float32), RNG.integers(0, 3, 12)),
+    cnn: lambda: (RNG.normal(size=(8, 1, 8, 8)).astype(np.float32), RNG.integers(0, 3, 8)),
+    gpt: tokens,
+}
+OPTIMIZERS = {
+    "sgd": lambda o, p: o.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "adam": lambda o, p: o.Adam(p, lr=3e-3),
+    "adamw": lambda o, p: o.AdamW(p, lr=3e-3, weight_decay=0.1),
+    "adagrad": lambda o, p: o.Adagrad(p, lr=0.02),
+    "rmsprop": lambda o, p: o.RMSprop(p, lr=1e-3),
+}
+
+
+def steps(framework, model, optimizer):
+    """One step of training: the loss before it."""
+    nn = framework.nn
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(list(model.parameters()), 1.0)
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def losses(build, name, dtype):
+    """The losses of all steps, of PyTorch and of ours, and the models."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    theirs, ours = build(torch.nn).to(getattr(torch, dtype)), build(flow.nn).to(getattr(flow, dtype))
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict({n: t.numpy() for n, t in theirs.state_dict().items()})
+    batch = [b.astype(dtype) if b.dtype.kind == "f" else b for b in MODELS[build]()]
+    step = steps(torch, theirs, OPTIMIZERS[name](torch.optim, theirs.parameters()))
+    run = flow.compile(steps(flow, ours, OPTIMIZERS[name](flow.optim, ours.parameters())))
+    want = [float(step(*map(torch.from_numpy, batch))) for _ in range(STEPS)]
+    assert want[-1] < 0.9 * want[0]
+    return [float(run(*batch)) for _ in range(STEPS)], want
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("build", MODELS, ids=lambda f: f.__name__)
+def test_losses_are_those_of_pytorch(build, name):
+    np.testing.assert_allclose(*losses(build, name, "float64"), 1e-4)
+
+
+def test_losses_in_f32():
+    np.testing.assert_allclose(*losses(mlp, "adam", "float32"), 1e-4)
+
+
+def test_state_is_loaded_by_pytorch(tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch", reason="comes with PyTorch")
+    net = cnn(flow.nn)
+    flow.save(net.state_dict(), tmp_path / "net.safetensors")
+    state = safetensors.load_file(tmp_path / "net.safetensors")
+    theirs = cnn(torch.nn)
+    theirs.load_state_dict(state)
+    safetensors.save_file(theirs.state_dict(), tmp_path / "back.safetensors")
+    for name, tensor in flow.load(tmp_path / "back.safetensors").items():
+        np.testing.assert_array_equal(tensor.numpy(), net.state_dict()[name].numpy())
