@@ -107,7 +107,7 @@ class CompiledFunction:
         return self._current().traced.module
 
     def ir(self, stage: str = "oneflow") -> str:
-        """The program at a stage: "oneflow", "linalg", "kernels", "llvm" or "triton"; of the latest call, or the specs."""
+        """The program at a stage of `lowering.pipelines.STAGES`; of the latest call, or the specs."""
         special = self._current()
         return str(special.traced.module) if stage == "oneflow" else special.executable.ir(stage)
 

@@ -33,7 +33,7 @@ FLAGS = {
         Flag(
             "dump-kernels",
             "FOLDER",
-            "write the kernels of a program at the triton stage: source, PTX and machine code",
+            "write the kernels of the triton stage: source, PTX and machine code",
         ),
         Flag("gpu-arch", "ARCH", "the architecture to compile kernels for (default: sm_90)"),
         Flag("load-ops", "FILE", "load operators first: a Python file that defines them, or a C++ library (.so)"),

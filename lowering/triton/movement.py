@@ -85,15 +85,12 @@ class _Slice:
     def __init__(self, kernel: Kernel, op: ir.Operation, source: Tensor, target: Tensor) -> None:
         dynamic = list(op.operands)[2:]
         counts = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[2:]
-        offsets, sizes, steps = (
-            dynamic[: counts[0]],
-            dynamic[counts[0] : counts[0] + counts[1]],
-            dynamic[-counts[2] :],
-        )
+        ends = list(itertools.accumulate(counts))
+        offsets, sizes, steps = dynamic[: ends[0]], dynamic[ends[0] : ends[1]], dynamic[ends[1] :]
         self.source, self.target = source, target
         self.offsets = _mixed(kernel, op, "static_offsets", offsets)
         self.sizes = _mixed(kernel, op, "static_sizes", sizes)
-        self.steps = _mixed(kernel, op, "static_strides", steps if counts[2] else [])
+        self.steps = _mixed(kernel, op, "static_strides", steps)
         self.axes = self._kept()
         strides = target.strides
         constant = Size()

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -48,10 +49,8 @@ class DeviceArray:
         return made if dtype is None else made.astype(dtype)
 
     def __del__(self, free: Any = driver.free, error: Any = driver.CudaError) -> None:
-        try:
+        with contextlib.suppress(error):
             free(self.address, self._stream)
-        except error:
-            pass
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype.name}, shape={self.shape})"

@@ -124,7 +124,7 @@ def test_bad_programs(content: bytes, message: str, run: Runner) -> None:
         (["p.mlir", "--mlir-timing=3"], "--mlir-timing: expected no value, got '3'"),
         (
             ["p.mlir", "--stage=linal"],
-            "expected one of oneflow, linalg, kernels, llvm, got 'linal'; did you mean linalg?",
+            "expected one of oneflow, linalg, kernels, llvm, triton, got 'linal'; did you mean linalg?",
         ),
         (["p.mlir", "-o", "no/out.mlir"], "cannot write no/out.mlir"),
         (["--show-op=rely"], "unknown operator oneflow.rely; did you mean oneflow.relu?"),

@@ -140,7 +140,7 @@ def test_time_and_ir(run: Runner) -> None:
         (["p.mlir", "--input=both.npz", "--output=out.txt"], "expected a file name that ends in"),
         (
             ["p.mlir", "--input=both.npz", "--print-ir-after=linal"],
-            "expected a stage (oneflow, linalg, kernels, llvm)",
+            "expected a stage (oneflow, linalg, kernels, llvm, triton)",
         ),
         (["p.mlir", "--input=both.npz", "--time=0"], "expected at least 1 run, got 0"),
         (["p.mlir", "--inputs=x"], "unknown argument --inputs=x; did you mean --input?"),
