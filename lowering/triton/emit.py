@@ -13,6 +13,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Uncovered, analyse
+from oneflow.lowering.linalg.external import declarations
 from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.kernel import Kernel
@@ -45,8 +46,11 @@ class EmitTriton(Pass):
         """Emits every kernel of the module and plans its entry.
 
         Raises:
-            PassError: a kernel has an operation that no emitter covers.
+            PassError: a kernel has an operation that no emitter covers, or comes from outside.
         """
+        external = next(iter(declarations(module).values()), None)
+        if external is not None:
+            raise PassError(f"expected operators with Triton kernels, got a kernel for the CPU: {external}")
         functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
         kernels = [f.operation for f in functions if "oneflow.kernel" in f.attributes]
         sources = {}

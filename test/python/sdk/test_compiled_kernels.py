@@ -6,7 +6,9 @@ import pytest
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import OperatorError
+from oneflow.lowering.pipelines import pipeline_between
 from oneflow.passes.base import PassError
+from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.executable import KernelError, Options, compile_module
 from oneflow.runtime.user_ops import rules
 
@@ -95,3 +97,9 @@ def test_guards_find_writes_out_of_bounds(naughty):
             compiled(naughty_text("overrun"), naughty)(np.ones(2, np.float32))
     finally:
         rules.guard_kernels(False)
+
+
+def test_triton_refuses_a_kernel_for_the_cpu(sampler):
+    module = read_module(MIXED, create_context(sampler), "program.mlir", sampler)
+    with module.context, pytest.raises(PassError, match=r"got a kernel for the CPU: .*oneflow.t_scale"):
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, sampler)
