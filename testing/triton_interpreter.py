@@ -239,10 +239,12 @@ def _part(value: Any, axis: int, part: slice) -> Any:
 def _reduce(value: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: bool = False) -> Any:
     """Neighbours are combined until one is left: the size of a block is a power of two."""
     assert keep_dims, "kernels keep the dimensions of what they reduce"
-    axis = int(axis)
-    while value.handle.data.shape[axis] > 1:
-        value = combine_fn(_part(value, axis, slice(0, None, 2)), _part(value, axis, slice(1, None, 2)))
-    return value
+    axis, values = int(axis), value if isinstance(value, tuple) else (value,)
+    while values[0].handle.data.shape[axis] > 1:
+        halves = (_part(v, axis, slice(start, None, 2)) for start in (0, 1) for v in values)
+        found = combine_fn(*halves)
+        values = found if isinstance(found, tuple) else (found,)
+    return values if isinstance(value, tuple) else values[0]
 
 
 def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -59,11 +59,13 @@ CASTS = frozenset(
 FROM_UNSIGNED = frozenset({"arith.uitofp", "arith.extui", "arith.index_castui"})
 
 
-def needed_ops(ops: Sequence[ir.Operation], wanted: Sequence[ir.Value]) -> set[ir.Operation]:
-    """The operations among `ops` that the wanted values need."""
+def needed_ops(
+    ops: Sequence[ir.Operation], wanted: Sequence[ir.Value], given: Container[ir.Value] = ()
+) -> set[ir.Operation]:
+    """The operations among `ops` that the wanted values need, when others are given."""
     values, found = set(wanted), set()
     for op in reversed(ops):
-        if any(r in values for r in op.results):
+        if any(r in values and r not in given for r in op.results):
             found.add(op)
             values.update(op.operands)
     return found
@@ -110,7 +112,7 @@ class Bodies:
         self.names = names
         ops = [o.operation for o in block.operations]
         wanted = list(ops[-1].operands) if wanted is None else wanted
-        env, needed = dict(arguments), needed_ops(ops, wanted)
+        env, needed = dict(arguments), needed_ops(ops, wanted, arguments)
         for op in ops:
             if op in needed:
                 env[op.results[0]] = self.op(op, [self.value(env, v) for v in self._read(op)])

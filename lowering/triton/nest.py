@@ -18,7 +18,7 @@ from oneflow.lowering.triton.body import Bodies, literal
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import kernel_source
-from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
+from oneflow.lowering.triton.reduction import Folded, Selected, neutral, read_folds, read_selection
 from oneflow.lowering.triton.shape import Blocks, choose_blocks
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
@@ -41,6 +41,16 @@ class Accumulator:
 
 
 @dataclass
+class Pair:
+    """Running values of the open pass that a selection makes, by the function `name`."""
+
+    node: Node
+    names: tuple[str, str]
+    starts: tuple[V, V]
+    function: str
+
+
+@dataclass
 class Nest:
     """Emits one structure."""
 
@@ -50,12 +60,15 @@ class Nest:
     inner: dict[ir.Value, V] = field(default_factory=dict)
     open: list[Accumulator] | None = None
     before: list[str] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         nodes = self.structure.nodes
         self.writer = Writer()
         self.sizes = self.kernel.loop_sizes(nodes)
         self.folds = {n.op: read_folds(n) for n in nodes if n.reductions}
+        self.selections = {n.op: s for n in nodes if n.reductions and (s := read_selection(n)) is not None}
         uses = [(n, u) for n in nodes for u in (*n.inputs, *n.outputs)]
         forms = [linear_form(self.kernel, n, u) for n, u in uses]
         self.blocks: Blocks = choose_blocks(self.kernel, self.structure, self.sizes, forms, self._regroups())
@@ -69,7 +82,7 @@ class Nest:
         self.rank = len(self.tile.spread)
 
     def _regroups(self) -> bool:
-        return all(f is not None for f in self.folds.values())
+        return all(f is not None or op in self.selections for op, f in self.folds.items())
 
     def emit(self) -> Source:
         """The source of the kernel."""
@@ -80,7 +93,7 @@ class Nest:
             self._node(node)
         self._close()
         ops = [n.op for n in self.structure.nodes]
-        return finish_ops(self.kernel, self.writer, ops, self._grid(), self.blocks.warps)
+        return finish_ops(self.kernel, self.writer, ops, self._grid(), self.blocks.warps, functions=self.functions)
 
     def _grid(self) -> str:
         count = product(self.sizes[n] for n in self.structure.outer)
@@ -93,7 +106,7 @@ class Nest:
 
     def _node(self, node: Node) -> None:
         uses = (*node.inputs, *node.outputs)
-        if self.open and {u.value for u in uses} & {a.value for a in self.open}:
+        if {u.value for u in uses} & self._pending():
             self._close()
         if self.blocks.mode == "once" or not self._sweeps(node):
             self._plain(node, self.values, True)
@@ -101,6 +114,10 @@ class Nest:
         if self.open is None and self.blocks.mode != "whole":
             self._open()
         self._inner_node(node, True)
+
+    def _pending(self) -> set[ir.Value]:
+        """Results that are known only after the open pass."""
+        return {a.value for a in self.open or []} | {r for p in self.pairs for r in p.node.results}
 
     def _open(self) -> None:
         self.open, self.before, self.inner = [], [], {}
@@ -116,7 +133,9 @@ class Nest:
         self.writer.close(header, self.before)
         for accumulator in self.open:
             self._finish(accumulator)
-        self.open = None
+        self.open, pairs, self.pairs = None, self.pairs, []
+        for pair in pairs:
+            self._choose(pair, pair.names)
 
     def _finish(self, accumulator: Accumulator) -> None:
         result = accumulator.value
@@ -134,6 +153,8 @@ class Nest:
             self._plain(node, self.inner if self.open is not None else self.values, first)
         elif self.blocks.mode == "step":
             self._step(node, first)
+        elif node.op in self.selections:
+            self._select(node, first)
         else:
             self._fold(node, first)
 
@@ -221,6 +242,62 @@ class Nest:
         for fold, value in zip(folds, found, strict=True):
             self._fold_one(node, fold, self._masked(fold, value), first)
 
+    def _select(self, node: Node, first: bool) -> None:
+        """The element that wins, and its position."""
+        found, outs = self.selections[node.op], list(node.body.arguments)[len(node.inputs) :]
+        arguments = {a: v for a, v in self._arguments(node).items() if a not in outs}
+        values = self.bodies.run(node.body, node.names, arguments, [found.value, found.position])
+        starts = tuple(self._read(node, u) for u in node.outputs)
+        one, two = (self._padded(v, s) for v, s in zip(values, starts, strict=True))
+        pair = Pair(node, (one, two), (starts[0], starts[1]), self._selection(node, found))
+        if self.open is None:
+            self._choose(pair, (one, two), first)
+        elif first:
+            pair.names = (self.writer.fresh("acc"), self.writer.fresh("acc"))
+            for name, start in zip(pair.names, pair.starts, strict=True):
+                self.before.append(f"{name} = tl.broadcast_to({start.name}, {self.tile.shape})")
+            self.writer.line(f"{', '.join(pair.names)} = {pair.function}({', '.join(pair.names)}, {one}, {two})")
+            self.pairs.append(pair)
+
+    def _padded(self, value: V, start: V) -> str:
+        """The value in a full block, the initial value in lanes that are not real."""
+        full, mask = self.tile.broadcast(value), self.tile.mask(INNER)
+        return full.name if mask is None else self.writer.define(
+            f"tl.where({mask}, {full.name}, {start.name})", value.element, full.axes
+        ).name  # fmt: skip
+
+    def _choose(self, pair: Pair, names: tuple[str, str], first: bool = True) -> None:
+        """The results of a selection from blocks of candidates."""
+        reduced, made = ([self.writer.fresh(), self.writer.fresh()] for _ in range(2))
+        starts, blocks = ", ".join(s.name for s in pair.starts), ", ".join(names)
+        self.writer.scopes[0].lines += [
+            f"{', '.join(reduced)} = tl.reduce(({blocks}), {self.rank - 1}, {pair.function}, keep_dims=True)",
+            f"{', '.join(made)} = {pair.function}({starts}, {', '.join(reduced)})",
+        ]
+        for number, (result, name) in enumerate(zip(pair.node.results, made, strict=True)):
+            self.values[result] = V(name, str(result.type.element_type), OUTER)
+            if first:
+                self._store(pair.node, number, self.values[result])
+
+    def _selection(self, node: Node, found: Selected) -> str:
+        """The function that chooses between two candidates and their positions."""
+        writer = Writer()
+        bodies = Bodies(Tile(self.kernel, writer, [], {}, [], set()))
+        outs = list(node.body.arguments)[len(node.inputs) :]
+        element, place = (str(o.type) for o in outs)
+        answers = []
+        for challenger, holder, at in (("b", "a", "i"), ("a", "b", "j")):
+            given = {found.value: V(challenger, element), outs[0]: V(holder, element), outs[1]: V(at, place)}
+            answers.append(bodies.run(node.body, node.names, given, [found.condition])[0].name)
+        name = f"choose{len(self.functions)}"
+        lines = [
+            *writer.scopes[0].lines,
+            f"other = {answers[0]} | (({answers[1]} == 0) & (j < i))",
+            "return tl.where(other, b, a), tl.where(other, j, i)",
+        ]
+        self.functions.append(f"def {name}(a, i, b, j):\n" + "".join(f"    {line}\n" for line in lines))
+        return name
+
     def _masked(self, fold: Folded, value: V) -> V:
         """The value in a full block, neutral in lanes that are not real."""
         full, mask = self.tile.broadcast(value), self.tile.mask(INNER)
@@ -299,11 +376,12 @@ def initial(bodies: Bodies, value: ir.Value) -> V:
 
 def finish_ops(
     kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
-    updates: dict[int, int] | None = None, fills: dict[int, str] | None = None,
+    updates: dict[int, int] | None = None, fills: dict[int, str] | None = None, functions: Sequence[str] = (),
 ) -> Source:  # fmt: skip
     """The kernel's source around the lines that were written for `ops`."""
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
-    text = kernel_source(identifier(kernel.name), origins(ops), [n for n, _ in parameters], writer.scopes[0].lines)
+    names, lines = [n for n, _ in parameters], writer.scopes[0].lines
+    text = kernel_source(identifier(kernel.name), origins(ops), names, lines, functions)
     return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {})
 
 

@@ -26,6 +26,14 @@ FUNCTIONS = {
     "multiply": "(a, b):\n    return a * b\n",
     "greater": "(a, b):\n    return tl.maximum(a, b)\n",
     "less": "(a, b):\n    return tl.minimum(a, b)\n",
+    "greater_unsigned": """(a, b):
+    most = tl.maximum(a.to(tl.uint8, bitcast=True), b.to(tl.uint8, bitcast=True))
+    return most.to(tl.int8, bitcast=True)
+""",
+    "less_unsigned": """(a, b):
+    least = tl.minimum(a.to(tl.uint8, bitcast=True), b.to(tl.uint8, bitcast=True))
+    return least.to(tl.int8, bitcast=True)
+""",
     "both": "(a, b):\n    return a & b\n",
     "either": "(a, b):\n    return a | b\n",
     "differ": "(a, b):\n    return a ^ b\n",
@@ -49,7 +57,7 @@ def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], 
                   functions: Sequence[str] = ()) -> str:  # fmt: skip
     """The source file of a kernel: `origins` name what it computes, `functions` are definitions of its own."""
     body = "\n".join(f"    {line}" for line in lines or ["pass"])
-    own = "".join(f"\n\n@triton.jit\n{f}" for f in functions)
+    own = "".join(f"\n\n@triton.jit\n{f.rstrip()}\n" for f in functions)
     text = f"{own}\n\n@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n"
     comments = "".join(f"# {origin}\n" for origin in origins)
     used = [f for f in FUNCTIONS if f"{f}(" in text or f", {f}, " in text or f", {f})" in text]

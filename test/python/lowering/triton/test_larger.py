@@ -41,6 +41,7 @@ def check(text, *arrays, rtol=1e-5, atol=1e-5, options=""):
     got = interpret_program(program, *arrays)
     want = interpret(read_module(text, create_context()), "main", *arrays)
     for one, other in zip(got, want, strict=True):
+        one = one.view(other.dtype) if one.dtype.itemsize == other.dtype.itemsize else one
         np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol, atol)
     return program
 
@@ -86,9 +87,20 @@ def test_cumulative_sum(shape):
     check(unary("cumsum", shape, f"dim = {len(shape) - 1} : si64"), x)
 
 
-def test_the_position_of_the_largest():
-    x = np.random.default_rng(0).integers(0, 50, (3, 5000)).astype(np.float32)
+@pytest.mark.parametrize("size", [5000, 40000])
+def test_the_position_of_the_largest(size):
+    """The first of equal ones, and the first NaN if there is one."""
+    x = np.random.default_rng(0).integers(0, 50, (3, size)).astype(np.float32)
+    x[1, [70, size - 1]] = np.nan
+    x[2] = -np.inf
     check(unary("argmax", x.shape, result="3xi64"), x)
+
+
+@pytest.mark.parametrize("op", ["reduce_max", "reduce_min"])
+def test_extremes_of_unsigned_integers(op):
+    x = np.random.default_rng(0).integers(0, 256, (3, 500)).astype(np.uint8)
+    attributes = "axis = [1 : si32], keepdims = false"
+    check(unary(op, x.shape, attributes, "ui8", "3xui8"), x)
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)], ids=str)
