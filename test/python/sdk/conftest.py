@@ -57,6 +57,12 @@ def sampler(load):
 
 
 @pytest.fixture(scope="session")
+def naughty(load):
+    """The registry with the operator of libraries/naughty.cpp, which fails in every way."""
+    return load("naughty")
+
+
+@pytest.fixture(scope="session")
 def with_functions(load):
     """The registry with the operators of libraries/functions.cpp."""
     return load("functions")

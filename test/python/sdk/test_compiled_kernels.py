@@ -23,11 +23,6 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<3x4xf32>) -> (tensor<3x4xf32>, t
 """
 
 
-@pytest.fixture(scope="module")
-def naughty(load):
-    return load("naughty")
-
-
 def compiled(text, registry, **options):
     module = read_module(text, create_context(registry), "program.mlir", registry)
     return compile_module(module, options=Options(**options), registry=registry)

@@ -17,11 +17,6 @@ TAIL = "\n}}\n"
 SAME = ".SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)"
 
 
-@pytest.fixture(scope="module")
-def naughty(load):
-    return load("naughty")
-
-
 @pytest.fixture
 def ops(naughty):
     return NumpyBuilder(naughty)
