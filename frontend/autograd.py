@@ -1,10 +1,10 @@
-"""Gradients of Python functions, inside functions that are traced: `grad`, `vjp`, `jvp`, `checkpoint`.
+"""Gradients of Python functions: `grad`, `vjp`, `jvp`, `checkpoint`.
 
     step = flow.compile(flow.value_and_grad(loss, argnums=(0, 1)))
 
-The function is called once; what it builds is noted on a tape, and the operators' gradient slots build the
-gradients after it. So gradients are operations like any others: they can be differentiated again, and traced
-functions may use them anywhere. Imports `dialect.reverse` and `trace`.
+The function is called once. In one that is traced, what it builds is noted on a tape, and the operators' gradient
+slots build the gradients after it; so gradients are operations like any others, which can be differentiated again.
+In eager mode tensors know what made them. Imports `dialect.reverse`, `trace`, `eager_autograd`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from oneflow.dialect.reverse import (
     Segment,
     one_of,
     pull_back,
-    zeros_like,
 )
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.eager_autograd import deeper, level, own, recomputed, released
+from oneflow.frontend.eager_autograd import pull_back as eager_pull_back
 from oneflow.frontend.errors import Place, TraceError, fail
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import TraceBuilder, bind, entry_name
@@ -72,9 +74,9 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
             positional[number] = value
         with _recording() as tape:
             value = fn(*positional, **arguments.kwargs)
-        loss = _loss(entry_name(fn), value)
-        grads = inputs.gradients(tape, [(loss, one_of(current_builder(), loss.desc))])
-        return value, grads[0] if isinstance(argnums, int) else tuple(grads)
+        loss, builder = _loss(entry_name(fn), value), current_builder()
+        grads = inputs.gradients(tape, [(loss, builder.give(one_of(builder, loss.desc)))])
+        return inputs.released((value, grads[0] if isinstance(argnums, int) else tuple(grads)))
 
     function.__name__ = f"{entry_name(fn)}_grad"
     return function
@@ -101,9 +103,9 @@ def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
             if cotangent is not None
         ]
         grads = inputs.gradients(tape, seeds)
-        return grads[0] if len(primals) == 1 else tuple(grads)
+        return inputs.released(grads[0] if len(primals) == 1 else tuple(grads))
 
-    return value, pull
+    return inputs.released(value), pull
 
 
 def jvp(fn: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -115,10 +117,12 @@ def jvp(fn: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     Raises:
         TraceError: tangents have other types than primals, or an operator has no second derivative.
     """
-    value, pull = vjp(fn, *primals)
+    depth = level()
+    with deeper():
+        value, pull = vjp(fn, *primals)
     results, tree = flatten(value)
     floats = [r for r in results if _is_float(r)]
-    probes = [dispatch("ones_like", r) for r in floats]
+    probes = [_own(dispatch("ones_like", r)) for r in floats]
     rest = iter(probes)
     with _recording() as tape:
         pulled = pull(tree.unflatten([next(rest) if _is_float(r) else None for r in results]))
@@ -126,7 +130,8 @@ def jvp(fn: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     changes = _matching(tuple(tangents), structure)
     seeds = [(g, _cotangent(g, t, "a tangent")) for g, t in zip(grads, changes, strict=True) if g is not None]
     found = iter(_pull_back(tape, seeds, probes))
-    return value, tree.unflatten([next(found) if _is_float(r) else None for r in results])
+    changed = tree.unflatten([next(found) if _is_float(r) else None for r in results])
+    return (value, changed) if not current_builder().eager else released((value, changed), depth)
 
 
 def stop_gradient(x: Any) -> Any:
@@ -143,19 +148,15 @@ def checkpoint(fn: Function, *args: Any) -> Any:
 
     @functools.wraps(fn)
     def function(*args: Any, **kwargs: Any) -> Any:
-        builder = _builder()
-        if not builder.tapes:
-            return fn(*args, **kwargs)
-        given = flatten((args, kwargs))[0]
-        outer, inner = builder.tapes, list[Entry]()
-        builder.tapes = [inner]
-        try:
+        builder = current_builder()
+        given = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
+        if not isinstance(builder, TraceBuilder):
+            return recomputed(lambda: fn(*args, **kwargs), given)
+        with builder.apart() as inner:
             value = fn(*args, **kwargs)
-        finally:
-            builder.tapes = outer
         made = {id(r) for entry in inner for r in entry.results}
         results = tuple(v for v in flatten(value)[0] if id(v) in made)
-        builder.note(Segment(tuple(inner), tuple(v for v in given if isinstance(v, Tensor)), results))
+        builder.note(Segment(tuple(inner), tuple(map(builder.read, given)), results))
         return value
 
     return function(*args) if args else function
@@ -168,6 +169,7 @@ class _Inputs:
         for number in numbers:
             if not 0 <= number < len(args):
                 raise fail(f"{name}: expected argnums below {len(args)}, the number of arguments, got {number}")
+        self.level = level()
         leaves, self.tree = flatten([args[n] for n in numbers])
         self.leaves = [_own(v) if _is_float(v) else v for v in map(_as_tensor, leaves)]
         self.value: list[Any] = self.tree.unflatten(self.leaves)
@@ -181,16 +183,24 @@ class _Inputs:
         grads: list[Any] = self.tree.unflatten([next(found) if _is_float(v) else None for v in self.leaves])
         return grads
 
+    def released(self, value: Any) -> Any:
+        """`value`, which nobody else wants the gradient of, without what was recorded for it."""
+        return released(value, self.level) if current_builder().eager else value
+
 
 def _as_tensor(leaf: Any) -> Any:
     return as_tensor(leaf) if is_array(leaf) or isinstance(leaf, float) else leaf
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """The same tensor as another object, which is what tapes tell values apart by."""
-    own = Tensor(tensor.builder, tensor.handle, tensor.desc)
-    _builder().note(Renamed((tensor,), (own,)))
-    return own
+    """The same tensor as another object, which is what gradients tell values apart by."""
+    if isinstance(tensor, EagerTensor) and current_builder().eager:
+        return own(tensor)
+    builder = _builder()
+    inside = builder.give(builder.read(tensor))
+    renamed = Tensor(builder, inside.handle, inside.desc)
+    builder.note(Renamed((inside,), (renamed,)))
+    return renamed
 
 
 def _is_float(value: Any) -> bool:
@@ -199,15 +209,18 @@ def _is_float(value: Any) -> bool:
 
 def _builder() -> TraceBuilder:
     builder = current_builder()
-    if not isinstance(builder, TraceBuilder):
-        raise fail("called outside of a traced function; put it in one and use flow.compile or flow.trace")
+    assert isinstance(builder, TraceBuilder)
     return builder
 
 
 @contextmanager
 def _recording() -> Iterator[list[Entry]]:
-    """A tape of what is built meanwhile."""
-    builder, tape = _builder(), list[Entry]()
+    """A tape of what is built meanwhile; in eager mode tensors know what made them."""
+    builder, tape = current_builder(), list[Entry]()
+    if not isinstance(builder, TraceBuilder):
+        with deeper():
+            yield tape
+        return
     builder.tapes = [*builder.tapes, tape]
     try:
         yield tape
@@ -215,16 +228,16 @@ def _recording() -> Iterator[list[Entry]]:
         builder.tapes = builder.tapes[:-1]
 
 
-def _pull_back(tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Tensor]) -> list[Any]:
+def _pull_back(tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Any]) -> list[Any]:
     """The gradients by `wrt`, zeros where nothing depends on one."""
-    builder = _builder()
+    builder = current_builder()
     try:
-        grads = pull_back(builder, tape, seeds, wrt)
+        grads = eager_pull_back(seeds, wrt) if builder.eager else pull_back(builder, tape, seeds, wrt)
     except NotDifferentiable as error:
-        raise _located(error) from None
+        raise (fail(str(error)) if builder.eager else _located(error)) from None
     except OperatorError as error:
         raise fail(str(error)) from None
-    return [zeros_like(builder, x) if g is None else g for x, g in zip(wrt, grads, strict=True)]
+    return [dispatch("zero_like", x) if g is None else g for x, g in zip(wrt, grads, strict=True)]
 
 
 def _located(error: NotDifferentiable) -> TraceError:

@@ -24,11 +24,15 @@ from oneflow.frontend.probe import gradient_reads
 
 
 class Mode(threading.local):
-    """What this thread does with operators: whether it records them, and whose gradient it computes."""
+    """What this thread does with operators: whether it records them, and whose gradient it computes.
+
+    `depth` is how many calls of `flow.grad` in eager mode are running inside of each other.
+    """
 
     def __init__(self) -> None:
         self.recording = True
         self.gradient_of = ""
+        self.depth = 0
 
 
 MODE = Mode()

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -145,6 +146,16 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         if result.desc.element_count != 1:
             raise fail(f"expected one element to call backward without a gradient, got {result.desc}")
         return one_of(self, result.desc)
+
+    @contextmanager
+    def apart(self) -> Iterator[list[Entry]]:
+        """A tape of its own for what is built meanwhile, in place of all others."""
+        outer, inner = (self.tapes, self.leaf_tape), list[Entry]()
+        self.tapes, self.leaf_tape = [inner], []
+        try:
+            yield inner
+        finally:
+            self.tapes, self.leaf_tape = outer
 
     def _recording(self) -> bool:
         """Whether gradients of leaves from outside may be asked for."""

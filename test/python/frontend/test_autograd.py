@@ -264,8 +264,3 @@ def test_refusals():
     assert "expected the structure of the result" in _refused(lambda x: flow.vjp(flow.sin, x)[1]((x, x)), X)
     assert "expected a cotangent of type tensor<3xf32>" in _refused(lambda x: flow.vjp(flow.sin, x)[1](x.sum()), X)
     assert "expected a tangent of type tensor<3xf32>" in _refused(lambda x: flow.jvp(flow.sin, (x,), (x[0],)), X)
-
-
-def test_outside_of_a_trace():
-    with pytest.raises(flow.TraceError, match=r"use flow\.compile or flow\.trace"):
-        flow.grad(sine)(X)

@@ -92,7 +92,7 @@ def steps(framework, model, optimizer):
         loss.backward()
         nn.utils.clip_grad_norm_(list(model.parameters()), 1.0)
         optimizer.step()
-        return loss
+        return loss.detach()
 
     return step
 

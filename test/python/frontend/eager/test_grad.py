@@ -1,0 +1,91 @@
+"""`flow.grad` and its like on tensors that have values, and `checkpoint` in both modes."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow import nn
+
+X = np.array([0.3, -0.7, 1.1])
+
+
+def cube(x):
+    return (x**3).sum()
+
+
+def test_grad():
+    got = flow.grad(cube)(X)
+    np.testing.assert_allclose(got.numpy(), 3 * X**2)
+    value, (by_x, by_y) = flow.value_and_grad(lambda x, y: (x * y).sum(), (0, 1))(X, flow.tensor(2 * X))
+    np.testing.assert_allclose([float(value), *by_x.numpy(), *by_y.numpy()], [2 * (X**2).sum(), *(2 * X), *X])
+    assert not value.requires_grad and not by_x.requires_grad
+    assert flow.grad(lambda x: (x * 0).sum() + 1)(X).tolist() == [0, 0, 0]
+    assert flow.grad(lambda x, y: y.sum())(X, flow.tensor(X)).tolist() == [0, 0, 0]
+
+
+def test_arguments_keep_their_gradients():
+    leaf = flow.tensor(X, requires_grad=True)
+    got = flow.grad(cube)(leaf)
+    assert leaf.grad is None and got.requires_grad
+    got.sum().backward()
+    np.testing.assert_allclose(leaf.grad.numpy(), 6 * X)
+
+
+def test_nesting():
+    third = flow.grad(lambda x: flow.grad(lambda y: flow.grad(cube)(y).sum())(x).sum())
+    np.testing.assert_allclose(third(X).numpy(), [6, 6, 6])
+    outer = flow.grad(lambda x: flow.grad(lambda y: (x * x * y).sum())(flow.tensor(X)).sum())
+    np.testing.assert_allclose(outer(X).numpy(), 2 * X)
+
+
+def test_vjp_and_jvp():
+    value, pull = flow.vjp(lambda x: x * x, flow.tensor(X))
+    np.testing.assert_allclose(value.numpy(), X**2)
+    for weight in (1.0, 2.0):
+        np.testing.assert_allclose(pull(flow.tensor(weight * np.ones(3))).numpy(), 2 * weight * X)
+    value, change = flow.jvp(lambda x: x.sin() * x, (flow.tensor(X),), (flow.tensor(np.ones(3)),))
+    np.testing.assert_allclose(change.numpy(), np.cos(X) * X + np.sin(X))
+
+
+def test_no_path():
+    with pytest.raises(flow.TraceError, match=r"oneflow\.bernoulli has no gradient"):
+        flow.grad(lambda x: flow.bernoulli(x * 0 + 0.5).sum())(X)
+
+
+def training(block, x):
+    def step():
+        loss = block(flow.tensor(x)).square().sum()
+        loss.backward()
+        return loss.detach()
+
+    return step
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_checkpoint_gives_the_same_gradients(compiled):
+    x = np.random.default_rng(0).uniform(-1, 1, (4, 3)).astype(np.float32)
+    layer = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Dropout(0.5), nn.Linear(5, 2))
+    found = []
+    for block in (layer, flow.checkpoint(layer)):
+        flow.manual_seed(3)
+        layer.zero_grad()
+        step = training(block, x)
+        loss = flow.compile(step)() if compiled else step()
+        found.append([float(loss), *(p.grad.numpy().copy() for p in layer.parameters())])
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, 1e-6)
+
+
+def test_checkpoint_keeps_nothing():
+    calls = []
+
+    def block(x):
+        calls.append(x)
+        return (x.exp() * 2).sin()
+
+    x = flow.tensor(X, requires_grad=True)
+    y = flow.checkpoint(block, x * 1.0)
+    assert y.grad_fn == "oneflow.function" and len(calls) == 1
+    y.sum().backward()
+    assert len(calls) == 2
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(2 * np.exp(X)) * 2 * np.exp(X))
