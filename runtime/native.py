@@ -14,7 +14,7 @@ import sysconfig
 from pathlib import Path
 
 NAME = "liboneflow_runtime.so"
-VERSION = 1
+VERSION = 2
 
 
 class NativeLibraryError(ImportError):

@@ -15,7 +15,7 @@ Run *&current_run() {
 using oneflow::current_run;
 using oneflow::Run;
 
-int64_t oneflow_rt_version() { return 1; }
+int64_t oneflow_rt_version() { return 2; }
 
 int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site) {
   if (position >= 0 && position < size) return position;
