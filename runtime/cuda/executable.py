@@ -6,6 +6,7 @@ before the first call. Imports `driver`, `dump`, `array` and the runtime's argum
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ from oneflow.runtime.executable import PositionError, SizeError, program_source,
 
 #: Triton passes two more pointers than a kernel declares: scratch memory, which these kernels do not use.
 SCRATCH = 2
+#: What kernels are told of every pointer.
+ALIGNMENT = 16
 
 
 def compile_cuda(
@@ -154,8 +157,17 @@ class _Run:
                 driver.wait()
             self.host, shape = False, tuple(value.__cuda_array_interface__["shape"])
             _check_shape(parameter, shape)
+            address = self._aligned(address, math.prod(shape) * parameter.desc.dtype.numpy.itemsize)
         wanted = parameter.desc.shape or ()
         return [address, *(s for s, w in zip(shape, wanted, strict=True) if w is None)]
+
+    def _aligned(self, address: int, size: int) -> int:
+        """The address, or that of a copy where kernels, which read 16 bytes at a time, could not read from it."""
+        if address % ALIGNMENT == 0:
+            return address
+        made = self.temporary(size)
+        self.copy(made, address, size)
+        return made
 
     def temporary(self, size: int) -> int:
         """Memory until `release`."""
