@@ -133,7 +133,7 @@ class _Reverse:
         self.makers: dict[int, Entry | None] = {id(v): None for v in wrt}
         self.users: dict[int, Entry | None] = {}
         self.suspects = set(suspects)
-        self.grads: dict[int, Value] = {}
+        self.grads: dict[int, Value | None] = {}
         self.active = [e for e in entries if self._enter(e)]
 
     def _enter(self, entry: Entry) -> bool:
@@ -165,7 +165,14 @@ class _Reverse:
             if any(g is not None for g in cotangents):
                 self.before(entry)
                 self._visit(entry, cotangents)
+                self._forget(entry)
         return [self.grads.get(id(v)) for v in self.wrt]
+
+    def _forget(self, entry: Entry) -> None:
+        """Lets go of the cotangents of results: nothing before the entry adds to them."""
+        for result in entry.results:
+            if id(result) in self.grads and self.makers.get(id(result)) is not None:
+                self.grads[id(result)] = None
 
     def _add(self, value: Value, grad: Value, user: Entry | None) -> None:
         """Adds a cotangent of `value`, if that depends on an input."""
