@@ -243,13 +243,13 @@ class EagerTensor(Tensor):
             raise RuntimeError("expected a tensor without a gradient for numpy(); write x.detach().numpy()")
         return self.array
 
-    def item(self) -> Any:  # type: ignore[override]
+    def item(self) -> Any:
         """The one element as a Python number."""
         if self.array.size != 1:
             raise ValueError(f"expected one element for item(), got {self.desc}")
         return self.array.item()
 
-    def tolist(self) -> Any:  # type: ignore[override]
+    def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
         return self.array.tolist()
 

@@ -91,7 +91,7 @@ def _identity(slot: Any) -> Any:
 def _spoiled(reader: str, variable: Variable) -> RuntimeError:
     memory = variable.memory
     assert memory is not None
-    whose = f"the gradient of oneflow.{MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"
+    whose = f"the gradient of {MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"
     return RuntimeError(
         f"{whose} needs {variable.desc} as it was, but {memory.writer} has updated it in place since "
         f"(version {variable.version}, now {memory.version}); update a copy, or after backward"

@@ -122,8 +122,7 @@ class Function:
 
 def _filled(result: Variable, cotangent: Value | None) -> EagerTensor:
     """The gradient of a result, zeros where there is none."""
-    zeros = np.zeros(result.desc.shape or (), result.desc.dtype.numpy)
-    return EagerTensor(BUILDER.wrap(zeros)) if cotangent is None else BUILDER.give(cotangent)
+    return EagerTensor(BUILDER.wrap(np.zeros_like(result.handle))) if cotangent is None else BUILDER.give(cotangent)
 
 
 def _read(grad: Any) -> Value | None:

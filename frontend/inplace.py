@@ -110,7 +110,7 @@ def setitem(self: EagerTensor, key: Any, value: Any) -> None:
         fresh.version, fresh.leaf = self.variable.shared_memory().version, self.variable.leaf
         self.handle = fresh
         return
-    mask = np.zeros(self.shape, bool)
+    mask = np.zeros(_sizes(self), np.bool_)
     mask[_key(key)] = True
     filling = value if tensor is None else _spread(self, key, tensor)
     _assign(self, F.where(as_tensor(mask), filling, self), "__setitem__")
@@ -120,26 +120,30 @@ def _spread(x: EagerTensor, key: Any, value: Tensor) -> Tensor:
     """`value` at the places of `x[key]`, whatever elsewhere, in the shape of `x`."""
     taken = _positions(x)[_key(key)]
     value = F.reshape(F.broadcast_to(value, taken.shape), (-1,))
-    source = np.zeros(x.shape, np.int64)
+    source = np.zeros(_sizes(x), np.int64)
     source[_key(key)] = np.arange(taken.size).reshape(taken.shape)
     return dispatch("gather", value, as_tensor(source), axis=0)
 
 
 def _positions(x: Tensor) -> np.ndarray:
     """The number of each element."""
-    return np.arange(x.numel()).reshape(x.shape)
+    return np.arange(x.numel()).reshape(_sizes(x))
+
+
+def _sizes(x: Tensor) -> tuple[int, ...]:
+    """The shape, all of it known."""
+    return tuple(x.size(i) for i in range(x.rank))  # type: ignore[misc]
 
 
 def attach(target: type[EagerTensor]) -> None:
     """Sets every method of this module on `target`."""
     for name in UPDATES:
         setattr(target, f"{name}_", _updating(getattr(F, name), f"{name}_"))
-    for name, function in OPERATORS.items():
-        setattr(target, f"__{name}__", getattr(target, f"{function}_"))
-    for function in (copy_, fill_, zero_, detach_, clone):
-        setattr(target, function.__name__, function)
-    target.__getitem__, target.__setitem__ = getitem, setitem  # type: ignore[attr-defined,method-assign]
-    target.masked_select = lambda self, mask: getitem(self, mask)  # type: ignore[attr-defined]
+    for name, update in OPERATORS.items():
+        setattr(target, f"__{name}__", getattr(target, f"{update}_"))
+    members: dict[str, Any] = {f.__name__: f for f in (copy_, fill_, zero_, detach_, clone)}
+    for name, member in {**members, "__getitem__": getitem, "__setitem__": setitem, "masked_select": getitem}.items():
+        setattr(target, name, member)
 
 
 attach(EagerTensor)

@@ -18,7 +18,7 @@ from typing import Any
 
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.record import Call, Operator, distribute, flatten, zero_grad
-from oneflow.dialect.reverse import Entry, pull_back
+from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.probe import gradient_reads
 
@@ -276,7 +276,7 @@ def gradients(
 
 
 def _enter(entry: Entry) -> None:
-    MODE.gradient_of = entry.record.name if isinstance(entry, Call) else entry.name
+    MODE.gradient_of = name_of(entry)
 
 
 def _own(builder: Builder, grad: Value, taken: set[int]) -> Variable:

@@ -114,7 +114,7 @@ def _of_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: Any) -> 
     """The statistics of a batch, towards which the running ones move; those take the variance without bias."""
     wide, dims = cast(x, x.dtype.accumulator), [0, *range(2, x.rank)]
     mean, var = reduction.mean(wide, dims), reduction.var(wide, dims, unbiased=False)
-    count = x.numel() // x.shape[1]
+    count = x.numel() // _channels(x, "batch_norm")
     if running_mean is not None:
         if count < 2:
             raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")

@@ -108,10 +108,10 @@ def bernoulli(x: Any, p: float | None = None) -> Tensor:
 
 def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Zeros with the probability p in place of elements, the others divided by 1 - p; `x` where not `training`."""
-    x = as_tensor(x)
+    tensor = as_tensor(x)
     if not 0 <= p <= 1:
         raise fail(f"expected a probability of 0 to 1 for dropout, got {p}")
     if not training or not p:
-        return x
-    mask = dispatch("random_mask_like", x, _offset(), rate=p)
-    return dispatch("dropout_grad", x, mask, scale=1 / (1 - p) if p < 1 else 0.0)
+        return tensor
+    mask = dispatch("random_mask_like", tensor, _offset(), rate=p)
+    return dispatch("dropout_grad", tensor, mask, scale=1 / (1 - p) if p < 1 else 0.0)

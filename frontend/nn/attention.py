@@ -30,7 +30,7 @@ def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
     """What is added to the scores, or None."""
     if causal:
         seen = F.tril(F.ones(query.shape[-2], key.shape[-2]))
-        mask = seen > 0 if mask is None else F.logical_and(mask, seen)
+        mask = F.gt(seen, 0) if mask is None else F.logical_and(mask, seen)
     if mask is None or as_tensor(mask).dtype != dtypes.bool_:
         return mask
     return F.masked_fill(F.zeros_like(mask, dtype=query.dtype), F.logical_not(mask), -math.inf)
@@ -105,8 +105,8 @@ class MultiheadAttention(Module):
     def _heads(self, x: Any, which: int) -> Any:
         """The projection of queries, keys or values as (batch, heads, length, width)."""
         part = slice(which * self.embed_dim, (which + 1) * self.embed_dim)
-        bias = None if self.in_proj_bias is None else self.in_proj_bias[part]
-        y = F.linear(x, self.in_proj_weight[part], bias)
+        weight, bias = (None if p is None else F.getitem(p, part) for p in (self.in_proj_weight, self.in_proj_bias))
+        y = F.linear(x, weight, bias)
         shaped = F.view(y, x.shape[0], x.shape[1], self.num_heads, self.embed_dim // self.num_heads)
         return F.permute(shaped, 0, 2, 1, 3)
 

@@ -265,7 +265,7 @@ class _BatchNorm(_Affine):
         momentum: Any = self.momentum
         if training and self.running_mean is not None:
             self.num_batches_tracked.add_(1)
-            momentum = 1.0 / F.cast(self.num_batches_tracked, dtypes.float32) if momentum is None else momentum
+            momentum = F.div(1.0, self.num_batches_tracked) if momentum is None else momentum
         statistics = self.running_mean, self.running_var
         return F.batch_norm(x, *statistics, self.weight, self.bias, training, momentum, self.eps)
 

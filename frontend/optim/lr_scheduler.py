@@ -173,13 +173,15 @@ class WarmupLR(LRScheduler):
     ) -> None:
         if warmup_method not in ("linear", "constant"):
             raise ValueError(f'expected warmup_method to be "linear" or "constant", got {warmup_method!r}')
-        self.after = scheduler_or_optimizer if isinstance(scheduler_or_optimizer, LRScheduler) else None
         self.factor, self.warmup_iters, self.method = warmup_factor, warmup_iters, warmup_method
-        optimizer = scheduler_or_optimizer if self.after is None else self.after.optimizer
-        if self.after is not None:
-            for group, base in zip(optimizer.param_groups, self.after.base_lrs, strict=True):
-                group["lr"] = base
-        super().__init__(optimizer, last_epoch)
+        self.after: LRScheduler | None = None
+        if isinstance(scheduler_or_optimizer, Optimizer):
+            super().__init__(scheduler_or_optimizer, last_epoch)
+            return
+        self.after = scheduler_or_optimizer
+        for group, base in zip(self.after.optimizer.param_groups, self.after.base_lrs, strict=True):
+            group["lr"] = base
+        super().__init__(self.after.optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
         """The rate of a group."""

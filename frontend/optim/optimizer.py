@@ -115,7 +115,7 @@ class Optimizer(Stateful):
             if grad is None:
                 continue
             state = self._state(number, p, group)
-            steps = state.pop("step", None)
+            steps: Any = state.pop("step", None)
             results = self.call(p, grad, group, state | ({} if steps is None else {"step": steps}), rate)
             for target, value in zip((p, *state.values()), results, strict=True):
                 builder.assign(target, value, f"oneflow.{self.operator}")
