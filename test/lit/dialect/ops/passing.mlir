@@ -1,0 +1,39 @@
+// RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
+// RUN: oneflow-opt %s --oneflow-infer-types --cse | FileCheck %s --check-prefix=CSE
+// RUN: oneflow-opt %s --oneflow-infer-types --oneflow-autodiff="func=stopped" | FileCheck %s --check-prefix=GRAD
+
+// Every type passes, as much of it as is known.
+// CHECK-LABEL: func.func @types(
+// CHECK-SAME: -> (tensor<2x?xf16>, tensor<3xi64>, tensor<4xi1>)
+func.func @types(%x: tensor<2x?xf16>, %n: tensor<3xi64>, %b: tensor<4xi1>)
+    -> (tensor<*xf16>, tensor<*xi64>, tensor<*xi1>) {
+  %0 = "oneflow.stop_gradient"(%x) : (tensor<2x?xf16>) -> tensor<*xf16>
+  %1 = "oneflow.depend"(%n, %x) : (tensor<3xi64>, tensor<2x?xf16>) -> tensor<*xi64>
+  %2 = "oneflow.stop_gradient"(%b) : (tensor<4xi1>) -> tensor<*xi1>
+  return %0, %1, %2 : tensor<*xf16>, tensor<*xi64>, tensor<*xi1>
+}
+
+// What is computed of a tensor behind `depend` is computed again.
+// CSE-LABEL: func.func @ordered(
+// CSE: %[[FIRST:.*]] = "oneflow.exp"(%arg0)
+// CSE: %[[LATER:.*]] = "oneflow.depend"(%arg0, %[[FIRST]])
+// CSE: "oneflow.exp"(%[[LATER]])
+func.func @ordered(%x: tensor<4xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.exp"(%x) : (tensor<4xf32>) -> tensor<*xf32>
+  %1 = "oneflow.depend"(%x, %0) : (tensor<4xf32>, tensor<*xf32>) -> tensor<*xf32>
+  %2 = "oneflow.exp"(%1) : (tensor<*xf32>) -> tensor<*xf32>
+  %3 = "oneflow.broadcast_add"(%0, %2) : (tensor<*xf32>, tensor<*xf32>) -> tensor<*xf32>
+  return %3 : tensor<*xf32>
+}
+
+// x * stop_gradient(x): the gradient is x, not 2 x.
+// GRAD-LABEL: func.func @stopped_grad(
+// GRAD-NOT: broadcast_add
+// GRAD-NOT: oneflow.add_n
+// GRAD: return
+func.func @stopped(%x: tensor<4xf32>) -> tensor<f32> {
+  %0 = "oneflow.stop_gradient"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = "oneflow.broadcast_mul"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = "oneflow.reduce_sum"(%1) {axis = [0 : si32], keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
