@@ -222,11 +222,17 @@ for _spatial in (1, 2, 3):
     _convolution(_spatial)
 
 
-def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
-    """Checks dy of a convolution of images of type `x`; gives the layout and dy's channels."""
-    spatial = op.num_spatial_dims
+def _expect_spatial(op: Call) -> int:
+    """Checks `num_spatial_dims` and gives it."""
+    spatial: int = op.num_spatial_dims
     if not 1 <= spatial <= 3:
         raise op.error(f"expected num_spatial_dims of 1 to 3, got {spatial}")
+    return spatial
+
+
+def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
+    """Checks dy of a convolution of images of type `x`; gives the layout and dy's channels."""
+    spatial = _expect_spatial(op)
     layout = _expect_attributes(op, spatial)
     expect_images(op, "dy", op.dy, spatial)
     expect_images(op, name, x, spatial)
@@ -365,7 +371,7 @@ class ConvBiasGrad:
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
-        expect_images(op, "dy", op.dy, op.num_spatial_dims)
+        expect_images(op, "dy", op.dy, _expect_spatial(op))
         return TensorDesc((op.dy.shape[layout_of(op, op.num_spatial_dims).channel],), op.dy.dtype)
 
     def sbp(op: Call) -> Factors:

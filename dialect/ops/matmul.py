@@ -14,6 +14,7 @@ from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import sum_to
 from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.scalar_ops import expect_whole
 from oneflow.dialect.record import Call, Operator, define, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -31,6 +32,12 @@ def expect_addend(op: Call, out: TensorDesc) -> None:
     """Checks that `_add_to_output`, where given, has the type of the result."""
     if op._add_to_output is not None and not op._add_to_output.compatible(out):
         raise op.error(f"expected _add_to_output of type {out}, got {op._add_to_output}")
+
+
+def _expect_alpha(op: Call) -> None:
+    """Checks that `alpha` can scale integers, where `a` has them."""
+    if op.a.dtype.is_integer:
+        expect_whole(op, "alpha to be a", op.alpha, op.a.dtype, wraps=False)
 
 
 def with_addend(op: Call, signatures: Sequence[SbpSignature]) -> list[SbpSignature]:
@@ -91,6 +98,7 @@ def _types(batch: Callable[[Call], Shape]) -> Callable[[Call], TensorDesc]:
         for name in ("a", "b"):
             expect_dtype(op, name, op[name], dtypes.NUMERIC)
         same_dtype(op, op.operands)
+        _expect_alpha(op)
         lead = batch(op)
         m, k = _matrix(op.a.shape, op.transpose_a)
         kb, n = _matrix(op.b.shape, op.transpose_b)
@@ -195,6 +203,7 @@ class BroadcastMatmulGradB:
         expect_rank(op, "b", op.b, op.a.rank)
         expect_dtype(op, "a", op.a, dtypes.NUMERIC)
         same_dtype(op, op.operands)
+        _expect_alpha(op)
         for i in range(op.a.rank - 1):
             expect_dim(op, f"dimension {i} of b", op.b.shape[i], op.a.shape[i])
         out = TensorDesc((op.a.shape[-1], op.b.shape[-1]), op.a.dtype)

@@ -7,6 +7,7 @@ integers and has to fit elsewhere.
 
 from __future__ import annotations
 
+import math
 import operator as python
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -60,11 +61,20 @@ def expect_number(op: Call, dtype: DType, wraps: bool) -> None:
     if dtype.is_float:
         return
     value = op.int_operand if op.has_int_operand else op.float_operand
-    if value != value or value in (float("inf"), float("-inf")) or value != int(value):
-        raise op.error(f"expected a whole number for a tensor of {dtype}, got {value}: cast the tensor first")
+    expect_whole(op, "a", value, dtype, wraps)
+
+
+def expect_whole(op: Call, name: str, value: float, dtype: DType, wraps: bool) -> None:
+    """Checks that a number is whole, and in the range of the integers `dtype` unless it `wraps` around.
+
+    Raises:
+        OperatorError: it is not.
+    """
+    if not math.isfinite(value) or value != int(value):
+        raise op.error(f"expected {name} whole number for a tensor of {dtype}, got {value}: cast the tensor first")
     low, high = integer_range(dtype)
     if not wraps and not low <= value <= high:
-        raise op.error(f"expected a number in [{low}, {high}] for a tensor of {dtype}, got {value}")
+        raise op.error(f"expected {name} number in [{low}, {high}] for a tensor of {dtype}, got {value}")
 
 
 def number_types(allowed: tuple[DType, ...], result: DType | None, wraps: bool) -> Rule:

@@ -93,12 +93,16 @@ def _segment_factors(op: Call, whole: Shape, axis: int) -> tuple[str, str, str]:
     return names(d[:axis], e, d[axis + 1 :]), names(e), names(d)
 
 
+def _expect_count(op: Call) -> None:
+    if op.num_segments < 0:
+        raise op.error(f"expected num_segments of at least 0, got {op.num_segments}")
+
+
 def _summed_shape(op: Call) -> Shape:
     """The result shape of `unsorted_segment_sum`."""
     axis = op.normalize_axis(op.axis, op.data.rank)
     end = axis + op.segment_ids.rank
-    if op.num_segments < 0:
-        raise op.error(f"expected num_segments of at least 0, got {op.num_segments}")
+    _expect_count(op)
     if end > op.data.rank:
         raise op.error(f"expected data with the axes of segment_ids from axis {axis} on, got {op.data}")
     return (*op.data.shape[:axis], op.num_segments, *op.data.shape[end:])
@@ -162,6 +166,7 @@ class UnsortedBatchSegmentSum:
         expect_index(op, "segment_ids")
         expect_dtype(op, "data", op.data, dtypes.NUMERIC)
         expect_rank(op, "segment_ids", op.segment_ids, 1, op.data.rank)
+        _expect_count(op)
         rank = op.segment_ids.rank
         expect_type(op, "data", (*op.segment_ids.shape, *op.data.shape[rank:]))
         batch = op.data.meet(TensorDesc((*op.segment_ids.shape, *op.data.shape[rank:]), op.data.dtype)).shape

@@ -26,6 +26,9 @@ SAMPLES = [
     Sample("conv1d", [t(2, 3, 5), t(4, 3, 2), t(4)], windows(2, filters=4), dtypes=FLOATS),
     Sample("conv1d", [t(1, 2, 7), t(3, 2, 3)], windows(3, stride=2, dilation=2, padding=3, filters=3)),
     Sample("conv1d", [t(2, 5, 4), t(4, 2, 2), t(4)], windows(2, last=True, groups=2)),
+    Sample("conv1d", [t(2, 2, 4), t(2, 2, 3)], windows(3)),
+    Sample("conv1d", [t(0, 2, 3), t(2, 2, 2)], windows(2)),
+    Sample("conv2d", [t(4, 2, 3, 3), t(2, 2, 2, 2)], windows(2, 2)),
     Sample("conv2d", [t(3, 2, 4, 3), t(3, 2, 2, 3), t(3), t(3, 3, 3, 1)], windows(2, 3), dtypes=FLOATS),
     Sample("conv2d", [t(1, 4, 4, 3), t(2, 2, 3, 2)], windows(3, 2, stride=2, padding=1, groups=2, filters=2)),
     Sample("conv2d", [t(1, 3, 3, 3), t(3, 1, 2, 2)], windows(2, 2, padding=2, dilation=2, groups=3)),
@@ -35,6 +38,8 @@ SAMPLES = [
     Sample("conv2d", [t(0, 2, 3, 3), t(2, 2, 2, 2)], windows(2, 2)),
     Sample("conv2d", [t(2, 0, 3, 3), t(2, 0, 2, 2), t(2)], windows(2, 2)),
     Sample("conv3d", [t(1, 2, 3, 2, 3), t(2, 2, 2, 2, 2), t(2)], windows(2, 2, 2, padding=1, stride=2, filters=2)),
+    Sample("conv3d", [t(2, 2, 2, 2, 2), t(2, 2, 2, 1, 2)], windows(2, 1, 2), dtypes=FLOATS),
+    Sample("conv3d", [t(0, 1, 2, 2, 2), t(1, 1, 2, 2, 2)], windows(2, 2, 2)),
     Sample("conv3d", [t(1, 3, 2, 2, 2), t(2, 2, 2, 1, 2)], windows(2, 2, 1, last=True)),
     Sample("conv_data_grad", [t(2, 3, 3, 3), t(3, 2, 2, 2), t(2, 2, 4, 4)], grads(2, 2), dtypes=FLOATS),
     Sample(
@@ -51,6 +56,7 @@ SAMPLES = [
     Sample(
         "conv_bias_grad", [t(2, 3, 2, 2)], {"data_format": "channels_first", "num_spatial_dims": 2}, dtypes=FLOATS
     ),
+    Sample("conv_bias_grad", [t(0, 3, 2)], {"data_format": "channels_first", "num_spatial_dims": 1}),
     Sample("conv_bias_grad", [t(2, 4, 3)], {"data_format": "channels_last", "num_spatial_dims": 1}),
 ]
 IMAGES = [t(1, 2, 4, 4), t(3, 2, 2, 2)]
@@ -96,6 +102,15 @@ BAD = [
         [t(1, 3, 3, 3), IMAGES[0]],
         grads(2, 2, num_spatial_dims=4),
         match="expected num_spatial_dims of 1 to 3, got 4",
+    ),
+    *(
+        Bad(
+            "conv_bias_grad",
+            [t(*[2] * (spatial + 2))],
+            {"data_format": "channels_first", "num_spatial_dims": spatial},
+            match=f"expected num_spatial_dims of 1 to 3, got {spatial}",
+        )
+        for spatial in (-1, 0, 4)
     ),
     Bad(
         "conv_bias_grad",

@@ -48,6 +48,9 @@ READ = [
         "one_hot", [i64([-1, 2, 9])],
         {"dtype": "dtype", "depth": 3, "floating_on_value": 0.9, "floating_off_value": 0.1},
     ),
+    Sample("embedding", [t(5, 3), NONE]),
+    Sample("embedding", [t(5, 0), i64([1])]),
+    Sample("one_hot", [NONE], {"dtype": "dtype", "depth": 3}),
     Sample("one_hot", [i64(1)], {"dtype": "dtype", "depth": 0}),
 ]  # fmt: skip
 ADD = [
@@ -60,6 +63,10 @@ ADD = [
         "unsorted_batch_segment_sum", [t(3, 3), i32([[0, 3, 1], [1, 1, 1], [3, 2, 0]])], {"num_segments": 4}, NUMERIC,
     ),
     Sample("unsorted_batch_segment_sum", [t(2, 3, 3), i64(ROWS)], {"num_segments": 5}),
+    Sample("unsorted_segment_sum_like", [t(0, 3), NONE, t(2, 3)]),
+    Sample("unsorted_batch_segment_sum", [t(3, 0), t(3, 0, dtype=int32)], {"num_segments": 2}),
+    Sample("dim_scatter_add_like", [t(0, 3), t(0, 3, dtype=int64), t(2, 3)]),
+    Sample("dim_scatter_add", [t(0, 3), t(0, 3, dtype=int64), t(2, 3)]),
     Sample("dim_scatter_add_like", [t(5, 3), i32(ROWS), t(2, 3)], dtypes=NUMERIC),
     Sample("dim_scatter_add_like", [t(3, 6), i64(ONES), t(3, 6)], {"dim": -1}),
     Sample("dim_scatter_add_like", [t(4, 6), i64(ONES), t(4, 7)], {"dim": 1}),
@@ -69,6 +76,9 @@ ADD = [
     Sample("scatter_nd", [i64([[2], [0], [2]]), t(3, 4)], {"shape": (3, 4)}),
     Sample("scatter_nd_like", [t(3, 4), i32([[2, 3], [0, 1], [2, 3]]), t(3)], dtypes=NUMERIC),
     Sample("scatter_nd_like", [t(3, 4), i64([[2], [0], [2]]), t(3, 4)]),
+    Sample("scatter_nd", [t(0, 1, dtype=int64), t(0, 4)], {"shape": (3, 4)}),
+    Sample("scatter_nd_like", [t(3, 4), t(0, 1, dtype=int64), t(0, 4)]),
+    Sample("embedding_grad", [t(0, 4), t(5, 4), NONE]),
     Sample("embedding_grad", [t(2, 3, 4), t(5, 4), i32(ROWS)], dtypes=FLOATS),
     Sample("embedding_grad", [t(3, 4), t(5, 4), i64([1, 1, 4])], {"padding_idx": 1}),
     Sample(
@@ -107,6 +117,10 @@ BAD = [
     ),
     Bad(
         "unsorted_segment_sum", [t(3), i32([0, 1, 1])], {"num_segments": -1},
+        match="expected num_segments of at least 0, got -1",
+    ),
+    Bad(
+        "unsorted_batch_segment_sum", [t(3, 2), i32([[0, 1], [1, 1], [1, 1]])], {"num_segments": -1},
         match="expected num_segments of at least 0, got -1",
     ),
     Bad(
