@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 import keyword
-import threading
 import types as python_types
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.dialect._mlir import ext, ir
+from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import (
     REGISTRY,
     Call,
@@ -46,7 +46,7 @@ BOOKKEEPING = frozenset(
 def create_context(registry: Registry = REGISTRY) -> ir.Context:
     """A context in which every registered operator is known, as the registry stands now."""
     context = ir.Context()
-    with _loading, context, ir.Location.unknown():
+    with _loading.held(), context, ir.Location.unknown():
         for loaded in (_dialect_class(registry), _sbp_dialect()):
             loaded.load()
             loaded._mlir_module = None  # it holds the context, and nothing would ever free both
@@ -55,7 +55,7 @@ def create_context(registry: Registry = REGISTRY) -> ir.Context:
 
 #: The dialect of each registry, with the records it was made of; making it costs more than loading it.
 _dialects: weakref.WeakKeyDictionary[Registry, tuple[list[Operator], Any]] = weakref.WeakKeyDictionary()
-_loading = threading.Lock()
+_loading = Lock()
 
 
 def _dialect_class(registry: Registry) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -19,6 +18,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, from_numpy
@@ -76,7 +76,7 @@ class CompiledFunction:
         self._spec = None if specs is None else _flat(_bind_specs(fn, specs))
         self._known: dict[Any, list[Specialization]] = {}
         self._last: Specialization | None = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function on arrays.
@@ -132,7 +132,7 @@ class CompiledFunction:
 
     def _specialize(self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree) -> Specialization:
         key = (tree, tuple(_key(s) for s in specs))
-        with self._lock:
+        with self._lock.held():
             found = next((s for s in self._known.get(key, ()) if s.holds), None)
             if found is None:
                 arguments.arguments.update(tree.unflatten(specs))

@@ -8,7 +8,6 @@ An operator that cannot be compiled is an error. Imports `runtime.executable` an
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,13 +17,14 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import REGISTRY, Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.executable import Executable, compile_module
 
 #: The name of the function around the operator; none that a mathematical library has.
 ENTRY = "operator_call"
-_lock = threading.Lock()
+_lock = Lock()
 _known: dict[TensorDesc, TensorDesc] = {}
 
 
@@ -57,7 +57,7 @@ def compile_call(op: Call, results: Sequence[TensorDesc]) -> Kernel:
         PassError: the operator cannot be lowered.
     """
     descs = flatten(op.inputs.values())
-    with _lock, _context(len(REGISTRY)), ir.Location.unknown():
+    with _lock.held(), _context(len(REGISTRY)), ir.Location.unknown():
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)

@@ -1,6 +1,7 @@
 """The cache of compiled objects on disk: safe to delete, never in the way.
 
-One entry is a shared object and a description, both written under another name and renamed. Whatever goes wrong
+One entry is a shared object and a description with its digest, both written under another name and renamed; the
+folder is its owner's alone, since what lies in it is run. Whatever goes wrong
 with the folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Imports nothing of the
 project but versions.
 """
@@ -65,7 +66,7 @@ def find(key: str) -> tuple[Path, dict[str, Any]] | None:
     path = folder() / f"{key}.so"
     try:
         description = json.loads((folder() / f"{key}.json").read_text(encoding="utf-8"))
-        whole = path.stat().st_size == description["bytes"]
+        whole = hashlib.sha256(path.read_bytes()).hexdigest() == description["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return (path, description) if whole else None
@@ -75,9 +76,9 @@ def store(key: str, compiled: Path, description: dict[str, Any]) -> None:
     """Keeps an object and its description, if the folder lets us."""
     try:
         data = compiled.read_bytes()
-        folder().mkdir(parents=True, exist_ok=True)
+        folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(folder() / f"{key}.so", data)
-        text = json.dumps({**description, "bytes": len(data)})
+        text = json.dumps({**description, "sha256": hashlib.sha256(data).hexdigest()})
         _write(folder() / f"{key}.json", text.encode())
     except OSError:
         return

@@ -14,7 +14,7 @@ import sysconfig
 from pathlib import Path
 
 NAME = "liboneflow_runtime.so"
-VERSION = 2
+VERSION = 3
 
 
 class NativeLibraryError(ImportError):

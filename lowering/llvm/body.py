@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
-from oneflow.lowering.llvm.kernel import Kernel, Tensor, natural_view
-from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+from oneflow.lowering.llvm.kernel import Kernel, natural_view
+from oneflow.lowering.llvm.writer import Index, Writer, memory_type
 
 #: Element operations that one operation of the body counts for; others count one.
 HEAVY = {"math": 12, "func": 4}
@@ -217,8 +217,3 @@ def size_of(lanes: Lanes, op: ir.Operation) -> Index:
         raise Uncovered("tensor.dim of a value of the kernel")
     axis = int(ir.IntegerAttr(position.attributes["value"]).value)
     return tensor.shape[axis]
-
-
-def tensor_view(writer: Writer, tensor: Tensor, shape: Sequence[Index]) -> tuple[str, str]:
-    """A view of a tensor's memory under another shape of the same count."""
-    return view(writer, tensor.pointer, shape, memory_type(tensor.element))

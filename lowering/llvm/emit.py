@@ -26,6 +26,7 @@ func.func private @oneflow_rt_alloc(index) -> memref<1xi8>
 func.func private @oneflow_rt_free(memref<1xi8>)
 func.func private @oneflow_rt_temporary(index) -> memref<1xi8>
 func.func private @oneflow_rt_release(memref<1xi8>)
+func.func private @oneflow_rt_times(index, index) -> index
 func.func private @oneflow_rt_copy(memref<1xi8>, memref<1xi8>, index)
 func.func private @oneflow_rt_failed() -> i64
 func.func private @oneflow_rt_parallel_for(memref<1xi8>, memref<1xi8>, index, index)

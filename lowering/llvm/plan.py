@@ -2,7 +2,8 @@
 
 Buffers of static size lie at fixed offsets of one workspace, and share it where their lives do not overlap; a
 pointwise kernel writes over an input that ends there. Others are allocated in the run. Results are allocated by
-`oneflow_rt_alloc` and belong to the caller. Imports `kernel`, `writer`, `memory`, `entry_values`.
+`oneflow_rt_alloc` and belong to the caller; where memory runs out, it leaves the entry. Imports `kernel`, `writer`,
+`memory`, `shapes`, `constants`, `body`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from oneflow.lowering.llvm.kernel import Kernel, returned_values
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.llvm.shapes import Shaped, view_shape
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
+
+#: What counts of bytes end at.
+MOST_BYTES = 2**63 - 1
 
 
 @dataclass
@@ -201,7 +205,17 @@ class Plan:
         return self.pointers[buffer.number]
 
     def _bytes(self, shaped: Shaped) -> Index:
-        return self.writer.mul(self.writer.product(shaped.shape), element_bytes(shaped.element))
+        """The bytes of a tensor; where they do not fit 64 bits, more than any memory holds."""
+        total: Index = element_bytes(shaped.element)
+        for size in shaped.shape:
+            total = self._times(total, size)
+        return min(total, MOST_BYTES) if isinstance(total, int) else total
+
+    def _times(self, a: Index, b: Index) -> Index:
+        if (isinstance(a, int) and isinstance(b, int)) or 1 in (a, b):
+            return self.writer.mul(a, b)
+        names = ", ".join(self.writer.index(min(x, MOST_BYTES) if isinstance(x, int) else x) for x in (a, b))
+        return self.writer.op(f"func.call @oneflow_rt_times({names}) : (index, index) -> index")
 
     def _allocate(self, shaped: Shaped) -> None:
         buffer = shaped.buffer
@@ -214,8 +228,6 @@ class Plan:
         kind = "temporary" if buffer.result is None else "alloc"
         call = f"func.call @oneflow_rt_{kind}({self.writer.index(self._bytes(shaped))}) : (index) -> {POINTER}"
         self.pointers[buffer.number] = self.writer.op(call)
-        if buffer.bytes is None:
-            self._stop_if_failed()
         if buffer.result is not None:
             self._publish(self.pointers[buffer.number], self.slots[buffer.result])
 

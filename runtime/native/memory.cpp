@@ -1,5 +1,6 @@
 // Aligned memory with a small cache: results and temporaries of one size come and go at every call, and fresh
 // pages from the system cost more than the kernels that fill them.
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -35,9 +36,16 @@ struct Cache {
   int64_t bytes = 0;
 };
 
-// Never destroyed: arrays may be freed while the process ends.
+// Never destroyed: arrays may be freed while the process ends. A fork waits until no thread is inside, so that the
+// child finds the cache whole and its mutex free.
+Cache &cache();
+void before_fork() { cache().mutex.lock(); }
+void after_fork() { cache().mutex.unlock(); }
+
 Cache &cache() {
   static Cache *const instance = new Cache;
+  static const int registered = pthread_atfork(before_fork, after_fork, after_fork);
+  (void)registered;
   return *instance;
 }
 
@@ -63,7 +71,6 @@ void *take(int64_t size) {
 void *fresh(int64_t size) {
   const int64_t alignment = size >= 2 * kHuge ? kHuge : kAlignment;
   const int64_t padded = (size + alignment - 1) / alignment * alignment;
-  if (size < 0 || size > kMost) return nullptr;
   void *base = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(padded));
   if (base && alignment == kHuge) madvise(base, static_cast<size_t>(padded), MADV_HUGEPAGE);
   if (base) static_cast<Header *>(base)->size = size;
@@ -72,13 +79,21 @@ void *fresh(int64_t size) {
 
 }  // namespace
 
+int64_t oneflow_rt_times(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
 void *oneflow_rt_alloc(int64_t bytes) {
-  const int64_t size = rounded(bytes + kAlignment);
-  void *base = take(size);
-  if (!base) base = fresh(size);
-  if (base) return static_cast<char *>(base) + kAlignment;
-  if (oneflow::current_run()) oneflow::current_run()->fail(3, 0, bytes, 0);
-  return nullptr;
+  if (bytes >= 0 && bytes <= kMost) {
+    const int64_t size = rounded(bytes + kAlignment);
+    void *base = take(size);
+    if (!base) base = fresh(size);
+    if (base) return static_cast<char *>(base) + kAlignment;
+  }
+  if (!oneflow::current_run()) return nullptr;
+  oneflow::current_run()->fail(3, 0, bytes, 0);
+  oneflow::leave();
 }
 
 void oneflow_rt_free(void *pointer) {

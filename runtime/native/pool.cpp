@@ -23,6 +23,7 @@ namespace {
 using Body = void (*)(void *, int64_t, int64_t);
 
 constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr int64_t kMostThreads = 1024;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -35,7 +36,7 @@ void pause_briefly() {
 int64_t default_threads() {
   if (const char *text = std::getenv("ONEFLOW_NUM_THREADS")) {
     const int64_t count = std::atoll(text);
-    if (count > 0) return std::min<int64_t>(count, 1024);
+    if (count > 0) return std::min(count, kMostThreads);
   }
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
@@ -84,7 +85,8 @@ class Pool {
     for (;;) {
       const int64_t begin = next_.fetch_add(chunk_);
       if (begin >= count) return;
-      body_(arguments_, begin, std::min(begin + chunk_, count));
+      const bool done = oneflow::land([&] { body_(arguments_, begin, std::min(begin + chunk_, count)); });
+      if (!done) next_.store(count);
     }
   }
 
@@ -153,7 +155,7 @@ int64_t oneflow_rt_threads() {
   return count;
 }
 
-void oneflow_rt_set_threads(int64_t count) { thread_count.store(std::max<int64_t>(count, 1)); }
+void oneflow_rt_set_threads(int64_t count) { thread_count.store(std::clamp<int64_t>(count, 1, kMostThreads)); }
 
 void oneflow_rt_parallel_for(Body body, void *arguments, int64_t count, int64_t grain) {
   if (count <= 0) return;
@@ -161,6 +163,7 @@ void oneflow_rt_parallel_for(Body body, void *arguments, int64_t count, int64_t 
     inside = true;
     const bool done = pool().run(body, arguments, count, std::max<int64_t>(grain, 1));
     inside = false;
+    if (done && oneflow::current_run() && oneflow::current_run()->failed) oneflow::leave();
     if (done) return;
   }
   body(arguments, 0, count);

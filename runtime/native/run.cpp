@@ -10,16 +10,24 @@ Run *&current_run() {
   return run;
 }
 
+std::jmp_buf *&landing() {
+  static thread_local std::jmp_buf *place = nullptr;
+  return place;
+}
+
+void leave() { std::longjmp(*landing(), 1); }
+
 }  // namespace oneflow
 
 using oneflow::current_run;
 using oneflow::Run;
 
-int64_t oneflow_rt_version() { return 2; }
+int64_t oneflow_rt_version() { return 3; }
 
 int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site) {
   if (position >= 0 && position < size) return position;
   current_run()->fail(1, site, position, size);
+  if (size <= 0) oneflow::leave();
   return 0;
 }
 
@@ -39,8 +47,11 @@ int64_t oneflow_rt_run(void (*entry)(int64_t *, void *), int64_t *io, int64_t by
   Run run;
   Run *const outer = current_run();
   current_run() = &run;
-  void *workspace = bytes > 0 ? oneflow_rt_alloc(bytes) : nullptr;
-  if (!run.failed) entry(io, workspace);
+  void *workspace = nullptr;
+  oneflow::land([&] {
+    if (bytes > 0) workspace = oneflow_rt_alloc(bytes);
+    entry(io, workspace);
+  });
   current_run() = outer;
   oneflow_rt_free(workspace);
   for (void *pointer : run.temporaries) oneflow_rt_free(pointer);

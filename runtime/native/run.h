@@ -1,6 +1,7 @@
 // The state of one run of a program: shared by the threads that work for it.
 #pragma once
 #include <atomic>
+#include <csetjmp>
 #include <cstdint>
 #include <vector>
 
@@ -20,5 +21,25 @@ struct Run {
 
 /// The run that the calling thread works for.
 Run *&current_run();
+
+/// Where the calling thread goes when compiled code cannot go on; null outside runs.
+std::jmp_buf *&landing();
+
+/// Leaves compiled code for the innermost `land` of this thread. Frames between must not own anything.
+[[noreturn]] void leave();
+
+/// Calls `code`; false if it was left.
+template <class Code>
+bool land(const Code &code) {
+  std::jmp_buf here;
+  std::jmp_buf *const outer = landing();
+  const bool entered = setjmp(here) == 0;
+  if (entered) {
+    landing() = &here;
+    code();
+  }
+  landing() = outer;
+  return entered;
+}
 
 }  // namespace oneflow

@@ -7,20 +7,25 @@ extern "C" {
 /// The version of this interface; runtime/native.py refuses another.
 int64_t oneflow_rt_version();
 
-/// Memory aligned to 64 bytes, from a small cache; null if the system has none, which marks the run as failed.
+/// Memory aligned to 64 bytes, from a small cache. Where the system has none the run fails and its code is left
+/// at once; outside a run the result is null.
 void *oneflow_rt_alloc(int64_t bytes);
 void oneflow_rt_free(void *pointer);
 /// The same, but freed at the end of the run if the program has not done so.
 void *oneflow_rt_temporary(int64_t bytes);
 void oneflow_rt_release(void *pointer);
 
+/// a * b for counts of bytes; the largest number where the product is larger.
+int64_t oneflow_rt_times(int64_t a, int64_t b);
+
 void oneflow_rt_copy(void *target, const void *source, int64_t bytes);
 
 /// Calls `body(arguments, begin, end)` on ranges that cover [0, count), on several threads. Ranges hold at least
-/// `grain` steps, except the last.
+/// `grain` steps, except the last. Does not return to a run that has failed meanwhile.
 void oneflow_rt_parallel_for(void (*body)(void *, int64_t, int64_t), void *arguments, int64_t count, int64_t grain);
 
-/// `position` if it is in [0, size); else 0, and the run is marked as failed at `site`.
+/// `position` if it is in [0, size); else 0, and the run is marked as failed at `site`. Where the size is 0 there is
+/// nothing to read, and the run's code is left at once.
 int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site);
 /// Marks the run as failed at `site` where the sizes differ.
 void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site);

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 _API = "oneflow.frontend.api"
 _PACKAGES = ("autograd", "nn", "optim", "testing", "typing")
+_LAYERS = frozenset(("dialect", "passes", "lowering", "runtime", "frontend", "tools"))
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"oneflow.{name}")
-    if name.startswith("__"):
+    if name.startswith("__") or name in _LAYERS:  # `from oneflow import dialect` imports the folder then
         raise AttributeError(f"module 'oneflow' has no attribute {name!r}")
     api = importlib.import_module(_API)
     if not hasattr(api, name):

@@ -323,11 +323,12 @@ def test_the_cache_is_used(folder, monkeypatch):
     x = rows(2)
     build(ADD, cached=True)(x, x)
     assert sorted(p.suffix for p in folder.iterdir()) == [".json", ".so"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     monkeypatch.setattr("oneflow.runtime.executable._compile", None)
     np.testing.assert_array_equal(build(ADD, cached=True)(x, x)[0], x + x)
 
 
-@pytest.mark.parametrize("damage", ["object", "description", "missing"])
+@pytest.mark.parametrize("damage", ["object", "one byte", "description", "missing"])
 def test_a_damaged_cache_is_rebuilt(folder, damage):
     x = rows(2)
     build(ADD, cached=True)(x, x)
@@ -335,6 +336,11 @@ def test_a_damaged_cache_is_rebuilt(folder, damage):
     if damage == "object":
         compiled.unlink()
         compiled.write_bytes(b"rubbish")
+    elif damage == "one byte":
+        data = bytearray(compiled.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        compiled.unlink()
+        compiled.write_bytes(data)
     elif damage == "description":
         compiled.with_suffix(".json").write_text("{", encoding="utf-8")
     else:

@@ -1,0 +1,42 @@
+"""Locks that a forked process finds free. Imports nothing of the project."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Lock:
+    """A lock to hold with `with lock.held():`.
+
+    Another thread may hold it while the process forks. That thread is not in the child, so the lock is made anew
+    there.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        _all.add(self)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Holds the lock; releases the one that was taken, also in a child forked meanwhile."""
+        with self._lock:
+            yield
+
+    def renew(self) -> None:
+        """Forgets who holds the lock."""
+        self._lock = threading.Lock()
+
+
+_all: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for lock in list(_all):
+        lock.renew()
+
+
+os.register_at_fork(after_in_child=_renew_all)
