@@ -45,3 +45,22 @@ def test_public_functions_are_documented():
         and not ast.get_docstring(node)
     ]
     assert not bare, f"public names without a docstring: {bare}"
+
+
+@pytest.mark.parametrize(
+    ("package", "home"), [("triton", "runtime/cuda/compiler.py"), ("cuda", "runtime/cuda/driver.py")]
+)
+def test_one_module_loads_a_gpu_package(package, home):
+    homes = [
+        name(path)
+        for path in MODULES
+        if any(_loaded(node).split(".")[0] == package for node in ast.walk(ast.parse(path.read_text())))
+    ]
+    assert homes == [home], f"{package} is loaded in {homes}; take it from {home}"
+
+
+def _loaded(node):
+    """What a call of `importlib.import_module` loads, as far as its text says it."""
+    if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")):
+        return ""
+    return next((str(c.value) for c in ast.walk(node.args[0]) if isinstance(c, ast.Constant)), "")
