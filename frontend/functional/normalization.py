@@ -10,7 +10,7 @@ from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction
 from oneflow.frontend.functional.rules import cast, describe
-from oneflow.frontend.functional.shape import axis, reshape, transpose
+from oneflow.frontend.functional.shape import axis, on_vector, reshape, transpose
 from oneflow.frontend.functional.source import full
 from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor
@@ -23,9 +23,9 @@ __all__ = [
 def _along(op: str, doc: str) -> Callable[..., Tensor]:
     def function(x: Any, dim: int = -1) -> Tensor:
         x = as_tensor(x)
-        at = axis(x, dim)
-        if at == x.rank - 1:
-            return dispatch(op, x)
+        at = axis(x, dim, scalar=True)
+        if at >= x.rank - 1:
+            return on_vector(lambda y: dispatch(op, y), x)
         return transpose(dispatch(op, transpose(x, at, -1)), at, -1)
 
     return describe(function, op, f"{doc} Floats.")

@@ -36,10 +36,10 @@ class Extreme(NamedTuple):
 
 
 def _axes(x: Tensor, dim: Dims) -> list[int]:
-    """The reduced axes; None and an empty list mean all of them."""
-    if dim is None:
-        return list(range(x.rank))
-    return [sh.axis(x, d) for d in ([dim] if isinstance(dim, int) else dim)] or list(range(x.rank))
+    """The reduced axes; None and an empty list mean all of them, and a scalar has none."""
+    given = [] if dim is None else [dim] if isinstance(dim, int) else dim
+    axes = [sh.axis(x, d, scalar=True) for d in given] if given else list(range(x.rank))
+    return axes if x.rank else []
 
 
 def _reduce(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
@@ -102,11 +102,12 @@ def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     The first of equals; NaN counts as the largest.
     """
     x = as_tensor(x)
-    flat = sh.reshape(x, (-1,)) if dim is None else sh.movedim(x, dim, -1)
+    at = None if dim is None else sh.axis(x, dim, scalar=True)
+    flat = sh.movedim(x, at, -1) if at is not None and x.rank else sh.reshape(x, (-1,))
     found: Tensor = dispatch("argmax", flat)
     if not keepdim:
         return found
-    return sh.reshape(found, (1,) * x.rank) if dim is None else sh.unsqueeze(found, sh.axis(x, dim))
+    return sh.unsqueeze(found, at) if at is not None and x.rank else sh.reshape(found, (1,) * x.rank)
 
 
 def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -177,7 +178,8 @@ def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
 def _running(op: str, doc: str) -> Callable[[Any, int], Tensor]:
     def function(x: Any, dim: int) -> Tensor:
         x = as_tensor(x)
-        return dispatch(op, x if x.dtype.is_float else cast(x, dtypes.int64), dim=sh.axis(x, dim))
+        at = sh.axis(x, dim, scalar=True)
+        return sh.on_vector(lambda y: dispatch(op, y, dim=at), x if x.dtype.is_float else cast(x, dtypes.int64))
 
     return describe(function, op, f"{doc} Integer and bool tensors give int64.")
 

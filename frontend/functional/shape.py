@@ -25,16 +25,21 @@ Size = int | None
 END = 2**63 - 1
 
 
-def axis(x: Tensor, dim: Any, rank: int | None = None) -> int:
-    """`dim` counted from the front.
+def axis(x: Tensor, dim: Any, scalar: bool = False) -> int:
+    """`dim` counted from the front; with `scalar`, a scalar has the dimension of a vector of one element.
 
     Raises:
         TraceError: it is no dimension of `x`.
     """
-    count = x.rank if rank is None else rank
+    count = max(x.rank, int(scalar))
     if isinstance(dim, bool) or not isinstance(dim, int) or not -count <= dim < count:
         raise fail(f"expected a dimension in [{-count}, {count}) of {x.desc}, got {dim!r}")
     return dim % count
+
+
+def on_vector(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """`function(x)`, a scalar being taken for a vector of one element."""
+    return function(x) if x.rank else reshape(function(reshape(x, (1,))), ())
 
 
 def spread(sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -101,7 +106,9 @@ def permute(x: Any, *dims: Any) -> Tensor:
 def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
     """`x` with two dimensions exchanged."""
     x = as_tensor(x)
-    a, b = axis(x, dim0), axis(x, dim1)
+    a, b = axis(x, dim0, scalar=True), axis(x, dim1, scalar=True)
+    if a == b:
+        return x
     perm = list(range(x.rank))
     perm[a], perm[b] = b, a
     return permute(x, perm)
@@ -118,7 +125,7 @@ def t(x: Any) -> Tensor:
 def movedim(x: Any, source: int, destination: int) -> Tensor:
     """`x` with dimension `source` moved to `destination`; the others keep their order."""
     x = as_tensor(x)
-    a, b = axis(x, source), axis(x, destination)
+    a, b = axis(x, source, scalar=True), axis(x, destination, scalar=True)
     order = [i for i in range(x.rank) if i != a]
     order.insert(b, a)
     return x if a == b else permute(x, order)
@@ -132,8 +139,8 @@ def unsqueeze(x: Any, dim: int) -> Tensor:
 def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
     """`x` without its dimensions of size 1, or those of `dim` that have size 1."""
     x = as_tensor(x)
-    dims = range(x.rank) if dim is None else [axis(x, d) for d in ([dim] if isinstance(dim, int) else dim)]
-    axes = [d for d in dims if x.shape[d] == 1]
+    given = range(x.rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    axes = [d for d in (axis(x, d, scalar=True) for d in given) if x.rank and x.shape[d] == 1]
     return dispatch("squeeze", x, axes=axes) if axes else x
 
 
@@ -244,7 +251,9 @@ def slice(x: Any, slices: Sequence[Sequence[Size]]) -> Tensor:
 
 def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
     """`x` with the order along `dims` reversed."""
-    return dispatch("flip", x, dims=[dims] if isinstance(dims, int) else dims)
+    x = as_tensor(x)
+    given = [axis(x, d, scalar=True) for d in ([dims] if isinstance(dims, int) else dims)]
+    return dispatch("flip", x, dims=given) if x.rank else x
 
 
 def roll(x: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:

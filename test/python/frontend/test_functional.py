@@ -317,6 +317,29 @@ def test_reductions(function, numpy):
     both(function, numpy, CUBE)
 
 
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("name", [
+    "sum", "prod", "amax", "amin", "mean", "logsumexp", "cumsum", "cumprod", "flip", "squeeze", "select_max",
+])  # fmt: skip
+def test_a_scalar_has_the_dimension_of_a_vector(name, dim):
+    x = np.float32(2.5)
+    function = (lambda x, d: x.max(d).values) if name == "select_max" else getattr(flow, name)
+    assert_close(run(lambda x: function(x, dim), x)[0], x)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_other_functions_of_a_scalar(keepdim):
+    x = np.float32(2.5)
+    assert_close(run(lambda x: flow.softmax(x, 0), x)[0], np.float32(1))
+    assert_close(run(lambda x: flow.log_softmax(x, -1), x)[0], np.float32(0))
+    assert_close(run(lambda x: x.transpose(0, -1), x)[0], x)
+    assert_close(run(lambda x: flow.argmax(x, 0, keepdim), x)[0], np.int64(0))
+    assert_close(run(lambda x: flow.var(x, 0, False, keepdim), x)[0], np.float32(0))
+    for refused in (lambda x: flow.softmax(x, 1), lambda x: flow.sum(x, -2), lambda x: flow.unbind(x, 0)):
+        with pytest.raises(flow.TraceError, match="expected a dimension in"):
+            run(refused, x)
+
+
 @pytest.mark.parametrize("function,numpy", SHAPES)
 def test_shapes(function, numpy):
     both(function, numpy, CUBE)
