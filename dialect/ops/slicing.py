@@ -158,7 +158,8 @@ def _range(start: int, stop: int, step: int, size: Size) -> tuple[Size, Size]:
     if isinstance(size, int):
         return slice(start, stop, step).indices(size)[0], _count(start, stop, step, size)
     first, last = _clip(start, size), _clip(stop, size)
-    return first, s.maximum((last - first + (step - 1)) // step, 0)
+    count = (last - first + (step - 1)) // step
+    return first, max(count, 0) if isinstance(count, int) else s.maximum(count, 0)
 
 
 def _clip(bound: int, size: Any) -> Size:

@@ -9,6 +9,10 @@ SIZES = [(size, out) for size in (1, 2, 3, 5, 6) for out in (1, 2, 3, 5)]
 SAMPLES = [
     Sample("adaptive_avg_pool2d", [t(2, 3, 4, 5)], {"output_size": [2, 3]}, dtypes=FLOATS),
     *(Sample("adaptive_avg_pool1d", [t(1, 2, size)], {"output_size": [out]}) for size, out in SIZES),
+    Sample("adaptive_avg_pool1d", [t(1, 2, 3)], {"output_size": [2]}, dtypes=FLOATS),
+    Sample("adaptive_avg_pool1d", [t(0, 2, 3)], {"output_size": [2]}),
+    Sample("adaptive_avg_pool3d", [t(1, 1, 3, 2, 2)], {"output_size": [2, 1, 2]}, dtypes=FLOATS),
+    Sample("adaptive_avg_pool3d", [t(0, 1, 3, 2, 2)], {"output_size": [2, 1, 2]}),
     Sample("adaptive_avg_pool2d", [t(3, 2, 3, 4)], {"output_size": [1, 1]}),
     Sample("adaptive_avg_pool2d", [t(2, 4, 3, 2)], {"output_size": [2, 2], **LAST}),
     Sample("adaptive_avg_pool2d", [t(0, 2, 3, 3)], {"output_size": [2, 2]}),
@@ -18,8 +22,10 @@ SAMPLES = [
         Sample("adaptive_avg_pool1d_grad", [t(1, 2, size), t(1, 2, out)], {"output_size": [out]})
         for size, out in SIZES
     ),
+    Sample("adaptive_avg_pool1d_grad", [t(1, 2, 3), t(1, 2, 2)], {"output_size": [2]}, dtypes=FLOATS),
+    Sample("adaptive_avg_pool1d_grad", [t(0, 2, 3), t(0, 2, 2)], {"output_size": [2]}),
     Sample("adaptive_avg_pool2d_grad", [t(2, 4, 3, 2), t(2, 2, 2, 2)], {"output_size": [2, 2], **LAST}),
-    Sample("adaptive_avg_pool3d_grad", [t(1, 2, 3, 2, 2), t(1, 2, 2, 1, 2)], {"output_size": [2, 1, 2]}),
+    Sample("adaptive_avg_pool3d_grad", [t(1, 2, 3, 2, 2), t(1, 2, 2, 1, 2)], {"output_size": [2, 1, 2]}, dtypes=FLOATS),
 ]
 BAD = [
     Bad(

@@ -60,6 +60,7 @@ SAMPLES = [
     *[_pairs(name) for name in (*COMPARISONS, *LOGICAL)],
     *[s for name in BITWISE for s in _shapes(name, BITS)],
     *[Sample("broadcast_equal", [v([2**53 + 1], int64), v([2**53], int64)], dtypes=(int64,))],
+    Sample("broadcast_div", [t(2, 3), t(2, 3, low=0.5)]),
     Sample("add_n", [[t(2, 3)]], dtypes=NUMERIC),
     Sample("add_n", [[t(2, 3), t(2, 3), t(2, 3)]], dtypes=NUMERIC),
     Sample("add_n", [[t(), t()]]),

@@ -38,6 +38,8 @@ AVG_SPACE = [
 ]
 #: Positions inside the windows of 2 that move by 2 over 8 elements, and of 2x2 over 3x3.
 PLACES = v([[[0, 3, 4, 7], [1, 2, 5, 6]]], int64)
+#: Inside the windows of 2x1x2 over 2x2x2.
+VOLUME = v([[[[[1], [6]]]]], int64)
 PLANES = v([[[[0], [2]], [[4], [8]]]], int64)
 
 SAMPLES = [
@@ -61,16 +63,26 @@ SAMPLES = [
     ),
     Sample("max_pool_2d", [t(3, 3, 4, 5)], dilated(3, 2, stride=2, padding=1, return_indices=True)),
     Sample("max_pool_2d", [t(1, 4, 4, 2)], dilated(2, 3, padding=1, last=True)),
+    Sample("max_pool_2d", [t(1, 1, 3, 2)], dilated(2, 2), dtypes=NUMERIC),
+    Sample("max_pool_3d", [t(1, 1, 2, 3, 2)], dilated(2, 2, 1), dtypes=NUMERIC),
+    Sample("max_pool_3d", [t(0, 1, 2, 2, 2)], dilated(2, 2, 1)),
+    Sample("max_pool_1d", [t(0, 2, 3)], dilated(2)),
     Sample("max_pool_2d", [t(0, 2, 3, 3)], dilated(2, 2)),
     Sample("max_pool_2d", [t(2, 0, 3, 3)], dilated(2, 2)),
     Sample("max_pool_3d", [t(1, 2, 3, 2, 3)], dilated(2, 2, 2, padding=1, stride=2, **CEIL)),
     Sample("max_pool_1d_grad", [t(1, 2, 8), PLACES, t(1, 2, 4)], dilated(2, stride=2), dtypes=FLOATS),
-    Sample("max_pool_2d_grad", [t(1, 3, 3, 1), PLANES, t(1, 2, 2, 1)], dilated(2, 2, last=True)),
+    Sample("max_pool_2d_grad", [t(1, 3, 3, 1), PLANES, t(1, 2, 2, 1)], dilated(2, 2, last=True), dtypes=FLOATS),
+    Sample("max_pool_3d_grad", [t(1, 1, 2, 2, 2), VOLUME, t(1, 1, 1, 2, 1)], dilated(2, 1, 2), dtypes=FLOATS),
+    Sample("max_pool_1d_grad", [t(0, 2, 3), t(0, 2, 2, dtype=int64), t(0, 2, 2)], dilated(2)),
     Sample("avg_pool_1d", [t(2, 5, 3)], windows(2, last=True, stride=2, **CEIL), dtypes=FLOATS),
     *(Sample("avg_pool_1d", [t(1, 2, 5)], attrs) for attrs in AVG_SPACE),
     Sample("avg_pool_1d", [t(1, 2, 5)], windows(2, divisor_override=3, padding=1)),
     Sample("avg_pool_2d", [t(3, 3, 4, 5)], windows(3, 2, stride=2, padding=1)),
     Sample("avg_pool_2d", [t(1, 4, 4, 2)], windows(2, 3, padding=1, last=True, count_include_pad=True, **CEIL)),
+    Sample("avg_pool_2d", [t(1, 1, 3, 2)], windows(2, 2), dtypes=FLOATS),
+    Sample("avg_pool_3d", [t(1, 1, 2, 3, 2)], windows(2, 2, 1), dtypes=FLOATS),
+    Sample("avg_pool_3d", [t(0, 1, 2, 2, 2)], windows(2, 2, 1)),
+    Sample("avg_pool_1d", [t(0, 2, 3)], windows(2)),
     Sample("avg_pool_2d", [t(0, 2, 3, 3)], windows(2, 2)),
     Sample("avg_pool_3d", [t(1, 2, 3, 2, 3)], windows(2, 2, 2, padding=1, stride=2, **CEIL)),
     *(
@@ -83,7 +95,9 @@ SAMPLES = [
         windows(3, 2, stride=2, padding=1, last=True),
         dtypes=FLOATS,
     ),
-    Sample("avg_pool_3d_grad", [t(1, 2, 2, 2, 2), t(1, 2, 1, 1, 1)], windows(2, 2, 2)),
+    Sample("avg_pool_1d_grad", [t(1, 1, 3), t(1, 1, 2)], windows(2), dtypes=FLOATS),
+    Sample("avg_pool_1d_grad", [t(0, 2, 3), t(0, 2, 2)], windows(2)),
+    Sample("avg_pool_3d_grad", [t(1, 2, 2, 2, 2), t(1, 2, 1, 1, 1)], windows(2, 2, 2), dtypes=FLOATS),
 ]
 BAD = [
     Bad(

@@ -38,6 +38,7 @@ FILL = (((2, 3), (2, 3)), ((2, 3), (3,)), ((), ()), ((0, 2), (2,)))
 
 SAMPLES = [
     *[Sample("where", [t(*c, dtype=bool_), t(*x), t(*y)], dtypes=ALL) for c, x, y in WHERE],
+    Sample("where", [t(1, 3, dtype=bool_), t(2, 3), t(1)]),
     *[Sample("where", [t(4, dtype=d), t(4), t(4)]) for d in INTEGERS],
     _edges("where", [v([True, False, True], bool_), v([nan, inf, 1.0]), v([1.0, nan, -inf])]),
     *[Sample("masked_fill", [t(*x), t(*m, dtype=bool_)], whole(1), dtypes=ALL) for x, m in FILL],
