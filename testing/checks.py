@@ -168,7 +168,7 @@ def check_sbp(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignatur
     op = sbp_case(sample, registry)
     whole = [np.asarray(r) for r in run_reference(op)]
     signatures = op.record.signatures(described(op))
-    return [s for s in signatures if any([_check_signature(sample, op, whole, s, d) for d in (2, 3)])]
+    return [s for s in signatures if sum(_check_signature(sample, op, whole, s, d) for d in (2, 3))]
 
 
 def _check_signature(sample: Sample, op: Call, whole: list[Array], signature: SbpSignature, devices: int) -> bool:

@@ -34,10 +34,10 @@ COMMANDS = {
 }
 _RUN = re.compile(r"RUN:(.*)")
 _WAIVED = re.compile(r"CHECKS: none because \S+")
-_COMPARES = re.compile(r"(^|[|&;\s])(not|diff|cmp)\s")
+_COMPARES = re.compile(r"(^|[|&;\s])(diff|cmp)\s")
 NO_CHECK = (
     "the test checks nothing: pipe a RUN line to FileCheck and write CHECK lines, use --verify-diagnostics with "
-    "expected-error comments, `not` or `diff`, or say `CHECKS: none because <reason>`"
+    "expected-error comments or `diff`, or say `CHECKS: none because <reason>`"
 )
 
 

@@ -107,11 +107,9 @@ def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
     """`x` with two dimensions exchanged."""
     x = as_tensor(x)
     a, b = axis(x, dim0, scalar=True), axis(x, dim1, scalar=True)
-    if a == b:
-        return x
-    perm = list(range(x.rank))
+    perm = list(range(max(x.rank, 1)))
     perm[a], perm[b] = b, a
-    return permute(x, perm)
+    return x if a == b else permute(x, perm)
 
 
 def t(x: Any) -> Tensor:

@@ -25,7 +25,9 @@ SAMPLES = [
     Sample("adaptive_avg_pool1d_grad", [t(1, 2, 3), t(1, 2, 2)], {"output_size": [2]}, dtypes=FLOATS),
     Sample("adaptive_avg_pool1d_grad", [t(0, 2, 3), t(0, 2, 2)], {"output_size": [2]}),
     Sample("adaptive_avg_pool2d_grad", [t(2, 4, 3, 2), t(2, 2, 2, 2)], {"output_size": [2, 2], **LAST}),
-    Sample("adaptive_avg_pool3d_grad", [t(1, 2, 3, 2, 2), t(1, 2, 2, 1, 2)], {"output_size": [2, 1, 2]}, dtypes=FLOATS),
+    Sample(
+        "adaptive_avg_pool3d_grad", [t(1, 2, 3, 2, 2), t(1, 2, 2, 1, 2)], {"output_size": [2, 1, 2]}, dtypes=FLOATS
+    ),
 ]
 BAD = [
     Bad(

@@ -47,7 +47,9 @@ BAD = [
         Bad("matmul", [t(3, 4), t(4, 5)], {"alpha": alpha}, dtype=int32, match=WHOLE)
         for alpha in (float("nan"), float("inf"), 0.5)
     ),
-    Bad("matmul", [t(3, 4), t(4, 5)], {"alpha": -1.0}, dtype=uint8, match="expected alpha to be a number in [0, 255]"),
+    Bad(
+        "matmul", [t(3, 4), t(4, 5)], {"alpha": -1.0}, dtype=uint8, match="expected alpha to be a number in [0, 255]"
+    ),
     Bad("batch_matmul", [t(2, 3, 4), t(2, 4, 5)], {"alpha": float("nan")}, dtype=int32, match=WHOLE),
     Bad("broadcast_matmul", [t(2, 3, 4), t(4, 5)], {"alpha": 1.5}, dtype=int32, match=WHOLE),
     Bad("broadcast_matmul_grad_b", [t(3, 4), t(3, 2)], {"alpha": float("inf")}, dtype=int32, match=WHOLE),
