@@ -1,0 +1,33 @@
+// RUN: oneflow-opt %s --oneflow-define-launches | FileCheck %s
+
+// CHECK-LABEL: llvm.func @oneflow_rt_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64)
+llvm.func @oneflow_rt_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64)
+
+llvm.func @kernel(%x: !llvm.ptr, %out: !llvm.ptr, %from: i64, %to: i64) {
+  llvm.return
+}
+
+// The declaration of a launch gets a body: arguments go into an array, with the function that reads them again.
+// CHECK-NOT: llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes
+llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes {oneflow.launch = @kernel, oneflow.grain = 4 : i64}
+
+// CHECK-LABEL: llvm.func internal @main(
+// CHECK-SAME: attributes {oneflow.entry}
+// CHECK: llvm.call @launch(%arg0, %arg1, %{{.*}})
+llvm.func internal @main(%x: !llvm.ptr, %out: !llvm.ptr) attributes {oneflow.entry} {
+  %steps = llvm.mlir.constant(13 : i64) : i64
+  llvm.call @launch(%x, %out, %steps) : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  llvm.return
+}
+
+// CHECK-LABEL: llvm.func internal @launch(
+// CHECK: %[[ARRAY:.*]] = llvm.alloca
+// CHECK-COUNT-2: llvm.store %{{.*}} : !llvm.ptr, !llvm.ptr
+// CHECK: %[[THUNK:.*]] = llvm.mlir.addressof @launch_thunk
+// CHECK: llvm.call @oneflow_rt_parallel_for(%[[THUNK]], %[[ARRAY]],
+// CHECK-LABEL: llvm.func internal @launch_thunk(
+// CHECK-COUNT-2: llvm.load %{{.*}} : !llvm.ptr -> !llvm.ptr
+// CHECK: llvm.call @kernel(
+
+// The entry takes one array of pointers, and its address is what the executable looks up.
+// CHECK: llvm.func {{.*}}@oneflow_entry_main

@@ -1,0 +1,40 @@
+// RUN: oneflow-opt %s --oneflow-expand-math | FileCheck %s
+
+// One function per vector type, called wherever the operation stood, inlined by LLVM.
+// CHECK-LABEL: func.func @vectors(
+// CHECK: %[[A:.*]] = call @oneflow_exp_16(%arg0) : (vector<16xf32>) -> vector<16xf32>
+// CHECK: %[[B:.*]] = call @oneflow_exp_16(%[[A]])
+// CHECK: call @oneflow_tanh_8(%arg1) : (vector<8xf32>) -> vector<8xf32>
+func.func @vectors(%x: vector<16xf32>, %y: vector<8xf32>) -> (vector<16xf32>, vector<8xf32>) {
+  %0 = math.exp %x : vector<16xf32>
+  %1 = math.exp %0 : vector<16xf32>
+  %2 = math.tanh %y : vector<8xf32>
+  return %1, %2 : vector<16xf32>, vector<8xf32>
+}
+
+// CHECK-LABEL: func.func @scalars(
+// CHECK: call @oneflow_log{{.*}}(f32) -> f32
+// CHECK: call @oneflow_erf{{.*}}(f32) -> f32
+func.func @scalars(%x: f32) -> f32 {
+  %0 = math.log %x : f32
+  %1 = math.erf %0 : f32
+  return %1 : f32
+}
+
+// Other types and other functions stay as they are.
+// CHECK-LABEL: func.func @others(
+// CHECK: math.exp %{{.*}} : f64
+// CHECK: math.sin %{{.*}} : f32
+func.func @others(%x: f64, %y: f32) -> (f64, f32) {
+  %0 = math.exp %x : f64
+  %1 = math.sin %y : f32
+  return %0, %1 : f64, f32
+}
+
+// The exponent is added to the bits of 1.0; the rest is a polynomial.
+// CHECK: func.func private @oneflow_exp_16(
+// CHECK-SAME: passthrough = ["alwaysinline"]
+// CHECK: math.roundeven
+// CHECK: math.fma
+// CHECK: arith.shli
+// CHECK: arith.bitcast %{{.*}} : vector<16xi32> to vector<16xf32>
