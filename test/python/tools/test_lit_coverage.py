@@ -1,0 +1,54 @@
+"""The lit suite leaves no pass, option of a pass or flag of a command out.
+
+A pass counts where a RUN line names it, as a flag or in a pipeline; an option where it stands in the value of a flag
+of its pass, or in the pass's braces in a pipeline; a flag where a RUN line of its command has it.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import oneflow.lowering.pipelines
+import oneflow.passes.all  # noqa: F401  registers the passes
+from oneflow.passes.registry import PASSES, PIPELINES
+from oneflow.tools import oneflow_run
+from oneflow.tools.arguments import FLAGS
+
+LIT = Path(__file__).parents[2] / "lit"
+RUNS = [line for p in LIT.rglob("*.mlir") for line in re.findall(r"// RUN:(.*)", p.read_text())]
+OPTIONS = [(p.name, option) for p in PASSES.values() for option in p.options()]
+FLAGS_OF = {
+    "oneflow-opt": list(FLAGS),
+    "oneflow-run": [name[2:] for name in oneflow_run.OPTIONS if name.startswith("--")],
+}
+
+
+def commands(name):
+    """The commands of RUN lines that call `name`, without what they are piped to."""
+    return [c for line in RUNS for c in re.split(r"[|&;]", line) if re.search(rf"(^|\s){name}(\s|$)", c)]
+
+
+@pytest.mark.parametrize("name", sorted({*PASSES, *PIPELINES}))
+def test_pass_runs(name):
+    pattern = rf"(-|[(,]){re.escape(name)}(?![\w-])"
+    assert any(re.search(pattern, c) for c in commands("oneflow-opt")), f"no RUN line in {LIT} has --{name}"
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS)
+def test_option_is_given(name, option):
+    values = [v for c in commands("oneflow-opt") for v in values_of(name, c)]
+    given = {word.partition("=")[0] for v in values for word in v.split()}
+    assert option in given, f'no RUN line in {LIT} has --{name}="{option}=.."'
+
+
+def values_of(name, command):
+    """What a command gives a pass: `value` of --name="value", --name=value and name{value}."""
+    found = re.findall(rf"-{re.escape(name)}=(?:\"([^\"]*)\"|(\S+))|[(,]{re.escape(name)}\{{([^}}]*)\}}", command)
+    return ["".join(groups) for groups in found]
+
+
+@pytest.mark.parametrize(("command", "flag"), [(c, f) for c, flags in FLAGS_OF.items() for f in flags])
+def test_flag_is_given(command, flag):
+    pattern = rf"\s--?{re.escape(flag)}(?![\w-])"
+    assert any(re.search(pattern, c) for c in commands(command)), f"no RUN line in {LIT} has {command} --{flag}"
