@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from samples import SAMPLES
 
-from oneflow.dialect import dtypes
+from oneflow.dialect import (
+    dtypes,
+    ops,  # noqa: F401  (registers the operators)
+)
 from oneflow.dialect.record import REGISTRY, OperatorError
 from oneflow.testing.checks import described, make_call
 from oneflow.testing.sample import T
