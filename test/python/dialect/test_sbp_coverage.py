@@ -6,9 +6,6 @@ from samples import SAMPLES
 from oneflow.dialect import ops  # noqa: F401  (registers the operators)
 from oneflow.testing.checks import check_sbp, described, sbp_case
 
-#: Kinds no sample can compute, with the reason.
-EXCEPTIONS: dict[tuple[str, str], str] = {}
-
 
 def kinds(signatures):
     """Signatures without the numbers of their axes: `S, B -> S`."""
@@ -25,5 +22,5 @@ def test_every_kind_of_signature_is_computed(name):
         if found - computed:
             computed |= kinds(check_sbp(sample))
         offered |= found
-    missing = {k for k in offered - computed if (name, k) not in EXCEPTIONS}
+    missing = offered - computed
     assert not missing, f"no sample of {name} can be cut for {sorted(missing)}; add one with sizes of 2 or more"
