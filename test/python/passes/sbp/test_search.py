@@ -19,7 +19,7 @@ OPEN = {
         group_norm_grad group_norm_param_grad kl_div_loss layer_norm layer_norm_grad layer_norm_param_grad
         masked_fill nll normalization rms_norm rms_norm_grad rms_norm_param_grad
         sparse_softmax_cross_entropy_grad square_grad xdivy xdivy_x_grad xdivy_y_grad xlogy xlogy_x_grad xlogy_y_grad
-        reduce_nansum""",
+        reduce_nansum sgd_update momentum_update""",
     "holds for some values of attributes or of small integers only": """
         abs argmax broadcast_logical_and broadcast_logical_or broadcast_not_equal cast cat ceil clip_by_scalar
         clip_by_scalar_min clip_by_scalar_max expand floor floordiv isfinite reduce_all reduce_any relu rint round
