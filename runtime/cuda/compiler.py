@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import linecache
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,8 @@ def triton(module: str = "") -> Any:
     Raises:
         CompileError: it is not installed.
     """
+    # Triton's default today; newer ones warn where nobody says.
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     try:
         return importlib.import_module(f"triton.{module}" if module else "triton")
     except ImportError as error:

@@ -1,9 +1,11 @@
 """Every sample of every operator: types, meaning, gradient, SBP, text, refusals."""
 
+from pathlib import Path
+
 import pytest
 from samples import BAD, SAMPLES
 
-from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect import ops
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Absent
 from oneflow.testing import checks
@@ -50,5 +52,9 @@ def test_bad(bad):
 
 
 def test_every_operator_has_a_sample():
-    missing = {r.name for r in REGISTRY} - {s.op for s in SAMPLES}
+    """Of the package's own operators: other tests of this process may have defined some."""
+    folder = str(Path(ops.__file__).resolve().parent.parent)
+    own = {r.name for r in REGISTRY if str(Path(r.where).resolve()).startswith(folder)}
+    assert len(own) > 250
+    missing = own - {s.op for s in SAMPLES}
     assert not missing, f"operators without a sample: {sorted(missing)}"
