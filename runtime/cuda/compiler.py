@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import linecache
+import os
 from dataclasses import dataclass
 from typing import Any
 
