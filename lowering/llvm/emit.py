@@ -18,7 +18,7 @@ from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
 from oneflow.lowering.llvm.kernel import Kernel, read_kernel, returned_values
 from oneflow.lowering.llvm.nest import emit_nest
 from oneflow.lowering.llvm.plan import Plan
-from oneflow.passes.base import Pass
+from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
 RUNTIME = """
@@ -60,6 +60,8 @@ class EmitKernels(Pass):
         functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
         kernels = [read_kernel(f.operation) for f in functions if "oneflow.kernel" in f.attributes]
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
+        for entry in entries:
+            _expect_formed(entry)
         texts: list[str] = []
         loose: list[str] = []
         for kernel in kernels:
@@ -115,6 +117,21 @@ def _computing(kernel: Kernel) -> list[ir.Operation]:
 def _is_runtime(op: ir.Operation) -> bool:
     name = op.attributes.get("sym_name")
     return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
+
+
+def _expect_formed(entry: ir.Operation) -> None:
+    """Refuses an entry that still computes by itself.
+
+    Raises:
+        PassError: it has operations that have to lie in kernels.
+    """
+    for op in entry.regions[0].blocks[0].operations:
+        if op.operation.name.startswith(("oneflow.", "linalg.")):
+            raise PassError(
+                f"expected kernels, views and sizes in the entry, got {op.operation.name}: "
+                "run convert-oneflow-to-linalg and oneflow-form-kernels first",
+                op.operation.location,
+            )
 
 
 def _replace(module: ir.Module, made: ir.Module, bufferized: ir.Module | None) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.memory import Buffer
 from oneflow.lowering.llvm.writer import Index, Writer
+from oneflow.passes.base import PassError
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def view_shape(
     elif op.name == "tensor.reshape":
         found = _reshaped(op, static, index)
     else:
-        raise ValueError(f"expected kernels, views and sizes in the entry, got {op.name}")
+        raise PassError(f"expected kernels, views and sizes in the entry, got {op.name}", op.location)
     return tuple(f if s is None else s for s, f in zip(static, found, strict=True))
 
 
