@@ -5,7 +5,7 @@ MLIR's own `inline` leaves operations of dialects defined in Python alone. Impor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from oneflow.dialect._mlir import ir
 from oneflow.passes.base import PassError
@@ -33,21 +33,35 @@ def body_of(function: ir.Operation) -> ir.Block:
     return blocks[0]
 
 
-def inline_calls(function: ir.Operation, functions: Mapping[str, ir.Operation]) -> None:
-    """Replaces every call in `function`, and every call in what replaces it.
+def inline_calls(function: ir.Operation, functions: Mapping[str, ir.Operation], kept: Collection[str] = ()) -> None:
+    """Replaces every call in `function`, and every call in what replaces it, but those of functions in `kept`.
 
     Raises:
         PassError: a function called has no body, several blocks, or calls itself.
     """
-    for call in _calls(function):
-        _expand(call, functions, ())
+    for call in _calls(function, kept):
+        _expand(call, functions, kept, ())
 
 
-def _calls(root: ir.Operation) -> list[ir.Operation]:
+def keep_entry(module: ir.Module, entry: str) -> None:
+    """Leaves function `entry` alone in the module, together with declarations; what it calls is inlined.
+
+    Raises:
+        PassError: a function called has several blocks, or calls itself.
+    """
+    functions = functions_of(module)
+    declared = {name for name, op in functions.items() if not len(op.regions[0].blocks)}
+    inline_calls(functions[entry], functions, declared)
+    for name, op in functions.items():
+        if name != entry and name not in declared:
+            op.erase()
+
+
+def _calls(root: ir.Operation, kept: Collection[str]) -> list[ir.Operation]:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == CALL:
+        if op.name == CALL and op.attributes["callee"].value not in kept:
             found.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -55,7 +69,9 @@ def _calls(root: ir.Operation) -> list[ir.Operation]:
     return found
 
 
-def _expand(call: ir.Operation, functions: Mapping[str, ir.Operation], outer: tuple[str, ...]) -> None:
+def _expand(
+    call: ir.Operation, functions: Mapping[str, ir.Operation], kept: Collection[str], outer: tuple[str, ...]
+) -> None:
     name = call.attributes["callee"].value
     if name in outer:
         raise PassError(f"cannot inline @{name}: it calls itself, by {' -> '.join((*outer, name))}", call.location)
@@ -64,22 +80,23 @@ def _expand(call: ir.Operation, functions: Mapping[str, ir.Operation], outer: tu
     block = body_of(functions[name])
     values = dict(zip(block.arguments, call.operands, strict=True))
     copies: list[ir.Operation] = []
-    for view in block.operations:
-        op = view.operation
-        if op.name == RETURN:
-            for old, new in zip(call.results, op.operands, strict=True):
-                old.replace_all_uses_with(values.get(new, new))
-        else:
-            copies.append(_copy(op, call, values))
+    with ir.InsertionPoint(call):
+        for view in block.operations:
+            op = view.operation
+            if op.name == RETURN:
+                for old, new in zip(call.results, op.operands, strict=True):
+                    old.replace_all_uses_with(values.get(new, new))
+            else:
+                copies.append(clone_with(op, values))
     call.erase()
     # Only now: `values` holds results of the copies.
-    for inner in [c for copy in copies for c in _calls(copy)]:
-        _expand(inner, functions, (*outer, name))
+    for inner in [c for copy in copies for c in _calls(copy, kept)]:
+        _expand(inner, functions, kept, (*outer, name))
 
 
-def _copy(op: ir.Operation, before: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
-    """A copy of `op` before another operation, on `values` for those that it names; its results are added."""
-    copy = op.clone(ip=ir.InsertionPoint(before)).operation
+def clone_with(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """A copy of `op` at the insertion point, on `values` for operands that it names; its results are added."""
+    copy = op.clone(ir.InsertionPoint.current).operation
 
     def place(inner: ir.Operation) -> ir.WalkResult:
         for number, operand in enumerate(inner.operands):

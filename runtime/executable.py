@@ -18,9 +18,9 @@ from oneflow import dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir, parse_desc
-from oneflow.lowering.inline import keep_entry
 from oneflow.lowering.linalg.external import places
 from oneflow.lowering.pipelines import STAGES, pipeline_between
+from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import cache, native, objects
 from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_array, bind

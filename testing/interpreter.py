@@ -13,6 +13,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.passes.inline import functions_of
 
 Array = np.ndarray
 
@@ -23,8 +24,7 @@ def interpret(module: ir.Module, name: str, *arrays: Any, registry: Registry = R
     Its operations are those of the dialect, `arith.constant`, `tensor.cast`, `func.call` and `func.return`.
     """
     with module.context:
-        functions = {op.operation.attributes["sym_name"].value: op.operation for op in module.body.operations}
-        return _run(functions, name, [np.asarray(a) for a in arrays], registry)
+        return _run(functions_of(module), name, [np.asarray(a) for a in arrays], registry)
 
 
 def _run(functions: dict[str, ir.Operation], name: str, arrays: list[Array], registry: Registry) -> list[Array]:

@@ -19,6 +19,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, format_nd_sbp, group, local_region
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.record import REGISTRY, Call, Registry
+from oneflow.passes.inline import functions_of
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.to_physical import physical
 
@@ -58,17 +59,13 @@ def simulate(
         SimulationError: ranks do not meet, or replicas of a result differ.
     """
     mesh = notes.read_mesh(module.operation)
-    function = _functions(module)[entry]
+    function = functions_of(module)[entry]
     layouts = [_layouts(function, name, mesh) for name in (notes.ARGUMENTS, notes.RESULTS)]
     programs = [physical(module, rank, registry) for rank in range(devices(mesh))]
     cuts = [cut(a, nd, mesh, seed) for seed, (a, nd) in enumerate(zip(arrays, layouts[0], strict=True))]
-    runs = [_run(_functions(p), entry, [c[rank] for c in cuts], registry) for rank, p in enumerate(programs)]
+    runs = [_run(functions_of(p), entry, [c[rank] for c in cuts], registry) for rank, p in enumerate(programs)]
     results = _in_lock_step(runs, mesh)
     return [assemble([r[i] for r in results], nd, mesh) for i, nd in enumerate(layouts[1])]
-
-
-def _functions(module: ir.Module) -> dict[str, ir.Operation]:
-    return {str(op.attributes["sym_name"].value): op.operation for op in module.body.operations}
 
 
 def _layouts(function: ir.Operation, name: str, mesh: Mesh) -> list[NdSbp]:

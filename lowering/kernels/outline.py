@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels.graph import operands_of
+from oneflow.passes.inline import clone_with
 
 #: What a kernel makes again for itself instead of taking it as an argument.
 COPIED = frozenset({"arith.constant", "linalg.fill"})
@@ -183,21 +184,6 @@ def _restarted(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir
         filled.operands[1] = destination
         return filled.results[0]
     return start
-
-
-def clone_with(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> ir.Operation:
-    """A copy of an operation at the insertion point, its operands through `env`, which learns its results."""
-    cloned = op.clone(ir.InsertionPoint.current).operation
-
-    def rename(inner: ir.Operation) -> ir.WalkResult:
-        for i, operand in enumerate(inner.operands):
-            if operand in env:
-                inner.operands[i] = env[operand]
-        return ir.WalkResult.ADVANCE
-
-    cloned.walk(rename)
-    env.update(zip(op.results, cloned.results, strict=True))
-    return cloned
 
 
 def _nested_values(ops: Sequence[ir.Operation]) -> set[ir.Value]:
