@@ -9,7 +9,7 @@ import numpy as np
 
 from oneflow.frontend.dispatch import dispatch_all
 from oneflow.frontend.eager import EagerTensor
-from oneflow.frontend.optim.optimizer import Group, Optimizer, corrections, no_steps, zeros
+from oneflow.frontend.optim.optimizer import Group, Optimizer, moments, no_steps, zeros
 from oneflow.frontend.tensor import Tensor
 
 
@@ -87,9 +87,7 @@ class Adam(Optimizer):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
-        beta1, beta2 = group["betas"]
-        numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], self.decay: group["weight_decay"]}
-        operands = (rate, None, None, *corrections(state["step"], group), state["exp_avg"], state["exp_avg_sq"])
+        operands, numbers = moments(group, state, rate, self.decay)
         most = state.get("max_exp_avg_sq")
         return dispatch_all("adam_update", p, grad, *operands, most, **numbers, amsgrad=group["amsgrad"])
 
@@ -132,9 +130,7 @@ class LAMB(Optimizer):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
-        beta1, beta2 = group["betas"]
-        numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], "weight_decay": group["weight_decay"]}
-        operands = (rate, None, None, *corrections(state["step"], group), state["exp_avg"], state["exp_avg_sq"])
+        operands, numbers = moments(group, state, rate, "weight_decay")
         return dispatch_all("lamb_update", p, grad, *operands, **numbers)
 
 

@@ -177,3 +177,14 @@ def corrections(steps: Any, group: Group) -> tuple[Tensor, Tensor]:
     """What Adam's moments are divided by."""
     first, second = (dispatch_all("adam_bias_correction_factor", steps, beta=b)[0] for b in group["betas"])
     return first, second
+
+
+def moments(group: Group, state: dict[str, Any], rate: Tensor, decay: str) -> tuple[tuple[Any, ...], dict[str, float]]:
+    """What `adam_update` and `lamb_update` take alike: operands after the gradient, and attributes.
+
+    `decay` is the attribute that gets the group's weight decay.
+    """
+    beta1, beta2 = group["betas"]
+    numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], decay: group["weight_decay"]}
+    operands = (rate, None, None, *corrections(state["step"], group), state["exp_avg"], state["exp_avg_sq"])
+    return operands, numbers
