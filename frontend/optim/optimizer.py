@@ -179,7 +179,9 @@ def corrections(steps: Any, group: Group) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def moments(group: Group, state: dict[str, Any], rate: Tensor, decay: str) -> tuple[tuple[Any, ...], dict[str, float]]:
+def moments(
+    group: Group, state: dict[str, Any], rate: Tensor, decay: str
+) -> tuple[tuple[Any, ...], dict[str, float]]:
     """What `adam_update` and `lamb_update` take alike: operands after the gradient, and attributes.
 
     `decay` is the attribute that gets the group's weight decay.
