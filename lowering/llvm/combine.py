@@ -76,3 +76,11 @@ def combiner_of(node: Node, number: int) -> Combiner:
     if op.name in ("arith.addf", "arith.mulf") and not _FREE & _flags(op):
         raise NeedsScalars("a floating-point reduction whose order matters")
     return Combiner(op, str(last[number].type))
+
+
+def is_free_sum(node: Node, number: int) -> bool:
+    """Whether result `number` of a reduction is a floating-point sum in any order."""
+    try:
+        return combiner_of(node, number).op.name == "arith.addf"
+    except NeedsScalars:
+        return False

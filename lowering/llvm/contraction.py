@@ -19,17 +19,22 @@ from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction
+from oneflow.lowering.llvm import sums
 from oneflow.lowering.llvm.body import Lanes, V, clone_scalar
+from oneflow.lowering.llvm.combine import is_free_sum
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops
 from oneflow.lowering.llvm.nest import VECTOR_BITS, Nest
 from oneflow.lowering.llvm.places import element_bits
+from oneflow.lowering.llvm.sweeps import Sweep
 from oneflow.lowering.llvm.writer import Index, Writer, view
 
 #: Accumulators in registers: rows by vectors per row. 24 leave room for operands in 32 vector registers.
 TILES = {4: 6, 2: 12, 1: 14}
 #: Rows of one parallel step, at most.
 ROWS = 240
+#: Products of one running sum; see `sums`.
+DEPTH = 512
 
 
 def emit_contraction(kernel: Kernel, structure: Structure) -> str:
@@ -95,6 +100,9 @@ class Contraction(Nest):
         self.chunk_rows = self._chunk_rows()
         self.block = self.width * self.vectors
         self.depth = self._depth(self.writer)
+        sizes = [loop.size for loop in self.loops.inner]
+        free = is_free_sum(self.node, 0)
+        self.cascade = sums.cascade(sizes, [1] * len(sizes), DEPTH) if free else None
 
     def _row_loop_of(self, left: int) -> Loop:
         walked = set().union(*(p.form.dims for p in self.loops.positions(self.node, self.node.inputs[left])))
@@ -211,22 +219,19 @@ class Contraction(Nest):
     def _scalar_lanes(self) -> Lanes:
         return Lanes(self.writer, self.kernel, None, captured=self._scalars)
 
-    def _over_depth(self, carried: list[V], inside: Callable[[Index, list[V]], list[V]]) -> list[V]:
-        """Loops over the contracted positions; `inside` gets the step's number."""
+    def _over_depth(self, step: Callable[[], None], number: int = 0) -> None:
+        """Loops over the contracted positions."""
+        if number == len(self.loops.inner):
+            step()
+            return
+        loop = self.loops.inner[number]
 
-        def level(number: int, flat: Index, values: list[V]) -> list[V]:
-            if number == len(self.loops.inner):
-                return inside(flat, values)
-            loop = self.loops.inner[number]
+        def inside(iv: str, values: list[V]) -> list[V]:
+            self.position[loop.id] = iv
+            self._over_depth(step, number + 1)
+            return []
 
-            def step(iv: str, now: list[V]) -> list[V]:
-                self.position[loop.id] = iv
-                at = self.writer.add(self.writer.mul(flat, loop.size), iv) if number else iv
-                return level(number + 1, at, now)
-
-            return self._loop(0, loop.size, 1, values, step, self._scalar_lanes())
-
-        return level(0, 0, carried)
+        self._loop(0, loop.size, 1, [], inside, self._scalar_lanes())
 
     def _pack(self) -> None:
         use = self.node.inputs[self.sides.right]
@@ -236,15 +241,15 @@ class Contraction(Nest):
             self._pack_apart(use)
             return
 
-        def step(flat: Index, values: list[V]) -> list[V]:
+        def step() -> None:
+            flat = self.writer.index(self._flat())
             for v in range(self.vectors):
                 lanes = self._lanes(v)
                 value = self._widened(self.sides.right, self._load_input(use, lanes), lanes)
-                at = f"{panel}[{self.writer.index(flat)}, {self.writer.index(v * (self.width or 1))}]"
+                at = f"{panel}[{flat}, {self.writer.index(v * (self.width or 1))}]"
                 self.writer.line(f"vector.store {value.name}, {at} : {kind}, {lanes.type(value.element)}")
-            return []
 
-        self._over_depth([], step)
+        self._over_depth(step)
 
     def _pack_apart(self, use: Use) -> None:
         """Packs a right operand whose columns lie apart, element by element; columns outside repeat the last."""
@@ -256,12 +261,12 @@ class Contraction(Nest):
             last = w.binary("subi", vector.size, 1)
             self.position[vector.id] = w.binary("minui", w.add(self.column, iv), last)
 
-            def step(flat: Index, inner: list[V]) -> list[V]:
+            def step() -> None:
                 value = self._widened(self.sides.right, self._load_input(use, lanes), lanes)
-                w.line(f"memref.store {value.name}, {panel}[{w.index(flat)}, {iv}] : {kind}")
-                return []
+                w.line(f"memref.store {value.name}, {panel}[{w.index(self._flat())}, {iv}] : {kind}")
 
-            return self._over_depth([], step)
+            self._over_depth(step)
+            return []
 
         self._loop(0, self.block, 1, [], column, lanes)
 
@@ -309,23 +314,33 @@ class Contraction(Nest):
         for r in range(rows):
             self.position[self.rows.id] = at[r]
             inits += [self._initial(self.node, 0, self._lanes(v)) for v in range(self.vectors)]
-        totals = self._over_depth(inits, lambda flat, values: self._multiply(flat, at, values))
+        self.tile_rows, keys = at, [(self.node, 0)] * len(inits)
+        summed = list(range(len(inits))) if self.cascade else []
+        totals = self._accumulate(Sweep([self.node], keys, self._scalar_lanes(), summed, self.cascade), inits)
         for r in range(rows):
             self.position[self.rows.id] = at[r]
             for v in range(self.vectors):
                 self._follow(totals[r * self.vectors + v], self._lanes(v))
 
-    def _multiply(self, flat: Index, rows: Sequence[Index], totals: list[V]) -> list[V]:
+    def _flat(self) -> Index:
+        """The number of the current step of the depth."""
+        flat: Index = 0
+        for loop in self.loops.inner:
+            flat = self.writer.add(self.writer.mul(flat, loop.size), self.position[loop.id])
+        return flat
+
+    def _points(self, sweep: Sweep, lanes: Lanes, carried: list[V]) -> list[V]:
         """One step of the depth for a tile."""
+        flat = self._flat() if self.panel is not None else 0
         right = [self._right(flat, v) for v in range(self.vectors)]
         left, lanes, after = self.node.inputs[self.sides.left], self._scalar_lanes(), []
-        for r, row in enumerate(rows):
+        for r, row in enumerate(self.tile_rows):
             self.position[self.rows.id] = row
             factor = self._widened(self.sides.left, self._load_input(left, lanes), lanes)
             kind = f"vector<{self.width}x{factor.element}>"
             spread = self.writer.op(f"vector.broadcast {factor.name} : {factor.element} to {kind}")
             for v, other in enumerate(right):
-                after.append(self._multiply_add(spread, other, totals[r * self.vectors + v], kind))
+                after.append(self._multiply_add(spread, other, carried[r * self.vectors + v], kind))
         return after
 
     def _right(self, flat: Index, v: int) -> str:

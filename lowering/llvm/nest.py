@@ -8,26 +8,24 @@ later phase. Three ways to use vectors are tried in order:
     column   lanes along the last outer loop; reductions keep one accumulator per lane
     scalar   no lanes
 
-Imports `places`, `combine` and what they use.
+Imports `sweeps` and what it uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use
-from oneflow.lowering.llvm.body import HEAVY, BodyCloner, Lanes, NeedsScalars, V, clone_scalar
-from oneflow.lowering.llvm.combine import combiner_of
+from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered
+from oneflow.lowering.llvm.body import HEAVY, Lanes, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops, index_dims
-from oneflow.lowering.llvm.places import Places, element_bits
+from oneflow.lowering.llvm.places import element_bits
+from oneflow.lowering.llvm.sweeps import Sweeps
 from oneflow.lowering.llvm.writer import Index, Writer
 
 #: Steps of the vectorised outer loop that make one step of the parallel range, where nothing is reduced.
 CHUNK = 8192
-#: A result of a node that is accumulated.
-Key = tuple[Node, int]
 VECTOR_BITS = 512
 
 
@@ -46,7 +44,7 @@ def emit_nest(kernel: Kernel, structure: Structure) -> str:
 
 
 @dataclass
-class Nest(Places):
+class Nest(Sweeps):
     """One attempt to emit a structure in one `mode`."""
 
     def __post_init__(self) -> None:
@@ -165,173 +163,6 @@ class Nest(Places):
         w.line(f"scf.for {iv} = {w.index(begin)} to {w.index(end)} step {w.index(self.width or 1)} {{")
         w.lines.extend(body)
         w.line("}")
-
-    def _mask(self, iv: str, end: Index) -> str:
-        rest = self.writer.binary("subi", end, iv)
-        return self.writer.op(f"vector.create_mask {rest} : vector<{self.width}xi1>")
-
-    def _step(self, lanes: Lanes) -> None:
-        """Everything at one position of the outer loops."""
-        self.held, inner = {}, set(self.structure.inner)
-        last = max(self.phases.values())
-        for phase in range(last + 1):
-            nodes = [n for n in self.structure.nodes if self.phases[n] == phase]
-            sweeping = [n for n in nodes if n.loops & inner]
-            for node in nodes:
-                if node not in sweeping:
-                    self._point(node, lanes, {})
-            if sweeping:
-                self._sweep(sweeping, lanes)
-
-    def _sweep(self, nodes: list[Node], lanes: Lanes) -> None:
-        """One pass over the inner loops for `nodes`; finished accumulators are left in `held`."""
-        keys = [(n, i) for n in nodes if n.folds for i in range(len(n.results)) if not n.streams(i)]
-        true_inits = [self._initial(n, i, lanes) for n, i in keys]
-        inits, rowwise = true_inits, self.mode == "row"
-        if rowwise:
-            inits = [self._neutral(n, i) for n, i in keys]
-        ends = self._inner_loops(nodes, keys, lanes, inits, 0)
-        for (node, number), init, end in zip(keys, true_inits, ends, strict=True):
-            value = self._join(node, number, init, end) if rowwise else end
-            self._finish(node, number, value, lanes)
-
-    def _initial(self, node: Node, number: int, lanes: Lanes) -> V:
-        value = self._init_value(node, number, lanes)
-        if not lanes.width or self.mode == "row" or value.varies:
-            return value
-        return V(lanes.spread(value), value.element, True)
-
-    def _neutral(self, node: Node, number: int) -> V:
-        combiner = combiner_of(node, number)
-        kind = f"vector<{self.width}x{combiner.element}>"
-        return V(self.writer.constant(f"dense<{combiner.neutral}>", kind), combiner.element, True)
-
-    def _join(self, node: Node, number: int, init: V, end: V) -> V:
-        """The lanes of an accumulator and its initial value as one."""
-        combiner, w = combiner_of(node, number), self.writer
-        loose = " fastmath<reassoc>" if combiner.element[0] in "fb" and combiner.kind in ("add", "mul") else ""
-        kind = f"vector<{self.width}x{end.element}> into {end.element}"
-        total = V(w.op(f"vector.reduction <{combiner.kind}>, {end.name}{loose} : {kind}"), end.element)
-        return clone_scalar(combiner.op, [init, total], Lanes(w, self.kernel, None, captured=self._scalars))
-
-    def _inner_loops(self, nodes: list[Node], keys: list[Key], outer: Lanes, carried: list[V], level: int) -> list[V]:
-        if level == len(self.loops.inner):
-            return self._points(nodes, keys, outer, carried)
-        loop, w = self.loops.inner[level], self.writer
-
-        def inside(iv: str, values: list[V]) -> list[V]:
-            self.position[loop.id] = iv
-            return self._inner_loops(nodes, keys, outer, values, level + 1)
-
-        if loop is not self.vector:
-            return self._loop(0, loop.size, 1, carried, inside, outer)
-        assert self.width is not None
-        middle = w.floor_to(loop.size, self.width)
-        for begin, end, masked in ((0, middle, False), (middle, loop.size, True)):
-            if begin != end:
-                carried = self._row_loop(nodes, keys, begin, end, masked, carried)
-        return carried
-
-    def _row_loop(
-        self, nodes: list[Node], keys: list[Key], begin: Index, end: Index, masked: bool, carried: list[V]
-    ) -> list[V]:
-        hoisted: list[str] = []
-        lanes = Lanes(self.writer, self.kernel, self.width, None, hoisted, self._scalars)
-
-        def inside(iv: str, values: list[V]) -> list[V]:
-            assert self.vector is not None
-            self.position[self.vector.id] = iv
-            lanes.mask = self._mask(iv, end) if masked else None
-            return self._points(nodes, keys, lanes, values)
-
-        return self._loop(begin, end, self.width or 1, carried, inside, lanes, hoisted)
-
-    def _loop(
-        self,
-        begin: Index,
-        end: Index,
-        step: int,
-        carried: list[V],
-        inside: Callable[[str, list[V]], list[V]],
-        lanes: Lanes,
-        hoisted: Sequence[str] = (),
-    ) -> list[V]:
-        """A loop that carries values; what `inside` adds to `hoisted` goes before it."""
-        w, iv = self.writer, self.writer.fresh()
-        names = [V(w.fresh(), v.element, v.varies, None) for v in carried]
-        with w.buffered() as body:
-            after = inside(iv, names)
-        w.lines.extend(hoisted)
-        head = f"{iv} = {w.index(begin)} to {w.index(end)} step {w.index(step)}"
-        if not carried:
-            w.lines.extend([f"scf.for {head} {{", *body, "}"])
-            return []
-        types = ", ".join(f"vector<{self.width}x{v.element}>" if v.varies else v.element for v in carried)
-        inits = ", ".join(f"{n.name} = {v.name}" for n, v in zip(names, carried, strict=True))
-        with w.buffered() as tail:
-            ends = ", ".join(lanes.spread(a) if v.varies else a.name for a, v in zip(after, carried, strict=True))
-        body += tail
-        result = w.fresh()
-        w.lines.extend([f"{result}:{len(carried)} = scf.for {head} iter_args({inits}) -> ({types}) {{", *body])
-        w.lines.extend([f"scf.yield {ends} : {types}", "}"])
-        return [V(f"{result}#{i}", v.element, v.varies) for i, v in enumerate(carried)]
-
-    def _points(self, nodes: list[Node], keys: list[Key], lanes: Lanes, carried: list[V]) -> list[V]:
-        """One step of a sweep: the accumulators after it."""
-        values = dict(zip(keys, carried, strict=True))
-        for node in nodes:
-            values.update(self._point(node, lanes, values))
-        return [values[k] for k in keys]
-
-    def _point(self, node: Node, lanes: Lanes, accumulators: dict[Key, V]) -> dict[Key, V]:
-        """Runs a node's body at the current position; gives its new accumulators."""
-        arguments = [self._read(node, u, lanes) for u in node.inputs]
-        for number in range(len(node.results)):
-            kept = accumulators.get((node, number))
-            arguments.append(kept or self._output_argument(node, number, lanes))
-        yielded = BodyCloner(lanes, self._positions(node, lanes)).run(node.body, arguments)
-        updated = {}
-        for number, value in enumerate(yielded):
-            if (node, number) in accumulators:
-                updated[node, number] = self._masked(value, accumulators[node, number], lanes)
-            else:
-                self._finish(node, number, value, lanes)
-        return updated
-
-    def _output_argument(self, node: Node, number: int, lanes: Lanes) -> V:
-        """The body's argument for a destination that is not accumulated, if it is used at all."""
-        argument = node.body.arguments[len(node.inputs) + number]
-        if any(True for _ in argument.uses):
-            return self._init_value(node, number, lanes)
-        return V("%unused", str(argument.type))
-
-    def _masked(self, new: V, old: V, lanes: Lanes) -> V:
-        if self.mode != "row" or not lanes.width:
-            return new
-        name = lanes.spread(new)
-        if lanes.mask is not None:
-            kind = lanes.type(new.element)
-            masks = f"vector<{lanes.width}xi1>"
-            name = self.writer.op(f"arith.select {lanes.mask}, {name}, {old.name} : {masks}, {kind}")
-        return V(name, new.element, True)
-
-    def _finish(self, node: Node, number: int, value: V, lanes: Lanes) -> None:
-        """A result's element is known: kept in a register, written where it is needed later."""
-        result = node.results[number]
-        if lanes.width and not value.varies and self._sweeps(node, number):
-            value = V(lanes.spread(value), value.element, True)
-        self.held[result] = value
-        use = Use(result, node.outputs[number].access)
-        if result in self.finals:
-            self._store(node, use, self.finals[result], value, lanes)
-        elif self._read_later(node, result):
-            memory, kind = self._scratch(result, str(result.type.element_type))
-            lanes.store(value, memory, kind, self._scratch_position(), bool(lanes.width))
-
-    def _sweeps(self, node: Node, number: int) -> bool:
-        """Whether a result has an element per lane."""
-        positions = self.loops.positions(node, node.outputs[number])
-        return any(self.vector is not None and self.vector.id in p.form.dims for p in positions)
 
 
 def _elements(node: Node) -> list[str]:
