@@ -31,7 +31,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "convert-math-to-llvm",
         "convert-math-to-libm",
         "convert-vector-to-llvm",
-        "finalize-memref-to-llvm",
+        "finalize-memref-to-llvm{use-generic-functions=true}",
         "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
         "convert-cf-to-llvm",
         "convert-arith-to-llvm",

@@ -14,7 +14,7 @@ import sysconfig
 from pathlib import Path
 
 NAME = "liboneflow_runtime.so"
-VERSION = 3
+VERSION = 4
 
 
 class NativeLibraryError(ImportError):

@@ -176,7 +176,7 @@ class Contraction(Nest):
     def _panel(self) -> tuple[str, str]:
         with self.writer.buffered() as lines:
             size = self.writer.mul(self.depth, self.block * max(element_bits(self.sides.element) // 8, 1))
-            call = f"func.call @oneflow_rt_alloc({self.writer.index(size)}) : (index) -> memref<1xi8>"
+            call = f"func.call @oneflow_rt_temporary({self.writer.index(size)}) : (index) -> memref<1xi8>"
             self.scratch.append(self.writer.op(call))
             panel = view(self.writer, self.scratch[-1], [self.depth, self.block], self.sides.element)
         self.writer.head.extend(lines)

@@ -16,14 +16,14 @@ from oneflow.lowering.linalg.external import declarations
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
 from oneflow.lowering.llvm.kernel import Kernel, read_kernel, returned_values
-from oneflow.lowering.llvm.nest import emit_nest
+from oneflow.lowering.llvm.nest import emit_columns, emit_rows, emit_scalars
 from oneflow.lowering.llvm.plan import Plan
+from oneflow.lowering.llvm.tiles import emit_tiles
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
 RUNTIME = """
 func.func private @oneflow_rt_alloc(index) -> memref<1xi8>
-func.func private @oneflow_rt_free(memref<1xi8>)
 func.func private @oneflow_rt_temporary(index) -> memref<1xi8>
 func.func private @oneflow_rt_release(memref<1xi8>)
 func.func private @oneflow_rt_times(index, index) -> index
@@ -35,12 +35,13 @@ func.func private @oneflow_rt_check_size(i64, i64, i32)
 func.func private @oneflow_rt_call(i64, i64, i64, i32)
 """
 
+_NEST = (emit_rows, emit_columns, emit_tiles, emit_scalars)
 #: Emitters by kind of kernel, tried in order.
 EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
-    "pointwise": (emit_nest,),
-    "row": (emit_nest,),
-    "movement": (emit_nest,),
-    "contraction": (emit_contraction, emit_nest),
+    "pointwise": _NEST,
+    "row": _NEST,
+    "movement": _NEST,
+    "contraction": (emit_contraction, *_NEST),
     "loops": (),
 }
 

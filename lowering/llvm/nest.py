@@ -2,7 +2,7 @@
 
 One step of the parallel range is one position of the outer loops (or a block of the last one). Within it, nodes
 run in phases: a phase is one sweep over the inner loops, and a node that needs a finished reduction goes to a
-later phase. Three ways to use vectors are tried in order:
+later phase. Three ways to use vectors, `emit.py` tries them in order:
 
     row      lanes along the last inner loop; reductions end by joining lanes
     column   lanes along the last outer loop; reductions keep one accumulator per lane
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered
+from oneflow.lowering.kernels.nodes import Node, Structure
 from oneflow.lowering.llvm.body import HEAVY, Lanes, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops, index_dims
@@ -29,18 +29,23 @@ CHUNK = 8192
 VECTOR_BITS = 512
 
 
-def emit_nest(kernel: Kernel, structure: Structure) -> str:
-    """The functions of a kernel that is one loop nest.
+def emit_rows(kernel: Kernel, structure: Structure) -> str:
+    """The functions of a kernel that is one loop nest, lanes along the last inner loop.
 
     Raises:
-        Uncovered: the nest cannot be emitted.
+        Uncovered: the nest cannot be emitted so.
     """
-    for mode in ("row", "column", "scalar"):
-        try:
-            return Nest(kernel, structure, mode).emit()
-        except NeedsScalars:
-            continue
-    raise Uncovered("no way to lay out the loops")
+    return Nest(kernel, structure, "row").emit()
+
+
+def emit_columns(kernel: Kernel, structure: Structure) -> str:
+    """The same with lanes along the last outer loop."""
+    return Nest(kernel, structure, "column").emit()
+
+
+def emit_scalars(kernel: Kernel, structure: Structure) -> str:
+    """The same without lanes."""
+    return Nest(kernel, structure, "scalar").emit()
 
 
 @dataclass
@@ -61,7 +66,7 @@ class Nest(Sweeps):
         return loops[-1]
 
     def _width(self) -> int:
-        bits = max(element_bits(e) for n in self.structure.nodes for e in _elements(n))
+        bits = bits_of(self.structure)
         many = 2 if not self.loops.inner else 4 if self.mode == "row" else 16
         width = VECTOR_BITS // max(bits, 8) * many
         assert self.vector is not None
@@ -89,7 +94,7 @@ class Nest(Sweeps):
             f"func.func private @{self.kernel.name}({self.kernel.signature(('%lo', '%hi'))}) "
             "attributes {llvm.linkage = #llvm.linkage<internal>} {",
             *self.writer.head, *body,
-            *(f"func.call @oneflow_rt_free({s}) : (memref<1xi8>) -> ()" for s in self.scratch),
+            *(f"func.call @oneflow_rt_release({s}) : (memref<1xi8>) -> ()" for s in self.scratch),
             "return", "}",
         ]  # fmt: skip
         return "\n".join(text)
@@ -104,7 +109,7 @@ class Nest(Sweeps):
             sizes.append(w.ceildiv(size, chunk))
             steps.append(min(chunk, size) if isinstance(size, int) else chunk)
         count = w.product(sizes)
-        work = sum(_work(n) for n in self.structure.nodes)
+        work = sum(work_of(n) for n in self.structure.nodes)
         for step in steps:
             work *= step if isinstance(step, int) else 64
         return launch_text(self.kernel, w, count, work, w.lines)
@@ -173,5 +178,11 @@ def _elements(node: Node) -> list[str]:
     return [e for e in found if e != "index" or indexed]
 
 
-def _work(node: Node) -> int:
+def bits_of(structure: Structure) -> int:
+    """The bits of the widest element that the nodes handle."""
+    return max(element_bits(e) for n in structure.nodes for e in _elements(n))
+
+
+def work_of(node: Node) -> int:
+    """The element operations of one step of a node."""
     return sum(HEAVY.get(o.operation.name.partition(".")[0], 1) for o in node.body.operations)

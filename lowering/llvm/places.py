@@ -83,7 +83,7 @@ class Places:
             shape += [self.width or 1] if self.mode == "column" else []
             with self.writer.buffered() as lines:
                 bytes_ = self.writer.mul(self.writer.product(shape), max(element_bits(element) // 8, 1))
-                call = f"func.call @oneflow_rt_alloc({self.writer.index(bytes_)}) : (index) -> memref<1xi8>"
+                call = f"func.call @oneflow_rt_temporary({self.writer.index(bytes_)}) : (index) -> memref<1xi8>"
                 self.scratch.append(self.writer.op(call))
                 memory, kind = view(self.writer, self.scratch[-1], shape, memory_type(element))
             self.writer.head.extend(lines)

@@ -121,16 +121,18 @@ void oneflow_rt_copy(void *target, const void *source, int64_t bytes) {
 
 void *oneflow_rt_temporary(int64_t bytes) {
   void *pointer = oneflow_rt_alloc(bytes);
-  oneflow::current_run()->temporaries.push_back(pointer);
+  oneflow::current_run()->hold(pointer);
   return pointer;
 }
 
 void oneflow_rt_release(void *pointer) {
-  auto &held = oneflow::current_run()->temporaries;
-  const auto found = std::find(held.begin(), held.end(), pointer);
-  if (found != held.end()) held.erase(found);
+  oneflow::current_run()->let_go(pointer);
   oneflow_rt_free(pointer);
 }
+
+// MLIR's names for the memory of `memref.alloc`.
+extern "C" void *_mlir_memref_to_llvm_alloc(int64_t bytes) { return oneflow_rt_temporary(bytes); }
+extern "C" void _mlir_memref_to_llvm_free(void *pointer) { oneflow_rt_release(pointer); }
 
 namespace {
 

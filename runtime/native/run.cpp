@@ -22,7 +22,7 @@ void leave() { std::longjmp(*landing(), 1); }
 using oneflow::current_run;
 using oneflow::Run;
 
-int64_t oneflow_rt_version() { return 3; }
+int64_t oneflow_rt_version() { return 4; }
 
 int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site) {
   if (position >= 0 && position < size) return position;

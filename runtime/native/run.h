@@ -1,17 +1,32 @@
 // The state of one run of a program: shared by the threads that work for it.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <csetjmp>
 #include <cstdint>
+#include <iterator>
+#include <mutex>
 #include <vector>
 
 namespace oneflow {
 
-/// The first failed check, and memory that the run still holds.
+/// The first failed check, and memory that the run still holds. Kernels take and give back memory on every thread.
 struct Run {
   std::atomic<bool> failed{false};
   int64_t kind = 0, site = 0, got = 0, wanted = 0;
+  std::mutex mutex;
   std::vector<void *> temporaries;
+
+  void hold(void *pointer) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    temporaries.push_back(pointer);
+  }
+
+  void let_go(void *pointer) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto found = std::find(temporaries.rbegin(), temporaries.rend(), pointer);
+    if (found != temporaries.rend()) temporaries.erase(std::next(found).base());
+  }
 
   void fail(int64_t what, int64_t at, int64_t first, int64_t second) {
     if (failed.exchange(true)) return;

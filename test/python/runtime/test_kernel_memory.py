@@ -1,0 +1,67 @@
+"""Memory that kernels take for themselves: checked, and given back however the run ends."""
+
+import ctypes
+import subprocess
+import sys
+
+import pytest
+
+from oneflow.runtime import native
+
+ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+SIZE = 12_345_678
+
+OUT_OF_MEMORY = """
+import resource
+import numpy as np
+import oneflow as flow
+
+def program(x):
+    return flow.ops.slice_update(x, x[:2], start=[0], stop=[2], step=[1])
+
+compiled = flow.compile(program)
+small = np.arange(5, dtype=np.float32)
+np.testing.assert_array_equal(compiled(small), small)
+x = np.zeros(64 << 20, np.float32)
+compiled(x[:0x3ffffff])
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+for headroom in ({headrooms}):
+    resource.setrlimit(resource.RLIMIT_AS, (size + headroom, resource.RLIM_INFINITY))
+    try:
+        compiled(x)
+    except MemoryError as error:
+        print(error)
+"""
+
+
+@pytest.fixture
+def library():
+    found = native.library()
+    for name in ("oneflow_rt_alloc", "oneflow_rt_temporary", "_mlir_memref_to_llvm_alloc"):
+        function = getattr(found, name)
+        function.restype, function.argtypes = ctypes.c_void_p, [ctypes.c_int64]
+    found.oneflow_rt_free.argtypes = [ctypes.c_void_p]
+    return found
+
+
+@pytest.mark.parametrize("take", ["oneflow_rt_temporary", "_mlir_memref_to_llvm_alloc"])
+def test_what_a_kernel_keeps_is_freed_at_the_end_of_the_run(library, take):
+    taken = []
+
+    @ENTRY
+    def entry(io, workspace):
+        taken.extend(getattr(library, take)(SIZE) for _ in range(3))
+
+    failure = (ctypes.c_int64 * 3)()
+    assert library.oneflow_rt_run(entry, None, ctypes.c_int64(0), failure) == 0
+    again = [library.oneflow_rt_alloc(SIZE) for _ in range(3)]
+    assert sorted(again) == sorted(taken)
+    for pointer in again:
+        library.oneflow_rt_free(ctypes.c_void_p(pointer))
+
+
+def test_a_kernel_that_finds_no_memory_is_a_memory_error():
+    code = OUT_OF_MEMORY.replace("{headrooms}", "16 << 20, 300 << 20")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("(268435") == 2, done.stdout
