@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
-from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything, sums_bools
+from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything, sums_bools, sums_of_shapes
 from oneflow.dialect.signature import ArgDef, AttrDef, Signature, SignatureError, parse_signature
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -86,9 +86,10 @@ class Operator:
 
     `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
-    speak of sizes (`reshape`); without it they are the logical ones. `pure` operators may be removed, merged and
-    reordered. `traits` are words that mechanisms ask for (`"random"`, `"cpu_only"`). `where` is the file and line
-    of the definition.
+    speak of sizes (`reshape`); without it they are the logical ones. Of the operands `shapes_of` only the shape is
+    read, so that they may be partial sums; `withheld` says which signatures that hold `sbp` does not offer, and why.
+    `pure` operators may be removed, merged and reordered. `traits` are words that mechanisms ask for (`"random"`,
+    `"cpu_only"`). `where` is the file and line of the definition.
     """
 
     signature: Signature
@@ -102,6 +103,8 @@ class Operator:
     decompose: Rule | None = None
     kernel: Rule | None = None
     local: Rule | None = None
+    shapes_of: tuple[str, ...] = ()
+    withheld: str = ""
     laws: tuple[Law, ...] = ()
     pure: bool = True
     traits: frozenset[str] = frozenset()
@@ -127,18 +130,14 @@ class Operator:
         rule = self.sbp if isinstance(self.sbp, Factors) else self.sbp(op)
         if isinstance(rule, Factors):
             rule = rule.signatures([d.shape for d in op.operands])
+        rule = [*rule, *sums_of_shapes([*rule, everywhere], self._shape_only(op))]
         bools = [d.dtype.kind == "bool" for d in (*op.operands, *op.results)]
         return [s for s in dict.fromkeys((*rule, everywhere)) if not sums_bools(s, bools)]
 
-
-@dataclass(frozen=True)
-class Shard:
-    """What one device has of a call: its pieces' descriptions, and where along its split axis each operand's
-    piece begins (0 where it is whole)."""
-
-    inputs: tuple[TensorDesc, ...]
-    outputs: tuple[TensorDesc, ...]
-    begins: tuple[int, ...]
+    def _shape_only(self, op: Call) -> list[int]:
+        """The positions of the operands of which only the shape is read."""
+        names = [n for n, v in op.inputs.items() for _ in flatten([v])]
+        return [i for i, n in enumerate(names) if n in self.shapes_of]
 
 
 class Call:

@@ -14,10 +14,11 @@ nothing of the project but `tensor_desc`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from oneflow.dialect.tensor_desc import Shape
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,16 @@ class SbpSignature:
     def __str__(self) -> str:
         sides = (", ".join(map(str, side)) for side in (self.inputs, self.outputs))
         return " -> ".join(sides)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What one device has of a call: its pieces' descriptions, and where along its split axis each operand's
+    piece begins (0 where it is whole)."""
+
+    inputs: tuple[TensorDesc, ...]
+    outputs: tuple[TensorDesc, ...]
+    begins: tuple[int, ...]
 
 
 #: What a rule gives for a call: signatures beyond the all-broadcast one.
@@ -126,6 +137,16 @@ def sums_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
     """Whether a signature has partial sums of tensors marked as bool, which cannot be added."""
     everything = (*signature.inputs, *signature.outputs)
     return any(b and sbp.kind == "P" for sbp, b in zip(everything, bools, strict=True))
+
+
+def sums_of_shapes(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:
+    """`signatures` with partial sums for whole operands at `positions` in all ways: only their shape is read."""
+    return [s for given in signatures for s in _sums_in_place_of_wholes(given, positions) if s != given]
+
+
+def _sums_in_place_of_wholes(signature: SbpSignature, positions: Sequence[int]) -> Iterator[SbpSignature]:
+    kinds = [(s, P) if i in positions and s == B else (s,) for i, s in enumerate(signature.inputs)]
+    return (SbpSignature(inputs, signature.outputs) for inputs in itertools.product(*kinds))
 
 
 def broadcast_everything(inputs: int, outputs: int) -> SbpSignature:

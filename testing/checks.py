@@ -27,13 +27,12 @@ from oneflow.dialect.record import (
     Call,
     OperatorError,
     Registry,
-    Shard,
     attribute_values,
     distribute,
     flatten,
     infer,
 )
-from oneflow.dialect.sbp import Sbp, SbpSignature, balanced_ranges
+from oneflow.dialect.sbp import Sbp, SbpSignature, Shard, balanced_ranges
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.testing.sample import Bad, Sample
 

@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
-from oneflow.dialect.ops.pool import factors, shape_of_first
+from oneflow.dialect.ops.pool import factors, linear_in_dy
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.spatial import channels_back, channels_first, expect_images, expect_windows, layout_of
 from oneflow.dialect.record import Call, Operator, define
@@ -199,7 +199,8 @@ def _adaptive_pool(spatial: int) -> tuple[Operator, Operator]:
     backward = define(
         f"{name}_grad(x, dy, {ATTRS}) -> dx", depth=2,
         doc=f"The gradient of `{name}`: every element gets its share of dy of each window it is in.",
-        types=grad_types, sbp=shape_of_first, grad=second, compute=_grad_compute, reference=_grad_reference,
+        types=grad_types, sbp=linear_in_dy, grad=second, compute=_grad_compute, reference=_grad_reference,
+        shapes_of=("x",),
     )  # fmt: skip
     return forward, backward
 

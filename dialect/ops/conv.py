@@ -29,8 +29,8 @@ from oneflow.dialect.ops.spatial import (
     layout_of,
     numpy_windows,
 )
-from oneflow.dialect.record import Call, Operator, Shard, define, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.record import Call, Operator, define, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, same_dtype
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
@@ -253,6 +253,8 @@ def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
 class ConvDataGrad:
     """The gradient of a convolution by its images, which have the shape of `x_like` (+ _add_to_output)."""
 
+    shapes_of = ("x_like",)
+
     def types(op: Call) -> TensorDesc:
         layout, channels = _expect_gradient(op, op.x_like, "x_like")
         expect_images(op, "filter", op["filter"], op.num_spatial_dims)
@@ -266,7 +268,7 @@ class ConvDataGrad:
         x, weight, y = _names(op, layout_of(op, op.num_spatial_dims))
         found = Factors(f"{y}, {weight}, {x} -> {x}").signatures([d.shape for d in op.operands[:3]])
         linear = [SbpSignature(row, (P,)) for row in ((P, B, B), (B, P, B))]
-        return with_addend(op, [*found, *linear, SbpSignature((B, B, P), (B,))])
+        return with_addend(op, [*found, *linear])
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         options = {"num_spatial_dims": op.num_spatial_dims, **_shared(op)}

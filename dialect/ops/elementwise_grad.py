@@ -25,6 +25,14 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
+#: Gradients that are linear in x as well.
+LINEAR = ("square_grad",)
+#: What is not offered, by name.
+WITHHELD = dict.fromkeys(
+    ("xlogy_x_grad", "xlogy_y_grad", "xdivy_x_grad", "xdivy_y_grad"),
+    "partial sums of x, which would not be 0 together where x is",
+)
+
 
 def _same_shapes(op: Call) -> TensorDesc:
     for name, desc in op.inputs.items():
@@ -40,13 +48,13 @@ def _same_shapes(op: Call) -> TensorDesc:
     return total
 
 
-def _linear_in(number: int, count: int) -> Callable[[Call], list[SbpSignature]]:
-    """Splits of every dimension, and partial sums of operand `number`."""
+def _linear_in(numbers: Sequence[int], count: int) -> Callable[[Call], list[SbpSignature]]:
+    """Splits of every dimension, and partial sums of one operand out of `numbers`."""
 
     def sbp(op: Call) -> list[SbpSignature]:
         shapes = [d.shape for d in op.operands]
-        passed = SbpSignature(tuple(P if i == number else B for i in range(count)), (P,))
-        return [*broadcast_factors(shapes, op.results[0].rank).signatures(shapes), passed]
+        passed = [SbpSignature(tuple(P if i == n else B for i in range(count)), (P,)) for n in numbers]
+        return [*broadcast_factors(shapes, op.results[0].rank).signatures(shapes), *passed]
 
     return sbp
 
@@ -73,7 +81,8 @@ def _gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int,
     doc = f"{operands[seed]} times the derivative of {forward.name}."
     elementwise(
         f"{name}({', '.join(operands)}{attrs}) -> {result}", doc, scalar=scalar, reference=in_double(reference),
-        types=_same_shapes, sbp=_linear_in(seed, len(operands)), depth=2,
+        types=_same_shapes, sbp=_linear_in(range(2) if name in LINEAR else (seed,), len(operands)), depth=2,
+        withheld=WITHHELD.get(name, ""),
     )  # fmt: skip
 
 
@@ -104,12 +113,12 @@ for _name in ("atan2", "pow", "xlogy", "xdivy", "floordiv", "truncdiv"):
 elementwise(
     "sigmoid_grad(y, dy) -> dx", "dy times the derivative of sigmoid, from its result.",
     scalar=lambda y, dy: dy * (y * (1.0 - y)), reference=in_double(lambda y, dy: dy * y * (1 - y)),
-    types=_same_shapes, sbp=_linear_in(1, 2),
+    types=_same_shapes, sbp=_linear_in((1,), 2),
 )  # fmt: skip
 elementwise(
     "softshrink_grad(y, dy, alpha: double = 0.0) -> dx", "dy times the derivative of softshrink, from its result.",
     scalar=lambda y, dy: s.where(y.eq(0), 0.0, dy), reference=lambda y, dy: np.where(y == 0, 0, dy),
-    types=_same_shapes, sbp=_linear_in(1, 2),
+    types=_same_shapes, sbp=_linear_in((1,), 2),
 )  # fmt: skip
 
 
@@ -131,7 +140,7 @@ class BroadcastDivGrad:
         y, z = " ".join(names[op.z.rank - op.y.rank :]), " ".join(names)
         y = " ".join("_" if d == 1 else n for d, n in zip(op.y.shape, y.split(), strict=True))
         split = Factors(f"{y}, {z}, {z} -> {y}").signatures([d.shape for d in op.operands])
-        return [*split, SbpSignature((B, B, P), (P,))]
+        return [*split, SbpSignature((B, B, P), (P,)), SbpSignature((B, P, B), (P,))]
 
     def grad(ops: Builder, op: Call, ddy: Value) -> dict[str, Any]:
         scaled = ddy / op.y

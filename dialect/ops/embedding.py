@@ -59,6 +59,8 @@ class EmbeddingGrad:
     The row `padding_idx` stays zero; with `scale_grad_by_freq` a row is divided by how often it occurs.
     """
 
+    shapes_of = ("weight",)
+
     def types(op: Call) -> TensorDesc:
         expect_index(op, "indices")
         expect_rank(op, "weight", op.weight, 2)
@@ -70,7 +72,7 @@ class EmbeddingGrad:
         whole = range(op.indices.rank) if op.scale_grad_by_freq else ()
         e = letters(op.indices.shape, whole, "e")
         text = f"{names(e, ['d'])}, _ d, {names(e)} -> _ d"
-        return factors(op, text, *(SbpSignature((P, weight, B), (P,)) for weight in (B, P)))
+        return factors(op, text, SbpSignature((P, B, B), (P,)))
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         if op.scale_grad_by_freq:

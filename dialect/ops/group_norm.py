@@ -14,10 +14,10 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops import rows
 from oneflow.dialect.ops.matmul import expect_addend, with_addend
-from oneflow.dialect.ops.rows import Element, expect_present, expect_type, linear_in_first
+from oneflow.dialect.ops.rows import Element, expect_present, expect_type, linear_in, linear_in_first
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc, count
@@ -105,9 +105,10 @@ class GroupNorm:
             expect_type(op, name, param)
         return x, row, row
 
-    def sbp(op: Call) -> Factors:
+    def sbp(op: Call) -> list[SbpSignature]:
         x = rows.letters(op.x.rank, 1)
-        return Factors(f"{x}{', _' * (len(op.operands) - 1)} -> {x}, d0 _, d0 _")
+        found = Factors(f"{x}{', _' * (len(op.operands) - 1)} -> {x}, d0 _, d0 _").signatures()
+        return [*found, *linear_in(op, ("gamma", "beta"))]
 
     def grad(ops: Builder, op: Call, dy: Value | None, dmean: Value | None, dinv: Value | None) -> dict[str, Any]:
         def dx() -> Value | None:
@@ -168,7 +169,7 @@ class GroupNormGrad:
     def sbp(op: Call) -> list[SbpSignature]:
         x = rows.letters(op.x.rank, 1)
         found = Factors(f"{x}, {x}, d0 _, d0 _{'' if op.gamma is None else ', _'} -> {x}").signatures()
-        return linear_in_first(found, len(op.operands), 1)
+        return [*linear_in_first(found, len(op.operands), 1), *linear_in(op, ("gamma",))]
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         dtype = op.x.dtype
@@ -226,7 +227,8 @@ class GroupNormParamGrad:
 
     def sbp(op: Call) -> list[SbpSignature]:
         x = rows.letters(op.x.rank, 1)
-        return linear_in_first(Factors(f"{x}, {x}, d0 _, d0 _ -> _, _").signatures(), 4, 2)
+        found = linear_in_first(Factors(f"{x}, {x}, d0 _, d0 _ -> _, _").signatures(), 4, 2)
+        return [*found, *linear_in(op, ("x", "mean")), *linear_in(op, ("inv_variance",))]
 
     def grad(ops: Builder, op: Call, dgamma: Value | None, dbeta: Value | None) -> dict[str, Any]:
         def by_rows(value: Value) -> Value:
@@ -299,7 +301,8 @@ class Normalization:
         names = [f"d{i}" for i in range(op.x.rank)]
         x, param = " ".join(names), names[op.axis]
         found = Factors(f"{x}{f', {param}' * 4} -> {x}").signatures([d.shape for d in op.operands[:5]])
-        return with_addend(op, found)
+        shifts = [SbpSignature((B, B, B, P, P), (P,)), SbpSignature((P, P, B, B, P), (P,))]
+        return with_addend(op, [*found, *shifts])
 
     def grad(ops: Builder, op: Call, dy: Value, *unused: Any) -> dict[str, Any]:
         axis = op.normalize_axis(op.axis, op.x.rank)

@@ -99,6 +99,9 @@ def _split_sizes(op: Call, sizes: list[Dim], whole: Dim) -> list[Dim]:
 class SplitLike:
     """`in` cut along `axis` into tensors of the sizes of `like`: the adjoint of `cat`."""
 
+    shapes_of = ("like",)
+    withheld = "like may lie in any way along the other axes, since only its size along axis is read"
+
     def types(op: Call) -> list[TensorDesc]:
         axis = op.normalize_axis(op.axis, op.in_.rank)
         shape = list(op.in_.shape)

@@ -18,9 +18,9 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.elementwise import elementwise
-from oneflow.dialect.ops.rows import expect_type, linear_in_first, total
+from oneflow.dialect.ops.rows import expect_type, linear_in, linear_in_first, total
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -67,10 +67,16 @@ def _binary_reference(x: Any, target: Any, weight: Any) -> Any:
     return _weighted(-(target * hit + (1 - target) * miss), weight)
 
 
+def _weighted_sbp(op: Call) -> list[SbpSignature]:
+    """Splits of every dimension, and partial sums of the weight."""
+    shapes = [d.shape for d in op.operands]
+    return [*broadcast_factors(shapes, op.out.rank).signatures(shapes), *linear_in(op, ("weight",))]
+
+
 elementwise(
     "binary_cross_entropy(input, target, weight?) -> out",
     "-(target * log(input) + (1 - target) * log(1 - input)) * weight, logarithms cut at -100.",
-    scalar=_binary, reference=_binary_reference, types=_alike,
+    scalar=_binary, reference=_binary_reference, types=_alike, sbp=_weighted_sbp,
 )  # fmt: skip
 
 
@@ -98,7 +104,7 @@ def _logits_reference(x: Any, target: Any, weight: Any, pos_weight: Any) -> Any:
 elementwise(
     "binary_cross_entropy_with_logits(input, target, weight?, pos_weight?, has_pos_weight: bool = False) -> out",
     "`binary_cross_entropy` of sigmoid(input), the loss of positive examples times pos_weight, without overflow.",
-    scalar=_logits, reference=_logits_reference, types=_logits_types,
+    scalar=_logits, reference=_logits_reference, types=_logits_types, sbp=_weighted_sbp,
 )  # fmt: skip
 
 
@@ -220,9 +226,9 @@ class SparseSoftmaxCrossEntropyGrad:
         classes = expect_dim(op, "depth", op.depth or None, op.prob.shape[-1])
         return TensorDesc((*op.prob.shape[:-1], classes), op.prob.dtype)
 
-    def sbp(op: Call) -> Factors:
+    def sbp(op: Call) -> list[SbpSignature]:
         rows, row = _row_factors(op.prob.rank, op.label.rank)
-        return Factors(f"{row}, {row}, {rows} -> {rows}")
+        return [*Factors(f"{row}, {row}, {rows} -> {rows}").signatures(), *linear_in(op, ("dy",))]
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def dy() -> Value:
@@ -267,9 +273,10 @@ class Nll:
         _expect_weight(op)
         return row, row
 
-    def sbp(op: Call) -> Factors:
+    def sbp(op: Call) -> list[SbpSignature]:
         rows, row = _row_factors(op.input.rank, op.target.rank)
-        return Factors(f"{rows}, {row}{'' if op.weight is None else ', _'} -> {row}, {row}")
+        found = Factors(f"{rows}, {row}{'' if op.weight is None else ', _'} -> {row}, {row}").signatures()
+        return [*found, *linear_in(op, ("input",)), *linear_in(op, ("weight",), (0, 1))]
 
     def grad(ops: Builder, op: Call, dout: Value | None, dweight: Value | None) -> dict[str, Any]:
         options = {"ignore_index": op.ignore_index}
@@ -314,6 +321,9 @@ class Nll:
 class NllGrad:
     """-out_grad times the weight of the class at class `target`, else 0: the gradient of `nll`."""
 
+    shapes_of = ("input",)
+    withheld = "input may lie in any way along the rows, since only the number of classes is read"
+
     def types(op: Call) -> TensorDesc:
         expect_type(op, "out_grad", _rows(op, "input", "target"))
         _expect_weight(op)
@@ -322,7 +332,7 @@ class NllGrad:
     def sbp(op: Call) -> list[SbpSignature]:
         rows, row = _row_factors(op.input.rank, op.target.rank)
         found = Factors(f"{row}, {rows}, {row}{'' if op.weight is None else ', _'} -> {rows}").signatures()
-        return linear_in_first(found, len(op.operands), 1)
+        return [*linear_in_first(found, len(op.operands), 1), *linear_in(op, ("weight",))]
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def again(out_grad: Value, weight: Value | None) -> Value:

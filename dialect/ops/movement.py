@@ -16,8 +16,8 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.elementwise import sum_to
-from oneflow.dialect.record import Call, Law, Shard, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.record import Call, Law, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
 from oneflow.dialect.shapes import (
     as_target,
     is_identity,
@@ -104,6 +104,8 @@ def _static_reshape_like(ops: Builder, op: Call) -> Value | None:
 @operator("reshape_like(in, like) -> out")
 class ReshapeLike:
     """The elements of `in` in row-major order under the shape of `like`."""
+
+    shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
         return TensorDesc(solve_like(op, op.in_.shape, op.like.shape), op.in_.dtype)
@@ -214,7 +216,9 @@ class Expand:
         lead = op.out.rank - op.in_.rank
         own = list(zip(op.in_.shape, op.out.shape[lead:], op.expand_shape[lead:], strict=True))
         names = [f"d{i}" if d == e != 1 and (d or w == -1) else "_" for i, (d, e, w) in enumerate(own)]
-        return Factors(f"{' '.join(names)} -> {' '.join(['_'] * lead + names)}", "joint")
+        repeated = [n if d != 1 else f"r{i}" for i, (n, (d, _, _)) in enumerate(zip(names, own, strict=True))]
+        new = [f"n{i}" for i in range(lead)]
+        return Factors(f"{' '.join(names)} -> {' '.join(new + repeated)}", "joint")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return {"expand_shape": as_target(shard.outputs[0].shape or ())}

@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
 from oneflow.dialect.record import Call, Law, operator
-from oneflow.dialect.sbp import Factors
+from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.shapes import expect_fill, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -129,8 +129,15 @@ def _triangle_types(op: Call) -> TensorDesc:
 
 
 def _triangle_sbp(op: Call) -> Factors:
-    factors = same_axes(op, op.in_, range(op.in_.rank - 2, op.in_.rank))
-    return factors if _fill(op) == 0 else Factors(factors.text)
+    names = " ".join(f"d{i}" for i in range(op.in_.rank))
+    return Factors(f"{names} -> {names}", "joint" if _fill(op) == 0 else None)
+
+
+def _triangle_local(op: Call, shard: Shard) -> dict[str, Any]:
+    """The diagonal as a piece counts it, which begins some rows down, or some columns to the right."""
+    (begin,), piece = shard.begins, shard.inputs[0].shape
+    rows, columns = (begin * (n != d) for n, d in zip((piece or ())[-2:], op.in_.shape[-2:], strict=True))
+    return {"diagonal": op.diagonal + rows - columns}
 
 
 def _triangle(op: Call, keep: Callable[[Any, Any], Any]) -> Stage:
@@ -151,6 +158,7 @@ class Tril:
 
     types = _triangle_types
     sbp = _triangle_sbp
+    local = _triangle_local
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"in": ops.tril(dout, diagonal=op.diagonal)}
@@ -171,6 +179,7 @@ class Triu:
 
     types = _triangle_types
     sbp = _triangle_sbp
+    local = _triangle_local
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"in": ops.triu(dout, diagonal=op.diagonal)}

@@ -13,7 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.reduce import bounds, like_signatures, wide
+from oneflow.dialect.ops.reduce import bounds, wide
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.spatial import (
     Layout,
@@ -26,7 +26,7 @@ from oneflow.dialect.ops.spatial import (
     layout_of,
 )
 from oneflow.dialect.record import Call, Operator, define
-from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc, count
@@ -235,14 +235,16 @@ def _max_pool_grad(spatial: int) -> Operator:
         return {"dy": dy}
 
     def sbp(op: Call) -> list[SbpSignature]:
-        x = factors(op)
-        return Factors(f"{x}, {x}, {x} -> {x}").signatures([d.shape for d in op.operands])
+        layout = layout_of(op, spatial)
+        windows = " ".join(layout.arrange(["n"], ["c"], [f"w{i}" for i in range(spatial)]))
+        added = Factors(f"{factors(op)}, {windows}, {windows} -> {factors(op)}")
+        return [*added.signatures([d.shape for d in op.operands]), SbpSignature((B, B, P), (P,))]
 
     return define(
         f"max_pool_{spatial}d_grad(x, indice, dy, {MAX_ATTRS}) -> dx", depth=2,
         doc=f"The gradient of `max_pool_{spatial}d`: dy at the positions `indice`, added up.",
         types=_grad_types(spatial, dtypes.FLOATS), sbp=sbp, grad=grad, compute=_max_grad_compute,
-        reference=_max_grad_reference,
+        reference=_max_grad_reference, shapes_of=("x",),
     )  # fmt: skip
 
 
@@ -338,17 +340,17 @@ def _avg_pool(spatial: int) -> tuple[Operator, Operator]:
     backward = define(
         f"{name}_grad(x, dy, {AVG_ATTRS}) -> dx", depth=2,
         doc=f"The gradient of `{name}`: every element gets its share of dy of each window it is in.",
-        types=_grad_types(spatial, dtypes.FLOATS), sbp=shape_of_first, grad=second, compute=_avg_grad_compute,
-        reference=_avg_grad_reference,
+        types=_grad_types(spatial, dtypes.FLOATS), sbp=linear_in_dy, grad=second, compute=_avg_grad_compute,
+        reference=_avg_grad_reference, shapes_of=("x",),
     )  # fmt: skip
     return forward, backward
 
 
-def shape_of_first(op: Call) -> list[SbpSignature]:
-    """Signatures of a linear map of dy, to the shape of x."""
-    x = factors(op)
-    found = like_signatures(op, f"{x}, {x} -> {x}")
-    return [SbpSignature(s_.inputs[::-1], s_.outputs) for s_ in found]
+def linear_in_dy(op: Call) -> list[SbpSignature]:
+    """Signatures of a linear map of the last operand, to the shape of x."""
+    x, count = factors(op), len(op.operands)
+    found = Factors(f"{', '.join([x] * count)} -> {x}").signatures([d.shape for d in op.operands])
+    return [*found, SbpSignature((*[B] * (count - 1), P), (P,))]
 
 
 for _spatial in (1, 2, 3):

@@ -22,8 +22,8 @@ from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.source import NO_OPERAND, filled
 from oneflow.dialect.philox import MASK, numpy_philox, philox
-from oneflow.dialect.record import Call, Shard, no_grad, no_sbp, operator, zero_grad
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, letters
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -246,6 +246,7 @@ def _uniform_of(x: DType) -> DType:
 class Bernoulli:
     """1 with the probability that each element of `in` is, else 0; `p`, unless -1, is that of all elements."""
 
+    withheld = "where p is given, in may be partial sums, since only its shape is read"
     sbp = _split_anywhere
     local = _part
     grad = no_grad("jumps between 0 and 1")
@@ -297,6 +298,7 @@ def _numpy_mask(shape: Any, rate: float, seed: int, logical_shape: Any, logical_
 class RandomMaskLike:
     """A mask of the shape of `like` that is false with the probability `rate`."""
 
+    shapes_of = ("like",)
     sbp = _split_anywhere
     local = _part
     grad = zero_grad

@@ -32,11 +32,11 @@ def reduction_axes(op: Call, rank: int) -> tuple[int, ...]:
     return tuple(sorted(op.normalize_axes(op.axis, rank))) or tuple(range(rank))
 
 
-def reduction_factors(op: Call, linear: str | None) -> Factors:
-    """Factors of a reduction; without `linear`, reduced dimensions have to stay whole."""
+def reduction_factors(op: Call, linear: str | None, sums: bool) -> Factors:
+    """Factors of a reduction; unless it `sums`, reduced dimensions have to stay whole."""
     rank = op.x.rank
     axes = reduction_axes(op, rank)
-    names = [f"d{i}" if linear or i not in axes else "_" for i in range(rank)]
+    names = [f"d{i}" if sums or i not in axes else "_" for i in range(rank)]
     out = reduced_shape(names, axes, False)
     if op.keepdims:
         out = tuple("_" if i in axes else n for i, n in enumerate(names))
@@ -93,6 +93,8 @@ def reduction(
     allowed: Sequence[DType] = dtypes.NUMERIC,
     result: DType | None = None,
     linear: str | None = None,
+    split_only: bool = False,
+    withheld: str = "",
     element: Callable[[Expr], Expr] = lambda e: e,
     empty: bool = True,
 ) -> Operator:
@@ -108,6 +110,8 @@ def reduction(
         allowed: element types of `x`.
         result: the element type of `y`; None: that of `x`.
         linear: as in `Factors`.
+        split_only: whether reduced axes may be split though partial sums do not pass through.
+        withheld: as in `Operator`.
         element: what is combined, from an element.
         empty: whether an axis without elements may be reduced.
     """
@@ -123,13 +127,16 @@ def reduction(
         axes = reduction_axes(op, op.x.rank)
         return fold_axes(op.x, axes, op.keepdims, init(op.x.dtype), combine, result or op.x.dtype, element)
 
+    def sbp(op: Call) -> Factors:
+        return reduction_factors(op, linear, linear is not None or split_only)
+
     def run(x: Any, *, axis: Any, keepdims: Any) -> Any:
         return np.asarray(reference(x, axis=tuple(axis) or None, keepdims=keepdims))
 
     return define(
         f"{name}(x, axis: list_int32, keepdims: bool = False) -> y",
-        depth=2, doc=doc, types=types, sbp=lambda op: reduction_factors(op, linear), grad=grad, compute=compute,
-        reference=run,
+        depth=2, doc=doc, types=types, sbp=sbp, grad=grad, compute=compute,
+        reference=run, withheld=withheld,
     )  # fmt: skip
 
 
@@ -181,7 +188,8 @@ reduction(
     "reduce_nansum", "The sum over `axis` of what is not NaN.",
     init=lambda _: 0, combine=lambda a, b: a + b, element=lambda e: s.where(s.isnan(e), 0, e),
     reference=_in_wide(lambda x, **options: np.sum(np.where(np.isnan(x), np.zeros_like(x), x), **options)),
-    grad=_nansum_grad, allowed=dtypes.FLOATS,
+    grad=_nansum_grad, allowed=dtypes.FLOATS, split_only=True,
+    withheld="partial sums, which may be NaN where the whole is not, and the other way round",
 )  # fmt: skip
 reduction(
     "reduce_prod", "The product over `axis` (all axes if empty).",
@@ -220,13 +228,14 @@ def aligned_axes(rank: int, apart: Sequence[int], small: int) -> list[int]:
 
 def like_signatures(op: Call, text: str) -> list[SbpSignature]:
     """Signatures of a map that is linear in its first operand and takes only the shape of the second."""
-    split = Factors(text).signatures([d.shape for d in op.operands])
-    return [*split, SbpSignature((P, B), (P,)), SbpSignature((B, P), (B,))]
+    return [*Factors(text).signatures([d.shape for d in op.operands]), SbpSignature((P, B), (P,))]
 
 
 @operator("reduce_sum_like(x, like, axis: list_int32) -> y")
 class ReduceSumLike:
     """The sum over `axis`, in the shape of `like`: the adjoint of broadcasting."""
+
+    shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "x", op.x, dtypes.NUMERIC)
@@ -264,6 +273,8 @@ class BroadcastLike:
 
     Where counts say otherwise, shapes are aligned at the last dimension as in NumPy.
     """
+
+    shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank, "broadcast_axes")

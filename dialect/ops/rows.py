@@ -55,6 +55,15 @@ def letters(rank: int, split: int) -> str:
     return " ".join(f"d{i}" if i < split else "_" for i in range(rank))
 
 
+def linear_in(op: Call, operands: Sequence[str], results: Sequence[int] = (0,)) -> list[SbpSignature]:
+    """The signature of a map that is linear in all of `operands` together: sums of them give sums of `results`."""
+    named = [n for n, v in op.inputs.items() if v is not None]
+    if not any(n in operands for n in named):
+        return []
+    sums = (P if i in results else B for i in range(len(op.results)))
+    return [SbpSignature(tuple(P if n in operands else B for n in named), tuple(sums))]
+
+
 def linear_in_first(signatures: Sequence[SbpSignature], inputs: int, outputs: int) -> list[SbpSignature]:
     """Signatures of a map that is linear in its first operand, the partial sums of that one included."""
     return [*signatures, SbpSignature((P, *[B] * (inputs - 1)), (P,) * outputs)]

@@ -14,7 +14,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.record import Call, no_grad, operator
-from oneflow.dialect.sbp import Factors
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -80,6 +80,9 @@ class CumProdGrad:
     It divides by nothing, so it holds where elements are zero.
     """
 
+    shapes_of = ("output",)
+    withheld = "output may lie in any way, since it is not read"
+
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
         for name in ("output", "input"):
@@ -88,9 +91,9 @@ class CumProdGrad:
         op.normalize_axis(op.dim, op.dy.rank, "dim")
         return op.dy.meet(op.output).meet(op.input)
 
-    def sbp(op: Call) -> Factors:
+    def sbp(op: Call) -> list[SbpSignature]:
         names = _whole_along_dim(op.dy.rank, op.dim)
-        return Factors(f"{names}, {names}, {names} -> {names}")
+        return [*Factors(f"{names}, {names}, {names} -> {names}").signatures(), SbpSignature((P, B, B), (P,))]
 
     grad = no_grad("the second derivative of cumprod is not given")
 

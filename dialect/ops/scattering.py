@@ -28,8 +28,8 @@ from oneflow.dialect.ops.indexing import (
     numpy_positions,
     position,
 )
-from oneflow.dialect.record import Call, Shard, operator
-from oneflow.dialect.sbp import B, P, SbpSignature
+from oneflow.dialect.record import Call, operator
+from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
@@ -139,14 +139,15 @@ class UnsortedSegmentSum:
 class UnsortedSegmentSumLike:
     """Slices of `data` added up by segment, in the shape of `like`: the adjoint of `gather`."""
 
+    shapes_of = ("like",)
+
     def types(op: Call) -> TensorDesc:
         _expect_segments(op, op.like.shape, op.normalize_axis(op.axis, op.like.rank))
         return TensorDesc(op.like.shape, op.data.dtype)
 
     def sbp(op: Call) -> list[SbpSignature]:
         data, ids, out = _segment_factors(op, op.like.shape, op.axis % op.like.rank)
-        partial = (SbpSignature((P, B, like), (P,)) for like in (B, P))
-        return factors(op, f"{data}, {ids}, {out} -> {out}", *partial)
+        return factors(op, f"{data}, {ids}, {out} -> {out}", SbpSignature((P, B, B), (P,)))
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"data": lambda: ops.gather(dout, op.segment_ids, axis=op.axis)}
@@ -210,10 +211,14 @@ def _scatter_types(op: Call, target: str) -> TensorDesc:
     return TensorDesc(op[target].shape, op.src.dtype)
 
 
-def _scatter_sbp(op: Call, target: str, *more: SbpSignature) -> list[SbpSignature]:
-    shapes = [d.shape for d in op.operands]
-    text = names(aligned(op, shapes, op.dim % op[target].rank))
-    return factors(op, f"{text}, {text}, {text} -> {text}", *more)
+def _scatter_sbp(op: Call, target: str, base: Sbp) -> list[SbpSignature]:
+    """Splits of what is alike; what is added may also be partial sums, or split along `dim`, to a `base`."""
+    shapes, dim = [d.shape for d in op.operands], op.dim % op[target].rank
+    text = names(aligned(op, shapes, dim))
+    added = [SbpSignature((base, B, P), (P,))]
+    if op.index.shape[dim] is not None and op.index.shape[dim] == op.src.shape[dim]:
+        added.append(SbpSignature((base, S(dim), S(dim)), (P,)))
+    return factors(op, f"{text}, {text}, {text} -> {text}", *added)
 
 
 def _scatter_add(op: Call, base: Stage) -> Stage:
@@ -248,11 +253,13 @@ def _numpy_scatter_add(name: str, base: Any, index: Any, src: Any, dim: int) -> 
 class DimScatterAddLike:
     """Zeros of the shape of `like` to which `src` is added at `index` along `dim`: the adjoint of `dim_gather`."""
 
+    shapes_of = ("like",)
+
     def types(op: Call) -> TensorDesc:
         return _scatter_types(op, "like")
 
     def sbp(op: Call) -> list[SbpSignature]:
-        return _scatter_sbp(op, "like", *(SbpSignature((like, B, P), (P,)) for like in (B, P)))
+        return _scatter_sbp(op, "like", B)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         return {"src": lambda: _gather_src(ops, op, dy)}
@@ -272,7 +279,7 @@ class DimScatterAdd:
         return _scatter_types(op, "input")
 
     def sbp(op: Call) -> list[SbpSignature]:
-        return _scatter_sbp(op, "input", SbpSignature((P, B, P), (P,)))
+        return _scatter_sbp(op, "input", P)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         return {"input": dy, "src": lambda: _gather_src(ops, op, dy)}
@@ -338,13 +345,14 @@ class ScatterNd:
 class ScatterNdLike:
     """Zeros of the shape of `like` to which `updates` are added at `indices`: the adjoint of `gather_nd`."""
 
+    shapes_of = ("like",)
+
     def types(op: Call) -> TensorDesc:
         return _nd_types(op, op.like.shape)
 
     def sbp(op: Call) -> list[SbpSignature]:
         indices, updates, out = _nd_factors(op, op.like.shape)
-        partial = (SbpSignature((like, B, P), (P,)) for like in (B, P))
-        return factors(op, f"{out}, {indices}, {updates} -> {out}", *partial)
+        return factors(op, f"{out}, {indices}, {updates} -> {out}", SbpSignature((B, B, P), (P,)))
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"updates": lambda: ops.gather_nd(dout, op.indices)}

@@ -16,8 +16,8 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
-from oneflow.dialect.record import Call, Law, Shard, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.record import Call, Law, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
 from oneflow.dialect.shapes import letters
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
@@ -108,6 +108,8 @@ class Narrow:
 @operator("narrow_grad(dy, like, dim: int64 = 0, start: int64 = 0, length: int64 = 0) -> dx")
 class NarrowGrad:
     """Zeros of the shape of `like` that hold `dy` where `narrow` would read."""
+
+    shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
         dim = op.normalize_axis(op.dim, op.like.rank, "dim")

@@ -14,8 +14,8 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.record import Call, Shard, no_grad, no_sbp, operator, zero_grad
-from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
+from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
+from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_fill, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 

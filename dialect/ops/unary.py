@@ -15,7 +15,7 @@ from scipy import special
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.elementwise import elementwise, flat_gradient, idempotent, in_double, involution, neutral
-from oneflow.dialect.record import Rule
+from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.scalar import Expr
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -30,6 +30,10 @@ def unary(signature: str, doc: str, scalar: Rule, reference: Rule, **slots: Any)
 def _unless_integer(body: Rule) -> Rule:
     """`body` for floats; integers are whole already."""
     return lambda x: body(x) if x.dtype.is_float else x
+
+
+def _linear_for_integers(op: Call) -> str | None:
+    return None if op.operands[0].dtype.is_float else "joint"
 
 
 def _whole(reference: Rule) -> Rule:
@@ -111,7 +115,7 @@ for _name, _operands, _doc, _body, _reference in (
 ):
     unary(
         f"{_name}{_operands}", _doc, _unless_integer(_body), _whole(_reference),
-        allowed=dtypes.NUMERIC, laws=(idempotent(_name),),
+        allowed=dtypes.NUMERIC, linear=_linear_for_integers, laws=(idempotent(_name),),
     )  # fmt: skip
 unary("square(x) -> y", "x * x; integers wrap.", lambda x: x * x, np.square, allowed=dtypes.NUMERIC)
 

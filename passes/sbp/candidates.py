@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, local_region, splits
-from oneflow.dialect.record import Call, Shard
-from oneflow.dialect.sbp import B, S, Sbp
+from oneflow.dialect.record import Call
+from oneflow.dialect.sbp import B, S, Sbp, Shard
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 
