@@ -11,6 +11,7 @@ from oneflow.lowering.kernels import form
 from oneflow.lowering.linalg import convert
 from oneflow.lowering.llvm import emit, launch, polynomials
 from oneflow.lowering.triton.emit import EmitTriton
+from oneflow.lowering.triton.split import SplitReductions
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
@@ -40,10 +41,13 @@ STAGES: dict[str, tuple[str, ...]] = {
         "reconcile-unrealized-casts",
         launch.DefineLaunches.name,
     ),
+    "gpu-kernels": (SplitReductions.name, f"{form.FormKernels.name}{{fuse=false}}"),
     "triton": (EmitTriton.name,),
 }
 #: The stage that each follows.
-BEFORE = {"linalg": "oneflow", "kernels": "linalg", "llvm": "kernels", "triton": "kernels"}
+BEFORE = {
+    "linalg": "oneflow", "kernels": "linalg", "llvm": "kernels", "gpu-kernels": "linalg", "triton": "gpu-kernels",
+}  # fmt: skip
 
 
 def pipeline_between(after: str | None, last: str) -> str:

@@ -44,14 +44,14 @@ class FormKernels(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Forms the kernels of every public function with a body."""
         if self.fuse:
-            _fuse(module)
+            fuse_elementwise(module)
         outliner = Outliner(module)
         for op in list(module.body.operations):
             if isinstance(op, func.FuncOp) and not op.is_external and "oneflow.kernel" not in op.attributes:
                 _form(op, outliner)
 
 
-def _fuse(module: ir.Module) -> None:
+def fuse_elementwise(module: ir.Module) -> None:
     """MLIR's element-wise fusion, kept from producers whose elements a consumer would compute again.
 
     It is kept from reshapes as well: it would move loops of one step between operations that share the others.
@@ -96,7 +96,7 @@ def _protect(op: ir.Operation) -> None:
 
 
 def _wall(op: ir.Operation, number: int) -> None:
-    """Hides an operand's producer from fusion; `_fuse` takes it down again."""
+    """Hides an operand's producer from fusion; `fuse_elementwise` takes it down again."""
     value = op.operands[number]
     with ir.InsertionPoint(op), op.location:
         region = ir.Operation.create(

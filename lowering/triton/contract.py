@@ -1,58 +1,56 @@
-"""Contractions with their epilogue: `tl.dot` on blocks, in f32.
+"""Contractions with their epilogue: `tl.dot` on blocks, sums in f32.
 
 The loops of the product are batch (in every tensor), rows (the first operand's), columns (the second's) and depth
-(summed); each kind is flattened, so transposes, batches and convolutions differ only in their offsets. Imports
-`tile`, `body`, `nest`.
+(summed); each kind is flattened, so transposes, batches and convolutions differ only in their offsets. Blocks are
+read and written by descriptors where that is possible; then programs stay and go from tile to tile. The result is
+finished in slices of columns, so that what it is combined with needs little memory. Imports `tile`, `body`, `nest`,
+`descriptors`, `tuning`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction
 from oneflow.lowering.triton.body import Bodies
-from oneflow.lowering.triton.kernel import Kernel
-from oneflow.lowering.triton.nest import filled_with, finish_ops, initial, program_id
-from oneflow.lowering.triton.sizes import power_of_two, product
+from oneflow.lowering.triton.descriptors import Descriptor, describe
+from oneflow.lowering.triton.kernel import Kernel, bytes_of
+from oneflow.lowering.triton.nest import filled_with, finish_ops, initial, program_id, tiles
+from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
+from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, Config, Product, choose
 from oneflow.lowering.triton.writer import V, Writer
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
 #: Blocks of programs that go over the same columns one after the other, so that these stay in the cache.
 GROUP = 8
 DEPTH_AXES = frozenset({"ka", "kb"})
+TILE_AXES = frozenset({"b", "m", "n"})
 #: Sizes that a loop of unknown size is expected to have.
 UNKNOWN = 1024
+#: The axes of each operand as it is multiplied.
+SIDES = (("m", "ka"), ("kb", "n"))
 
 
 @dataclass
 class Contraction:
-    """Emits a product and what is computed from its elements."""
+    """Emits a product and what is computed from its elements; `precision` is that of f32 operands."""
 
     kernel: Kernel
     structure: Structure
-    values: dict[ir.Value, V] = field(default_factory=dict)
+    precision: str = "ieee"
 
     def __post_init__(self) -> None:
         nodes = self.structure.nodes
         (self.product,) = [n for n in nodes if is_contraction(n)]
         self.sizes = self.kernel.loop_sizes(nodes)
         self._classify()
-        self.writer = Writer()
         uses = [(n, u) for n in nodes for u in (*n.inputs, *n.outputs)]
-        forms = [linear_form(self.kernel, n, u) for n, u in uses]
-        rows, columns, depth = self._blocks()
-        self.axes = {
-            "b": Axis("b", self.batch, 1, "batch", scalar=True),
-            "m": Axis("m", self.rows, rows, f"row * {rows}"),
-            "n": Axis("n", self.columns, columns, f"column * {columns}"),
-            "ka": Axis("ka", self.depth, depth, "k_at", index="[None, :]"),
-            "kb": Axis("kb", self.depth, depth, "k_at", index="[:, None]"),
-        }
-        self.tile = Tile(self.kernel, self.writer, list(self.axes.values()), self.sizes, forms, indexed_loops(nodes))
-        self.bodies = Bodies(self.tile)
+        self.forms = [linear_form(self.kernel, n, u) for n, u in uses]
 
     def _classify(self) -> None:
         """Tells the loops of the product apart.
@@ -73,91 +71,188 @@ class Contraction:
             raise Uncovered("a product with a loop of one operand")
         if any(product(self.sizes[n] for n in kind).static in (0, 1) for kind in kinds):
             raise Uncovered("a product without rows, columns or depth")
-        elements = {str(u.value.type.element_type) for u in self.product.inputs}
-        if not elements <= FLOATS or str(self.product.outputs[0].value.type.element_type) != "f32":
+        self.elements = [str(u.value.type.element_type) for u in self.product.inputs]
+        if not set(self.elements) <= FLOATS or str(self.product.outputs[0].value.type.element_type) != "f32":
             raise Uncovered("a product that tensor cores do not have")
-        self.same = len(elements) == 1
 
     def _loops(self, use: Use) -> set[int]:
         return {self.product.names[d] for f in use.access for d in f.dims}
+
+    def shape(self) -> Product:
+        """The product as tuning sees it."""
+        counts = [self._count(loops) for loops in (self.batch, self.rows, self.columns, self.depth)]
+        width = max(bytes_of(e) for e in self.elements)
+        return Product(*counts, width, width == 2 and self._described())
 
     def _count(self, loops: list[int]) -> int:
         static = product(self.sizes[n] for n in loops).static
         return UNKNOWN if static is None else static
 
-    def _blocks(self) -> tuple[int, int, int]:
-        narrow = all(str(u.value.type.element_type) != "f32" for u in self.product.inputs)
-        largest = (128, 128, 64) if narrow else (64, 64, 32)
-        counts = (self.rows, self.columns, self.depth)
-        sizes = [max(16, min(most, power_of_two(self._count(c)))) for most, c in zip(largest, counts, strict=True)]
-        return sizes[0], sizes[1], sizes[2]
+    def _described(self) -> bool:
+        """Whether both operands can be read by descriptors of blocks of a usual size."""
+        if len(set(self.elements)) > 1:
+            return False
+        usual = DESCRIBED[-1]
+        emission = Emission(self, usual)
+        return all(emission.operand_descriptor(number) is not None for number in (0, 1))
 
     def emit(self) -> Source:
-        """The source of the kernel."""
-        self._place_program()
-        for name in ("b", "m", "n"):
-            self.tile.place(self.axes[name])
-        for node in self.structure.nodes:
-            if node is self.product:
-                self.values[node.results[0]] = self._product()
-            else:
-                self._plain(node)
-            for number, result in enumerate(node.results):
-                self._store(node, number, self.values[result])
-        rows, columns = self.axes["m"].block, self.axes["n"].block
-        warps = 8 if rows * columns >= 128 * 128 else 4
-        grid = " * ".join(self._tiles(n, self.axes[n].block) for n in "bmn")
-        return finish_ops(self.kernel, self.writer, [n.op for n in self.structure.nodes], grid, warps)
+        """The source of the kernel that is expected to be fastest."""
+        return self.emit_as(self.choices()[0])
 
-    def _tiles(self, name: str, block: int) -> str:
-        size = self.axes[name].size
-        return f"(({size} + {block - 1}) // {block})" if size.static is None else str(-(-size.static // block))
+    def choices(self) -> list[Config]:
+        """The ways to compute it, the best first."""
+        return choose(self.shape())
 
-    def _place_program(self) -> None:
+    def emit_as(self, config: Config) -> Source:
+        """The source of the kernel for one way."""
+        return Emission(self, config).emit()
+
+
+@dataclass
+class Emission:
+    """One source of a contraction."""
+
+    contraction: Contraction
+    config: Config
+    values: dict[ir.Value, V] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.kernel, self.product = self.contraction.kernel, self.contraction.product
+        self.writer = Writer()
+        self.tile = self._tile(self.config.columns, f"column * {self.config.columns}")
+        self.bodies = Bodies(self.tile)
+
+    def _tile(self, columns: int, start: str) -> Tile:
+        """A tile over all rows and some columns of a block."""
+        source, config = self.contraction, self.config
+        axes = [
+            Axis("b", source.batch, 1, "batch", scalar=True),
+            Axis("m", source.rows, config.rows, f"row * {config.rows}"),
+            Axis("n", source.columns, columns, start),
+            Axis("ka", source.depth, config.depth, "k_at", index="[None, :]"),
+            Axis("kb", source.depth, config.depth, "k_at", index="[:, None]"),
+        ]
+        nodes = source.structure.nodes
+        return Tile(self.kernel, self.writer, axes, source.sizes, source.forms, indexed_loops(nodes))
+
+    def _axis(self, name: str) -> Axis:
+        return next(a for a in self.tile.axes if a.name == name)
+
+    def emit(self) -> Source:
+        """The source."""
+        counts = [tiles(self._axis(n)) for n in "bmn"]
+        count = math.prod(int(n) for n in counts) if self.config.described else 0
+        stays = count > PROCESSORS
+        self.writer.open(TILE_AXES | DEPTH_AXES)
+        self._place_program("tile" if stays else program_id(self.kernel))
+        for name in "bmn":
+            self.tile.place(self._axis(name))
+        self._finish(self._product())
+        header = f"for tile in tl.range(tl.program_id(0), {count}, {PROCESSORS}, flatten=True):"
+        self.writer.close(header if stays else None)
+        grid = str(PROCESSORS) if stays else " * ".join(counts)
+        ops = [n.op for n in self.contraction.structure.nodes]
+        return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, self.config.stages)
+
+    def _place_program(self, number: str) -> None:
         """Which block a program computes: groups of rows, so that columns are read again while they are near."""
-        rows, columns = (self._tiles(n, self.axes[n].block) for n in "mn")
-        self.writer.scopes[0].lines += [
-            f"program = {program_id(self.kernel)}",
+        rows, columns = tiles(self._axis("m")), tiles(self._axis("n"))
+        for text in (
+            f"program = {number}",
             f"batch = program // ({rows} * {columns})",
             f"within = program % ({rows} * {columns})",
             f"first = within // ({GROUP} * {columns}) * {GROUP}",
             f"height = tl.minimum({rows} - first, {GROUP})",
             f"row = first + within % ({GROUP} * {columns}) % height",
             f"column = within % ({GROUP} * {columns}) // height",
-        ]
+        ):
+            self.writer.line(text)
 
-    def _product(self) -> V:
-        """The loop over the depth."""
-        rows, columns, depth = (self.axes[n].block for n in ("m", "n", "ka"))
+    def _product(self) -> str:
+        """The loop over the depth; gives the sum's name."""
+        config = self.config
         self.writer.open(DEPTH_AXES)
-        a = self._operand(0, "ka", f"({rows}, {depth})")
-        b = self._operand(1, "kb", f"({depth}, {columns})")
-        self.writer.line(f'acc = tl.dot({a}, {b}, acc, input_precision="ieee")')
-        header = f"for k_at in range(0, {self.axes['ka'].size}, {depth}):"
-        self.writer.close(header, [f"acc = tl.full({self.tile.shape}, 0.0, tl.float32)"])
-        axes = frozenset("mn")
-        if filled_with(self.product.outputs[0].value) == "0.0":
-            return V("acc", "f32", axes)
-        start = self._read(self.product, self.product.outputs[0])
-        return self.writer.define(f"acc + {start.name}", "f32", axes)
+        a, b = (self._operand(number) for number in (0, 1))
+        self.writer.line(f'acc = tl.dot({a}, {b}, acc, input_precision="{self.contraction.precision}")')
+        header = f"for k_at in range(0, {self._axis('ka').size}, {config.depth}):"
+        self.writer.close(header, [f"acc = tl.full(({config.rows}, {config.columns}), 0.0, tl.float32)"])
+        return "acc"
 
-    def _operand(self, number: int, axis: str, shape: str) -> str:
-        self.tile.place(self.axes[axis])
-        use = self.product.inputs[number]
+    def operand_descriptor(self, number: int) -> Descriptor | None:
+        """The descriptor of an operand, None where there can be none."""
+        use, sides = self.product.inputs[number], SIDES[number]
+        return self._descriptor(self.product, use, ["b", *sides])
+
+    def _descriptor(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
+        if not self.config.described or use.value not in self.kernel.tensors:
+            return None
+        tensor, form = self.kernel.tensor(use.value), linear_form(self.kernel, node, use)
+        axes = [self._axis(n) for n in names]
+        dimensions = describe(self.tile, tensor, form, axes)
+        starts = {a.name: a.start or "0" for a in axes if not a.scalar}
+        return None if dimensions is None else Descriptor(self.tile, tensor, dimensions, starts)
+
+    def _operand(self, number: int) -> str:
+        use, (outer, inner) = self.product.inputs[number], SIDES[number]
+        descriptor = self.operand_descriptor(number)
+        if descriptor is not None:
+            axes = frozenset(SIDES[number])
+            return self.writer.define(descriptor.load(SIDES[number]), "block", axes).name
+        depth = self._axis("ka" if number == 0 else "kb")
+        self.tile.place(depth)
         value = self._read(self.product, use)
-        wanted = frozenset({"m" if number == 0 else "n", axis})
+        wanted = frozenset({outer, inner})
         name = value.name
         if not value.axes >= wanted:
+            shape = f"({self._axis(outer).block}, {self._axis(inner).block})"
             name = self.writer.define(f"tl.broadcast_to({name}, {shape})", value.element, value.axes | wanted).name
-        return name if self.same else f"{name}.to(tl.float32)"
+        return name if len(set(self.contraction.elements)) == 1 else f"{name}.to(tl.float32)"
 
     def _read(self, node: Node, use: Use) -> V:
         if use.value in self.values:
             return self.values[use.value]
-        if use.value in self.kernel.tensors:
-            offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
-            return self.tile.load(self.kernel.tensor(use.value), offset, axes)
-        return initial(self.bodies, use.value)
+        if use.value not in self.kernel.tensors:
+            return initial(self.bodies, use.value)
+        tensor = self.kernel.tensor(use.value)
+        descriptor = self._descriptor(node, use, "bmn") if node is not self.product else None
+        if descriptor is not None:
+            return self.writer.define(descriptor.load("mn"), tensor.element, frozenset("mn"))
+        offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
+        return self.tile.load(tensor, offset, axes)
+
+    def _finish(self, total: str) -> None:
+        """What follows the sum, one slice of columns after the other."""
+        names, slices = [total], self.config.slices
+        if slices == 2:
+            names, half = [self.writer.fresh("half"), self.writer.fresh("half")], self.config.columns // 2
+            parts = f"acc.reshape({self.config.rows}, 2, {half}).permute(0, 2, 1)"
+            self.writer.line(f"{', '.join(names)} = tl.split({parts})")
+        for number, name in enumerate(names):
+            if slices == 2:
+                self.tile = self._tile(half, f"column * {self.config.columns} + {number * half}")
+                self.bodies = Bodies(self.tile)
+                for axis in "bmn":
+                    self.tile.place(self._axis(axis))
+            self._slice(name)
+
+    def _slice(self, total: str) -> None:
+        self.values = {}
+        for node in self.contraction.structure.nodes:
+            if node is self.product:
+                self.values[node.results[0]] = self._total(total)
+            else:
+                self._plain(node)
+            for number, result in enumerate(node.results):
+                self._store(node, number, self.values[result])
+
+    def _total(self, name: str) -> V:
+        """The sum with what it begins with."""
+        axes = frozenset("mn")
+        if filled_with(self.product.outputs[0].value) == "0.0":
+            return V(name, "f32", axes)
+        start = self._read(self.product, self.product.outputs[0])
+        return self.writer.define(f"{name} + {start.name}", "f32", axes)
 
     def _plain(self, node: Node) -> None:
         uses = [*node.inputs, *node.outputs]
@@ -170,5 +265,11 @@ class Contraction:
         use = node.outputs[number]
         for returned, destination in zip(self.kernel.returned, self.kernel.destinations, strict=True):
             if returned == node.results[number]:
-                form = linear_form(self.kernel, node, Use(destination, use.access))
-                self.tile.store(self.kernel.tensor(destination), form, value)
+                self._store_to(node, Use(destination, use.access), value)
+
+    def _store_to(self, node: Node, use: Use, value: V) -> None:
+        descriptor = self._descriptor(node, use, "bmn")
+        if descriptor is not None and value.axes >= frozenset("mn"):
+            self.writer.line(descriptor.store(value.name, "mn"))
+            return
+        self.tile.store(self.kernel.tensor(use.value), linear_form(self.kernel, node, use), value)

@@ -180,6 +180,11 @@ def scalar_type(element: str) -> str:
     return {"index": "i64", "f32": "fp32", "f64": "fp64", "i1": "i1"}.get(element, element)
 
 
+def bytes_of(element: str) -> int:
+    """The bytes of an element in memory."""
+    return int("".join(c for c in POINTERS[element] if c.isdigit())) // 8
+
+
 def triton_type(element: str) -> str:
     """Triton's type of values of an element type.
 

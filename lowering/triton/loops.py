@@ -85,7 +85,7 @@ class Loops:
         grid = "1" if not parallel else f"cdiv({count}, {block})"
         grid = str(-(-count.static // block)) if parallel and count.static is not None else grid
         updates = {} if self.fills else {0: list(self.kernel.block.arguments).index(self.updated)}
-        warps = warps_of(block)
+        warps = warps_of(block // 2)
         return finish_ops(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)
 
     def _addition(self) -> ir.Operation | None:

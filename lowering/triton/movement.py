@@ -14,7 +14,7 @@ from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.kernel import Kernel, Tensor
 from oneflow.lowering.triton.nest import finish_ops, initial, program_id
-from oneflow.lowering.triton.shape import POINTWISE, warps_of
+from oneflow.lowering.triton.shape import EACH, POINTWISE, warps_of
 from oneflow.lowering.triton.sizes import Size, power_of_two, product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Form, Tile
@@ -37,7 +37,7 @@ class Sweep:
 
     def finish(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
         """The kernel's source."""
-        return finish_ops(kernel, self.writer, ops, self.grid, warps_of(self.block), updates=updates)
+        return finish_ops(kernel, self.writer, ops, self.grid, warps_of(self.block // EACH), updates=updates)
 
 
 def identity(tensor: Tensor) -> Form:

@@ -19,7 +19,7 @@ from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.reduction import Folded, Selected, neutral, read_folds, read_selection
-from oneflow.lowering.triton.shape import Blocks, choose_blocks
+from oneflow.lowering.triton.shape import EACH, Blocks, choose_blocks, crossing, sides, warps_of
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, constant_text, indexed_loops, linear_form
@@ -74,9 +74,12 @@ class Nest:
         self.blocks: Blocks = choose_blocks(self.kernel, self.structure, self.sizes, forms, self._regroups())
         self.row = Axis("r", self.structure.inner, self.blocks.inner, scalar=self.blocks.mode == "step")
         start = f"{program_id(self.kernel)} * {self.blocks.outer}"
-        self.column = Axis("x", self.structure.outer, self.blocks.outer, start)
-        axes = [self.column, self.row] if self.blocks.mode != "once" else [self.column]
+        self.columns = [Axis("x", self.structure.outer, self.blocks.outer, start)]
+        axes = [*self.columns, self.row] if self.blocks.mode != "once" else self.columns
         self.tile = Tile(self.kernel, self.writer, axes, self.sizes, forms, indexed_loops(nodes))
+        crossed = crossing(self.structure, self.sizes, forms) if self.blocks.mode == "once" else None
+        if crossed is not None:
+            self._cross(*crossed)
         self.bodies = Bodies(self.tile)
         self.makers = {r: n for n in nodes for r in n.results}
         self.rank = len(self.tile.spread)
@@ -84,9 +87,34 @@ class Nest:
     def _regroups(self) -> bool:
         return all(f is not None or op in self.selections for op, f in self.folds.items())
 
+    def _cross(self, along: int, across: int) -> None:
+        """Blocks of two sides: results lie along one, an operand along the other."""
+        outer = self.structure.outer
+        one = next(g for g in self.tile.groups([n for n in outer if n != across]) if g[-1] == along)
+        other = next(g for g in self.tile.groups([n for n in outer if n not in one]) if g[-1] == across)
+        sizes = [product(self.sizes[n] for n in g).static for g in (other, one)]
+        tall, wide = sides(*sizes)
+        rest = [n for n in outer if n not in (*one, *other)]
+        self.columns = [
+            Axis("b", rest, 1, "batch", scalar=True),
+            Axis("y", other, tall, f"row * {tall}"),
+            Axis("x", one, wide, f"column * {wide}"),
+        ]
+        self.blocks = Blocks(wide, 1, "once", warps_of(tall * wide // EACH // 2))
+        forms, opaque = self.tile.forms, self.tile.opaque
+        self.tile = Tile(self.kernel, self.writer, self.columns, self.sizes, forms, opaque)
+        rows, columns = (tiles(a) for a in self.columns[1:])
+        self.writer.scopes[0].lines += [
+            f"program = {program_id(self.kernel)}",
+            f"batch = program // ({rows} * {columns})",
+            f"row = program % ({rows} * {columns}) // {columns}",
+            f"column = program % {columns}",
+        ]
+
     def emit(self) -> Source:
         """The source of the kernel."""
-        self.tile.place(self.column)
+        for axis in self.columns:
+            self.tile.place(axis)
         if self.blocks.mode == "whole":
             self.tile.place(self.row)
         for node in self.structure.nodes:
@@ -96,10 +124,7 @@ class Nest:
         return finish_ops(self.kernel, self.writer, ops, self._grid(), self.blocks.warps, functions=self.functions)
 
     def _grid(self) -> str:
-        count = product(self.sizes[n] for n in self.structure.outer)
-        if count.static is not None:
-            return str(-(-count.static // self.blocks.outer))
-        return f"cdiv({count}, {self.blocks.outer})"
+        return " * ".join(tiles(axis) for axis in self.columns)
 
     def _sweeps(self, node: Node) -> bool:
         return bool(set(node.names) & set(self.structure.inner))
@@ -354,6 +379,13 @@ class Nest:
 def program_id(kernel: Kernel) -> str:
     """The text of the program's number."""
     return "tl.program_id(0).to(tl.int64)" if kernel.is_wide else "tl.program_id(0)"
+
+
+def tiles(axis: Axis) -> str:
+    """The number of blocks along an axis, as a factor."""
+    if axis.size.static is None:
+        return f"(({axis.size} + {axis.block - 1}) // {axis.block})"
+    return str(-(-axis.size.static // axis.block))
 
 
 def filled_with(value: ir.Value) -> str | None:

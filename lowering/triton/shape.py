@@ -9,16 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Structure
-from oneflow.lowering.triton.kernel import Kernel
+from oneflow.lowering.triton.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.sizes import Size, power_of_two, product
 from oneflow.lowering.triton.tile import Form
 
-#: The largest row that is kept in registers, and the sizes of blocks.
-ROW = 32768
+#: The largest row that is kept in registers where it is read again, and where it is only reduced.
+ROW, REDUCED = 32768, 8192
 POINTWISE = 1024
 CHUNK = 4096
-#: Columns and rows of a block where reduced elements lie apart.
-COLUMNS, DEPTH = 64, 32
+#: Elements of a block where reduced elements lie apart, and how many lie beside each other there.
+STRIDED, COLUMNS = 2048, 64
+#: The elements of a block that is read along one loop and written along another, and its longest side.
+CROSSED, SIDE = 4096, 64
+#: Bytes of a row that a thread holds, and elements of a block where nothing is reduced.
+HELD, EACH = 64, 8
 
 
 @dataclass(frozen=True)
@@ -40,19 +44,49 @@ def choose_blocks(
     wide = power_of_two(outer) if outer is not None else POINTWISE
     if inner == 1:
         block = min(POINTWISE, wide)
-        return Blocks(block, 1, "once", warps_of(block))
+        return Blocks(block, 1, "once", warps_of(block // EACH))
     if not regroups:
         block = min(128, wide)
-        return Blocks(block, 1, "step", warps_of(block))
+        return Blocks(block, 1, "step", warps_of(block // 16))
     row = power_of_two(inner) if inner is not None else CHUNK
     if _strided(structure, forms):
-        columns = min(COLUMNS, wide)
-        depth = min(row, max(DEPTH, POINTWISE // columns))
+        columns = min(max(COLUMNS, STRIDED // row), wide)
+        depth = min(row, STRIDED // columns)
         return Blocks(columns, depth, "whole" if inner is not None and row <= depth else "chunk", 4)
-    if inner is not None and row <= ROW:
+    if inner is not None and row <= (ROW if structure.rowwise else REDUCED):
         block = max(1, min(wide, POINTWISE // row))
-        return Blocks(block, row, "whole", warps_of(block * row))
+        return Blocks(block, row, "whole", warps_of(block * row * _width(kernel) // HELD))
     return Blocks(1, CHUNK, "chunk", 8)
+
+
+def _width(kernel: Kernel) -> int:
+    """The bytes of an element of the kernel's largest tensor."""
+    tensors = list(kernel.tensors.values())
+    counts = [t.count.static for t in tensors]
+    largest = max(tensors, key=lambda t: t.count.static or 0) if None not in counts else tensors[0]
+    return bytes_of(largest.element)
+
+
+def crossing(structure: Structure, sizes: Mapping[int, Size], forms: Sequence[Form]) -> tuple[int, int] | None:
+    """The loop along which results lie, and another one along which an operand does; None where there is no other."""
+    one = Size.of(1)
+    outer = [n for n in structure.outer if sizes[n] != one]
+    along = [n for n in outer if forms[-1].loops.get(n) == one]
+    if len(along) != 1 or any(f.computed for f in forms):
+        return None
+    others = [n for f in forms if along[0] in f.loops and f.loops[along[0]] != one
+              for n in outer if f.loops.get(n) == one]  # fmt: skip
+    return (along[0], others[0]) if others else None
+
+
+def sides(across: int | None, along: int | None) -> tuple[int, int]:
+    """The sides of a block of two loops by their sizes, that along the results second."""
+    first, second = (SIDE if size is None else min(SIDE, power_of_two(size)) for size in (across, along))
+    if first < SIDE:
+        second = min(CROSSED // first, power_of_two(along or CROSSED))
+    elif second < SIDE:
+        first = min(CROSSED // second, power_of_two(across or CROSSED))
+    return first, second
 
 
 def _strided(structure: Structure, forms: Sequence[Form]) -> bool:
@@ -67,6 +101,6 @@ def _strided(structure: Structure, forms: Sequence[Form]) -> bool:
     )
 
 
-def warps_of(elements: int) -> int:
-    """The warps of a program by the elements of its block."""
-    return max(1, min(16, power_of_two(elements // 512 or 1)))
+def warps_of(threads: int) -> int:
+    """The warps of a program that keeps a number of threads busy."""
+    return max(1, min(16, power_of_two(threads // 32 or 1)))

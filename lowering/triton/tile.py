@@ -124,7 +124,7 @@ class Tile:
         return self.writer.define(f"{text} < {axis.size.atom}", "i1", axes, f"in_{axis.name}")
 
     def _decompose(self, axis: Axis, flat: V) -> None:
-        groups = self._groups(axis.loops)
+        groups = self.groups(axis.loops)
         inner = Size.of(1)
         for number, group in reversed(list(enumerate(groups))):
             size = product(self.sizes[n] for n in group)
@@ -135,7 +135,7 @@ class Tile:
             self.positions[group[-1]] = position
             inner = inner * size
 
-    def _groups(self, loops: Sequence[int]) -> list[list[int]]:
+    def groups(self, loops: Sequence[int]) -> list[list[int]]:
         """Loops that can be walked as one, together; loops of one step are left out."""
         groups: list[list[int]] = []
         for loop in loops:
