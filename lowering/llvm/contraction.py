@@ -8,29 +8,29 @@
         what follows, on the accumulators, and the only write of the result
 
 The right operand is the one that the vector loop (the result's last dimension) walks; the left one has the rows.
-Imports `nest` and what it uses.
+Imports `panels` and what it uses.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction
+from oneflow.lowering.kernels.nodes import Structure, Uncovered
 from oneflow.lowering.llvm import sums
-from oneflow.lowering.llvm.body import Lanes, V, clone_scalar
+from oneflow.lowering.llvm.body import Lanes, V
 from oneflow.lowering.llvm.combine import is_free_sum
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops
-from oneflow.lowering.llvm.nest import VECTOR_BITS, Nest
+from oneflow.lowering.llvm.nest import VECTOR_BITS
+from oneflow.lowering.llvm.panels import Panels
 from oneflow.lowering.llvm.places import element_bits
 from oneflow.lowering.llvm.sweeps import Sweep
-from oneflow.lowering.llvm.writer import Index, Writer, view
+from oneflow.lowering.llvm.writer import Index, Writer
 
-#: Accumulators in registers: rows by vectors per row. 24 leave room for operands in 32 vector registers.
-TILES = {4: 6, 2: 12, 1: 14}
+#: Accumulators in registers: vectors of a row, rows. 24 leave room for operands in 32 vector registers.
+TILES = {16: 1, 8: 3, 4: 6, 2: 12, 1: 14}
 #: Rows of one parallel step, at most.
 ROWS = 240
 #: Products of one running sum; see `sums`.
@@ -47,50 +47,12 @@ def emit_contraction(kernel: Kernel, structure: Structure) -> str:
 
 
 @dataclass
-class Sides:
-    """The body of a contraction taken apart: which input is left and right, and how each is widened."""
-
-    node: Node
-    left: int
-    right: int
-    factors: dict[int, ir.Value]
-    element: str
-
-
-def _sides(node: Node, vector: Loop, loops: Loops) -> Sides:
-    """Which input the vector loop walks (right), and which not (left)."""
-    ops = [o.operation for o in node.body.operations]
-    product = next(o for o in ops if o.name in ("arith.mulf", "arith.muli"))
-    total = next(o for o in ops if o.name in ("arith.addf", "arith.addi"))
-    if product.results[0] not in list(total.operands):
-        raise Uncovered("a product that is converted before it is added")
-    factors = {_root(node, v): v for v in product.operands}
-    walked = [vector.id in set().union(*(p.form.dims for p in loops.positions(node, u))) for u in node.inputs]
-    if len(factors) != 2 or walked[0] == walked[1]:
-        raise Uncovered("a contraction whose operands both have the columns")
-    right = walked.index(True)
-    return Sides(node, 1 - right, right, factors, str(product.results[0].type))
-
-
-def _root(node: Node, value: ir.Value) -> int:
-    """The number of the input that a factor comes from."""
-    while not isinstance(value, ir.BlockArgument):
-        value = value.owner.operands[0]
-    return list(node.body.arguments).index(value)
-
-
-@dataclass
-class Contraction(Nest):
+class Contraction(Panels):
     """The emission of one contraction."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.node = next(n for n in self.structure.nodes if is_contraction(n))
-        assert self.vector is not None
-        if not self.loops.inner:
-            raise Uncovered("a contraction of one step")
-        self.sides = _sides(self.node, self.vector, self.loops)
-        self.rows = self._row_loop_of(self.sides.left)
+        self.rows = self._longest_rows()
         bits = element_bits(self.sides.element)
         self.width = VECTOR_BITS // bits
         self.vectors = self._vectors()
@@ -99,25 +61,22 @@ class Contraction(Nest):
             self.tile = max(min(self.tile, self.rows.size), 1)
         self.chunk_rows = self._chunk_rows()
         self.block = self.width * self.vectors
-        self.depth = self._depth(self.writer)
         sizes = [loop.size for loop in self.loops.inner]
         free = is_free_sum(self.node, 0)
         self.cascade = sums.cascade(sizes, [1] * len(sizes), DEPTH) if free else None
 
-    def _row_loop_of(self, left: int) -> Loop:
-        walked = set().union(*(p.form.dims for p in self.loops.positions(self.node, self.node.inputs[left])))
-        right = self.loops.positions(self.node, self.node.inputs[self.sides.right])
-        shared = set().union(*(p.form.dims for p in right))
-        rows = [loop for loop in self.loops.outer if loop.id in walked - shared]
+    def _longest_rows(self) -> Loop:
+        rows = self._row_loops()
         if not rows:
             raise Uncovered("a contraction without rows")
         return max(rows, key=lambda loop: loop.size if isinstance(loop.size, int) else 1 << 30)
 
     def _vectors(self) -> int:
-        assert self.vector is not None and self.width is not None
-        if not isinstance(self.vector.size, int):
-            return 4
-        return next((v for v in (1, 2) if self.vector.size <= v * self.width), 4)
+        """Vectors of a row: no more than there are columns; few or many where all rows fit in one tile then."""
+        rows, columns = self.rows.size, self.columns.size
+        one_tile = [v for v in (16, 8, 4, 2) if isinstance(rows, int) and rows <= TILES[v]] or [4]
+        fits = [v for v in (1, 2, 4) if isinstance(columns, int) and columns <= v * (self.width or 1)] or [16]
+        return min(one_tile[0], fits[0])
 
     def _chunk_rows(self) -> int:
         if not isinstance(self.rows.size, int):
@@ -126,22 +85,15 @@ class Contraction(Nest):
         chunks = max(math.ceil(self.rows.size / ROWS), 1)
         return math.ceil(tiles / chunks) * self.tile
 
-    def _depth(self, writer: Writer) -> Index:
-        with writer.buffered() as lines:
-            depth = writer.product([loop.size for loop in self.loops.inner])
-        writer.head.extend(lines)
-        return depth
-
     def _others(self, loops: Loops) -> list[Loop]:
-        taken = {self.rows.id, self.vector.id if self.vector else -1}
+        taken = {self.rows.id, self.columns.id}
         return [loop for loop in loops.outer if loop.id not in taken]
 
     def _factors(self, writer: Writer, loops: Loops) -> list[Index]:
         """The sizes whose product is the parallel range: other loops, chunks of rows, blocks of columns."""
         sizes = {loop.id: loop.size for loop in loops.outer}
-        assert self.vector is not None
         chunks = writer.ceildiv(sizes[self.rows.id], self.chunk_rows)
-        blocks = writer.ceildiv(sizes[self.vector.id], self.block)
+        blocks = writer.ceildiv(sizes[self.columns.id], self.block)
         return [*(loop.size for loop in self._others(loops)), blocks, chunks]
 
     def emit(self) -> str:
@@ -167,21 +119,6 @@ class Contraction(Nest):
         few = isinstance(self.rows.size, int) and self.rows.size <= self.tile
         return not few or not self._adjacent_columns()
 
-    def _adjacent_columns(self) -> bool:
-        assert self.vector is not None
-        positions = self.loops.positions(self.node, self.node.inputs[self.sides.right])
-        walking = [i for i, p in enumerate(positions) if self.vector.id in p.form.dims]
-        return walking == [len(positions) - 1] and dict(positions[-1].form.terms)[self.vector.id] == 1
-
-    def _panel(self) -> tuple[str, str]:
-        with self.writer.buffered() as lines:
-            size = self.writer.mul(self.depth, self.block * max(element_bits(self.sides.element) // 8, 1))
-            call = f"func.call @oneflow_rt_temporary({self.writer.index(size)}) : (index) -> memref<1xi8>"
-            self.scratch.append(self.writer.op(call))
-            panel = view(self.writer, self.scratch[-1], [self.depth, self.block], self.sides.element)
-        self.writer.head.extend(lines)
-        return panel
-
     def _unit(self, factors: Sequence[Index]) -> None:
         """One step of the parallel range: a block of columns and a chunk of rows."""
         w = self.writer
@@ -199,8 +136,7 @@ class Contraction(Nest):
 
     def _masks(self) -> list[str | None]:
         """The columns in use, by vector; None where all always are."""
-        assert self.vector is not None
-        w, size = self.writer, self.vector.size
+        w, size = self.writer, self.columns.size
         if isinstance(size, int) and size % self.block == 0:
             return [None] * self.vectors
         rest = w.binary("subi", size, self.column)
@@ -209,83 +145,6 @@ class Contraction(Nest):
             left = rest if v == 0 else w.binary("subi", rest, v * (self.width or 1))
             masks.append(w.op(f"vector.create_mask {left} : vector<{self.width}xi1>"))
         return masks
-
-    def _lanes(self, v: int) -> Lanes:
-        """Vector `v` of the block; moves the position of the vector loop there."""
-        assert self.vector is not None and self.width is not None
-        self.position[self.vector.id] = self.writer.add(self.column, v * self.width)
-        return Lanes(self.writer, self.kernel, self.width, self.masks[v], None, self._scalars)
-
-    def _scalar_lanes(self) -> Lanes:
-        return Lanes(self.writer, self.kernel, None, captured=self._scalars)
-
-    def _over_depth(self, step: Callable[[], None], number: int = 0) -> None:
-        """Loops over the contracted positions."""
-        if number == len(self.loops.inner):
-            step()
-            return
-        loop = self.loops.inner[number]
-
-        def inside(iv: str, values: list[V]) -> list[V]:
-            self.position[loop.id] = iv
-            self._over_depth(step, number + 1)
-            return []
-
-        self._loop(0, loop.size, 1, [], inside, self._scalar_lanes())
-
-    def _pack(self) -> None:
-        use = self.node.inputs[self.sides.right]
-        assert self.panel is not None
-        panel, kind = self.panel
-        if not self._adjacent_columns():
-            self._pack_apart(use)
-            return
-
-        def step() -> None:
-            flat = self.writer.index(self._flat())
-            for v in range(self.vectors):
-                lanes = self._lanes(v)
-                value = self._widened(self.sides.right, self._load_input(use, lanes), lanes)
-                at = f"{panel}[{flat}, {self.writer.index(v * (self.width or 1))}]"
-                self.writer.line(f"vector.store {value.name}, {at} : {kind}, {lanes.type(value.element)}")
-
-        self._over_depth(step)
-
-    def _pack_apart(self, use: Use) -> None:
-        """Packs a right operand whose columns lie apart, element by element; columns outside repeat the last."""
-        assert self.panel is not None and self.vector is not None
-        panel, kind = self.panel
-        w, vector, lanes = self.writer, self.vector, self._scalar_lanes()
-
-        def column(iv: str, values: list[V]) -> list[V]:
-            last = w.binary("subi", vector.size, 1)
-            self.position[vector.id] = w.binary("minui", w.add(self.column, iv), last)
-
-            def step() -> None:
-                value = self._widened(self.sides.right, self._load_input(use, lanes), lanes)
-                w.line(f"memref.store {value.name}, {panel}[{w.index(self._flat())}, {iv}] : {kind}")
-
-            self._over_depth(step)
-            return []
-
-        self._loop(0, self.block, 1, [], column, lanes)
-
-    def _load_input(self, use: Use, lanes: Lanes) -> V:
-        tensor = self.kernel.tensors.get(use.value)
-        if tensor is None:
-            raise Uncovered("a contraction of a value of the kernel")
-        return self._load(self.node, use, tensor, lanes)
-
-    def _widened(self, number: int, value: V, lanes: Lanes) -> V:
-        """An input's element as it is multiplied."""
-        chain: list[ir.Operation] = []
-        factor = self.sides.factors[number]
-        while not isinstance(factor, ir.BlockArgument):
-            chain.append(factor.owner)
-            factor = factor.owner.operands[0]
-        for op in reversed(chain):
-            value = clone_scalar(op, [value], lanes)
-        return value
 
     def _tiles(self, begin: Index, end: Index) -> None:
         """Tiles of rows; what is left over is one smaller tile, or single rows where the count is dynamic."""
@@ -322,13 +181,6 @@ class Contraction(Nest):
             for v in range(self.vectors):
                 self._follow(totals[r * self.vectors + v], self._lanes(v))
 
-    def _flat(self) -> Index:
-        """The number of the current step of the depth."""
-        flat: Index = 0
-        for loop in self.loops.inner:
-            flat = self.writer.add(self.writer.mul(flat, loop.size), self.position[loop.id])
-        return flat
-
     def _points(self, sweep: Sweep, lanes: Lanes, carried: list[V]) -> list[V]:
         """One step of the depth for a tile."""
         flat = self._flat() if self.panel is not None else 0
@@ -351,18 +203,3 @@ class Contraction(Nest):
         panel, kind = self.panel
         at = f"{panel}[{self.writer.index(flat)}, {self.writer.index(v * (self.width or 1))}]"
         return self.writer.op(f"vector.load {at} : {kind}, vector<{self.width}x{self.sides.element}>")
-
-    def _multiply_add(self, a: str, b: str, total: V, kind: str) -> V:
-        if self.sides.element[0] in "fb":
-            return V(self.writer.op(f"math.fma {a}, {b}, {total.name} : {kind}"), total.element, True)
-        product = self.writer.op(f"arith.muli {a}, {b} : {kind}")
-        return V(self.writer.op(f"arith.addi {product}, {total.name} : {kind}"), total.element, True)
-
-    def _follow(self, total: V, lanes: Lanes) -> None:
-        """Writes a finished vector, after what the kernel does with it."""
-        self.held = {}
-        for node in self.structure.nodes:
-            if node is self.node:
-                self._finish(node, 0, total, lanes)
-            else:
-                self._point(node, lanes, {})

@@ -14,6 +14,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse, read_node
 from oneflow.lowering.linalg.external import declarations
 from oneflow.lowering.llvm.contraction import emit_contraction
+from oneflow.lowering.llvm.dots import emit_dots
 from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
 from oneflow.lowering.llvm.kernel import Kernel, read_kernel, returned_values
 from oneflow.lowering.llvm.nest import emit_columns, emit_rows, emit_scalars
@@ -41,7 +42,7 @@ EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
     "pointwise": _NEST,
     "row": _NEST,
     "movement": _NEST,
-    "contraction": (emit_contraction, *_NEST),
+    "contraction": (emit_dots, emit_contraction, *_NEST),
     "loops": (),
 }
 

@@ -1,0 +1,245 @@
+"""The operands of contractions: which is which, and the panel that the right one is packed into.
+
+Imports `nest`, `tiles` and what they use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Node, Uncovered, Use, is_contraction
+from oneflow.lowering.llvm.body import Lanes, V, clone_scalar
+from oneflow.lowering.llvm.loops import Loop, Loops
+from oneflow.lowering.llvm.nest import Nest
+from oneflow.lowering.llvm.places import element_bits
+from oneflow.lowering.llvm.tiles import transpose
+from oneflow.lowering.llvm.writer import Index, Writer, view
+
+
+@dataclass
+class Sides:
+    """The body of a contraction taken apart: which input is left and right, and how each is widened."""
+
+    node: Node
+    left: int
+    right: int
+    factors: dict[int, ir.Value]
+    element: str
+
+
+def sides_of(node: Node, vector: Loop, loops: Loops) -> Sides:
+    """Which input the vector loop walks (right), and which not (left)."""
+    ops = [o.operation for o in node.body.operations]
+    product = next(o for o in ops if o.name in ("arith.mulf", "arith.muli"))
+    total = next(o for o in ops if o.name in ("arith.addf", "arith.addi"))
+    if product.results[0] not in list(total.operands):
+        raise Uncovered("a product that is converted before it is added")
+    factors = {_root(node, v): v for v in product.operands}
+    walked = [vector.id in set().union(*(p.form.dims for p in loops.positions(node, u))) for u in node.inputs]
+    if len(factors) != 2 or walked[0] == walked[1]:
+        raise Uncovered("a contraction whose operands both have the columns")
+    right = walked.index(True)
+    return Sides(node, 1 - right, right, factors, str(product.results[0].type))
+
+
+def _root(node: Node, value: ir.Value) -> int:
+    """The number of the input that a factor comes from."""
+    while not isinstance(value, ir.BlockArgument):
+        value = value.owner.operands[0]
+    return list(node.body.arguments).index(value)
+
+
+@dataclass
+class Operands(Nest):
+    """A nest around the contraction `node`, whose `columns` one operand walks and the other does not."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.node = next(n for n in self.structure.nodes if is_contraction(n))
+        if not self.loops.outer or not self.loops.inner:
+            raise Uncovered("a contraction of one step, or into one element")
+        self.columns = self.loops.outer[-1]
+        self.sides = sides_of(self.node, self.columns, self.loops)
+
+    def _row_loops(self) -> list[Loop]:
+        """The outer loops that the left operand walks and the right one does not."""
+        left, right = (
+            set().union(*(p.form.dims for p in self.loops.positions(self.node, self.node.inputs[side])))
+            for side in (self.sides.left, self.sides.right)
+        )
+        return [loop for loop in self.loops.outer if loop.id in left - right]
+
+    def _scalar_lanes(self) -> Lanes:
+        return Lanes(self.writer, self.kernel, None, captured=self._scalars)
+
+    def _walks_last(self, use: Use) -> bool:
+        """Whether an operand's elements lie side by side along the last loop of the depth."""
+        last = self.loops.inner[-1].id
+        positions = self.loops.positions(self.node, use)
+        return positions[-1].form.dim == last and all(last not in p.form.dims for p in positions[:-1])
+
+    def _load_input(self, use: Use, lanes: Lanes) -> V:
+        tensor = self.kernel.tensors.get(use.value)
+        if tensor is None:
+            raise Uncovered("a contraction of a value of the kernel")
+        return self._load(self.node, use, tensor, lanes)
+
+    def _widened(self, number: int, value: V, lanes: Lanes) -> V:
+        """An input's element as it is multiplied."""
+        chain: list[ir.Operation] = []
+        factor = self.sides.factors[number]
+        while not isinstance(factor, ir.BlockArgument):
+            chain.append(factor.owner)
+            factor = factor.owner.operands[0]
+        for op in reversed(chain):
+            value = clone_scalar(op, [value], lanes)
+        return value
+
+    def _multiply_add(self, a: str, b: str, total: V, kind: str) -> V:
+        if self.sides.element[0] in "fb":
+            return V(self.writer.op(f"math.fma {a}, {b}, {total.name} : {kind}"), total.element, True)
+        product = self.writer.op(f"arith.muli {a}, {b} : {kind}")
+        return V(self.writer.op(f"arith.addi {product}, {total.name} : {kind}"), total.element, True)
+
+    def _follow(self, total: V, lanes: Lanes) -> None:
+        """Writes a finished vector, after what the kernel does with it."""
+        self.held = {}
+        for node in self.structure.nodes:
+            if node is self.node:
+                self._finish(node, 0, total, lanes)
+            else:
+                self._point(node, lanes, {})
+
+
+@dataclass
+class Panels(Operands):
+    """A contraction whose columns are walked in blocks of `vectors` vectors; the current one begins at `column`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.vectors, self.block = 1, 1
+        self.column: Index = 0
+        self.masks: list[str | None] = []
+        self.panel: tuple[str, str] | None = None
+        self.depth = self._depth(self.writer)
+
+    def _depth(self, writer: Writer) -> Index:
+        with writer.buffered() as lines:
+            depth = writer.product([loop.size for loop in self.loops.inner])
+        writer.head.extend(lines)
+        return depth
+
+    def _flat(self) -> Index:
+        """The number of the current step of the depth."""
+        flat: Index = 0
+        for loop in self.loops.inner:
+            flat = self.writer.add(self.writer.mul(flat, loop.size), self.position[loop.id])
+        return flat
+
+    def _adjacent_columns(self) -> bool:
+        positions = self.loops.positions(self.node, self.node.inputs[self.sides.right])
+        walking = [i for i, p in enumerate(positions) if self.columns.id in p.form.dims]
+        return walking == [len(positions) - 1] and dict(positions[-1].form.terms)[self.columns.id] == 1
+
+    def _lanes(self, v: int) -> Lanes:
+        """Vector `v` of the block; moves the position of the vector loop there."""
+        self.position[self.columns.id] = self.writer.add(self.column, v * (self.width or 1))
+        return Lanes(self.writer, self.kernel, self.width, self.masks[v], None, self._scalars)
+
+    def _over_depth(self, step: Callable[[], object], number: int = 0, upto: int = 0) -> None:
+        """Loops over the contracted positions; the last `upto` loops are left to `step`."""
+        if number == len(self.loops.inner) - upto:
+            step()
+            return
+        loop = self.loops.inner[number]
+
+        def inside(iv: str, values: list[V]) -> list[V]:
+            self.position[loop.id] = iv
+            self._over_depth(step, number + 1, upto)
+            return []
+
+        self._loop(0, loop.size, 1, [], inside, self._scalar_lanes())
+
+    def _pack(self) -> None:
+        """Copies the right operand's columns of this block into the panel, a row for each step of the depth."""
+        use = self.node.inputs[self.sides.right]
+        if self._adjacent_columns():
+            self._over_depth(lambda: self._pack_row(use))
+        elif self._walks_last(use):
+            self._pack_turned(use)
+        else:
+            self._pack_apart(use)
+
+    def _pack_row(self, use: Use) -> None:
+        flat = self._flat()
+        for v in range(self.vectors):
+            lanes = self._lanes(v)
+            self._put(self._widened(self.sides.right, self._load_input(use, lanes), lanes), flat, v)
+
+    def _put(self, value: V, row: Index, v: int) -> None:
+        """Writes vector `v` of a row of the panel."""
+        assert self.panel is not None
+        panel, kind = self.panel
+        at = f"{panel}[{self.writer.index(row)}, {self.writer.index(v * (self.width or 1))}]"
+        self.writer.line(f"vector.store {value.name}, {at} : {kind}, vector<{self.width}x{value.element}>")
+
+    def _pack_turned(self, use: Use) -> None:
+        """Packs a right operand whose columns lie apart: vectors along the depth, turned in squares."""
+        w, width = self.writer, self.width or 1
+        loop = self.loops.inner[-1]
+
+        def squares(iv: str, values: list[V]) -> list[V]:
+            whole = isinstance(loop.size, int) and loop.size % width == 0
+            lanes = Lanes(w, self.kernel, width, None if whole else self._mask(iv, loop.size), None, self._scalars)
+            self.position[loop.id] = iv
+            flat = self._flat()
+            for v in range(self.vectors):
+                columns = transpose(w, [self._along_depth(use, v * width + c, lanes) for c in range(width)])
+                for number, value in enumerate(columns):
+                    self._put(value, w.add(flat, number), v)
+            return []
+
+        self._over_depth(lambda: self._loop(0, loop.size, width, [], squares, self._scalar_lanes()), upto=1)
+
+    def _along_depth(self, use: Use, number: int, lanes: Lanes) -> V:
+        """A vector along the depth of column `number` of the block; columns outside repeat the last."""
+        last = self.writer.binary("subi", self.columns.size, 1)
+        column = self.writer.add(self.column, number)
+        inside = isinstance(self.columns.size, int) and self.columns.size % self.block == 0
+        self.position[self.columns.id] = column if inside else self.writer.binary("minui", column, last)
+        self.vector = self.loops.inner[-1]
+        value = self._widened(self.sides.right, self._load_input(use, lanes), lanes)
+        self.vector = self.columns
+        return value
+
+    def _pack_apart(self, use: Use) -> None:
+        """Packs a right operand whose columns lie apart, element by element; columns outside repeat the last."""
+        assert self.panel is not None
+        panel, kind = self.panel
+        w, lanes = self.writer, self._scalar_lanes()
+        last = w.binary("subi", self.columns.size, 1)
+
+        def step() -> None:
+            value = self._widened(self.sides.right, self._load_input(use, lanes), lanes)
+            w.line(f"memref.store {value.name}, {panel}[{w.index(self._flat())}, {self.packed}] : {kind}")
+
+        def column(iv: str, values: list[V]) -> list[V]:
+            self.packed = iv
+            self.position[self.columns.id] = w.binary("minui", w.add(self.column, iv), last)
+            self._over_depth(step)
+            return []
+
+        self._loop(0, self.block, 1, [], column, lanes)
+
+    def _panel(self) -> tuple[str, str]:
+        with self.writer.buffered() as lines:
+            # Squares that stick out at the end of the depth are written whole.
+            rows = self.writer.add(self.depth, self.width or 1)
+            size = self.writer.mul(rows, self.block * max(element_bits(self.sides.element) // 8, 1))
+            call = f"func.call @oneflow_rt_temporary({self.writer.index(size)}) : (index) -> memref<1xi8>"
+            self.scratch.append(self.writer.op(call))
+            panel = view(self.writer, self.scratch[-1], [rows, self.block], self.sides.element)
+        self.writer.head.extend(lines)
+        return panel
