@@ -6,6 +6,7 @@ Imports `numpy_builder` (descriptions of arrays), `record` and NumPy.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import Call, distribute, flatten, infer
+from oneflow.dialect.tensor_desc import TensorDesc
 
 #: The C function of a kernel: (context, memory of all operands and results in order, stream) -> 0, or 1 on failure.
 Launch = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
@@ -31,6 +33,15 @@ class ExternalKernel:
     context: int
     error: Callable[[], str]
     owner: object
+
+
+def as_array(address: int | None, desc: TensorDesc) -> np.ndarray:
+    """The memory of a static tensor as an array."""
+    dtype, shape = desc.dtype.numpy, tuple(d or 0 for d in desc.shape or ())
+    count = math.prod(shape) * dtype.itemsize
+    if not count or not address:
+        return np.empty(shape, dtype)
+    return np.frombuffer((ctypes.c_char * count).from_address(address), dtype).reshape(shape)
 
 
 def map_operands(inputs: Mapping[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:

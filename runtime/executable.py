@@ -24,6 +24,7 @@ from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import cache, native, objects
 from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_array, bind
+from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.external import make_externals
 
 #: What a run gives when memory ran out.
@@ -57,9 +58,15 @@ class Options:
 
 
 def compile_module(
-    module: ir.Module, entry: str = "main", options: Options | None = None, registry: Registry = REGISTRY
+    module: ir.Module,
+    entry: str = "main",
+    options: Options | None = None,
+    registry: Registry = REGISTRY,
+    collectives: Collectives | None = None,
 ) -> Executable:
     """Compiles function `entry` of a module of operators, or of linalg on tensors, for this machine.
+
+    `collectives` makes the kernels in which the program of one rank meets the others.
 
     Raises:
         PassError: a pass could not do its work.
@@ -70,25 +77,28 @@ def compile_module(
     source = program_source(module, entry, registry)
     signature = signature_of(module, entry)
     key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module))
-    found = cache.find(key) if options.cached else None
-    if found is not None:
-        try:
-            return Executable(source, *signature, Facts(**found[1]["facts"]), objects.load_object(found[0], entry))
-        except (OSError, AttributeError, TypeError, KeyError):
-            pass
-    return _compile(source, signature, options, key)
+    found = _find(key, entry) if options.cached else None
+    return Executable(source, *signature, *(found or _compile(source, signature, options, key)), collectives)
 
 
-def _compile(source: ProgramSource, signature: Any, options: Options, key: str) -> Executable:
+def _find(key: str, entry: str) -> tuple[Facts, objects.Code] | None:
+    """What was compiled before, if the cache has it and it can be loaded."""
+    found = cache.find(key)
+    try:
+        return found and (Facts(**found[1]["facts"]), objects.load_object(found[0], entry))
+    except (OSError, AttributeError, TypeError, KeyError):
+        return None
+
+
+def _compile(source: ProgramSource, signature: Any, options: Options, key: str) -> tuple[Facts, objects.Code]:
     lowered = source.lower("llvm")
-    inputs, outputs = signature
-    facts = source.facts(lowered, outputs)
+    facts = source.facts(lowered, signature[1])
     with lowered.context, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.so" if options.cached else None
         code = objects.compile_code(lowered, source.entry, options.level, path)
         if path is not None and path.exists():
             cache.store(key, path, {"facts": vars(facts)})
-    return Executable(source, inputs, outputs, facts, code)
+    return facts, code
 
 
 def program_source(module: ir.Module, entry: str, registry: Registry) -> ProgramSource:
@@ -245,13 +255,16 @@ class Executable:
     outputs: list[TensorDesc]
     _facts: Facts
     _code: objects.Code
+    _collectives: Collectives | None = None
 
     def __post_init__(self) -> None:
         self._forms = [_Form.of(_described(text)) for text in self._facts.results]
         self._plain = [(p, p.desc.dtype.numpy, p.desc.shape, _dynamic(p.desc)) for p in self.inputs]
         self._first = sum(1 + len(dynamic) for *_, dynamic in self._plain)
         source = self._source
-        self._externals = make_externals(self._facts.externals, source.registry, source.context, source.places)
+        self._externals = make_externals(
+            self._facts.externals, source.registry, source.context, source.places, self._collectives
+        )
         self._called = [x for e in self._externals for x in (e.kernel.function, e.kernel.context)]
         self._last = self._first + sum(1 + form.dynamic for form in self._forms)
         self._io = ctypes.c_int64 * max(self._last + len(self._called), 1)

@@ -12,6 +12,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.record import Call, OperatorError, Registry
 from oneflow.lowering.linalg.external import read_external
+from oneflow.runtime.collectives.kernel import Collectives
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,15 @@ class External:
 
 
 def make_externals(
-    texts: Sequence[str], registry: Registry, context: ir.Context, places: Callable[[], Sequence[str]]
+    texts: Sequence[str],
+    registry: Registry,
+    context: ir.Context,
+    places: Callable[[], Sequence[str]],
+    collectives: Collectives | None = None,
 ) -> list[External]:
     """The kernels of a program, by the `oneflow.external` attributes of its declarations.
+
+    Collectives are made by `collectives`, which a program of one rank among several needs.
 
     Raises:
         OperatorError: no kernel can be made for a call; its place in the program, one of `places()`, is named.
@@ -34,12 +41,15 @@ def make_externals(
     with context, ir.Location.unknown():
         for text in texts:
             try:
-                made.append(_make(read_external(text, registry)))
+                made.append(_make(read_external(text, registry), collectives))
             except OperatorError as error:
                 raise OperatorError(f"{error} ({places()[len(made)]})") from None
     return made
 
 
-def _make(call: Call) -> External:
-    assert call.record.kernel is not None, call.record.name
-    return External(call, call.record.kernel(call))
+def _make(call: Call, collectives: Collectives | None) -> External:
+    if call.record.kernel is not None:
+        return External(call, call.record.kernel(call))
+    if collectives is None:
+        raise call.error(f"expected to run between {call.members} ranks (oneflow-run --nproc), got one process")
+    return External(call, collectives.kernel(call))

@@ -16,7 +16,7 @@ from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import Checks
 from oneflow.lowering.linalg.emit import Emitter, Value
-from oneflow.lowering.linalg.external import Externals
+from oneflow.lowering.linalg.external import Externals, is_external
 from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
 from oneflow.lowering.linalg.sizes import Shapes, cast_source
@@ -116,7 +116,7 @@ class _Converter:
         """Replaces one operation by its stages, or by a call of its kernel."""
         with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
             operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
-            make = self._stages if use.call.record.kernel is None else self._call
+            make = self._call if is_external(use.call) else self._stages
             try:
                 values = make(use, operands)
             except OperatorError as error:

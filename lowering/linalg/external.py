@@ -1,4 +1,4 @@
-"""Calls of kernels made elsewhere: the `kernel` slot of a record becomes a call of a declared function.
+"""Calls of kernels made elsewhere: the `kernel` slot of a record, or a collective, becomes a call of a declaration.
 
     func.func private @oneflow_user_kernel_0(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
         attributes {oneflow.external = ..}
@@ -24,6 +24,11 @@ from oneflow.lowering.linalg.emit import Emitter, Value
 
 EXTERNAL = "oneflow.external"
 PREFIX = "oneflow_user_kernel_"
+
+
+def is_external(call: Call) -> bool:
+    """Whether a call is of a kernel made elsewhere: that of its record, or a collective between several ranks."""
+    return call.record.kernel is not None or ("collective" in call.record.traits and call.attrs["members"] != 1)
 
 
 class Externals:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect.external import ExternalKernel, Launch, map_operands
+from oneflow.dialect.external import ExternalKernel, Launch, as_array, map_operands
 from oneflow.dialect.record import Call, call_rule
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -55,7 +55,7 @@ def _run(function: Callable[..., Any], op: Call, context: int, buffers: Any, str
     """The C function: 0, or 1 after an exception, none of which may leave it."""
     try:
         descs = [*op.operands, *op.results]
-        arrays = iter([_array(buffers[i], d) for i, d in enumerate(descs)])
+        arrays = iter([as_array(buffers[i], d) for i, d in enumerate(descs)])
         _compute(function, op, arrays)
     except BaseException as error:
         _failures.text = f"{type(error).__name__}: {error}"
@@ -80,15 +80,6 @@ def _check_results(results: Sequence[Any], descs: Sequence[TensorDesc]) -> None:
         array = np.asarray(result)
         if array.shape != desc.shape or array.dtype != desc.dtype.numpy:
             raise ValueError(f"expected result {number} of type {desc}, got {array.dtype} of shape {array.shape}")
-
-
-def _array(address: int | None, desc: TensorDesc) -> np.ndarray:
-    """The memory of a tensor as an array."""
-    dtype, shape = desc.dtype.numpy, tuple(d or 0 for d in desc.shape or ())
-    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if not count or not address:
-        return np.empty(shape, dtype)
-    return np.frombuffer((ctypes.c_char * count).from_address(address), dtype).reshape(shape)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,80 @@
+"""Collectives as kernels that a compiled program calls between its own, like those of users' libraries.
+
+Imports `operations`, `transport`, the dialect's external kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect.external import ExternalKernel, Launch, as_array
+from oneflow.dialect.nd_sbp import Mesh, group
+from oneflow.dialect.record import Call
+from oneflow.runtime.collectives.operations import carry_out
+from oneflow.runtime.collectives.transport import Transport, World
+
+
+@dataclass
+class Collectives:
+    """Makes the kernels of one rank's program, in program order.
+
+    Attributes:
+        world: all ranks.
+        mesh: the mesh of the program.
+        ranks: the rank of the world at each place of the mesh.
+        place: where in the mesh this program stands.
+        sites: where in the program each collective is, in order.
+    """
+
+    world: World
+    mesh: Mesh
+    ranks: Sequence[int]
+    place: int
+    sites: Sequence[str]
+    _made: int = field(default=0, init=False)
+
+    def kernel(self, op: Call) -> ExternalKernel:
+        """The kernel of the program's next collective, on static descriptions."""
+        axes = list(op.attrs["mesh_axes"])
+        members = [self.ranks[m] for m in group(self.place, self.mesh, axes)]
+        number = self._made
+        self._made += 1
+        text = f"step {number}, oneflow.{op.record.name} along mesh axes {axes} ({self.sites[number]})"
+        transport = self.world.transport(self.ranks[self.place], members)
+        return _Kernel(op, transport, self.world, self.ranks[self.place], number, text).external()
+
+
+@dataclass
+class _Kernel:
+    """One rank's part in one collective of a program."""
+
+    op: Call
+    transport: Transport
+    world: World
+    rank: int
+    number: int
+    text: str
+    failure: str = ""
+
+    def external(self) -> ExternalKernel:
+        """What the program calls."""
+        launch = Launch(self._run)
+        address = ctypes.cast(launch, ctypes.c_void_p).value
+        assert address is not None
+        return ExternalKernel(address, 0, lambda: self.failure, (self, launch))
+
+    def _run(self, context: int, buffers: Sequence[int], stream: int) -> int:
+        """The C function: 0, or 1 after an exception, none of which may leave it."""
+        try:
+            source, target = (
+                as_array(buffers[i], d) for i, d in enumerate((self.op.operands[0], self.op.results[0]))
+            )
+            with self.world.step(self.rank, self.number, self.text):
+                carry_out(self.op.record.name, self.transport, self.op.attrs, source, target)
+        except BaseException as error:
+            self.failure = "".join(traceback.format_exception_only(error)).strip()
+            return 1
+        return 0

@@ -1,0 +1,127 @@
+"""Pieces of one tensor from how they lie on some ranks to how they shall lie on the same or on others.
+
+What a rank needs and does not have it is sent by one of those that have it. Used for exchanges within a program,
+for tensors that go from one placement to another, and for gathering results. Imports `transport`, `nd_sbp`, NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, Region, coordinate, devices, group, local_region
+from oneflow.runtime.collectives.transport import Array, Transport
+
+
+@dataclass(frozen=True)
+class Lying:
+    """How a tensor lies: `nd` on a `mesh` whose rank i is `members[i]`; by default members are the mesh's ranks."""
+
+    mesh: Mesh
+    nd: NdSbp
+    members: tuple[int, ...] = ()
+
+    @functools.cached_property
+    def at(self) -> tuple[int, ...]:
+        """The member at each place of the mesh."""
+        return self.members or tuple(range(devices(self.mesh)))
+
+    def region(self, shape: tuple[int, ...], place: int) -> Region:
+        """The piece at a place of the mesh, in a tensor of `shape`."""
+        return local_region(shape, self.nd, self.mesh, place)
+
+    @functools.cached_property
+    def repeated(self) -> list[int]:
+        """The mesh axes along which the tensor is repeated."""
+        return [k for k, s in enumerate(self.nd) if s.kind != "S"]
+
+    def owners(self) -> list[list[int]]:
+        """For each different piece the places that have it."""
+        places = range(devices(self.mesh))
+        return [g for p in places if (g := group(p, self.mesh, self.repeated))[0] == p]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A part of a tensor that goes from one member to another."""
+
+    sender: int
+    receiver: int
+    region: Region
+    source: tuple[slice, ...]
+    target: tuple[slice, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """A tensor of `shape` from `before` to `after`; neither has partial sums."""
+
+    shape: tuple[int, ...]
+    before: Lying
+    after: Lying
+
+    def parcels(self) -> Iterator[Parcel]:
+        """What goes from whom to whom, in an order that all members agree on."""
+        owners = self.before.owners()
+        for place, receiver in enumerate(self.after.at):
+            wanted = self.after.region(self.shape, place)
+            for places in owners:
+                owner = places[self._choice(place, len(places))]
+                held = self.before.region(self.shape, owner)
+                common = _common(held, wanted)
+                if common is not None:
+                    slices = _slices(common, held), _slices(common, wanted)
+                    yield Parcel(self.before.at[owner], receiver, common, *slices)
+
+    def _choice(self, place: int, count: int) -> int:
+        """Which of `count` owners sends to the receiver at `place`: the one at its own place, where meshes agree."""
+        if self.before.mesh != self.after.mesh:
+            return place % count
+        at, index = coordinate(place, self.before.mesh), 0
+        for axis in self.before.repeated:
+            index = index * self.before.mesh[axis] + at[axis]
+        return index
+
+    def carry_out(self, transport: Transport, me: int, source: Array | None, target: Array | None) -> None:
+        """The part of member `me`, which has `source` and gets `target`, where it has or gets anything."""
+        sends: list[tuple[int, Array]] = []
+        receives: list[tuple[int, Array]] = []
+        filled: list[tuple[Any, Array]] = []
+        for parcel in self.parcels():
+            if parcel.sender == parcel.receiver == me:
+                assert source is not None and target is not None
+                target[(*parcel.target, ...)] = source[(*parcel.source, ...)]
+            elif parcel.sender == me:
+                assert source is not None
+                part = source[(*parcel.source, ...)]
+                sends.append((parcel.receiver, np.ascontiguousarray(part).reshape(-1)))
+            elif parcel.receiver == me:
+                assert target is not None
+                into = target[(*parcel.target, ...)]
+                buffer = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
+                receives.append((parcel.sender, buffer.reshape(-1)))
+                if buffer is not into:
+                    filled.append((into, buffer))
+        transport.exchange(sends, receives)
+        for into, buffer in filled:
+            into[...] = buffer
+
+
+def _common(one: Region, other: Region) -> Region | None:
+    """Where two regions overlap; None where they do not."""
+    common = []
+    for (a, m), (b, n) in zip(one, other, strict=True):
+        begin, end = max(a, b), min(a + m, b + n)
+        if end <= begin:
+            return None
+        common.append((begin, end - begin))
+    return tuple(common)
+
+
+def _slices(part: Region, of: Region) -> tuple[slice, ...]:
+    """Where `part` lies within the piece `of`."""
+    return tuple(slice(b - a, b - a + n) for (b, n), (a, _) in zip(part, of, strict=True))

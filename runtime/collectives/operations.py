@@ -1,0 +1,105 @@
+"""The `ccl_*` operators on arrays: pieces of tensors are packed, moved by a transport and put in their places.
+
+Sums of f16 and bf16 are computed in f32: MPI has no such types, and a sum in 16 bits would lose more with every
+rank. Imports `transport`, `move` and NumPy.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.runtime.collectives.move import Lying, Move
+from oneflow.runtime.collectives.transport import Array, Transport
+
+Attrs = dict[str, Any]
+
+
+def carry_out(name: str, transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
+    """Carries out one rank's part in collective `name`, from its operand to its result."""
+    OPERATIONS[name](transport, attrs, source, target)
+
+
+def _wide(array: Array) -> Array:
+    """The array as it is summed: 16-bit floats in f32."""
+    is_short = array.dtype.itemsize == 2
+    return array.astype(np.float32) if is_short else array
+
+
+def _sum_into(target: Array, reduce: Callable[[Array], None]) -> None:
+    """Has `reduce` write a sum into the flat elements of `target`."""
+    flat = target.reshape(-1)
+    total = np.empty(flat.shape, np.float32) if target.dtype.itemsize == 2 else flat
+    reduce(total)
+    if total is not flat:
+        flat[:] = total
+
+
+def _all_reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
+    terms = _wide(source.reshape(-1))
+    _sum_into(target, lambda total: transport.all_reduce(terms, total))
+
+
+def _reduce_scatter(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
+    pieces = cut_along(source, attrs["axis"], attrs["sizes"])
+    terms = _wide(packed(source, pieces))
+    counts = [p.size for p in pieces]
+    _sum_into(target, lambda total: transport.reduce_scatter(terms, total, counts))
+
+
+def _all_gather(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
+    pieces = cut_along(target, attrs["axis"], attrs["sizes"])
+    _receive(pieces, target, lambda flat, counts: transport.all_gather(source.reshape(-1), flat, counts))
+
+
+def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
+    sent = cut_along(source, attrs["out_axis"], attrs["out_sizes"])
+    counts = [p.size for p in sent]
+    received = cut_along(target, attrs["in_axis"], attrs["in_sizes"])
+    _receive(received, target, lambda flat, sizes: transport.all_to_all(packed(source, sent), flat, counts, sizes))
+
+
+def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
+    before, after = (Lying(tuple(attrs["mesh"]), attrs[nd]) for nd in ("src_nd_sbp", "dst_nd_sbp"))
+    Move(tuple(attrs["shape"]), before, after).carry_out(transport, attrs["index"], source, target)
+
+
+OPERATIONS: dict[str, Callable[[Transport, Attrs, Array, Array], None]] = {
+    "ccl_all_reduce": _all_reduce,
+    "ccl_reduce_scatter": _reduce_scatter,
+    "ccl_all_gather": _all_gather,
+    "ccl_all_to_all": _all_to_all,
+    "ccl_send_recv": _send_recv,
+}
+
+
+def cut_along(array: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
+    """Views of the pieces of an array along an axis."""
+    ends = list(itertools.accumulate(sizes))
+    return [array[(slice(None),) * axis + (slice(e - n, e),)] for n, e in zip(sizes, ends, strict=True)]
+
+
+def packed(source: Array, pieces: Sequence[Array]) -> Array:
+    """The elements of the pieces of `source` one behind the other; no copy where they lie so."""
+    if source.flags.c_contiguous and _are_blocks(pieces):
+        return source.reshape(-1)
+    return np.concatenate([p.reshape(-1) for p in pieces])
+
+
+def _are_blocks(pieces: Sequence[Array]) -> bool:
+    return all(p.flags.c_contiguous for p in pieces)
+
+
+def _receive(pieces: Sequence[Array], target: Array, move: Callable[[Array, list[int]], None]) -> None:
+    """Has `move` fill the pieces of `target`, through a buffer where they are no blocks of it."""
+    counts = [p.size for p in pieces]
+    if _are_blocks(pieces):
+        move(target.reshape(-1), counts)
+        return
+    flat = np.empty(target.size, target.dtype)
+    move(flat, counts)
+    for piece, part in zip(pieces, cut_along(flat, 0, counts), strict=True):
+        piece[...] = part.reshape(piece.shape)

@@ -1,0 +1,104 @@
+"""The watchman: a process beside the ranks of one machine, which ends them all with one message when one fails.
+
+    python -m oneflow.runtime.collectives.watchman FOLDER ROWS SECONDS
+
+A rank that waits inside of a collective cannot watch over the others, and launchers kill ranks before they can say
+anything; so this is a process of its own, outside of the ranks' process groups. It sleeps until a rank ends, or has
+waited for too long, and ends with the last rank. Imports `progress` alone, to start fast.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from oneflow.runtime.collectives.progress import ENDED, FAILED, WAITING, Row, Table, now
+
+#: How often waiting ranks are looked at, in seconds.
+INTERVAL = 0.25
+#: How long ranks may wait for one that has ended.
+GRACE = 1.0
+
+
+class Watch:
+    """The ranks of one machine, while any of them runs."""
+
+    def __init__(self, folder: Path, rows: int, limit: float) -> None:
+        self.folder, self.limit = folder, limit
+        self.table = Table(folder / "table", rows)
+        self.poll = select.epoll()
+        self.running: dict[int, int] = {}
+        for number, row in enumerate(self.table.all()):
+            try:
+                handle = os.pidfd_open(row.process)
+            except ProcessLookupError:
+                self.end(number)
+                continue
+            self.running[handle] = number
+            self.poll.register(handle, select.EPOLLIN)
+
+    def run(self) -> None:
+        """Watches until no rank runs any more."""
+        while self.running:
+            for handle, _ in self.poll.poll(INTERVAL, maxevents=1):
+                number = self.running.pop(handle)
+                self.poll.unregister(handle)
+                self.end(number)
+            self.look()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end(self, number: int) -> None:
+        """A rank's process has ended."""
+        row = self.table.read(number)
+        if row.state not in (ENDED, FAILED):
+            self.stop(f"rank {row.rank} (process {row.process}) died {_where(row)}")
+
+    def look(self) -> None:
+        """Looks for ranks that wait in vain."""
+        rows = self.table.all()
+        gone = [r for r in rows if r.state == ENDED]
+        for row in rows:
+            waited = now() - row.since
+            if row.state != WAITING:
+                continue
+            if waited > self.limit:
+                behind = min(rows, key=lambda r: (r.step, r.state == WAITING))
+                there = f"rank {behind.rank} is {_where(behind)}"
+                self.stop(f"rank {row.rank} has waited {waited:.0f} s {_where(row)}; {there}")
+            elif gone and waited > GRACE:
+                self.stop(f"rank {row.rank} waits {_where(row)}, but rank {gone[0].rank} has ended {_where(gone[0])}")
+
+    def stop(self, message: str) -> None:
+        """Says what is wrong, unless somebody has, and ends all ranks."""
+        if claim(self.folder):
+            print(f"oneflow: error: {message}; all ranks are ended", file=sys.stderr, flush=True)
+        for handle in self.running:
+            try:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        shutil.rmtree(self.folder, ignore_errors=True)
+        sys.exit(1)
+
+
+def claim(folder: Path) -> bool:
+    """Whether this process is the first to say what went wrong."""
+    try:
+        os.close(os.open(folder / "claimed", os.O_CREAT | os.O_EXCL))
+    except OSError:
+        return False
+    return True
+
+
+def _where(row: Row) -> str:
+    if not row.step:
+        return "before the first step"
+    return f"at {row.text}" if row.state == WAITING else f"after {row.text}"
+
+
+if __name__ == "__main__":
+    Watch(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])).run()

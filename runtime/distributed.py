@@ -1,0 +1,272 @@
+"""Programs of many ranks: `compile_distributed(module, ..)` gives a program to call with whole tensors or pieces.
+
+A logical program is given its layouts by the passes, then each rank that this process runs compiles its own program;
+collectives are kernels that the compiled code calls. Imports the passes, `executable` and `collectives`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, group, local_region, local_shape
+from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.linalg.checks import site_place
+from oneflow.passes.inline import functions_of, keep_entry
+from oneflow.passes.pipeline import Pipeline
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.collectives import collectives_of
+from oneflow.passes.to_physical import physical
+from oneflow.runtime.arguments import Parameter, as_array, bind
+from oneflow.runtime.collectives import mpi
+from oneflow.runtime.collectives.kernel import Collectives
+from oneflow.runtime.collectives.move import Lying, Move
+from oneflow.runtime.collectives.operations import carry_out
+from oneflow.runtime.collectives.threads import ThreadWorld
+from oneflow.runtime.collectives.transport import Array, World, WorldError
+from oneflow.runtime.executable import Executable, Options, compile_module, signature_of
+
+#: The passes from a program with a few annotations to one in which every operator has its layout.
+PASSES = "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing"
+#: The pieces of one tensor, by the place in the mesh of each rank that this process runs.
+Pieces = dict[int, Array]
+
+
+def world_of(size: int, ranks: Sequence[int] | None = None) -> World:
+    """The world in which a program of `size` ranks runs: the MPI job of this process, or one that is simulated.
+
+    Args:
+        size: how many ranks the program has.
+        ranks: which ranks of the world they are.
+
+    Raises:
+        WorldError: the job is too small, or mpi4py is not installed.
+    """
+    largest = max(ranks or range(size)) + 1
+    if not mpi.launched() or mpi.world().size == 1:
+        return ThreadWorld(largest)
+    world = mpi.world()
+    if world.size < largest:
+        raise WorldError(
+            f"expected a job of {largest} ranks for a mesh of {size}, got {world.size}; run mpirun -n {largest}"
+        )
+    return world
+
+
+def lay_out(module: ir.Module, strategy: str = "greedy", registry: Registry = REGISTRY) -> ir.Module:
+    """A copy of a program with a mesh, in which every operator has its layout and boxing is inserted.
+
+    Raises:
+        PassError: annotations do not fit, or shapes are not static.
+    """
+    with module.context, ir.Location.unknown():
+        copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
+        Pipeline.parse(f"builtin.module({PASSES.format(strategy=strategy)})", module.context).run(copy, registry)
+    return copy
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An argument or result of a program: the whole tensor, and how it lies."""
+
+    desc: TensorDesc
+    nd: NdSbp
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The whole shape, which is static."""
+        return tuple(d or 0 for d in self.desc.shape or ())
+
+    def piece(self, array: Array, mesh: Mesh, place: int) -> Array:
+        """The piece of a whole array at a place of the mesh; of a partial sum the first of a group has it all."""
+        sums = [k for k, s in enumerate(self.nd) if s.kind == "P"]
+        if group(place, mesh, sums)[0] != place:
+            return np.zeros(local_shape(self.shape, self.nd, mesh, place), array.dtype)
+        region = local_region(self.shape, self.nd, mesh, place)
+        return array[(*(slice(b, b + n) for b, n in region), ...)]
+
+
+def compile_distributed(
+    boxed: ir.Module,
+    entry: str,
+    world: World,
+    ranks: Sequence[int] | None = None,
+    options: Options | None = None,
+    registry: Registry = REGISTRY,
+) -> DistributedExecutable:
+    """Compiles the programs of those ranks that this process runs.
+
+    Args:
+        boxed: a program from `lay_out`.
+        entry: the function.
+        world: where the ranks are.
+        ranks: the rank of the world at each place of the mesh; by default the first ones.
+        options: how each rank's program is compiled.
+        registry: the operators.
+
+    Raises:
+        PassError: the program is not annotated and boxed.
+        WorldError: other ranks have another program.
+    """
+    mesh = notes.read_mesh(boxed.operation)
+    ranks = tuple(range(devices(mesh))) if ranks is None else tuple(ranks)
+    text = f"{boxed}{mesh}{ranks}"
+    world.agree("program", hashlib.sha256(text.encode()).hexdigest())
+    function = functions_of(boxed)[entry]
+    inputs, outputs = signature_of(boxed, entry)
+    layouts = _layouts(function, notes.ARGUMENTS, [p.desc for p in inputs], mesh)
+    results = _layouts(function, notes.RESULTS, outputs, mesh)
+    places = [p for p, r in enumerate(ranks) if r in world.here]
+    programs = {p: _program(boxed, entry, p, registry) for p in places}
+
+    def load(place: int) -> Executable:
+        sites = [site_place(op.location) for op in collectives_of(programs[place], registry)]
+        kernels = Collectives(world, mesh, ranks, place, sites)
+        return compile_module(programs[place], entry, options, registry, kernels)
+
+    made = world.run([functools.partial(load, p) for p in places])
+    ranked = {p: Program(programs[p], e) for p, e in zip(places, made, strict=True)}
+    return DistributedExecutable(boxed, world, mesh, ranks, inputs, layouts, results, ranked)
+
+
+def _layouts(function: ir.Operation, side: str, descs: Sequence[TensorDesc], mesh: Mesh) -> list[Layout]:
+    stated = notes.read_values(function, side, len(descs))
+    return [Layout(d, broadcast(mesh) if nd is None else nd) for d, nd in zip(descs, stated, strict=True)]
+
+
+def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir.Module:
+    program = physical(boxed, place, registry)
+    with program.context:
+        keep_entry(program, entry)
+    return program
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program of one rank, as text of operators and compiled."""
+
+    module: ir.Module
+    executable: Executable
+
+
+@dataclass
+class DistributedExecutable:
+    """A program of many ranks. Call it with whole arrays, or `run` it on pieces.
+
+    Attributes:
+        boxed: the logical program, with layouts and boxing.
+        world: where its ranks are.
+        mesh: its mesh.
+        ranks: the rank of the world at each place of the mesh.
+        inputs: the arguments of the logical program.
+        arguments: how they lie.
+        results: how its results lie.
+        programs: those that this process runs, by their place in the mesh.
+    """
+
+    boxed: ir.Module
+    world: World
+    mesh: Mesh
+    ranks: tuple[int, ...]
+    inputs: list[Parameter]
+    arguments: list[Layout]
+    results: list[Layout]
+    programs: dict[int, Program]
+
+    def ir(self, stage: str, place: int | None = None) -> str:
+        """The program at a stage: `sbp` (layouts and boxing), `physical`, or one of the rank's compiled program.
+
+        `place` says whose; by default the first that this process runs.
+
+        Raises:
+            ValueError: this process does not run that rank, or there is no such stage.
+        """
+        if stage == "sbp":
+            return str(self.boxed)
+        place = next(iter(self.programs), None) if place is None else place
+        if place not in self.programs:
+            raise ValueError(f"expected one of the ranks {list(self.programs)} that this process runs, got {place}")
+        program = self.programs[place]
+        return str(program.module) if stage == "physical" else program.executable.ir(stage)
+
+    def cut(self, number: int, array: Any) -> Pieces:
+        """The pieces of a whole array that is given for argument `number`.
+
+        Raises:
+            ArgumentError: it is of another type or shape.
+        """
+        whole, layout = as_array(self.inputs[number], array), self.arguments[number]
+        return {p: layout.piece(whole, self.mesh, p) for p in self.programs}
+
+    def run(self, pieces: Sequence[Pieces]) -> list[Pieces]:
+        """The pieces of all results, from those of all arguments.
+
+        Raises:
+            RunError: a check of the data failed on a rank, or a collective did.
+        """
+        tasks = [
+            functools.partial(program.executable, *(x[p] for x in pieces)) for p, program in self.programs.items()
+        ]
+        made = self.world.run(tasks)
+        return [dict(zip(self.programs, column, strict=True)) for column in zip(*made, strict=True)] or [
+            {} for _ in self.results
+        ]
+
+    def whole(self, number: int, pieces: Pieces, root: int | None = None) -> Array | None:
+        """Result `number` as a whole array: on every rank of the world, or on rank `root` alone, elsewhere None."""
+        return collect(self.world, self.mesh, self.ranks, self.results[number], pieces, root)
+
+    def __call__(self, *arrays: Any, **named: Any) -> list[Array]:
+        """Runs the program on whole arrays, the same on every rank; its results are whole on every rank.
+
+        Raises:
+            ArgumentError: an argument is missing, unknown, or of another type or shape.
+            RunError: a check of the data failed on a rank, or a collective did.
+        """
+        given = bind(self.inputs, arrays, named)
+        pieces = self.run([self.cut(i, a) for i, a in enumerate(given)])
+        whole = [self.whole(i, p) for i, p in enumerate(pieces)]
+        return [a for a in whole if a is not None]
+
+
+def collect(
+    world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, pieces: Pieces, root: int | None = None
+) -> Array | None:
+    """The whole array of which this process has `pieces`: on every rank, or on rank `root` alone, elsewhere None."""
+    everyone = tuple(range(world.size))
+    receivers = everyone if root is None else (root,)
+    place_of = {r: p for p, r in enumerate(ranks)}
+    if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
+        return pieces[place_of[world.here[0]]] if world.here[0] in receivers else None
+    move = Move(
+        layout.shape, Lying(mesh, layout.nd, tuple(ranks)), Lying((len(receivers),), broadcast((1,)), receivers)
+    )
+
+    def take(rank: int) -> Array | None:
+        place = place_of.get(rank)
+        piece = None if place is None else _summed(world, mesh, ranks, layout.nd, place, pieces[place])
+        whole = np.empty(layout.shape, layout.desc.dtype.numpy) if rank in receivers else None
+        with world.step(rank, 0, "gathering a result"):
+            move.carry_out(world.transport(rank, everyone), rank, piece, whole)
+        return whole
+
+    return world.run([functools.partial(take, r) for r in world.here])[0]
+
+
+def _summed(world: World, mesh: Mesh, ranks: Sequence[int], nd: NdSbp, place: int, piece: Array) -> Array:
+    """The piece of one place, with what the mesh axes of partial sums have of it added up."""
+    sums = [k for k, s in enumerate(nd) if s.kind == "P"]
+    members = [ranks[p] for p in group(place, mesh, sums)]
+    if len(members) == 1:
+        return piece
+    total = np.empty_like(piece)
+    with world.step(ranks[place], 0, "adding up a result"):
+        carry_out("ccl_all_reduce", world.transport(ranks[place], members), {}, np.ascontiguousarray(piece), total)
+    return total
