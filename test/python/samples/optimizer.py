@@ -59,6 +59,11 @@ SAMPLES = [
         {**LR, **EPSILON, "centered": True},
     ),
     Sample("rmsprop_update", [*P, *[None] * 3, positive(3, 4)], {**LR, **EPSILON, "epsilon_apart": True}),
+    Sample("rmsprop_update", [*P, *[None] * 3, positive(3, 4), None, t(3, 4)], {**LR, **EPSILON, "beta": 0.9}),
+    Sample(
+        "rmsprop_update", [*P, RATE, SCALE, GO, t(3, 4, low=4.0, high=5.0), t(3, 4, low=0.1, high=1.0), t(3, 4)],
+        {**ALL, **EPSILON, "centered": True, "beta": 0.5},
+    ),
     Sample("adam_bias_correction_factor", [v([0, 1, 9, 1000], int64)], {"beta": 0.999}),
     Sample("adam_bias_correction_factor", [v(3, int64)]),
 ]  # fmt: skip

@@ -1,0 +1,194 @@
+"""What updates of parameters have in common: one step at one element, and its reference.
+
+The gradient that a step works with is `model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model`;
+`weight_decay` shrinks the parameter apart from it. The learning rate is `learning_rate`, or `learning_rate_val` where
+that is not given, times `lr_scale`. Where `skip_if` is not 0, nothing changes. Numbers are tensors of one element.
+Imports `record`, `compute`, `scalar`, `shapes`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.ops.rows import expect_present, expect_type
+from oneflow.dialect.record import Call, define, no_grad
+from oneflow.dialect.sbp import Factors
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dtype, letters
+from oneflow.dialect.tensor_desc import TensorDesc
+
+NO_GRAD = no_grad("an update of a parameter is not differentiated")
+RATE = "learning_rate?, scale_by_tensor?, skip_if?"
+REGULAR = (
+    "learning_rate_val: float = 0.0, lr_scale: float = 1.0, scale: double = 1.0, l1: float = 0.0, l2: float = 0.0,"
+    " weight_decay: float = 0.0"
+)
+#: Operands of one element, and their element type; None: that of the parameter.
+NUMBERS = {
+    "learning_rate": dtypes.float32, "scale_by_tensor": None, "skip_if": dtypes.int64, "train_step": dtypes.int64,
+    "bias_correction1": dtypes.float32, "bias_correction2": dtypes.float32,
+}  # fmt: skip
+
+
+class Step:
+    """One step as a body sees it, at one element: `p` the parameter, `g` the gradient, `rate` the learning rate."""
+
+    def __init__(self, op: Call, at: Sequence[Any]) -> None:
+        self.op, self.at = op, tuple(at)
+        self.p: Expr = op.model[self.at]
+        self.rate = self._given("learning_rate", op.attrs["learning_rate_val"]) * op.lr_scale
+        self.g = self._gradient()
+
+    def _gradient(self) -> Expr:
+        op, p = self.op, self.p
+        g = s.cast(op.model_diff[self.at], p.dtype) * op.scale
+        if op.scale_by_tensor is not None:
+            g = g * self._given("scale_by_tensor", 1.0)
+        if op.l1:
+            g = g + s.where(p > 0, op.l1, s.where(p < 0, -op.l1, p * 0.0))
+        return g + p * op.l2 if op.l2 else g
+
+    def _given(self, name: str, otherwise: float) -> Expr:
+        """The number in an operand of one element, or another where there is none."""
+        stage = self.op[name]
+        return s.const(otherwise, self.p.dtype) if stage is None else s.cast(first(stage), self.p.dtype)
+
+    def correction(self, which: int) -> Expr:
+        """The bias correction of the first or second moment."""
+        otherwise = self.op[f"bias_correction{which}_val"]
+        if not self.op.do_bias_correction:
+            return s.const(1.0, self.p.dtype)
+        return self._given(f"bias_correction{which}", otherwise)
+
+    def steps_before(self) -> Expr:
+        """How many steps were taken before this one."""
+        if self.op.train_step is None:
+            return s.const(self.op.train_step_val - 1, self.p.dtype)
+        return s.cast(first(self.op.train_step), self.p.dtype)
+
+    def decayed(self, change: Expr) -> Expr:
+        """The parameter less a change and its decay."""
+        p = self.p - change
+        return p - self.rate * self.op.weight_decay * self.p if self.op.weight_decay else p
+
+    def kept(self, name: str, value: Expr) -> Expr:
+        """`value`, or what operand `name` has where the step is skipped."""
+        if self.op.skip_if is None:
+            return value
+        return s.where(first(self.op.skip_if).ne(0), self.op[name][self.at], value)
+
+
+def first(stage: Stage) -> Expr:
+    """The element of a tensor of one."""
+    return stage[(0,) * stage.rank]
+
+
+#: How a state or the parameter changes: from the step and the new values of the states before it.
+Change = Callable[..., Expr]
+
+
+def update(operands: str, attrs: str, doc: str, changes: dict[str, Change], reference: Any, **slots: Any) -> None:
+    """Registers an update.
+
+    `changes` say, in the order of results but for the parameter, which is computed last and given first, how each
+    operand of that name changes; one is called with the step and the new states, by name, as tensors.
+    """
+    name, _, rest = operands.partition("(")
+    states = [n for n in changes if n != "model"]
+    optional = {n.strip("?") for n in rest.split(", ") if n.endswith("?")}
+    results = [f"{n}_out{'?' * (n in optional)}" for n in ("model", *states)]
+    slots = {"types": _types(states), "sbp": _sbp(states), "compute": _compute(changes), **slots}
+    signature = f"{name}({rest}, {REGULAR}{attrs}) -> {', '.join(results)}"
+    define(signature, doc=doc, grad=NO_GRAD, reference=reference, depth=2, **slots)
+
+
+def _types(states: Sequence[str]) -> Any:
+    def types(op: Call) -> list[TensorDesc]:
+        expect_dtype(op, "model", op.model, dtypes.FLOATS)
+        expect_dtype(op, "model_diff", op.model_diff, dtypes.FLOATS)
+        expect_type(op, "model_diff", TensorDesc(op.model.shape, op.model_diff.dtype))
+        for name, attribute in (("max_v", "amsgrad"), ("mean_gradient", "centered")):
+            if name in op.inputs:
+                expect_present(op, name, attribute)
+        for name in states:
+            expect_type(op, name, op.model)
+        for name in NUMBERS.keys() & op.inputs.keys():
+            _expect_number(op, name)
+        return [op.model, *(op.model for n in states if op[n] is not None)]
+
+    return types
+
+
+def _expect_number(op: Call, name: str) -> None:
+    """Checks an operand of one element."""
+    got, dtype = op[name], NUMBERS[name] or op.model.dtype
+    if got is not None and (got.dtype != dtype or got.element_count not in (1, None)):
+        raise op.error(f"expected {name} of one element of {dtype}, got {got}")
+
+
+def _sbp(states: Sequence[str]) -> Any:
+    def sbp(op: Call) -> Factors:
+        whole = " ".join(letters(op.model.shape))
+        sides = [
+            whole if name in ("model", "model_diff", *states) else " ".join("_" * slot.rank)
+            for name, slot in op.inputs.items()
+            if slot is not None
+        ]
+        return Factors(f"{', '.join(sides)} -> {', '.join([whole] * len(op.results))}")
+
+    return sbp
+
+
+def _compute(changes: dict[str, Change]) -> Any:
+    def compute(op: Call) -> list[Stage]:
+        made: dict[str, Stage] = {}
+        for name, change in changes.items():
+            if op[name] is not None:
+                made[name] = changed(op, name, change, dict(made))
+        return [made.pop("model"), *made.values()]
+
+    return compute
+
+
+def changed(op: Call, name: str, change: Change, made: dict[str, Stage]) -> Stage:
+    """The new values of operand `name`; `made` are those of the states before it."""
+
+    def element(*at: Any) -> Expr:
+        step = Step(op, at)
+        return step.kept(name, change(step, op, **{n: stage[at] for n, stage in made.items()}))
+
+    return c.element_wise(op.model.shape, element, op.model.dtype)
+
+
+def wide(array: Any) -> Any:
+    """An operand of a reference in f64."""
+    return None if array is None else np.asarray(array, np.float64)
+
+
+def number(array: Any, otherwise: float) -> float:
+    """The number in an operand of one element."""
+    return otherwise if array is None else float(np.asarray(array, np.float64).reshape(()))
+
+
+class Reference:
+    """One step in NumPy: operands in f64, results in the parameter's type, or the operands where it is skipped."""
+
+    def __init__(self, model: Any, diff: Any, lr: Any, scale_by: Any, skip: Any, attrs: dict[str, Any]) -> None:
+        self.skipped = skip is not None and bool(np.asarray(skip).reshape(()))
+        self.model, self.p, self.decay = model, wide(model), attrs["weight_decay"]
+        self.rate = number(lr, attrs["learning_rate_val"]) * attrs["lr_scale"]
+        scaled = wide(diff) * attrs["scale"] * number(scale_by, 1.0)
+        self.g = scaled + attrs["l1"] * np.sign(self.p) + attrs["l2"] * self.p
+
+    def results(self, change: Any, *states: tuple[Any, Any]) -> tuple[Any, ...]:
+        """The new parameter, and of each pair of an old and a new state the one that holds."""
+        new = self.p - change - self.rate * self.decay * self.p
+        pairs = [(self.model, new), *states]
+        return tuple((old if self.skipped else value).astype(self.model.dtype) for old, value in pairs)
