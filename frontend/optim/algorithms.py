@@ -9,7 +9,7 @@ import numpy as np
 
 from oneflow.frontend.dispatch import dispatch_all
 from oneflow.frontend.eager import EagerTensor
-from oneflow.frontend.optim.optimizer import Group, Optimizer, moments, no_steps, zeros
+from oneflow.frontend.optim.optimizer import Group, Optimizer, moments, no_steps, signed, zeros
 from oneflow.frontend.tensor import Tensor
 
 
@@ -38,8 +38,6 @@ class SGD(Optimizer):
     def check(self, group: Group) -> None:
         """Checks the numbers of a group."""
         super().check(group)
-        if group["momentum"] < 0:
-            raise ValueError(f"expected momentum of at least 0, got {group['momentum']}")
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
             raise ValueError("expected a momentum and no dampening for nesterov")
 
@@ -49,9 +47,7 @@ class SGD(Optimizer):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
-        decay = {"l2": group["weight_decay"]}
-        if group["maximize"]:
-            decay["scale"] = -1.0
+        decay = {"l2": group["weight_decay"], **signed(group)}
         if not group["momentum"]:
             return dispatch_all("sgd_update", p, grad, rate, **decay)
         options = {"beta": group["momentum"], "dampening": group["dampening"], "nesterov": group["nesterov"]}
@@ -76,9 +72,11 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         amsgrad: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
-        numbers = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-        super().__init__(params, numbers)
+        numbers = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**numbers, "amsgrad": amsgrad, "maximize": maximize})
 
     def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means and the number of steps."""
@@ -105,8 +103,10 @@ class AdamW(Adam):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
 
 class LAMB(Optimizer):
@@ -121,8 +121,11 @@ class LAMB(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
+        numbers = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**numbers, "maximize": maximize})
 
     def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means and the number of steps."""
@@ -147,8 +150,10 @@ class Adagrad(Optimizer):
         weight_decay: float = 0.0,
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,
+        *,
+        maximize: bool = False,
     ) -> None:
-        numbers = {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps}
+        numbers = {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps, "maximize": maximize}
         super().__init__(params, {**numbers, "initial_accumulator_value": initial_accumulator_value})
 
     def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
@@ -159,11 +164,14 @@ class Adagrad(Optimizer):
         """One step."""
         numbers = {"lr_decay": group["lr_decay"], "l2": group["weight_decay"], "epsilon": group["eps"]}
         operands = (rate, None, None, state["step"], state["sum"])
-        return dispatch_all("adagrad_update", p, grad, *operands, **numbers)
+        return dispatch_all("adagrad_update", p, grad, *operands, **numbers, **signed(group))
 
 
 class RMSprop(Optimizer):
-    """RMSprop: gradients over the root of the running mean of their squares, `centered` less the squared mean."""
+    """RMSprop: gradients over the root of the running mean of their squares, `centered` less the squared mean.
+
+    With `momentum` the step is along a running sum of these.
+    """
 
     operator = "rmsprop_update"
 
@@ -174,18 +182,24 @@ class RMSprop(Optimizer):
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        momentum: float = 0.0,
         centered: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
-        numbers = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "centered": centered}
-        super().__init__(params, numbers)
+        numbers = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**numbers, "centered": centered, "maximize": maximize})
 
     def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """The mean of squares, and that of gradients where it is needed."""
-        return {"square_avg": zeros(p), **({"grad_avg": zeros(p)} if group["centered"] else {})}
+        """The mean of squares, that of gradients and the momentum where they are needed, and the number of steps."""
+        wanted = {"square_avg": True, "grad_avg": group["centered"], "momentum_buffer": group["momentum"]}
+        return {"step": no_steps(), **{name: zeros(p) for name, needed in wanted.items() if needed}}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
         numbers = {"decay_rate": group["alpha"], "epsilon": group["eps"], "l2": group["weight_decay"]}
-        operands = (rate, None, None, state["square_avg"], state.get("grad_avg"))
-        options = {"centered": group["centered"], "epsilon_apart": True}
-        return dispatch_all("rmsprop_update", p, grad, *operands, **options, **numbers)
+        means = state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer")
+        options = {"centered": group["centered"], "epsilon_apart": True, "beta": group["momentum"]}
+        return dispatch_all(
+            "rmsprop_update", p, grad, rate, None, None, *means, **options, **numbers, **signed(group)
+        )

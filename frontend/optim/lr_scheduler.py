@@ -6,6 +6,7 @@ The rate is a function of the number of steps taken, so a schedule that is resto
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,14 +17,15 @@ from oneflow.frontend.optim.optimizer import Optimizer
 class LRScheduler:
     """The base of schedules: `rate(base, epoch)` is the rate after `epoch` steps of a group that began with `base`.
 
-    `last_epoch` -1 starts anew; another number goes on after that many steps, from the groups' `initial_lr`.
+    `last_epoch` -1 starts anew, from the groups' `initial_lr`, which is their `lr` when the first schedule is made;
+    another number goes on after that many steps.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer, self.last_epoch = optimizer, max(last_epoch, 0)
         for group in optimizer.param_groups:
             if last_epoch < 0:
-                group["initial_lr"] = group["lr"]
+                group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise ValueError("expected initial_lr in every group to go on after last_epoch")
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
@@ -80,6 +82,40 @@ class LambdaLR(LRScheduler):
         return base * self.lr_lambdas[number](epoch)
 
 
+class MultiplicativeLR(LambdaLR):
+    """The rate times a function of the number of steps, at every step; one function, or one for each group."""
+
+    def rate(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group."""
+        return base * math.prod(self.lr_lambdas[number](i) for i in range(1, epoch + 1))
+
+
+class ConstantLR(LRScheduler):
+    """The first rate times `factor` for `total_iters` steps, then the first rate."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group."""
+        return base * self.factor if epoch < self.total_iters else base
+
+
+class PolynomialLR(LRScheduler):
+    """The first rate times (1 - steps / total_iters)^power, 0 from `total_iters` on."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group."""
+        return base * float((1 - min(epoch, self.total_iters) / self.total_iters) ** self.power)
+
+
 class StepLR(LRScheduler):
     """The rate times `gamma` every `step_size` steps."""
 
@@ -134,6 +170,160 @@ class CosineAnnealingLR(LRScheduler):
     def rate(self, base: float, epoch: int, number: int) -> float:
         """The rate of a group."""
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / self.period)) / 2
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """From the first rate to `eta_min` along half a cosine, again and again from the first rate.
+
+    That takes `T_0` steps, then `T_mult` times as many.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_0: int,  # noqa: N803 (PyTorch's name)
+        T_mult: int = 1,  # noqa: N803
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
+        self.first, self.growth, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group."""
+        period = self.first
+        while epoch >= period:
+            epoch, period = epoch - period, period * self.growth
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / period)) / 2
+
+
+class OneCycleLR(LRScheduler):
+    """From `max_lr` / `div_factor` up to `max_lr` in the share `pct_start` of `total_steps`, then far down.
+
+    It ends at the first rate over `final_div_factor`. `anneal_strategy` is "cos" or "linear". Momentum stays.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float,
+        total_steps: int,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        last_epoch: int = -1,
+    ) -> None:
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f'expected anneal_strategy to be "cos" or "linear", got {anneal_strategy!r}')
+        first = max_lr / div_factor
+        self.levels, self.ends = (
+            (first, max_lr, first / final_div_factor),
+            (pct_start * total_steps - 1, total_steps - 1),
+        )
+        self.strategy = anneal_strategy
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group."""
+        late = epoch > self.ends[0]
+        begin, end = self.ends if late else (0.0, self.ends[0])
+        start, goal = self.levels[late : late + 2]
+        share = min((epoch - begin) / (end - begin), 1.0)
+        if self.strategy == "cos":
+            share = (1 - math.cos(math.pi * share)) / 2
+        return start + (goal - start) * share
+
+
+class SequentialLR(LRScheduler):
+    """One schedule after the other: number i takes over after `milestones[i - 1]` steps, from its own start."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        schedulers: Sequence[LRScheduler],
+        milestones: Sequence[int],
+        last_epoch: int = -1,
+    ) -> None:
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(f"expected {len(schedulers) - 1} milestones between schedules, got {len(milestones)}")
+        if any(s.optimizer is not optimizer for s in schedulers):
+            raise ValueError("expected schedules of the optimizer that is given")
+        self.schedulers, self.milestones = list(schedulers), list(milestones)
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group."""
+        which = bisect.bisect_right(self.milestones, epoch)
+        start = self.milestones[which - 1] if which else 0
+        return self.schedulers[which].rate(base, epoch - start, number)
+
+
+class ReduceLROnPlateau:
+    """The rate times `factor` when a measured value has not improved for more than `patience` steps.
+
+    `mode` is "min" or "max", what an improvement is; it has to be larger than `threshold`, a share ("rel") or an
+    amount ("abs"). For `cooldown` steps after a reduction nothing is counted. Rates stay above `min_lr`.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float = 0.0,
+        eps: float = 1e-8,
+    ) -> None:
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise ValueError(f'expected mode "min" or "max" and "rel" or "abs", got {mode!r} and {threshold_mode!r}')
+        if not 0 < factor < 1:
+            raise ValueError(f"expected a factor between 0 and 1, got {factor}")
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
+        self.min_lr, self.eps = min_lr, eps
+        self.best, self.num_bad_epochs, self.cooldown_counter = math.inf if mode == "min" else -math.inf, 0, 0
+
+    def step(self, metrics: Any) -> None:
+        """Takes note of a value, and reduces the rate if it is time."""
+        value = float(metrics)
+        if self._improves(value):
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce()
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+
+    def _improves(self, value: float) -> bool:
+        sign = 1 if self.mode == "max" else -1
+        if self.threshold_mode == "abs" or math.isinf(self.best):
+            return sign * (value - self.best) > self.threshold
+        return sign * value > sign * self.best * (1 + sign * self.threshold)
+
+    def _reduce(self) -> None:
+        for group in self.optimizer.param_groups:
+            rate = max(group["lr"] * self.factor, self.min_lr)
+            if group["lr"] - rate > self.eps:
+                group["lr"] = rate
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that are set."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` needs to go on; the rates are in the optimizer's."""
+        return {name: getattr(self, name) for name in ("best", "num_bad_epochs", "cooldown_counter")}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state."""
+        for name in ("best", "num_bad_epochs", "cooldown_counter"):
+            setattr(self, name, state[name])
 
 
 class LinearLR(LRScheduler):

@@ -22,6 +22,8 @@ from oneflow.frontend.tape import enable_grad, no_grad
 from oneflow.frontend.tensor import Tensor
 
 Group = dict[str, Any]
+#: Settings of PyTorch's groups that choose between implementations of the same formula.
+IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
 
 
 class Optimizer(Stateful):
@@ -76,7 +78,7 @@ class Optimizer(Stateful):
         Raises:
             ValueError: one is out of range.
         """
-        for name in ("lr", "eps", "weight_decay", "lr_decay"):
+        for name in ("lr", "eps", "weight_decay", "lr_decay", "momentum", "initial_accumulator_value"):
             if not group.get(name, 0) >= 0:
                 raise ValueError(f"expected {name} of at least 0, got {group[name]}")
         for beta in group.get("betas", ()):
@@ -143,24 +145,56 @@ class Optimizer(Stateful):
         return {"state": {n: dict(s) for n, s in self.state.items()}, "param_groups": groups}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state_dict` gave; tensors are copied.
+        """Takes over what `state_dict` gave, of this class or of PyTorch's; tensors are copied.
 
         Raises:
-            ValueError: the groups have other sizes.
+            ValueError: groups have other sizes or settings that this optimizer has not, or a tensor another shape.
         """
         sizes = [[len(g["params"]) for g in groups] for groups in (self.param_groups, state["param_groups"])]
         if sizes[0] != sizes[1]:
             raise ValueError(f"expected groups of {sizes[0]} parameters, got {sizes[1]}")
-        for own, given in zip(self.param_groups, state["param_groups"], strict=True):
-            own.update({k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k != "params"})
-        self.state = {
-            int(n): {k: from_numpy(np.array(v.array if isinstance(v, EagerTensor) else v)) for k, v in kept.items()}
-            for n, kept in state["state"].items()
-        }
+        groups = [self._merged(*pair) for pair in zip(self.param_groups, state["param_groups"], strict=True)]
+        owners = [(p, group) for group in groups for p in group["params"]]
+        given = {int(n): kept for n, kept in state["state"].items()}
+        self.state = {n: self._restored(n, *owners[n], kept) for n, kept in given.items() if n < len(owners)}
+        for own, group in zip(self.param_groups, groups, strict=True):
+            own.update(group)
+
+    def _merged(self, own: Group, given: Mapping[str, Any]) -> Group:
+        """A group with the given numbers; other frameworks' choices between implementations are dropped."""
+        known = self.defaults.keys() | {"initial_lr"}
+        foreign = {k for k, v in given.items() if k not in known | IMPLEMENTATION | {"params"} and v}
+        if foreign:
+            raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
+        taken = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in known}
+        whole = {**own, **taken}
+        self.check(whole)
+        return whole
+
+    def _restored(self, n: int, p: EagerTensor, group: Group, given: Mapping[str, Any]) -> dict[str, EagerTensor]:
+        """What is kept for parameter `n`, in this class's order: given values, and first ones for what is missing."""
+        kept = self.kept(p, group)
+        for name, first in kept.items():
+            if given.get(name) is None:
+                continue
+            array = _as_array(given[name])
+            if array.shape != first.shape:
+                raise ValueError(f"expected {name} of parameter {n} of shape {first.shape}, got {array.shape}")
+            kept[name] = array.astype(first.dtype)
+        return {name: from_numpy(array) for name, array in kept.items()}
 
     def __repr__(self) -> str:
         numbers = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
         return f"{type(self).__name__}({', '.join(map(str, numbers))})"
+
+
+def _as_array(value: Any) -> np.ndarray:
+    return value.array if isinstance(value, EagerTensor) else np.asarray(value)
+
+
+def signed(group: Group) -> dict[str, float]:
+    """The attribute that turns the gradient over, where the loss is to grow."""
+    return {"scale": -1.0} if group["maximize"] else {}
 
 
 def zeros(p: EagerTensor) -> np.ndarray:
@@ -187,6 +221,6 @@ def moments(
     `decay` is the attribute that gets the group's weight decay.
     """
     beta1, beta2 = group["betas"]
-    numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], decay: group["weight_decay"]}
+    numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], decay: group["weight_decay"], **signed(group)}
     operands = (rate, None, None, *corrections(state["step"], group), state["exp_avg"], state["exp_avg_sq"])
     return operands, numbers

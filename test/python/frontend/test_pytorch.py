@@ -1,7 +1,9 @@
-"""The same training in PyTorch: losses of 100 steps from the same weights, state in the same names and layouts.
+"""The same training in PyTorch: losses of 100 steps from the same weights, by every optimizer, in f32.
 
-Training is in f64, so that formulas are compared and not how rounding grows; one run is in f32.
+Lamb, which PyTorch has not, is written here over PyTorch's tensors.
 """
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -64,22 +66,58 @@ def make(nn, array):
 
 
 def tokens():
-    text = RNG.integers(0, 7, (4, 6))
+    text = RNG.integers(0, 7, (16, 6))
     return text[:, :-1].copy(), text[:, 1:].reshape(-1).copy()
 
 
+#: Labels are random and more than the models can learn by heart: a loss that falls to nothing is all rounding.
 MODELS = {
-    mlp: lambda: (RNG.normal(size=(12, 6)).astype(np.float32), RNG.integers(0, 3, 12)),
-    cnn: lambda: (RNG.normal(size=(8, 1, 8, 8)).astype(np.float32), RNG.integers(0, 3, 8)),
+    mlp: lambda: (RNG.normal(size=(96, 6)).astype(np.float32), RNG.integers(0, 3, 96)),
+    cnn: lambda: (RNG.normal(size=(64, 1, 8, 8)).astype(np.float32), RNG.integers(0, 3, 64)),
     gpt: tokens,
 }
+#: Rates are small enough that rounding does not grow: then f32 says whether formulas are the same.
 OPTIMIZERS = {
-    "sgd": lambda o, p: o.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=1e-3),
-    "adam": lambda o, p: o.Adam(p, lr=3e-3),
-    "adamw": lambda o, p: o.AdamW(p, lr=3e-3, weight_decay=0.1),
-    "adagrad": lambda o, p: o.Adagrad(p, lr=0.02),
-    "rmsprop": lambda o, p: o.RMSprop(p, lr=1e-3),
-}
+    "sgd": lambda o, p: o.SGD(p, lr=0.05),
+    "sgd, momentum": lambda o, p: o.SGD(p, lr=0.01, momentum=0.9),
+    "sgd, nesterov, decay": lambda o, p: o.SGD(p, lr=4e-3, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "adam": lambda o, p: o.Adam(p, lr=1e-3),
+    "adam, decay": lambda o, p: o.Adam(p, lr=1e-3, weight_decay=1e-2, betas=(0.8, 0.99)),
+    "adam, amsgrad": lambda o, p: o.Adam(p, lr=1e-3, amsgrad=True),
+    "adamw": lambda o, p: o.AdamW(p, lr=1e-3, weight_decay=0.1),
+    "lamb": lambda o, p: o.LAMB(p, lr=3e-3, weight_decay=1e-2, eps=1e-6),
+    "adagrad": lambda o, p: o.Adagrad(p, lr=5e-3),
+    "adagrad, decays": lambda o, p: o.Adagrad(
+        p, lr=5e-3, lr_decay=1e-3, weight_decay=1e-2, initial_accumulator_value=0.1
+    ),
+    "rmsprop": lambda o, p: o.RMSprop(p, lr=2e-4, eps=1e-6),
+    "rmsprop, momentum": lambda o, p: o.RMSprop(p, lr=2e-4, momentum=0.5, weight_decay=1e-2, eps=1e-6),
+    "rmsprop, centered": lambda o, p: o.RMSprop(p, lr=1e-3, centered=True, momentum=0.5, alpha=0.9, eps=1e-1),
+}  # fmt: skip
+
+
+class LAMB(torch.optim.Optimizer):
+    """Lamb as its paper has it: Adam's direction, stretched to the length of the parameter."""
+
+    def __init__(self, params, lr, weight_decay, eps):
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "eps": eps})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                state["n"] = state.get("n", 0) + 1
+                state["m"] = 0.9 * state.get("m", 0) + 0.1 * p.grad
+                state["v"] = 0.999 * state.get("v", 0) + 0.001 * p.grad**2
+                m, v = state["m"] / (1 - 0.9 ** state["n"]), state["v"] / (1 - 0.999 ** state["n"])
+                change = m / (v.sqrt() + group["eps"])
+                lengths = p.norm(), change.norm()
+                rate = group["lr"] * (lengths[0] / lengths[1] if min(lengths) > 0 else 1.0)
+                p.sub_(rate * (change + group["weight_decay"] * p))
+
+
+THEIRS = SimpleNamespace(**{n: getattr(torch.optim, n, LAMB) for n in flow.optim.__all__})
 
 
 def steps(framework, model, optimizer):
@@ -97,29 +135,25 @@ def steps(framework, model, optimizer):
     return step
 
 
-def losses(build, name, dtype):
-    """The losses of all steps, of PyTorch and of ours, and the models."""
+def losses(build, name):
+    """The losses of all steps, ours and PyTorch's."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    theirs, ours = build(torch.nn).to(getattr(torch, dtype)), build(flow.nn).to(getattr(flow, dtype))
+    theirs, ours = build(torch.nn), build(flow.nn)
     assert list(ours.state_dict()) == list(theirs.state_dict())
     ours.load_state_dict({n: t.numpy() for n, t in theirs.state_dict().items()})
-    batch = [b.astype(dtype) if b.dtype.kind == "f" else b for b in MODELS[build]()]
-    step = steps(torch, theirs, OPTIMIZERS[name](torch.optim, theirs.parameters()))
+    batch = MODELS[build]()
+    step = steps(torch, theirs, OPTIMIZERS[name](THEIRS, theirs.parameters()))
     run = flow.compile(steps(flow, ours, OPTIMIZERS[name](flow.optim, ours.parameters())))
     want = [float(step(*map(torch.from_numpy, batch))) for _ in range(STEPS)]
-    assert want[-1] < 0.9 * want[0]
+    assert want[-1] < want[0] - 0.01
     return [float(run(*batch)) for _ in range(STEPS)], want
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("build", MODELS, ids=lambda f: f.__name__)
 def test_losses_are_those_of_pytorch(build, name):
-    np.testing.assert_allclose(*losses(build, name, "float64"), 1e-4)
-
-
-def test_losses_in_f32():
-    np.testing.assert_allclose(*losses(mlp, "adam", "float32"), 1e-4)
+    np.testing.assert_allclose(*losses(build, name), 1e-4)
 
 
 def test_state_is_loaded_by_pytorch(tmp_path):
