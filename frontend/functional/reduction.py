@@ -22,7 +22,7 @@ from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "cumprod", "cumsum", "logsumexp", "max", "mean", "min",
-    "prod", "std", "sum", "var",
+    "norm", "prod", "std", "sum", "var",
 ]  # fmt: skip
 
 Dims = int | Sequence[int] | None
@@ -79,12 +79,18 @@ amin = _extreme("reduce_min", "amin", "The smallest element along `dim`.")
 
 
 def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The largest element; with a dimension, `(values, indices)` along it; with a tensor, `maximum` of both."""
+    """The largest element; with a dimension, `(values, indices)` along it; with a tensor, `maximum` of both.
+
+    Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share it.
+    """
     return _extreme_of(x, dim, keepdim, amax, argmax, e.maximum)
 
 
 def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The smallest element; with a dimension, `(values, indices)` along it; with a tensor, `minimum` of both."""
+    """The smallest element; with a dimension, `(values, indices)` along it; with a tensor, `minimum` of both.
+
+    Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share it.
+    """
     return _extreme_of(x, dim, keepdim, amin, argmin, e.minimum)
 
 
@@ -93,7 +99,12 @@ def _extreme_of(x: Any, dim: Any, keepdim: bool, value: Any, position: Any, pair
         return value(x)
     if not isinstance(dim, int):
         return pairwise(x, dim)
-    return Extreme(value(x, dim, keepdim), position(x, dim, keepdim))
+    x = as_tensor(x)
+    if x.rank == 0:
+        return Extreme(value(x, dim), position(x, dim))
+    found = position(x, dim, True)
+    pair = dispatch("dim_gather", x, found, dim=sh.axis(x, dim)), found
+    return Extreme(*(p if keepdim else sh.squeeze(p, dim) for p in pair))
 
 
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -157,13 +168,53 @@ def var(x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) 
 
 
 def std(x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
-    """The square root of `var`."""
-    return cast(e.sqrt(_variance(_floats(x, "std"), dim, unbiased, keepdim)), as_tensor(x).dtype)
+    """The square root of `var`; the gradient is 0 where that is 0."""
+    return cast(_root(_variance(_floats(x, "std"), dim, unbiased, keepdim)), as_tensor(x).dtype)
 
 
 def _variance(wide: Tensor, dim: Dims, unbiased: bool, keepdim: bool) -> Tensor:
     deviation = e.sub(wide, _average(wide, dim, True))
     return _average(e.square(deviation), dim, keepdim, int(unbiased))
+
+
+def _root(x: Tensor) -> Tensor:
+    """The square root; no gradient flows where it is 0, although its slope there is infinite."""
+    return e.masked_fill(e.sqrt(x), e.eq(x, 0.0), 0.0)
+
+
+def norm(x: Any, p: float | str = 2.0, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The p-norm along `dim`, sum(|x|^p)^(1/p); floats.
+
+    `p` is a number, "fro" (which is 2), infinity (the largest absolute value), minus infinity (the smallest) or 0
+    (how many are not 0). The gradient at 0 is 0; equal elements share that of the largest.
+    """
+    wide = _floats(x, "norm")
+    return cast(_norm(wide, 2.0 if p == "fro" else _as_power(p), dim, keepdim), as_tensor(x).dtype)
+
+
+def _as_power(p: Any) -> float:
+    """The p of a norm.
+
+    Raises:
+        TraceError: it is no number.
+    """
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        raise fail(f'expected p to be a number or "fro", got {p!r}')
+    return float(p)
+
+
+def _norm(x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
+    if p == 2:
+        return _root(_reduce("reduce_sum", e.square(x), dim, keepdim))
+    if p == 0:
+        return _reduce("reduce_sum", cast(e.ne(x, 0.0), x.dtype), dim, keepdim)
+    size = e.abs(x)
+    if math.isinf(p):
+        return (amax if p > 0 else amin)(size, dim, keepdim)
+    if p == 1:
+        return _reduce("reduce_sum", size, dim, keepdim)
+    whole = _reduce("reduce_sum", e.pow(size, p), dim, keepdim)
+    return e.masked_fill(e.pow(whole, 1 / p), e.eq(whole, 0.0), 0.0)
 
 
 def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
