@@ -16,6 +16,7 @@ from oneflow.dialect.dtypes import bool_ as bool
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import autograd, config, experimental, functional, inplace, scope, sysconfig  # noqa: F401
 from oneflow.frontend.autograd import *  # noqa: F403
+from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.eager import from_numpy, tensor
 from oneflow.frontend.errors import CallError, TraceError
@@ -35,6 +36,7 @@ from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
 
 __all__ = [
     "CallError",
+    "Checkpoint",
     "CompiledFunction",
     "DType",
     "Tensor",

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from oneflow.frontend.arrays import is_array, to_array
@@ -37,7 +37,19 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """What a file written by `save` has, or the dict of tensors of any other safetensors file."""
+    """What a file written by `save` has, or the dict of tensors of any other safetensors file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no safetensors file, or was cut off.
+    """
+    try:
+        return _read(path)
+    except SafetensorError as error:
+        raise ValueError(f"expected {os.fspath(path)} to be a safetensors file: {error}") from None
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
     with safe_open(str(path), framework="numpy") as file:
         tensors = {name: from_numpy(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
         metadata = file.metadata() or {}
@@ -77,13 +89,25 @@ def _unpack(structure: dict[str, Any], tensors: dict[str, EagerTensor]) -> Any:
 
 def _replace(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    name = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(name, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
+        _settle(path.parent)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
+
+
+def _settle(folder: Path) -> None:
+    """Has the names in a folder written to the disk, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

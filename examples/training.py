@@ -1,0 +1,76 @@
+"""What the training examples share: arguments, the loop with its progress bar and checkpoints, the plot of the loss.
+
+A run that is killed goes on with `--resume` from its last checkpoint, and ends with the same weights as one that was
+not. Its folder has `checkpoint.safetensors`, `model.safetensors` (the weights alone, which PyTorch reads) and
+`loss.png`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+import oneflow as flow
+
+
+def arguments(doc: str, out: str, steps: int, every: int) -> argparse.Namespace:
+    """The arguments of the command line."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(out), help="the folder of the run (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=steps, help="how many steps to train (default: %(default)s)")
+    parser.add_argument("--every", type=int, default=every, help="steps between checkpoints (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="what random numbers start from (default: %(default)s)")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in the folder")
+    return parser.parse_args()
+
+
+def train(
+    options: argparse.Namespace,
+    step: Callable[..., object],
+    batch: Callable[[int], tuple[np.ndarray, ...]],
+    unit: str,
+    **parts: object,
+) -> list[float]:
+    """Trains, and writes checkpoints, weights and the plot; the losses of all steps.
+
+    Args:
+        options: what `arguments` gave.
+        step: takes a batch and gives its loss.
+        batch: the batch of a step, a function of its number alone.
+        unit: what a batch has, for the throughput.
+        parts: `model`, and what else has a state.
+    """
+    checkpoint = flow.Checkpoint(options.out / "checkpoint.safetensors", **parts)
+    state = checkpoint.load() if options.resume else None
+    losses: list[float] = state["losses"].tolist() if state else []
+    with tqdm(total=options.steps, initial=len(losses), unit="step", dynamic_ncols=True) as bar:
+        for number in range(len(losses), options.steps):
+            arrays = batch(number)
+            losses.append(float(step(*arrays)))
+            if number + 1 == options.steps or (number + 1) % options.every == 0:
+                checkpoint.save(losses=np.array(losses))
+            bar.update()
+            rate = (bar.format_dict["rate"] or 0) * arrays[-1].size
+            bar.set_postfix_str(f"loss {np.mean(losses[-20:]):.4f}, {rate:,.0f} {unit}/s", refresh=False)
+    flow.save(parts["model"].state_dict(), options.out / "model.safetensors")
+    plot(losses, options.out / "loss.png")
+    return losses
+
+
+def plot(losses: list[float], path: Path) -> None:
+    """Writes the curve of the losses, and of their running mean, to an image."""
+    width = max(len(losses) // 50, 1)
+    mean = np.convolve(losses, np.ones(width) / width, "valid")
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(np.arange(1, len(losses) + 1), losses, color="0.8", linewidth=0.8, label="each step")
+    axes.plot(np.arange(width, len(losses) + 1), mean, color="tab:blue", label=f"mean of {width}")
+    axes.set(xlabel="step", ylabel="loss", xlim=(0, len(losses) + 1), yscale="log")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,67 @@
+"""Checkpoints: everything that a training run needs to go on bit for bit, in one file that is written atomically.
+
+    checkpoint = flow.Checkpoint("run.safetensors", model=model, optimizer=optimizer, schedule=schedule)
+    state = checkpoint.load()             # None where there is no file yet
+    first = state["step"] if state else 0
+    ...
+    checkpoint.save(step=step)
+
+Imports `serialization`, `functional.random`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from oneflow.frontend.functional.random import get_rng_state, set_rng_state
+from oneflow.frontend.serialization import load, save
+
+
+class Checkpoint:
+    """A file with the states of named parts, of the random numbers, and values of the caller's.
+
+    Args:
+        path: the file; its folder is made when it is first written.
+        parts: modules, optimizers, schedules: whatever has `state_dict` and `load_state_dict`, by name.
+
+    Raises:
+        TypeError: a part has no state.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **parts: Any) -> None:
+        for name, part in parts.items():
+            if not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
+                raise TypeError(f"expected {name} to have state_dict and load_state_dict, got {type(part).__name__}")
+        self.path, self.parts = Path(path), parts
+
+    def save(self, **values: Any) -> None:
+        """Writes the states as they are now, and `values`: nested tensors, arrays and plain values.
+
+        A program that is killed meanwhile leaves the file as it was.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        states = {name: part.state_dict() for name, part in self.parts.items()}
+        save({"parts": states, "random": get_rng_state(), "values": values}, self.path)
+
+    def load(self) -> dict[str, Any] | None:
+        """Gives every part the state that it had when the file was written; the caller's values, None without a file.
+
+        Raises:
+            ValueError: the file is no checkpoint, or has other parts.
+        """
+        if not self.path.exists():
+            return None
+        found = load(self.path)
+        if not isinstance(found, Mapping) or found.keys() != {"parts", "random", "values"}:
+            raise ValueError(f"expected {self.path} to be a checkpoint, which flow.Checkpoint wrote")
+        states = found["parts"]
+        if states.keys() != self.parts.keys():
+            raise ValueError(f"expected a checkpoint of {sorted(self.parts)}, {self.path} has {sorted(states)}")
+        for name, part in self.parts.items():
+            part.load_state_dict(states[name])
+        set_rng_state(found["random"])
+        values: dict[str, Any] = found["values"]
+        return values

@@ -1,0 +1,83 @@
+"""Checkpoints, and files of tensors: what they keep, what they refuse, and that a file is whole or the old one."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow import nn
+
+
+def parts(seed):
+    flow.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
+    optimizer = flow.optim.AdamW(model.parameters(), lr=0.1, amsgrad=True)
+    schedule = flow.optim.lr_scheduler.WarmupLR(flow.optim.lr_scheduler.StepLR(optimizer, 3, 0.5), 0.5, 2)
+    return {"model": model, "optimizer": optimizer, "schedule": schedule}
+
+
+def advance(model, optimizer, schedule, count):
+    for _ in range(count):
+        optimizer.zero_grad()
+        model(flow.randn(5, 3)).square().mean().backward()
+        optimizer.step()
+        schedule.step()
+
+
+def flat(model, optimizer, schedule):
+    states = [s for kept in optimizer.state_dict()["state"].values() for s in kept.values()]
+    return [t.numpy() for t in (*model.state_dict().values(), *states)], schedule.state_dict()
+
+
+def test_training_goes_on(tmp_path):
+    first = parts(1)
+    advance(**first, count=4)
+    flow.Checkpoint(tmp_path / "new" / "run.safetensors", **first).save(step=4, best=0.1, curve=[np.float64([1, 2])])
+    advance(**first, count=3)
+    second = parts(2)
+    values = flow.Checkpoint(tmp_path / "new" / "run.safetensors", **second).load()
+    assert values["step"] == 4 and values["best"] == 0.1 and values["curve"][0].tolist() == [1, 2]
+    advance(**second, count=3)
+    for got, want in zip(flat(**second)[0], flat(**first)[0], strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert flat(**second)[1] == flat(**first)[1]
+
+
+def test_there_is_nothing_to_load(tmp_path):
+    assert flow.Checkpoint(tmp_path / "run.safetensors", **parts(0)).load() is None
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    path, made = tmp_path / "run.safetensors", parts(0)
+    with pytest.raises(TypeError, match="expected step to have state_dict and load_state_dict, got int"):
+        flow.Checkpoint(path, step=3)
+    flow.save(made["model"].state_dict(), path)
+    with pytest.raises(ValueError, match=r"to be a checkpoint, which flow\.Checkpoint wrote"):
+        flow.Checkpoint(path, **made).load()
+    flow.Checkpoint(path, model=made["model"]).save()
+    with pytest.raises(ValueError, match=r"of \['model', 'optimizer', 'schedule'\], .* has \['model'\]"):
+        flow.Checkpoint(path, **made).load()
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(ValueError, match="to be a safetensors file"):
+        flow.load(path)
+    with pytest.raises(FileNotFoundError):
+        flow.load(tmp_path / "missing")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "weights.safetensors"
+    flow.save({"w": flow.ones(2)}, path)
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        flow.save({"w": flow.zeros(2)}, path)
+    assert flow.load(path)["w"].tolist() == [1, 1] and [p.name for p in tmp_path.iterdir()] == [path.name]
+    with pytest.raises(TypeError, match=r"expected tensors and plain values to save, got set at a\.b"):
+        flow.save({"a": {"b": {1}}}, path)
+
+
+def test_structures_come_back(tmp_path):
+    plain = {"a": [1, (2.5, None)], "inf": float("inf"), "text": "é", "empty": [], "t": True}
+    value = {**plain, 3: {"x": flow.ones(2, 1)}}
+    flow.save(value, tmp_path / "file")
+    found = flow.load(tmp_path / "file")
+    assert found[3]["x"].tolist() == [[1], [1]] and found[3]["x"].shape == (2, 1)
+    assert {k: v for k, v in found.items() if k != 3} == plain
