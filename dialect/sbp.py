@@ -58,12 +58,13 @@ class SbpSignature:
 
 @dataclass(frozen=True)
 class Shard:
-    """What one device has of a call: its pieces' descriptions, and where along its split axis each operand's
-    piece begins (0 where it is whole)."""
+    """What one device has of a call: its pieces' descriptions, and where along its split axis each piece begins
+    (0 where it is whole)."""
 
     inputs: tuple[TensorDesc, ...]
     outputs: tuple[TensorDesc, ...]
     begins: tuple[int, ...]
+    output_begins: tuple[int, ...]
 
 
 #: What a rule gives for a call: signatures beyond the all-broadcast one.

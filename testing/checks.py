@@ -185,10 +185,13 @@ def _check_signature(sample: Sample, op: Call, whole: list[Array], signature: Sb
     cut = [_cut(x, s, devices, seed) for seed, (x, s) in enumerate(zip(operands, signature.inputs, strict=True))]
     shards = []
     for rank in range(devices):
-        begins = [_range(x.shape, s, rank, devices)[0] for x, s in zip(operands, signature.inputs, strict=True)]
+        begins = (
+            tuple(_range(x.shape, s, rank, devices)[0] for x, s in zip(arrays, sbps, strict=True))
+            for arrays, sbps in ((operands, signature.inputs), (whole, signature.outputs))
+        )
         outputs = [_piece(w, s, rank, devices) for w, s in zip(whole, signature.outputs, strict=True)]
         pieces = [c[rank] for c in cut]
-        shard = Shard(tuple(map(describe_array, pieces)), tuple(outputs), tuple(begins))
+        shard = Shard(tuple(map(describe_array, pieces)), tuple(outputs), *begins)
         shards.append(_run_shard(op, pieces, shard))
     for number, (sbp, want) in enumerate(zip(signature.outputs, whole, strict=True)):
         pieces = [np.asarray(shard[number]) for shard in shards]

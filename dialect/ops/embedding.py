@@ -5,6 +5,7 @@ Imports `indexing`, `scattering`, `record`, `shapes`, `sbp`, `compute`, `scalar`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,45 +15,70 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops.indexing import expect_index, factors, names, numpy_positions, position
+from oneflow.dialect.ops.indexing import (
+    PIECE,
+    expect_index,
+    expect_piece,
+    factors,
+    in_piece,
+    names,
+    numpy_rows,
+    numpy_with_zeros,
+    piece_of,
+    piece_position,
+)
 from oneflow.dialect.ops.scattering import add_at, expect_type, zeros
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, P, SbpSignature
+from oneflow.dialect.sbp import B, P, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
+OPTIONS = f"padding_idx: int64 = -1, scale_grad_by_freq: bool = False, {PIECE}"
 
-@operator("embedding(weight, indices, padding_idx: int64 = -1, scale_grad_by_freq: bool = False) -> out")
+
+def _expect_table(op: Call) -> None:
+    expect_index(op, "indices")
+    expect_rank(op, "weight", op.weight, 2)
+    expect_piece(op, op.weight.shape[0])
+    rows = op.logical_size or op.weight.shape[0]
+    if op.padding_idx < -1 or (rows is not None and op.padding_idx >= rows):
+        raise op.error(f"expected padding_idx of -1 (none) or a row of weight {op.weight}, got {op.padding_idx}")
+
+
+@operator(f"embedding(weight, indices, {OPTIONS}) -> out")
 class Embedding:
     """Rows of `weight` at `indices`; `padding_idx` and `scale_grad_by_freq` concern `embedding_grad`."""
 
     def types(op: Call) -> TensorDesc:
-        expect_index(op, "indices")
-        expect_rank(op, "weight", op.weight, 2)
-        rows = op.weight.shape[0]
-        if op.padding_idx < -1 or (rows is not None and op.padding_idx >= rows):
-            raise op.error(f"expected padding_idx of -1 (none) or a row of weight {op.weight}, got {op.padding_idx}")
+        _expect_table(op)
         return TensorDesc((*op.indices.shape, op.weight.shape[1]), op.weight.dtype)
 
     def sbp(op: Call) -> list[SbpSignature]:
         e = letters(op.indices.shape, (), "e")
-        return factors(op, f"_ d, {names(e)} -> {names(e, ['d'])}", SbpSignature((P, B), (P,)))
+        return factors(op, f"v d, {names(e)} -> {names(e, ['d'])}", SbpSignature((P, B), (P,)))
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return piece_of(op, shard, 0, 0)
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        options = {"padding_idx": op.padding_idx, "scale_grad_by_freq": op.scale_grad_by_freq}
-        return {"weight": lambda: ops.embedding_grad(dout, op.weight, op.indices, **options)}
+        return {"weight": lambda: ops.embedding_grad(dout, op.weight, op.indices, **op.attrs)}
 
     def compute(op: Call) -> Stage:
         def body(*at: Any) -> Any:
-            return op.weight[position(op, "indices", op.indices[at[:-1]], op.weight.shape[0]), at[-1]]
+            def read(row: Any) -> Any:
+                return op.weight[row, at[-1]]
+
+            wide = op.weight.dtype.accumulator
+            return in_piece(op, "indices", op.indices[at[:-1]], op.weight.shape[0], read, wide)
 
         return c.element_wise((*op.indices.shape, op.weight.shape[1]), body, op.weight.dtype)
 
-    def reference(weight: Any, indices: Any) -> Any:
-        return weight[numpy_positions("embedding: indices", indices, len(weight))]
+    def reference(weight: Any, indices: Any, *, logical_size: Any, logical_begin: Any) -> Any:
+        rows = numpy_rows("embedding: indices", indices, len(weight), logical_size, logical_begin)
+        return numpy_with_zeros(weight, 0)[rows]
 
 
-@operator("embedding_grad(dy, weight, indices, padding_idx: int64 = -1, scale_grad_by_freq: bool = False) -> dx")
+@operator(f"embedding_grad(dy, weight, indices, {OPTIONS}) -> dx")
 class EmbeddingGrad:
     """Rows of `dy` added up by `indices` in the shape of `weight`: the adjoint of `embedding`.
 
@@ -62,8 +88,7 @@ class EmbeddingGrad:
     shapes_of = ("weight",)
 
     def types(op: Call) -> TensorDesc:
-        expect_index(op, "indices")
-        expect_rank(op, "weight", op.weight, 2)
+        _expect_table(op)
         expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
         expect_type(op, "dy", (*op.indices.shape, op.weight.shape[1]))
         return TensorDesc(op.weight.shape, op.dy.dtype)
@@ -71,8 +96,11 @@ class EmbeddingGrad:
     def sbp(op: Call) -> list[SbpSignature]:
         whole = range(op.indices.rank) if op.scale_grad_by_freq else ()
         e = letters(op.indices.shape, whole, "e")
-        text = f"{names(e, ['d'])}, _ d, {names(e)} -> _ d"
+        text = f"{names(e, ['d'])}, v d, {names(e)} -> v d"
         return factors(op, text, SbpSignature((P, B, B), (P,)))
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return piece_of(op, shard, 1, 0)
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         if op.scale_grad_by_freq:
@@ -80,11 +108,13 @@ class EmbeddingGrad:
 
         def ddy() -> Value:
             rows = ddx
-            if op.padding_idx >= 0:
-                padding = ops.zero_like(ops.narrow(ddx, dim=0, start=op.padding_idx, length=1))
-                start, stop = [op.padding_idx, 0], [op.padding_idx + 1, 2**63 - 1]
+            row = op.padding_idx - op.logical_begin
+            if op.padding_idx >= 0 and 0 <= row < op.weight.shape[0]:
+                padding = ops.zero_like(ops.narrow(ddx, dim=0, start=row, length=1))
+                start, stop = [row, 0], [row + 1, 2**63 - 1]
                 rows = ops.slice_update(ddx, padding, start=start, stop=stop, step=[1, 1])
-            result: Value = ops.embedding(rows, op.indices)
+            piece = {"logical_size": op.logical_size, "logical_begin": op.logical_begin}
+            result: Value = ops.embedding(rows, op.indices, **piece)
             return result
 
         return {"dy": ddy}
@@ -92,29 +122,35 @@ class EmbeddingGrad:
     def compute(op: Call) -> Stage:
         wide = op.dy.dtype.accumulator
 
-        def row(*at: Any) -> Any:
-            return position(op, "indices", op.indices[at], op.weight.shape[0])
+        def at_row(at: Any, use: Callable[[Any], Any]) -> Any:
+            return in_piece(op, "indices", op.indices[at], op.weight.shape[0], use, wide)
 
-        ones = c.element_wise(op.indices.shape, lambda *at: s.const(1, wide))
+        def row(*at: Any) -> Any:
+            return piece_position(op, "indices", op.indices[at], op.weight.shape[0])
+
+        ones = c.element_wise(op.indices.shape, lambda *at: at_row(at, lambda _: s.const(1, wide)))
         counts = add_at(zeros(op.weight.shape[:1], wide), ones, lambda *at: [row(*at)])
 
         def share(*at: Any) -> Any:
-            scaled = op.dy[at] / counts[row(*at[:-1])] if op.scale_grad_by_freq else op.dy[at]
+            def scaled(place: Any) -> Any:
+                return op.dy[at] / counts[place] if op.scale_grad_by_freq else op.dy[at]
+
             padding = op.indices[at[:-1]].eq(op.padding_idx)
-            return scaled if op.padding_idx < 0 else s.where(padding, s.const(0, wide), scaled)
+            found = at_row(at[:-1], scaled)
+            return found if op.padding_idx < 0 else s.where(padding, s.const(0, wide), found)
 
         shares = c.element_wise(op.dy.shape, share)
         summed = add_at(zeros(op.weight.shape, wide), shares, lambda *at: [row(*at[:-1]), at[-1]])
         return c.convert(summed, op.dy.dtype)
 
-    def reference(dy: Any, weight: Any, indices: Any, *, padding_idx: Any, scale_grad_by_freq: Any) -> Any:
-        numpy_positions("embedding_grad: indices", indices, len(weight))
+    def reference(
+        dy: Any, weight: Any, indices: Any, *, padding_idx: Any, scale_grad_by_freq: Any, **piece: Any
+    ) -> Any:
+        rows = numpy_rows("embedding_grad: indices", indices, len(weight), **piece)
         wide = np.float32 if dy.dtype.itemsize == 2 else dy.dtype
-        dx = np.zeros(weight.shape, wide)
-        np.add.at(dx, indices, dy.astype(wide))
+        dx = np.zeros((len(weight) + 1, *weight.shape[1:]), wide)
+        np.add.at(dx, rows, np.where((indices == padding_idx)[..., None], 0, dy.astype(wide)))
         if scale_grad_by_freq:
-            counts = np.bincount(indices.reshape(-1), minlength=len(weight))
+            counts = np.bincount(rows.reshape(-1), minlength=len(weight) + 1)
             dx /= np.maximum(counts, 1).astype(wide)[:, None]
-        if padding_idx >= 0:
-            dx[padding_idx] = 0
-        return dx.astype(dy.dtype)
+        return dx[:-1].astype(dy.dtype)

@@ -6,6 +6,7 @@ Positions are i32 or i64; one that is negative or too large is an error at run t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Call, no_grad, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
@@ -50,6 +52,69 @@ def numpy_positions(name: str, indices: Any, size: int) -> Any:
     return indices
 
 
+#: Of how long an axis the indexed one is the piece from where on, on one device; 0: it is the whole axis.
+PIECE = "logical_size: int64 = 0, logical_begin: int64 = 0"
+
+
+def piece_of(op: Call, shard: Shard, operand: int, axis: int) -> dict[str, Any]:
+    """The attributes `PIECE` of the call on one device's pieces, if `axis` of that operand is split."""
+    whole, piece = op.operands[operand].shape[axis], (shard.inputs[operand].shape or ())[axis]
+    if piece == whole:
+        return {}
+    return {"logical_size": op.logical_size or whole, "logical_begin": op.logical_begin + shard.begins[operand]}
+
+
+def expect_piece(op: Call, size: Any) -> None:
+    """Checks the attributes `PIECE` for an axis of `size`.
+
+    Raises:
+        OperatorError: the piece does not lie in the whole axis.
+    """
+    begin, end = op.logical_begin, op.logical_begin + (size or 0)
+    if (op.logical_size or begin) and not 0 <= begin <= end <= op.logical_size:
+        raise op.error(
+            f"expected a piece of an axis of logical_size {op.logical_size},"
+            f" got {size} elements from logical_begin {begin} on"
+        )
+
+
+def piece_position(op: Call, name: str, value: Any, size: Size) -> Any:
+    """As `position` for the piece of `size` that one device has; 0 where the position is not in the piece."""
+    if not op.logical_size:
+        return position(op, name, value, size)
+    at = position(op, name, value, op.logical_size) - op.logical_begin
+    found = s.where((at >= 0) & (at < size), at, 0)
+    return found if isinstance(size, int) else position(op, name, found, size)
+
+
+def in_piece(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], Any], dtype: DType) -> Any:
+    """What `use` makes, of type `dtype`, of a position in an axis of `size`; 0 where it is not in this piece.
+
+    The position is read from operand `name` and checked at run time to lie in the whole axis.
+    """
+    if not op.logical_size:
+        return use(position(op, name, value, size))
+    at = s.cast(value, dtypes.index) - op.logical_begin
+    inside = (at >= 0) & (at < size)
+    zero = s.const(0, dtype)
+    return zero if size == 0 else s.where(inside, use(piece_position(op, name, value, size)), zero)
+
+
+def numpy_rows(name: str, indices: Any, size: int, logical_size: int = 0, logical_begin: int = 0) -> Any:
+    """Positions in an axis of `size`, for references; `size` itself where they are not in this piece.
+
+    Raises:
+        IndexError: one is outside of the whole axis.
+    """
+    at = numpy_positions(name, indices, logical_size or size) - logical_begin
+    return np.where((at >= 0) & (at < size), at, size)
+
+
+def numpy_with_zeros(x: Any, axis: int) -> Any:
+    """`x` with zeros at one more position along `axis`, where `numpy_rows` points outside of the piece."""
+    return np.concatenate([x, np.zeros_like(x, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))], axis)
+
+
 def factors(op: Call, text: str, *more: SbpSignature) -> list[SbpSignature]:
     """The splits of a factor text, and further signatures."""
     return [*Factors(text).signatures([d.shape for d in op.operands]), *more]
@@ -60,37 +125,45 @@ def names(*parts: list[str]) -> str:
     return " ".join(n for part in parts for n in part)
 
 
-@operator("gather(in, indices, axis: int64 = 0) -> out")
+@operator(f"gather(in, indices, axis: int64 = 0, {PIECE}) -> out")
 class Gather:
     """Slices of `in` along `axis` at `indices`, whose shape takes the place of the axis."""
 
     def types(op: Call) -> TensorDesc:
         expect_index(op, "indices")
         axis = op.normalize_axis(op.axis, op.in_.rank)
+        expect_piece(op, op.in_.shape[axis])
         return TensorDesc((*op.in_.shape[:axis], *op.indices.shape, *op.in_.shape[axis + 1 :]), op.in_.dtype)
 
     def sbp(op: Call) -> list[SbpSignature]:
         axis = op.axis % op.in_.rank
-        d, e = letters(op.in_.shape, (axis,)), letters(op.indices.shape, (), "e")
+        d, e = letters(op.in_.shape), letters(op.indices.shape, (), "e")
         text = f"{names(d)}, {names(e)} -> {names(d[:axis], e, d[axis + 1 :])}"
         return factors(op, text, SbpSignature((P, B), (P,)))
 
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return piece_of(op, shard, 0, op.axis)
+
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        return {"in": lambda: ops.unsorted_segment_sum_like(dout, op.indices, op.in_, axis=op.axis)}
+        return {"in": lambda: ops.unsorted_segment_sum_like(dout, op.indices, op.in_, **op.attrs)}
 
     def compute(op: Call) -> Stage:
         axis = op.normalize_axis(op.axis, op.in_.rank)
         end = axis + op.indices.rank
 
         def body(*at: Any) -> Any:
-            row = position(op, "indices", op.indices[at[axis:end]], op.in_.shape[axis])
-            return op.in_[(*at[:axis], row, *at[end:])]
+            def read(row: Any) -> Any:
+                return op.in_[(*at[:axis], row, *at[end:])]
+
+            wide = op.in_.dtype.accumulator
+            return in_piece(op, "indices", op.indices[at[axis:end]], op.in_.shape[axis], read, wide)
 
         shape = (*op.in_.shape[:axis], *op.indices.shape, *op.in_.shape[axis + 1 :])
         return c.element_wise(shape, body, op.in_.dtype)
 
-    def reference(x: Any, indices: Any, *, axis: Any) -> Any:
-        return np.take(x, numpy_positions("gather: indices", indices, x.shape[axis]), axis)
+    def reference(x: Any, indices: Any, *, axis: Any, **piece: Any) -> Any:
+        rows = numpy_rows("gather: indices", indices, x.shape[axis], **piece)
+        return np.take(numpy_with_zeros(x, axis % x.ndim), rows, axis)
 
 
 @operator("batch_gather(in, indices) -> out")
@@ -154,7 +227,7 @@ def aligned(op: Call, shapes: list[Shape], dim: int) -> list[str]:
     return ["_" if i == dim or len(set(n)) > 1 or n[0] in (None, 1) else f"d{i}" for i, n in enumerate(sizes)]
 
 
-@operator("dim_gather(input, index, dim: int32 = 0) -> output")
+@operator(f"dim_gather(input, index, dim: int32 = 0, {PIECE}) -> output")
 class DimGather:
     """The element of `input` at the position itself, but at `index` along `dim`."""
 
@@ -162,30 +235,37 @@ class DimGather:
         expect_index(op, "index")
         dim = op.normalize_axis(op.dim, op.input.rank, "dim")
         expect_within(op, "index", "input", dim)
+        expect_piece(op, op.input.shape[dim])
         return TensorDesc(op.index.shape, op.input.dtype)
 
     def sbp(op: Call) -> list[SbpSignature]:
         dim = op.dim % op.input.rank
         d = aligned(op, [op.input.shape, op.index.shape], dim)
         e = ["e" if i == dim else n for i, n in enumerate(d)]
-        return factors(op, f"{names(d)}, {names(e)} -> {names(e)}", SbpSignature((P, B), (P,)))
+        added = (SbpSignature((kind, B), (P,)) for kind in (P, S(dim)))
+        return factors(op, f"{names(d)}, {names(e)} -> {names(e)}", *added)
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return piece_of(op, shard, 0, op.dim)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-        return {"input": lambda: ops.dim_scatter_add_like(op.input, op.index, dy, dim=op.dim)}
+        return {"input": lambda: ops.dim_scatter_add_like(op.input, op.index, dy, **op.attrs)}
 
     def compute(op: Call) -> Stage:
         dim = op.normalize_axis(op.dim, op.input.rank, "dim")
 
         def body(*at: Any) -> Any:
-            row = position(op, "index", op.index[at], op.input.shape[dim])
-            return op.input[(*at[:dim], row, *at[dim + 1 :])]
+            def read(row: Any) -> Any:
+                return op.input[(*at[:dim], row, *at[dim + 1 :])]
+
+            return in_piece(op, "index", op.index[at], op.input.shape[dim], read, op.input.dtype.accumulator)
 
         return c.element_wise(op.index.shape, body, op.input.dtype)
 
-    def reference(x: Any, index: Any, *, dim: Any) -> Any:
-        numpy_positions("dim_gather: index", index, x.shape[dim])
+    def reference(x: Any, index: Any, *, dim: Any, **piece: Any) -> Any:
+        rows = numpy_rows("dim_gather: index", index, x.shape[dim], **piece)
         part = tuple(slice(None) if i == dim % x.ndim else slice(n) for i, n in enumerate(index.shape))
-        return np.take_along_axis(x[part], index, dim)
+        return np.take_along_axis(numpy_with_zeros(x[part], dim % x.ndim), rows, dim)
 
 
 def nd_depth(op: Call, target: Any) -> int:
@@ -255,10 +335,14 @@ def _hot_values(op: Call) -> tuple[float, float]:
 
 @operator(
     "one_hot(indices, dtype: data_type, depth: int64 = 0, floating_on_value: double = 0.0,"
-    " integer_on_value: int64 = 0, floating_off_value: double = 0.0, integer_off_value: int64 = 0) -> out"
+    " integer_on_value: int64 = 0, floating_off_value: double = 0.0, integer_off_value: int64 = 0,"
+    " logical_begin: int64 = 0) -> out"
 )
 class OneHot:
-    """Rows of `depth` off-values with the on-value at `indices`; a position outside sets none, as in OneFlow."""
+    """Rows of `depth` off-values with the on-value at `indices`; a position outside sets none, as in OneFlow.
+
+    On one device the rows may be pieces, which begin at `logical_begin`.
+    """
 
     def types(op: Call) -> TensorDesc:
         expect_index(op, "indices")
@@ -268,7 +352,11 @@ class OneHot:
 
     def sbp(op: Call) -> Factors:
         e = letters(op.indices.shape, (), "e")
-        return Factors(f"{names(e)} -> {names(e, ['_'])}")
+        return Factors(f"{names(e)} -> {names(e, ['d'])}")
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        depth = (shard.outputs[0].shape or ())[-1]
+        return {"depth": depth, "logical_begin": op.logical_begin + shard.output_begins[0] * (depth != op.depth)}
 
     grad = no_grad("depends on positions, which are integers")
 
@@ -276,11 +364,11 @@ class OneHot:
         on, off = (s.const(x, op.dtype.accumulator) for x in _hot_values(op))
 
         def body(*at: Any) -> Any:
-            return s.where(s.cast(op.indices[at[:-1]], dtypes.index).eq(at[-1]), on, off)
+            return s.where(s.cast(op.indices[at[:-1]], dtypes.index).eq(at[-1] + op.logical_begin), on, off)
 
         return c.element_wise((*op.indices.shape, op.depth), body, op.dtype)
 
-    def reference(indices: Any, *, dtype: Any, depth: Any, **values: Any) -> Any:
+    def reference(indices: Any, *, dtype: Any, depth: Any, logical_begin: Any, **values: Any) -> Any:
         kind = "floating" if dtype.is_float else "integer"
         on, off = (np.asarray(values[f"{kind}_{n}_value"]).astype(dtype.numpy) for n in ("on", "off"))
-        return np.where(indices[..., None] == np.arange(depth), on, off)
+        return np.where(indices[..., None] == np.arange(depth) + logical_begin, on, off)

@@ -17,15 +17,22 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.indexing import (
+    PIECE,
     aligned,
     expect_index,
+    expect_piece,
     expect_within,
     factors,
+    in_piece,
     names,
     nd_depth,
     nd_position,
     numpy_nd,
     numpy_positions,
+    numpy_rows,
+    numpy_with_zeros,
+    piece_of,
+    piece_position,
     position,
 )
 from oneflow.dialect.record import Call, operator
@@ -48,9 +55,8 @@ def add_at(base: Stage, values: Stage, index: Callable[..., Sequence[Any]], exte
 
 def _numpy_add_at(base: Any, at: Any, values: Any) -> Any:
     """`values` added to a copy of `base`, positions may repeat; 16-bit floats in f32."""
-    wide = np.float32 if values.dtype.itemsize == 2 else values.dtype
-    out = base.astype(wide)
-    np.add.at(out, at, values.astype(wide))
+    out = base.astype(np.float32 if values.dtype.itemsize == 2 else values.dtype)
+    np.add.at(out, at, values.astype(out.dtype))
     return out.astype(values.dtype)
 
 
@@ -68,6 +74,7 @@ def expect_type(op: Call, name: str, shape: Shape) -> None:
 def _expect_segments(op: Call, whole: Shape, axis: int) -> None:
     """Checks that `data` is a tensor of shape `whole` with `segment_ids` in place of `axis`."""
     expect_index(op, "segment_ids")
+    expect_piece(op, whole[axis])
     expect_dtype(op, "data", op.data, dtypes.NUMERIC)
     expect_type(op, "data", (*whole[:axis], *op.segment_ids.shape, *whole[axis + 1 :]))
 
@@ -76,20 +83,26 @@ def _segment_sum(op: Call, shape: Sequence[Size], axis: int) -> Stage:
     end = axis + op.segment_ids.rank
 
     def index(*at: Any) -> list[Any]:
-        row = position(op, "segment_ids", op.segment_ids[at[axis:end]], shape[axis])
+        row = piece_position(op, "segment_ids", op.segment_ids[at[axis:end]], shape[axis])
         return [*at[:axis], row, *at[end:]]
 
-    return add_at(zeros(shape, op.data.dtype), op.data, index)
+    def share(*at: Any) -> Any:
+        ids, value = op.segment_ids[at[axis:end]], op.data[at]
+        return in_piece(op, "segment_ids", ids, shape[axis], lambda _: value, value.dtype)
+
+    data = c.element_wise(op.data.shape, share, op.data.dtype) if op.logical_size else op.data
+    return zeros(shape, op.data.dtype) if shape[axis] == 0 else add_at(zeros(shape, op.data.dtype), data, index)
 
 
-def _numpy_segment_sum(name: str, data: Any, ids: Any, shape: Sequence[int], axis: int) -> Any:
-    numpy_positions(f"{name}: segment_ids", ids, shape[axis])
-    return _numpy_add_at(np.zeros(shape, data.dtype), (*[slice(None)] * axis, ids), data)
+def _numpy_segment_sum(name: str, data: Any, ids: Any, shape: Sequence[int], axis: int, piece: Any) -> Any:
+    rows = numpy_rows(f"{name}: segment_ids", ids, shape[axis], **piece)
+    whole = _numpy_add_at(numpy_with_zeros(np.zeros(shape, data.dtype), axis), (*[slice(None)] * axis, rows), data)
+    return np.delete(whole, -1, axis)
 
 
 def _segment_factors(op: Call, whole: Shape, axis: int) -> tuple[str, str, str]:
     """Factors of data, segment_ids and the result."""
-    d, e = letters(whole, (axis,)), letters(op.segment_ids.shape, (), "e")
+    d, e = letters(whole), letters(op.segment_ids.shape, (), "e")
     return names(d[:axis], e, d[axis + 1 :]), names(e), names(d)
 
 
@@ -108,7 +121,7 @@ def _summed_shape(op: Call) -> Shape:
     return (*op.data.shape[:axis], op.num_segments, *op.data.shape[end:])
 
 
-@operator("unsorted_segment_sum(data, segment_ids, axis: int64 = 0, num_segments: int64 = 0) -> out")
+@operator(f"unsorted_segment_sum(data, segment_ids, axis: int64 = 0, num_segments: int64 = 0, {PIECE}) -> out")
 class UnsortedSegmentSum:
     """Slices of `data` added up by segment; `segment_ids` stands in place of `axis` of the result."""
 
@@ -121,21 +134,29 @@ class UnsortedSegmentSum:
         data, ids, out = _segment_factors(op, op.out.shape, op.axis % op.data.rank)
         return factors(op, f"{data}, {ids} -> {out}", SbpSignature((P, B), (P,)))
 
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        count = (shard.outputs[0].shape or ())[op.axis % len(op.data.shape)]
+        if count == op.num_segments:
+            return {}
+        whole, begin = op.logical_size or op.num_segments, op.logical_begin + shard.output_begins[0]
+        return {"num_segments": count, "logical_size": whole, "logical_begin": begin}
+
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        return {"data": lambda: ops.gather(dout, op.segment_ids, axis=op.axis % op.data.rank)}
+        piece = {"logical_size": op.logical_size, "logical_begin": op.logical_begin}
+        return {"data": lambda: ops.gather(dout, op.segment_ids, axis=op.axis % op.data.rank, **piece)}
 
     def compute(op: Call) -> Stage:
         axis = op.axis % op.data.rank
         shape = (*op.data.shape[:axis], op.num_segments, *op.data.shape[axis + op.segment_ids.rank :])
         return _segment_sum(op, shape, axis)
 
-    def reference(data: Any, ids: Any, *, axis: Any, num_segments: Any) -> Any:
+    def reference(data: Any, ids: Any, *, axis: Any, num_segments: Any, **piece: Any) -> Any:
         axis %= data.ndim
         shape = (*data.shape[:axis], num_segments, *data.shape[axis + ids.ndim :])
-        return _numpy_segment_sum("unsorted_segment_sum", data, ids, shape, axis)
+        return _numpy_segment_sum("unsorted_segment_sum", data, ids, shape, axis, piece)
 
 
-@operator("unsorted_segment_sum_like(data, segment_ids, like, axis: int64 = 0) -> out")
+@operator(f"unsorted_segment_sum_like(data, segment_ids, like, axis: int64 = 0, {PIECE}) -> out")
 class UnsortedSegmentSumLike:
     """Slices of `data` added up by segment, in the shape of `like`: the adjoint of `gather`."""
 
@@ -149,14 +170,17 @@ class UnsortedSegmentSumLike:
         data, ids, out = _segment_factors(op, op.like.shape, op.axis % op.like.rank)
         return factors(op, f"{data}, {ids}, {out} -> {out}", SbpSignature((P, B, B), (P,)))
 
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return piece_of(op, shard, 2, op.axis)
+
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        return {"data": lambda: ops.gather(dout, op.segment_ids, axis=op.axis)}
+        return {"data": lambda: ops.gather(dout, op.segment_ids, **op.attrs)}
 
     def compute(op: Call) -> Stage:
         return _segment_sum(op, op.like.shape, op.axis % op.like.rank)
 
-    def reference(data: Any, ids: Any, like: Any, *, axis: Any) -> Any:
-        return _numpy_segment_sum("unsorted_segment_sum_like", data, ids, like.shape, axis % like.ndim)
+    def reference(data: Any, ids: Any, like: Any, *, axis: Any, **piece: Any) -> Any:
+        return _numpy_segment_sum("unsorted_segment_sum_like", data, ids, like.shape, axis % like.ndim, piece)
 
 
 @operator("unsorted_batch_segment_sum(data, segment_ids, num_segments: int64 = 0) -> out")
@@ -208,6 +232,7 @@ def _scatter_types(op: Call, target: str) -> TensorDesc:
     expect_dtype(op, target, op[target], dtypes.NUMERIC)
     expect_within(op, "index", target, op.normalize_axis(op.dim, op[target].rank, "dim"))
     expect_within(op, "index", "src", None)
+    expect_piece(op, op[target].shape[op.dim])
     return TensorDesc(op[target].shape, op.src.dtype)
 
 
@@ -215,24 +240,28 @@ def _scatter_sbp(op: Call, target: str, base: Sbp) -> list[SbpSignature]:
     """Splits of what is alike; what is added may also be partial sums, or split along `dim`, to a `base`."""
     shapes, dim = [d.shape for d in op.operands], op.dim % op[target].rank
     text = names(aligned(op, shapes, dim))
-    added = [SbpSignature((base, B, P), (P,))]
+    added = [SbpSignature((base, B, P), (P,)), SbpSignature((S(dim), B, B), (S(dim),))]
     if op.index.shape[dim] is not None and op.index.shape[dim] == op.src.shape[dim]:
         added.append(SbpSignature((base, S(dim), S(dim)), (P,)))
     return factors(op, f"{text}, {text}, {text} -> {text}", *added)
 
 
 def _scatter_add(op: Call, base: Stage) -> Stage:
-    dim = op.dim % base.rank
+    dim, size = op.dim % base.rank, base.shape[op.dim % base.rank]
 
     def index(*at: Any) -> list[Any]:
-        return [*at[:dim], position(op, "index", op.index[at], base.shape[dim]), *at[dim + 1 :]]
+        return [*at[:dim], piece_position(op, "index", op.index[at], size), *at[dim + 1 :]]
 
-    return add_at(base, op.src, index, op.index.shape)
+    def share(*at: Any) -> Any:
+        return in_piece(op, "index", op.index[at], size, lambda _: op.src[at], op.src.dtype.accumulator)
+
+    src = c.element_wise(op.index.shape, share, op.src.dtype) if op.logical_size else op.src
+    return base if size == 0 else add_at(base, src, index, op.index.shape)
 
 
 def _gather_src(ops: Builder, op: Call, dy: Value) -> Value:
     """The gradient of `src`: what was read of it gets the elements of `dy` at `index`, the rest zero."""
-    read: Value = ops.dim_gather(dy, op.index, dim=op.dim)
+    read: Value = ops.dim_gather(dy, op.index, **op.attrs)
     if read.shape == op.src.shape and None not in read.shape:
         return read
     if None in read.shape:
@@ -242,14 +271,14 @@ def _gather_src(ops: Builder, op: Call, dy: Value) -> Value:
     return whole
 
 
-def _numpy_scatter_add(name: str, base: Any, index: Any, src: Any, dim: int) -> Any:
-    numpy_positions(f"{name}: index", index, base.shape[dim])
+def _numpy_scatter_add(name: str, base: Any, index: Any, src: Any, dim: int, piece: Any) -> Any:
     at = list(np.indices(index.shape, sparse=True))
-    at[dim] = index
-    return _numpy_add_at(base, tuple(at), src[tuple(map(slice, index.shape))])
+    at[dim] = numpy_rows(f"{name}: index", index, base.shape[dim], **piece)
+    whole, part = numpy_with_zeros(base, dim % base.ndim), src[tuple(map(slice, index.shape))]
+    return np.delete(_numpy_add_at(whole, tuple(at), part), -1, dim)
 
 
-@operator("dim_scatter_add_like(like, index, src, dim: int32 = 0) -> output")
+@operator(f"dim_scatter_add_like(like, index, src, dim: int32 = 0, {PIECE}) -> output")
 class DimScatterAddLike:
     """Zeros of the shape of `like` to which `src` is added at `index` along `dim`: the adjoint of `dim_gather`."""
 
@@ -261,17 +290,20 @@ class DimScatterAddLike:
     def sbp(op: Call) -> list[SbpSignature]:
         return _scatter_sbp(op, "like", B)
 
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return piece_of(op, shard, 0, op.dim)
+
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         return {"src": lambda: _gather_src(ops, op, dy)}
 
     def compute(op: Call) -> Stage:
         return _scatter_add(op, zeros(op.like.shape, op.src.dtype))
 
-    def reference(like: Any, index: Any, src: Any, *, dim: Any) -> Any:
-        return _numpy_scatter_add("dim_scatter_add_like", np.zeros_like(like), index, src, dim)
+    def reference(like: Any, index: Any, src: Any, *, dim: Any, **piece: Any) -> Any:
+        return _numpy_scatter_add("dim_scatter_add_like", np.zeros_like(like), index, src, dim, piece)
 
 
-@operator("dim_scatter_add(input, index, src, dim: int32 = 0) -> output")
+@operator(f"dim_scatter_add(input, index, src, dim: int32 = 0, {PIECE}) -> output")
 class DimScatterAdd:
     """`input` to which `src` is added at `index` along `dim`."""
 
@@ -281,14 +313,17 @@ class DimScatterAdd:
     def sbp(op: Call) -> list[SbpSignature]:
         return _scatter_sbp(op, "input", P)
 
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return piece_of(op, shard, 0, op.dim)
+
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         return {"input": dy, "src": lambda: _gather_src(ops, op, dy)}
 
     def compute(op: Call) -> Stage:
         return _scatter_add(op, op.input)
 
-    def reference(x: Any, index: Any, src: Any, *, dim: Any) -> Any:
-        return _numpy_scatter_add("dim_scatter_add", x, index, src, dim)
+    def reference(x: Any, index: Any, src: Any, *, dim: Any, **piece: Any) -> Any:
+        return _numpy_scatter_add("dim_scatter_add", x, index, src, dim, piece)
 
 
 def _nd_types(op: Call, shape: Shape) -> TensorDesc:

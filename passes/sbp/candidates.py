@@ -50,7 +50,8 @@ def localize(call: Call, signature: NdSignature, mesh: Mesh, rank: int) -> Call:
         lone, at = signature.along(axis), _position(rank, mesh, axis)
         ins = [_piece(d, s, mesh[axis], at) for d, s in zip(call.operands, lone.inputs, strict=True)]
         outs = [_piece(d, s, mesh[axis], at) for d, s in zip(call.results, lone.outputs, strict=True)]
-        shard = Shard(tuple(d for d, _ in ins), tuple(d for d, _ in outs), tuple(b for _, b in ins))
+        (inputs, begins), (outputs, output_begins) = (tuple(zip(*s, strict=True)) or ((), ()) for s in (ins, outs))
+        shard = Shard(inputs, outputs, begins, output_begins)
         attrs = call.attrs if call.record.local is None else {**call.attrs, **call.record.local(call, shard)}
         call = Call(call.record, _refill(call.inputs, shard.inputs), attrs, _refill(call.outputs, shard.outputs))
     return call

@@ -19,6 +19,8 @@ ONES = [[0, 1, 2, 3, 4, 5], [5, 5, 0, 1, 1, 2], [3, 2, 1, 0, 0, 4]]
 NONE = t(0, dtype=int64)
 READ = [
     Sample("gather", [t(5, 3), i32([3, 0, 3, 1])], dtypes=ALL),
+    Sample("gather", [t(2, 3), i32([3, 0, 3, 1])], {"logical_size": 4, "logical_begin": 1}, dtypes=ALL),
+    Sample("gather", [t(4, 0), i32([3, 1])], {"axis": 1, "logical_size": 4, "logical_begin": 2}),
     Sample("gather", [t(4, 5, 3), i64(ROWS)], {"axis": 1}),
     Sample("gather", [t(4, 5), i32(2)], {"axis": -1}),
     Sample("gather", [t(4, 5), NONE], {"axis": 1}),
@@ -29,12 +31,14 @@ READ = [
     Sample("batch_gather", [t(3, 4), t(3, 0, dtype=int32)]),
     Sample("dim_gather", [t(5, 3), i32(ROWS)], dtypes=ALL),
     Sample("dim_gather", [t(3, 6), i64(ONES)], {"dim": -1}),
+    Sample("dim_gather", [t(3, 2), i64(ONES)], {"dim": 1, "logical_size": 6, "logical_begin": 1}),
     Sample("dim_gather", [t(4, 6), i64(ONES)], {"dim": 1}),
     Sample("dim_gather", [t(4, 6), t(0, 6, dtype=int64)]),
     Sample("gather_nd", [t(3, 4), i32([[2, 3], [0, 1], [2, 3]])], dtypes=ALL),
     Sample("gather_nd", [t(3, 4, 3), i64([[[2], [0], [1]], [[1], [1], [1]]])]),
     Sample("gather_nd", [t(3, 4), t(0, 2, dtype=int32)]),
     Sample("embedding", [t(5, 3), i32(ROWS)], dtypes=FLOATS),
+    Sample("embedding", [t(2, 3), i32(ROWS)], {"logical_size": 5, "logical_begin": 3}),
     Sample(
         "embedding", [t(5, 3), i64([1, 1, 4])], {"scale_grad_by_freq": True}, gradient=False, why="scaled by design",
     ),
@@ -50,6 +54,7 @@ READ = [
     ),
     Sample("embedding", [t(5, 3), NONE]),
     Sample("embedding", [t(5, 0), i64([1])]),
+    Sample("one_hot", [i32(ROWS)], {"dtype": int64, "depth": 3, "integer_on_value": 1, "logical_begin": 2}),
     Sample("one_hot", [NONE], {"dtype": "dtype", "depth": 3}),
     Sample("one_hot", [i64(1)], {"dtype": "dtype", "depth": 0}),
 ]  # fmt: skip
@@ -57,6 +62,20 @@ ADD = [
     Sample("unsorted_segment_sum", [t(4, 3), i32([2, 0, 2, 1])], {"num_segments": 5}, dtypes=NUMERIC),
     Sample("unsorted_segment_sum", [t(4, 2, 3, 3), i64(ROWS)], {"axis": 1, "num_segments": 6}),
     Sample("unsorted_segment_sum", [t(0, 3), NONE], {"num_segments": 2}),
+    Sample(
+        "unsorted_segment_sum", [t(4, 3), i32([2, 0, 2, 1])],
+        {"num_segments": 2, "logical_size": 4, "logical_begin": 1}, dtypes=NUMERIC,
+    ),
+    Sample(
+        "unsorted_segment_sum_like", [t(4, 3), i32([2, 0, 2, 1]), t(2, 3)], {"logical_size": 4, "logical_begin": 1},
+    ),
+    Sample("embedding_grad", [t(2, 3, 4), t(2, 4), i32(ROWS)], {"logical_size": 5, "logical_begin": 1}),
+    Sample(
+        "embedding_grad", [t(2, 3, 4), t(3, 4), i32(ROWS)],
+        {"padding_idx": 4, "scale_grad_by_freq": True, "logical_size": 5, "logical_begin": 2},
+        gradient=False, second_order=False, why="scale_grad_by_freq is refused in second derivatives",
+    ),
+    Sample("dim_scatter_add_like", [t(3, 2), i64(ONES), t(3, 6)], {"dim": 1, "logical_size": 6, "logical_begin": 2}),
     Sample("unsorted_segment_sum_like", [t(4, 3), i32([2, 0, 2, 1]), t(5, 3)], dtypes=NUMERIC),
     Sample("unsorted_segment_sum_like", [t(4, 2, 3, 3), i64(ROWS), t(4, 5, 3)], {"axis": -2}),
     Sample(
@@ -80,7 +99,7 @@ ADD = [
     Sample("scatter_nd_like", [t(3, 4), t(0, 1, dtype=int64), t(0, 4)]),
     Sample("embedding_grad", [t(0, 4), t(5, 4), NONE]),
     Sample("embedding_grad", [t(2, 3, 4), t(5, 4), i32(ROWS)], dtypes=FLOATS),
-    Sample("embedding_grad", [t(3, 4), t(5, 4), i64([1, 1, 4])], {"padding_idx": 1}),
+    Sample("embedding_grad", [t(3, 4), t(5, 4), i64([4, 1, 0])], {"padding_idx": 1}),
     Sample(
         "embedding_grad", [t(3, 4), t(5, 4), i64([1, 1, 4])], {"padding_idx": 4, "scale_grad_by_freq": True},
         gradient=False, second_order=False, why="scale_grad_by_freq is refused in second derivatives",
@@ -88,6 +107,10 @@ ADD = [
 ]  # fmt: skip
 SAMPLES = [*READ, *ADD]
 BAD = [
+    Bad(
+        "gather", [t(3), i32([0])], {"logical_size": 4, "logical_begin": 2},
+        match="expected a piece of an axis of logical_size 4, got 3 elements from logical_begin 2 on",
+    ),
     Bad("gather", [t(3), t(2)], match="expected indices of type i32, i64, got f32"),
     Bad("gather", [t(3), i32([0])], {"axis": 1}, match="expected axis in [-1, 1), got 1"),
     Bad("gather", [t(), i32([0])], match="expected axis in [0, 0), got 0"),

@@ -21,9 +21,11 @@ LISTED = {name for names in COINCIDENCES.values() for name in names.split()}
 
 
 def is_searchable(sample):
-    """Whether the operands have an axis of 3 or more, and elements."""
+    """Whether the operands have an axis of 3 or more, and elements, and are no pieces already."""
     groups = [x if isinstance(x, (list, tuple)) else [x] for x in sample.operands]
     shapes = [x.shape for group in groups for x in group if isinstance(x, T)]
+    if sample.attrs.get("logical_size"):
+        return False
     return bool(shapes) and max(max(s, default=0) for s in shapes) >= 3 and all(all(s) for s in shapes)
 
 
