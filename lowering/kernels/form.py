@@ -138,7 +138,7 @@ def _join_insertions(graph: Graph) -> None:
         target = numbers.get(op.operands[1]) if op.name == "tensor.insert_slice" else None
         if target is None or graph.ops[target].name != op.name or len(list(op.operands[1].uses)) > 1:
             continue
-        if graph.acyclic([*graph.members(graph.group[target]), number]):
+        if graph.may_merge(graph.group[target], graph.group[number]):
             graph.merge(graph.group[target], graph.group[number])
 
 

@@ -5,10 +5,13 @@ Imports the MLIR seam.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+
+#: Larger groups gain nothing more, and every operation that may join one looks at all of its members.
+MOST_MEMBERS = 64
 
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:
@@ -30,7 +33,11 @@ def operands_of(op: ir.Operation) -> list[ir.Value]:
 
 @dataclass
 class Graph:
-    """Operations by number, in program order; `group[i]` is the number of the first member of i's group."""
+    """Operations by number, in program order; `group[i]` is the number of the first member of i's group.
+
+    `above` and `below` are, for each group, the operations that it needs and that need it, directly or not, as bits
+    of a number: so whether two may merge is one test, and a merge changes only groups that it newly connects.
+    """
 
     ops: list[ir.Operation]
     needs: list[set[int]] = field(default_factory=list)
@@ -39,48 +46,66 @@ class Graph:
     def __post_init__(self) -> None:
         makers = {result: i for i, op in enumerate(self.ops) for result in op.results}
         self.needs = [{makers[v] for v in operands_of(op) if v in makers} for op in self.ops]
-        self.group = list(range(len(self.ops)))
+        count = len(self.ops)
+        self.group = list(range(count))
+        self._members = [[i] for i in range(count)]
+        self._bits = [1 << i for i in range(count)]
+        self.above, self.below = [0] * count, [0] * count
+        for i in range(count):
+            for need in self.needs[i]:
+                self.above[i] |= self.above[need] | self._bits[need]
+        for i in reversed(range(count)):
+            for need in self.needs[i]:
+                self.below[need] |= self.below[i] | self._bits[i]
 
     def members(self, group: int) -> list[int]:
         """The operations of a group, in program order."""
-        return [i for i, g in enumerate(self.group) if g == group]
+        return self._members[group]
+
+    def may_merge(self, a: int, b: int) -> bool:
+        """Whether no other group needs one of two groups and is needed by the other."""
+        between = (self.below[a] & self.above[b]) | (self.below[b] & self.above[a])
+        return not between & ~(self._bits[a] | self._bits[b])
 
     def merge(self, a: int, b: int) -> None:
-        """Makes two groups one."""
+        """Makes two groups one, numbered by its first member."""
         first, second = sorted((a, b))
-        self.group = [first if g == second else g for g in self.group]
+        bits = self._bits[first] | self._bits[second]
+        above, below = (self.above[a] | self.above[b]) & ~bits, (self.below[a] | self.below[b]) & ~bits
+        for group in self._groups((self.below[a] ^ self.below[b]) & ~bits):
+            self.above[group] |= above | bits
+        for group in self._groups((self.above[a] ^ self.above[b]) & ~bits):
+            self.below[group] |= below | bits
+        self.above[first], self.below[first] = above, below
+        self._bits[first] = bits
+        self._members[first] = sorted(self._members[first] + self._members[second])
+        for member in self._members[second]:
+            self.group[member] = first
 
-    def acyclic(self, members: Iterable[int]) -> bool:
-        """Whether no operation outside `members` needs one of them and is needed by another."""
-        inside = set(members)
-        tainted: set[int] = set()
-        for i in range(min(inside), max(inside) + 1):
-            if i in inside:
-                if self.needs[i] & tainted:
-                    return False
-            elif any(n in inside or n in tainted for n in self._group_needs(i)):
-                tainted |= set(self.members(self.group[i]))
-        return True
-
-    def _group_needs(self, op: int) -> set[int]:
-        return set().union(*(self.needs[m] for m in self.members(self.group[op])))
+    def _groups(self, bits: int) -> set[int]:
+        found = set()
+        while bits:
+            lowest = bits & -bits
+            found.add(self.group[lowest.bit_length() - 1])
+            bits ^= lowest
+        return found
 
     def order(self) -> list[list[int]]:
         """The groups so that each comes after what it needs, as near to program order as that allows."""
         done: set[int] = set()
         ordered: list[list[int]] = []
-
-        def visit(group: int) -> None:
-            if group in done:
-                return
-            done.add(group)
-            members = self.members(group)
-            for need in sorted({self.group[n] for m in members for n in self.needs[m]} - {group}):
-                visit(need)
-            ordered.append(members)
-
-        for group in self.group:
-            visit(group)
+        for root in self.group:
+            waiting = [root]
+            while waiting:
+                group = waiting[-1]
+                wanted = sorted({self.group[n] for m in self._members[group] for n in self.needs[m]} - {group} - done)
+                if group in done or not wanted:
+                    waiting.pop()
+                    if group not in done:
+                        ordered.append(self._members[group])
+                        done.add(group)
+                else:
+                    waiting += reversed(wanted)
         return ordered
 
 
@@ -90,8 +115,7 @@ def grow(graph: Graph, candidates: Sequence[int], joins: Callable[[list[int]], b
     for op in candidates:
         for producer in sorted(graph.needs[op] & chosen):
             a, b = graph.group[producer], graph.group[op]
-            if a == b:
+            if a == b or len(graph.members(a)) + len(graph.members(b)) > MOST_MEMBERS or not graph.may_merge(a, b):
                 continue
-            members = sorted([*graph.members(a), *graph.members(b)])
-            if graph.acyclic(members) and joins(members):
+            if joins(sorted([*graph.members(a), *graph.members(b)])):
                 graph.merge(a, b)
