@@ -41,7 +41,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "reconcile-unrealized-casts",
         launch.DefineLaunches.name,
     ),
-    "gpu-kernels": (SplitReductions.name, f"{form.FormKernels.name}{{fuse=false}}"),
+    "gpu-kernels": (SplitReductions.name, f"{form.FormKernels.name}{{fuse=false siblings=true}}"),
     "triton": (EmitTriton.name,),
 }
 #: The stage that each follows.

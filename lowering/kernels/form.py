@@ -2,7 +2,7 @@
 
 Steps: fuse element-wise producers where no element would be computed twice, group what shares its loops, move
 each group into a private function with destinations, emit equal functions once. Imports `nodes`, `graph`,
-`outline`, and MLIR's fusion.
+`donation`, `outline`, and MLIR's fusion.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir, passmanager, scf
 from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.donation import wait_for_readers
 from oneflow.lowering.kernels.graph import Graph, grow
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, analyse, is_contraction, loop_size, read_node
 from oneflow.lowering.kernels.outline import Outliner
@@ -34,12 +35,15 @@ FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
+    With `siblings`, reductions of the same tensors are one nest too, though none reads another's result.
+
     %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
     return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
     """
 
     name: ClassVar[str] = "oneflow-form-kernels"
     fuse: bool = True
+    siblings: bool = False
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Forms the kernels of every public function with a body."""
@@ -48,7 +52,7 @@ class FormKernels(Pass):
         outliner = Outliner(module)
         for op in list(module.body.operations):
             if isinstance(op, func.FuncOp) and not op.is_external and "oneflow.kernel" not in op.attributes:
-                _form(op, outliner)
+                _form(op, outliner, self.siblings)
 
 
 def fuse_elementwise(module: ir.Module) -> None:
@@ -112,11 +116,14 @@ def _computes(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) > 1
 
 
-def _form(entry: func.FuncOp, outliner: Outliner) -> None:
+def _form(entry: func.FuncOp, outliner: Outliner, siblings: bool) -> None:
     block = entry.regions[0].blocks[0]
     graph = Graph([o.operation for o in block.operations])
     nodes = _read_nodes(graph)
+    wait_for_readers(entry.operation, graph)
     grow(graph, sorted(nodes), lambda members: joins([nodes[m] for m in members]))
+    if siblings:
+        _join_siblings(graph, nodes)
     _join_insertions(graph)
     last = graph.ops[-1]
     for members in graph.order():
@@ -129,6 +136,26 @@ def _form(entry: func.FuncOp, outliner: Outliner) -> None:
     for op in reversed([o.operation for o in block.operations]):
         if op.name in ("linalg.fill", "tensor.empty") and not list(op.results[0].uses):
             op.erase()
+
+
+def _join_siblings(graph: Graph, nodes: dict[int, Node]) -> None:
+    """Single reductions over the same loops of the same tensors are one kernel."""
+    alone = [n for n in sorted(nodes) if nodes[n].folds and len(graph.members(graph.group[n])) == 1]
+    for place, one in enumerate(alone):
+        for other in alone[place + 1 :]:
+            members = sorted([*graph.members(graph.group[one]), *graph.members(graph.group[other])])
+            shares = {u.value for u in nodes[one].inputs} & {u.value for u in nodes[other].inputs}
+            if shares and graph.group[one] != graph.group[other] and _same_loops(graph, nodes, members):
+                graph.merge(graph.group[one], graph.group[other])
+
+
+def _same_loops(graph: Graph, nodes: dict[int, Node], members: list[int]) -> bool:
+    """Whether reductions that need nothing of each other run over the same loops."""
+    found = [nodes[m] for m in members]
+    groups = {graph.group[m] for m in members}
+    if any(is_contraction(n) for n in found) or not graph.may_merge(*groups) or analyse(found, True) is None:
+        return False
+    return all(n.loops == found[0].loops and n.parallel == found[0].parallel for n in found)
 
 
 def _join_insertions(graph: Graph) -> None:
@@ -172,7 +199,12 @@ def joins(nodes: list[Node]) -> bool:
         return all(not n.folds and n.loops == contractions[0].loops & set(structure.outer) for n in others)
     if not structure.inner:
         return True
-    return bool(structure.outer) and (not structure.rowwise or _rows_trail(structure)) and _busy(structure)
+    return bool(structure.outer) and _lies_along(structure) and _busy(structure)
+
+
+def _lies_along(structure: Structure) -> bool:
+    """Whether vectors can go along rows that are swept, or along columns."""
+    return not structure.rowwise or _rows_trail(structure) or _columns_trail(structure)
 
 
 def _rows_trail(structure: Structure) -> bool:
@@ -185,6 +217,20 @@ def _rows_trail(structure: Structure) -> bool:
         trailing = names[len(names) - len(inner) :]
         if set(trailing) != inner:
             return False
+    return True
+
+
+def _columns_trail(structure: Structure) -> bool:
+    """Whether every tensor that the kernel reads or leaves has its last outer loop as its last dimension."""
+    ops = [n.op for n in structure.nodes]
+    made = {r for n in structure.nodes for r in n.results}
+    for node in structure.nodes:
+        left = [u for r, u in zip(node.results, node.outputs, strict=True)
+                if any(use.owner.operation not in ops for use in r.uses)]  # fmt: skip
+        for use in (*(u for u in node.inputs if u.value not in made), *left):
+            swept = {node.names[d] for form in use.access for d in form.dims} & set(structure.inner)
+            if swept and use.access[-1].renamed(node.names).dim != structure.outer[-1]:
+                return False
     return True
 
 

@@ -8,6 +8,7 @@ Imports the MLIR seam.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -162,12 +163,12 @@ class Structure:
         return any(not n.folds and n.loops & set(self.inner) for n in self.nodes)
 
 
-def analyse(nodes: Sequence[Node]) -> Structure | None:
+def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     """The structure of nodes in program order, or None where they cannot run in one loop nest.
 
-    Fills in the nodes' `names`.
+    Fills in the nodes' `names`. With `siblings`, nodes that read a tensor in the same way share its loops too.
     """
-    if not _unify(nodes):
+    if not _unify(nodes, siblings):
         return None
     _pair_sweeps(nodes)
     widest = max(nodes, key=lambda n: len(n.loops))
@@ -185,7 +186,7 @@ def analyse(nodes: Sequence[Node]) -> Structure | None:
     )
 
 
-def _unify(nodes: Sequence[Node]) -> bool:
+def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
     """Gives loops that producers and consumers share one name; False where an edge does not allow it."""
     parent: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -206,12 +207,27 @@ def _unify(nodes: Sequence[Node]) -> bool:
                         return False
                     continue
                 parent[find((c, read.dim))] = find((p, made.dim))
+    for (a, first), (b, second) in _shared_reads(nodes) if siblings else ():
+        for one, other in zip(first.access, second.access, strict=True):
+            if one.dim is not None and other.dim is not None:
+                parent[find((b, other.dim))] = find((a, one.dim))
     numbers: dict[tuple[int, int], int] = {}
     for n, node in enumerate(nodes):
         node.names = [numbers.setdefault(find((n, d)), len(numbers)) for d in range(len(node.names))]
         if len(set(node.names)) != len(node.names):
             return False
     return True
+
+
+def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[int, Use]]]:
+    """Pairs of reads of one tensor by two nodes that read it once each, by the nodes' numbers."""
+    reads: dict[ir.Value, list[tuple[int, Use]]] = {}
+    for number, node in enumerate(nodes):
+        values = [u.value for u in node.inputs]
+        for use in node.inputs:
+            if values.count(use.value) == 1:
+                reads.setdefault(use.value, []).append((number, use))
+    return [pair for found in reads.values() for pair in itertools.pairwise(found)]
 
 
 def _stays_put(node: Node, form: Linear) -> bool:

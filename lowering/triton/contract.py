@@ -3,7 +3,7 @@
 The loops of the product are batch (in every tensor), rows (the first operand's), columns (the second's) and depth
 (summed); each kind is flattened, so transposes, batches and convolutions differ only in their offsets. Blocks are
 read and written by descriptors where that is possible; then programs stay and go from tile to tile. The result is
-finished in slices of columns, so that what it is combined with needs little memory. Imports `tile`, `body`, `nest`,
+finished in slices of columns, so that what it is combined with needs little memory. Imports `tile`, `body`, `finish`,
 `descriptors`, `tuning`.
 """
 
@@ -17,12 +17,12 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction
 from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.descriptors import Descriptor, describe
+from oneflow.lowering.triton.finish import filled_with, finish_ops, initial, program_id, tiles
 from oneflow.lowering.triton.kernel import Kernel, bytes_of
-from oneflow.lowering.triton.nest import filled_with, finish_ops, initial, program_id, tiles
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
-from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, Config, Product, choose
+from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, RESERVED, SHARED, Config, Product, choose
 from oneflow.lowering.triton.writer import V, Writer
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -111,11 +111,12 @@ class Contraction:
 
 @dataclass
 class Emission:
-    """One source of a contraction."""
+    """One source of a contraction; `finished` has the element types of the blocks that the sum is combined with."""
 
     contraction: Contraction
     config: Config
     values: dict[ir.Value, V] = field(default_factory=dict)
+    finished: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kernel, self.product = self.contraction.kernel, self.contraction.product
@@ -153,7 +154,16 @@ class Emission:
         self.writer.close(header if stays else None)
         grid = str(PROCESSORS) if stays else " * ".join(counts)
         ops = [n.op for n in self.contraction.structure.nodes]
-        return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, self.config.stages)
+        return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, self._stages())
+
+    def _stages(self) -> int:
+        """As many stages as shared memory has room for beside the blocks that the sum is combined with."""
+        config = self.config
+        if not config.described:
+            return config.stages
+        finished = config.rows * config.columns // config.slices * sum(map(bytes_of, self.finished.values()))
+        each = config.depth * (config.rows + config.columns) * bytes_of(self.contraction.elements[0])
+        return max(1, min(config.stages, (SHARED - RESERVED - finished) // each))
 
     def _place_program(self, number: str) -> None:
         """Which block a program computes: groups of rows, so that columns are read again while they are near."""
@@ -217,6 +227,7 @@ class Emission:
         tensor = self.kernel.tensor(use.value)
         descriptor = self._descriptor(node, use, "bmn") if node is not self.product else None
         if descriptor is not None:
+            self.finished[f"{tensor.name} read"] = tensor.element
             return self.writer.define(descriptor.load("mn"), tensor.element, frozenset("mn"))
         offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
         return self.tile.load(tensor, offset, axes)
@@ -270,6 +281,7 @@ class Emission:
     def _store_to(self, node: Node, use: Use, value: V) -> None:
         descriptor = self._descriptor(node, use, "bmn")
         if descriptor is not None and value.axes >= frozenset("mn"):
+            self.finished[descriptor.tensor.name] = descriptor.tensor.element
             self.writer.line(descriptor.store(value.name, "mn"))
             return
         self.tile.store(self.kernel.tensor(use.value), linear_form(self.kernel, node, use), value)

@@ -98,7 +98,7 @@ def _emitters(function: ir.Operation, deterministic: bool) -> list[Callable[[], 
 def _nest(function: ir.Operation, emitter: type[Nest] | type[Contraction]) -> Source:
     kernel = Kernel.read(function)
     nodes = [read_any_node(op) for op in kernel.ops if op.name not in SETUP]
-    structure = analyse(nodes)
+    structure = analyse(nodes) or analyse(nodes, siblings=True)
     if structure is None:
         raise Uncovered("operations that share no loops")
     return emitter(kernel, structure).emit()

@@ -169,6 +169,12 @@ class Kernel:
             self.aliases[names[0]] = sizes[loop]
 
     @property
+    def is_coarse(self) -> bool:
+        """Whether what it reads and writes has no more digits than f16."""
+        floats = {t.element for t in self.tensors.values()} & {"f16", "bf16", "f32", "f64"}
+        return bool(floats) and floats <= {"f16", "bf16"}
+
+    @property
     def is_wide(self) -> bool:
         """Whether a position may not fit in 32 bits."""
         counts = [t.count.static for t in self.tensors.values()]

@@ -2,7 +2,7 @@
 
 A loop whose position is a coordinate of every access to the tensor runs in parallel; so do all where the update is
 an addition and may be atomic. Other loops run in order in each program, with a barrier after each write. Imports
-`tile`, `body`, `nest`.
+`tile`, `body`, `finish`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.triton.body import Bodies
+from oneflow.lowering.triton.finish import filled_with, finish_ops, program_id
 from oneflow.lowering.triton.kernel import Kernel
-from oneflow.lowering.triton.nest import filled_with, finish_ops, program_id
 from oneflow.lowering.triton.shape import warps_of
 from oneflow.lowering.triton.sizes import Size, power_of_two, product
 from oneflow.lowering.triton.source import Source

@@ -1,7 +1,7 @@
 """Kernels that move or fill: `linalg.fill`, chains of `tensor.insert_slice`.
 
 One slice goes straight into its destination where that is another tensor or undefined (the plan sees to it that the
-rest is there); several, or one into a fill, are one pass over the destination. Imports `tile`, `nest`.
+rest is there); several, or one into a fill, are one pass over the destination. Imports `tile`, `finish`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.triton.body import Bodies
+from oneflow.lowering.triton.finish import finish_ops, initial, program_id
 from oneflow.lowering.triton.kernel import Kernel, Tensor
-from oneflow.lowering.triton.nest import finish_ops, initial, program_id
 from oneflow.lowering.triton.shape import EACH, POINTWISE, warps_of
 from oneflow.lowering.triton.sizes import Size, power_of_two, product
 from oneflow.lowering.triton.source import Source

@@ -8,16 +8,14 @@ again. Imports `tile`, `body`, `reduction`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
-from oneflow.lowering.triton.body import Bodies, literal
-from oneflow.lowering.triton.kernel import FAILURE, Kernel
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.prelude import kernel_source
+from oneflow.lowering.triton.body import Bodies
+from oneflow.lowering.triton.finish import filled_with, finish_ops, initial, program_id, tiles
+from oneflow.lowering.triton.kernel import Kernel
+from oneflow.lowering.triton.online import Rescaled, read_rescaled
 from oneflow.lowering.triton.reduction import Folded, Selected, neutral, read_folds, read_selection
 from oneflow.lowering.triton.shape import EACH, Blocks, choose_blocks, crossing, sides, warps_of
 from oneflow.lowering.triton.sizes import product
@@ -81,6 +79,8 @@ class Nest:
         if crossed is not None:
             self._cross(*crossed)
         self.bodies = Bodies(self.tile)
+        self.rescaled = read_rescaled(nodes, self.folds) if self.blocks.mode == "chunk" else {}
+        self.anchors = {r.anchor: "" for r in self.rescaled.values()}
         self.makers = {r: n for n in nodes for r in n.results}
         self.rank = len(self.tile.spread)
 
@@ -130,7 +130,12 @@ class Nest:
         return bool(set(node.names) & set(self.structure.inner))
 
     def _node(self, node: Node) -> None:
+        if self._waits(node):
+            return
         uses = (*node.inputs, *node.outputs)
+        if node in self.rescaled and self.open is not None and self.rescaled[node].anchor in self._pending():
+            self._rescale(node, self.rescaled[node])
+            return
         if {u.value for u in uses} & self._pending():
             self._close()
         if self.blocks.mode == "once" or not self._sweeps(node):
@@ -140,6 +145,26 @@ class Nest:
             self._open()
         self._inner_node(node, True)
 
+    def _waits(self, node: Node) -> bool:
+        """Whether a node is the exponential of a sum that is kept relative to a maximum; later passes compute it."""
+        waits = any(r.exponent is node and n is not node for n, r in self.rescaled.items())
+        return waits and self.open is not None and not set(node.results) & set(self.kernel.returned)
+
+    def _rescale(self, node: Node, rescaled: Rescaled) -> None:
+        """A sum of exponentials in the pass that finds the maximum that they are relative to."""
+        exponent, anchor = rescaled.exponent, self.anchors[rescaled.anchor]
+        least = constant_text('float("-inf")', "f32")
+        safe = self.writer.define(f"tl.where({anchor} == {least}, 0.0, {anchor})", "f32", OUTER | INNER)
+        self.values[rescaled.anchor] = safe
+        (fold,) = self.folds[node.op] or []
+        value = fold.value if exponent is node else list(exponent.body.operations)[-1].operation.operands[0]
+        (found,) = self.bodies.run(exponent.body, exponent.names, self._arguments(exponent), [value])
+        del self.values[rescaled.anchor]
+        added = self._masked(fold, found)
+        name = self._start(node.results[0], self._initial(node, fold), fold, True)
+        shrink = self.writer.define(f"tl.exp({anchor}_before - {safe.name})", "f32", OUTER | INNER)
+        self.writer.line(f"{name} = {name} * {shrink.name} + {added.name}")
+
     def _pending(self) -> set[ir.Value]:
         """Results that are known only after the open pass."""
         return {a.value for a in self.open or []} | {r for p in self.pairs for r in p.node.results}
@@ -148,6 +173,8 @@ class Nest:
         self.open, self.before, self.inner = [], [], {}
         self.writer.open(INNER)
         self.row.start = "r_at"
+        if self.structure.rowwise and self.blocks.mode == "chunk":
+            self.tile.policy = "evict_first" if self.tile.policy else "evict_last"
         self.tile.place(self.row)
 
     def _close(self) -> None:
@@ -342,11 +369,24 @@ class Nest:
             if first and not scans:
                 self._store(node, fold.number, self.values[result])
             return
+        if result in self.anchors and start is None and first:
+            self._grow(result, fold, value)
+            return
         name = self._start(result, start, fold, first)
         running = V(name, value.element, OUTER | INNER)
         self._streams(node, fold, running, value, first)
         added = self._reduce(value, fold) if scans else value
         self.writer.line(f"{name} = {fold.function}({name}, {added.name})")
+
+    def _grow(self, result: ir.Value, fold: Folded, value: V) -> None:
+        """A maximum that sums of exponentials are relative to: one number for a row, up to date in every step."""
+        assert self.open is not None
+        name = self.anchors[result] = self.writer.fresh("top")
+        least = constant_text(neutral(fold.op.name, "f32"), "f32", f"({self.blocks.outer}, 1)")
+        self.before.append(f"{name} = {least}")
+        self.writer.line(f"{name}_before = {name}")
+        self.writer.line(f"{name} = {fold.function}({name}, {self._reduce(value, fold).name})")
+        self.open.append(Accumulator(result, name, value.element, None, None))
 
     def _streams(self, node: Node, fold: Folded, start: V, value: V, first: bool) -> None:
         """The streams of a scan: every partial result."""
@@ -374,54 +414,3 @@ class Nest:
             return value
         text = f"{fold.function}({start.name}, {value.name})"
         return self.writer.define(text, value.element, start.axes | value.axes)
-
-
-def program_id(kernel: Kernel) -> str:
-    """The text of the program's number."""
-    return "tl.program_id(0).to(tl.int64)" if kernel.is_wide else "tl.program_id(0)"
-
-
-def tiles(axis: Axis) -> str:
-    """The number of blocks along an axis, as a factor."""
-    if axis.size.static is None:
-        return f"(({axis.size} + {axis.block - 1}) // {axis.block})"
-    return str(-(-axis.size.static // axis.block))
-
-
-def filled_with(value: ir.Value) -> str | None:
-    """The literal that a tensor of a kernel is filled with, None if it is anything else."""
-    if isinstance(value, ir.BlockArgument) or value.owner.name != "linalg.fill":
-        return None
-    number = value.owner.operands[0]
-    constant = not isinstance(number, ir.BlockArgument) and number.owner.name == "arith.constant"
-    return literal(number.owner.attributes["value"]) if constant else None
-
-
-def initial(bodies: Bodies, value: ir.Value) -> V:
-    """A tensor of one value as that value; what nothing defines is 0."""
-    if value.owner.name == "linalg.fill":
-        return bodies.value({}, value.owner.operands[0])
-    element = str(value.type.element_type)
-    zero = "0.0" if element[0] in "fb" else "0"
-    return bodies.writer.define(constant_text(zero, element), element, prefix="c")
-
-
-def finish_ops(
-    kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
-    updates: dict[int, int] | None = None, fills: dict[int, str] | None = None, functions: Sequence[str] = (),
-) -> Source:  # fmt: skip
-    """The kernel's source around the lines that were written for `ops`."""
-    parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
-    names, lines = [n for n, _ in parameters], writer.scopes[0].lines
-    text = kernel_source(identifier(kernel.name), origins(ops), names, lines, functions)
-    return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {})
-
-
-#: An operator in a location's text: its name, then where it stands.
-_ORIGIN = re.compile(r'"(oneflow\.[\w.]+)"\((?:"([^"]*)":(\d+):\d+)?')
-
-
-def origins(ops: Sequence[ir.Operation]) -> list[str]:
-    """The operators that operations came from, each with its file and line where that is known."""
-    found = [m for op in ops for m in _ORIGIN.findall(str(op.location))]
-    return list(dict.fromkeys(f"{name} ({file}:{line})" if line else name for name, file, line in found))

@@ -56,7 +56,8 @@ def choose_blocks(
     if inner is not None and row <= (ROW if structure.rowwise else REDUCED):
         block = max(1, min(wide, POINTWISE // row))
         return Blocks(block, row, "whole", warps_of(block * row * _width(kernel) // HELD))
-    return Blocks(1, CHUNK, "chunk", 8)
+    again = structure.rowwise and _width(kernel) > 2
+    return Blocks(1, 2 * CHUNK if again else CHUNK, "chunk", 8)
 
 
 def _width(kernel: Kernel) -> int:
@@ -91,9 +92,10 @@ def sides(across: int | None, along: int | None) -> tuple[int, int]:
 
 def _strided(structure: Structure, forms: Sequence[Form]) -> bool:
     """Whether elements along the inner loops lie apart in the tensor that is swept, those along outer ones not."""
-    last = structure.inner[-1]
+    last, every, one = structure.inner[-1], {*structure.outer, *structure.inner}, Size.of(1)
     swept = [f.loops for f in forms if last in f.loops]
-    one = Size.of(1)
+    most = max((len(every & set(f)) for f in swept), default=0)
+    swept = [f for f in swept if len(every & set(f)) == most]
     return (
         bool(swept)
         and all(f[last] != one for f in swept)

@@ -41,11 +41,12 @@ class SplitReductions(Pass):
         fuse_elementwise(module)
         for function in module.body.operations:
             if isinstance(function, func.FuncOp) and not function.is_external:
+                views: dict[object, ir.Value] = {}
                 for op in [o.operation for o in function.regions[0].blocks[0].operations]:
-                    _split(op)
+                    _split(op, views)
 
 
-def _split(op: ir.Operation) -> None:
+def _split(op: ir.Operation, views: dict[object, ir.Value]) -> None:
     try:
         node = read_node(op)
     except Uncovered:
@@ -56,7 +57,7 @@ def _split(op: ir.Operation) -> None:
     loop = _longest(node)
     parts = _parts(node, loop) if loop is not None else 1
     if loop is not None and parts > 1:
-        _Splitter(node, folds, loop, parts).replace()
+        _Splitter(node, folds, loop, parts, views).replace()
 
 
 def _longest(node: Node) -> int | None:
@@ -104,12 +105,13 @@ def _product_parts(node: Node, sizes: list[int], loop: int) -> int:
 
 @dataclass
 class _Splitter:
-    """Cuts loop `loop` of a reduction in `parts`."""
+    """Cuts loop `loop` of a reduction in `parts`; `views` has the tensors that are cut already."""
 
     node: Node
     folds: list[Folded]
     loop: int
     parts: int
+    views: dict[object, ir.Value]
 
     def replace(self) -> None:
         """Writes both reductions in front of the operation, which is erased."""
@@ -147,8 +149,10 @@ class _Splitter:
             sizes += [self.parts, size // self.parts] if cut else [size]
         if not axes:
             return value
-        made = ir.RankedTensorType.get(sizes, ir.RankedTensorType(value.type).element_type)
-        return tensor.ExpandShapeOp(made, value, groups, [], sizes).result
+        made, key = ir.RankedTensorType.get(sizes, ir.RankedTensorType(value.type).element_type), (value, *sizes)
+        if key not in self.views:
+            self.views[key] = tensor.ExpandShapeOp(made, value, groups, [], sizes).result
+        return self.views[key]
 
     def _shifted(self, reading: ir.AffineMap, is_result: bool) -> ir.AffineMap:
         """A map behind the new first loop."""

@@ -71,7 +71,7 @@ def indexed_loops(nodes: Iterable[Node]) -> set[int]:
 
 @dataclass
 class Tile:
-    """The elements of one program."""
+    """The elements of one program; `policy` says how long the cache keeps full blocks that are read."""
 
     kernel: Kernel
     writer: Writer
@@ -81,6 +81,7 @@ class Tile:
     opaque: set[int]
     positions: dict[int, V] = field(default_factory=dict)
     masks: dict[str, V | None] = field(default_factory=dict)
+    policy: str = ""
 
     def __post_init__(self) -> None:
         for axis in self.axes:
@@ -186,7 +187,8 @@ class Tile:
         """The element at an offset; bools are bytes in memory."""
         place = f"{tensor.name} + {offset}" if offset else tensor.name
         mask = self.mask(axes)
-        text = f"tl.load({place}, {mask}, {other})" if mask else f"tl.load({place})"
+        kept = f', eviction_policy="{self.policy}"' if self.policy and len(axes) == len(self.spread) else ""
+        text = f"tl.load({place}, {mask}, {other}{kept})" if mask else f"tl.load({place}{kept})"
         return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
 
     def store(self, tensor: Tensor, form: Form, value: V) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-#: Processors of the card that the table was measured on, and the bytes of shared memory of a program there.
+#: Processors of the card that the table was measured on, the bytes of shared memory of a program there, and how many
+#: of those the compiler needs for itself.
 PROCESSORS = 132
-SHARED = 232448
+SHARED, RESERVED = 232448, 1024
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,14 @@ class Config:
 #: 16-bit operands: by descriptors, and by pointers.
 DESCRIBED = (
     Config(128, 256, 64, 8, 4, 1.20, 2.16, 1.6, 1, slices=2, described=True),
-    Config(64, 256, 64, 4, 4, 1.04, 1.35, 1.3, 1, described=True),
-    Config(128, 128, 64, 4, 4, 1.02, 1.21, 1.5, 1, described=True),
+    Config(64, 256, 64, 4, 4, 1.04, 1.35, 1.3, 1, slices=2, described=True),
+    Config(128, 128, 64, 4, 4, 1.02, 1.21, 1.5, 1, slices=2, described=True),
     Config(64, 128, 128, 4, 4, 0.70, 0.40, 1.5, 1, described=True),
     Config(64, 64, 128, 4, 5, 0.72, 0.97, 2.3, 1, described=True),
 )
 NARROW = (
     Config(128, 256, 64, 8, 3, 1.20, 4.00, 1.0, 1),
-    Config(128, 128, 64, 8, 3, 0.91, 0.56, 1.2, 2),
+    Config(128, 128, 64, 8, 3, 0.85, 1.00, 1.2, 2),
     Config(64, 128, 64, 4, 4, 0.66, 0.24, 1.7, 2),
     Config(64, 64, 64, 4, 4, 0.50, 0.25, 2.6, 3),
     Config(32, 64, 128, 4, 4, 0.24, 0.48, 1.7, 2),

@@ -58,7 +58,7 @@ def test_softmax(shape, dynamic):
 
 def test_a_row_longer_than_registers_hold_is_read_in_blocks():
     program = check(unary("softmax", (2, 40000)), floats(2, 40000))
-    assert "for r_at in range(0, 40000, 4096)" in "".join(s.text for s in program.sources.values())
+    assert "for r_at in range(0, 40000, 8192)" in "".join(s.text for s in program.sources.values())
 
 
 def test_nan_stays_in_a_maximum():
