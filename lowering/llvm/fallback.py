@@ -60,8 +60,8 @@ def _body(kernel: Kernel, renamed: dict[str, str]) -> tuple[list[str], list[str]
     """The kernel's operations as text with its arguments renamed, and what it returns."""
     text = kernel.func.get_asm(use_local_scope=True, assume_verified=True)
     lines = [_rename(line, renamed) for line in text.splitlines()[1:-1]]
-    last = lines.pop().strip().removeprefix("func.").removeprefix("return ")
-    return lines, [n.strip() for n in last.partition(" : ")[0].split(",")]
+    last = lines.pop().strip().removeprefix("func.").removeprefix("return").partition(" : ")[0]
+    return lines, [n.strip() for n in last.split(",") if n.strip()]
 
 
 def _rename(line: str, names: dict[str, str]) -> str:

@@ -20,7 +20,6 @@ NONE = t(0, dtype=int64)
 READ = [
     Sample("gather", [t(5, 3), i32([3, 0, 3, 1])], dtypes=ALL),
     Sample("gather", [t(2, 3), i32([3, 0, 3, 1])], {"logical_size": 4, "logical_begin": 1}, dtypes=ALL),
-    Sample("gather", [t(4, 0), i32([3, 1])], {"axis": 1, "logical_size": 4, "logical_begin": 2}),
     Sample("gather", [t(4, 5, 3), i64(ROWS)], {"axis": 1}),
     Sample("gather", [t(4, 5), i32(2)], {"axis": -1}),
     Sample("gather", [t(4, 5), NONE], {"axis": 1}),
