@@ -237,6 +237,7 @@ def in_double(function: Rule) -> Rule:
         dtype = arrays[0].dtype
         if dtype.kind in "biu":
             return function(*arrays, **attrs)
-        return np.asarray(function(*(a.astype(np.float64) for a in arrays), **attrs)).astype(dtype)
+        wide = (a if a is None else a.astype(np.float64) for a in arrays)
+        return np.asarray(function(*wide, **attrs)).astype(dtype)
 
     return reference

@@ -34,9 +34,11 @@ WITHHELD = dict.fromkeys(
 )
 
 
-def _same_shapes(op: Call) -> TensorDesc:
+def same_shapes(op: Call) -> TensorDesc:
+    """The type of all operands, which is the same."""
     for name, desc in op.inputs.items():
-        expect_dtype(op, name, desc, dtypes.FLOATS)
+        if desc is not None:
+            expect_dtype(op, name, desc, dtypes.FLOATS)
     same_dtype(op, op.operands)
     total: TensorDesc = op.operands[0]
     for desc in op.operands:
@@ -48,23 +50,29 @@ def _same_shapes(op: Call) -> TensorDesc:
     return total
 
 
-def _linear_in(numbers: Sequence[int], count: int) -> Callable[[Call], list[SbpSignature]]:
-    """Splits of every dimension, and partial sums of one operand out of `numbers`."""
+def linear_in(*numbers: int) -> Callable[[Call], list[SbpSignature]]:
+    """Splits of every dimension, and partial sums of one operand out of `numbers`, which may count from the last."""
 
     def sbp(op: Call) -> list[SbpSignature]:
         shapes = [d.shape for d in op.operands]
-        passed = [SbpSignature(tuple(P if i == n else B for i in range(count)), (P,)) for n in numbers]
-        return [*broadcast_factors(shapes, op.results[0].rank).signatures(shapes), *passed]
+        count = len(shapes)
+        passed = [tuple(P if i == n % count else B for i in range(count)) for n in numbers]
+        split = broadcast_factors(shapes, op.results[0].rank).signatures(shapes)
+        return [*split, *(SbpSignature(operands, (P,)) for operands in passed)]
 
     return sbp
 
 
-def _gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, result: str, attrs: str) -> None:
-    """Registers the gradient of `forward` by its operand number `by`; dy or dz among `operands` is the cotangent."""
+def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, result: str, attrs: str) -> None:
+    """Registers the gradient of `forward` by its operand number `by`; dy or dz among `operands` is the cotangent.
+
+    Operands may be optional where the cotangent is the last.
+    """
     seed = next(i for i, n in enumerate(operands) if n in ("dy", "dz"))
+    seed = -1 if seed == len(operands) - 1 else seed
 
     def scalar(*values: Expr, **given: Any) -> Expr:
-        dy, points = values[seed], [v for i, v in enumerate(values) if i != seed]
+        dy, points = values[seed], [v for i, v in enumerate(values) if i != seed % len(values)]
         body = call_rule(forward.scalar, points, attribute_values(forward, given))  # type: ignore[arg-type]
         slope = None if forward.grad is flat_gradient else derivative.derivative(body, points[by])
         return s.const(0, dy.dtype) if slope is None else derivative.times(dy, slope)
@@ -72,7 +80,9 @@ def _gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int,
     def reference(*arrays: np.ndarray, **given: Any) -> Any:
         """dy times the forward operator's gradient slot, computed with the references."""
         ops = NumpyBuilder()
-        points = [ops.wrap(np.asarray(x)) for i, x in enumerate(arrays) if i != seed]
+        points = [
+            x if x is None else ops.wrap(np.asarray(x)) for i, x in enumerate(arrays) if i != seed % len(arrays)
+        ]
         names = [a.name for a in forward.signature.inputs]
         call = Call(forward, dict(zip(names, points, strict=True)), attribute_values(forward, given))
         found = forward.grad(ops, call, ops.ones_like(points[0])).get(names[by])  # type: ignore[operator]
@@ -81,12 +91,12 @@ def _gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int,
     doc = f"{operands[seed]} times the derivative of {forward.name}."
     elementwise(
         f"{name}({', '.join(operands)}{attrs}) -> {result}", doc, scalar=scalar, reference=in_double(reference),
-        types=_same_shapes, sbp=_linear_in(range(2) if name in LINEAR else (seed,), len(operands)), depth=2,
+        types=same_shapes, sbp=linear_in(*range(2) if name in LINEAR else (seed,)), depth=2,
         withheld=WITHHELD.get(name, ""),
     )  # fmt: skip
 
 
-def _written(forward: Operator, without: Sequence[str] = ()) -> str:
+def written(forward: Operator, without: Sequence[str] = ()) -> str:
     """The attributes of an operator as its gradient's signature has them."""
     return "".join(f", {a}" for a in forward.signature.attrs if a.name not in without)
 
@@ -101,24 +111,24 @@ AT_Y = ("relu", "hardtanh", "hardshrink")
 
 for _name in AT_X:
     _forward = REGISTRY[_name]
-    _attrs = _written(_forward, without=("value",))
-    _gradient_of(f"{_name}_grad", _forward, ("x", "dy"), 0, "dx", _attrs)
+    _attrs = written(_forward, without=("value",))
+    gradient_of(f"{_name}_grad", _forward, ("x", "dy"), 0, "dx", _attrs)
 for _name in AT_Y:
-    _gradient_of(f"{_name}_grad", REGISTRY[_name], ("y", "dy"), 0, "dx", _written(REGISTRY[_name]))
+    gradient_of(f"{_name}_grad", REGISTRY[_name], ("y", "dy"), 0, "dx", written(REGISTRY[_name]))
 for _name in ("clip_by_scalar", "clip_by_scalar_min", "clip_by_scalar_max"):
-    _gradient_of(f"{_name}_grad", REGISTRY[_name], ("dy", "x"), 0, "dx", _written(REGISTRY[_name]))
+    gradient_of(f"{_name}_grad", REGISTRY[_name], ("dy", "x"), 0, "dx", written(REGISTRY[_name]))
 for _name in ("atan2", "pow", "xlogy", "xdivy", "floordiv", "truncdiv"):
     for _by, _operand in enumerate("xy"):
-        _gradient_of(f"{_name}_{_operand}_grad", REGISTRY[_name], ("x", "y", "dz"), _by, f"d{_operand}", "")
+        gradient_of(f"{_name}_{_operand}_grad", REGISTRY[_name], ("x", "y", "dz"), _by, f"d{_operand}", "")
 elementwise(
     "sigmoid_grad(y, dy) -> dx", "dy times the derivative of sigmoid, from its result.",
     scalar=lambda y, dy: dy * (y * (1.0 - y)), reference=in_double(lambda y, dy: dy * y * (1 - y)),
-    types=_same_shapes, sbp=_linear_in((1,), 2),
+    types=same_shapes, sbp=linear_in(1),
 )  # fmt: skip
 elementwise(
     "softshrink_grad(y, dy, alpha: double = 0.0) -> dx", "dy times the derivative of softshrink, from its result.",
     scalar=lambda y, dy: s.where(y.eq(0), 0.0, dy), reference=lambda y, dy: np.where(y == 0, 0, dy),
-    types=_same_shapes, sbp=_linear_in((1,), 2),
+    types=same_shapes, sbp=linear_in(1),
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.elementwise import elementwise
+from oneflow.dialect.elementwise import elementwise, scalar_gradient
 from oneflow.dialect.ops.rows import expect_type, linear_in, linear_in_first, total
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_factors
@@ -73,10 +73,16 @@ def _weighted_sbp(op: Call) -> list[SbpSignature]:
     return [*broadcast_factors(shapes, op.out.rank).signatures(shapes), *linear_in(op, ("weight",))]
 
 
+def _binary_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """By the input it stays finite at 0 and 1, where the slope of the logarithm does not."""
+    by_input = {"input": lambda: ops.binary_cross_entropy_grad(op.input, op.target, op.weight, dy)}
+    return {**scalar_gradient(ops, op, dy), **by_input}
+
+
 elementwise(
     "binary_cross_entropy(input, target, weight?) -> out",
     "-(target * log(input) + (1 - target) * log(1 - input)) * weight, logarithms cut at -100.",
-    scalar=_binary, reference=_binary_reference, types=_alike, sbp=_weighted_sbp,
+    scalar=_binary, reference=_binary_reference, types=_alike, grad=_binary_gradient, sbp=_weighted_sbp,
 )  # fmt: skip
 
 

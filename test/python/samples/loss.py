@@ -75,3 +75,23 @@ BAD = [
     Bad("nll", [t(3, 4), t(3, dtype=float32)], match="expected target of type i32, i64, got f32"),
     Bad("nll_grad", [t(4), t(3, 4), LABELS], match="expected out_grad of type tensor<3xf32>, got tensor<4xf32>"),
 ]
+PAIR = [share(2, 3), share(2, 3)]
+SAMPLES += [
+    Sample("binary_cross_entropy_grad", [*PAIR, None, t(2, 3)], dtypes=FLOATS),
+    Sample("binary_cross_entropy_grad", [*PAIR, t(2, 3), t(2, 3)]),
+    Sample(
+        "binary_cross_entropy_grad", [v([0.0, 1.0, 0.0]), v([0.0, 1.0, 1.0]), None, v([1.0, 2.0, 0.5])],
+        gradient=False, why="the least divisor",
+    ),
+    Sample("binary_cross_entropy_with_logits_grad", [t(2, 3), share(2, 3), None, None, t(2, 3)], dtypes=FLOATS),
+    Sample(
+        "binary_cross_entropy_with_logits_grad", [t(2, 3), share(2, 3), t(2, 3), share(2, 3), t(2, 3)],
+        {"has_pos_weight": True},
+    ),
+    Sample("binary_cross_entropy_with_logits_grad", [v([1000.0, -1000.0]), v([0.0, 1.0]), None, None, t(2)]),
+    Sample("smooth_l1_loss_grad", [t(3, 4), t(3, 4), t(3, 4)], {"beta": 1.0}, dtypes=FLOATS),
+    Sample("smooth_l1_loss_grad", [t(3, 4), t(3, 4), t(3, 4)]),
+    Sample("kl_div_loss_grad", [t(2, 3), share(2, 3), t(2, 3)], dtypes=FLOATS),
+    Sample("kl_div_loss_grad", [t(2, 3), t(2, 3), t(2, 3)], {"log_target": True}),
+]  # fmt: skip
+BAD += [Bad("kl_div_loss_grad", [t(2), t(2), t(3)], match="expected operands of one shape")]
