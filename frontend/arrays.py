@@ -1,22 +1,45 @@
-"""What counts as an array: NumPy arrays and scalars, and whatever speaks DLPack or the array interface.
+"""What counts as an array: NumPy arrays and scalars, and whatever speaks DLPack or the array interfaces.
 
-Imports NumPy.
+`Data` is what a tensor's values are in: an array of NumPy on the host, a `DeviceArray` on a device; the functions
+here do to both what eager mode needs. Imports NumPy and `runtime.cuda.array`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
 
-_PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__")
+_PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
+Data: TypeAlias = np.ndarray | DeviceArray
 
 
 def is_array(value: Any) -> bool:
     """Whether `value` is an array of some kind (Python numbers and lists are not)."""
     return isinstance(value, (np.ndarray, np.generic)) or any(hasattr(type(value), p) for p in _PROTOCOLS)
+
+
+def is_data(value: Any) -> bool:
+    """Whether `value` is an array of NumPy or a `DeviceArray`."""
+    return isinstance(value, (np.ndarray, DeviceArray))
+
+
+def to_data(value: Any) -> Data:
+    """An array of any kind, in the same memory where that can be shared: on the device where it is there.
+
+    Raises:
+        TypeError: its element type is none of ours, or it is on a device and has gaps.
+    """
+    if isinstance(value, np.ndarray) or not is_on_device(value):
+        return to_array(value)
+    try:
+        return from_other(value)
+    except ValueError as error:
+        raise TypeError(str(error)) from None
 
 
 def to_array(value: Any) -> np.ndarray:
@@ -25,6 +48,8 @@ def to_array(value: Any) -> np.ndarray:
     Raises:
         TypeError: its element type is none of ours.
     """
+    if isinstance(value, DeviceArray):
+        return value.numpy()
     if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
         array = _from_dlpack(value)
     else:
@@ -39,3 +64,26 @@ def _from_dlpack(value: Any) -> np.ndarray:
     except (BufferError, RuntimeError, ValueError) as error:
         name = type(value).__name__
         raise TypeError(f"cannot read {name} through DLPack: {error}; pass it as a NumPy array") from None
+
+
+def dtype_of(data: Data) -> DType:
+    """The element type of an array."""
+    return data.dtype if isinstance(data, DeviceArray) else dtypes.from_numpy(data.dtype)
+
+
+def place_of(data: Data) -> str:
+    """Where an array is: `cpu`, or the device, such as `cuda:0`."""
+    return str(data.device) if isinstance(data, DeviceArray) else "cpu"
+
+
+def address_of(data: Data) -> int:
+    """Where the elements of an array begin."""
+    return data.address if isinstance(data, DeviceArray) else int(data.ctypes.data)
+
+
+def overwrite(target: Data, source: Data) -> None:
+    """Puts the elements of `source` into `target`, wherever the two are."""
+    if isinstance(target, DeviceArray):
+        target.take(source)
+    else:
+        np.copyto(target, to_array(source))

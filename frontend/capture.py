@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from oneflow.frontend.arrays import Data
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tape import MODE, Leaf
@@ -148,7 +147,7 @@ class Effects:
         """Their names."""
         return [f"updated.{s.argument}" for s in self.updated] + [f"grad.{i}" for i in range(len(self.made))]
 
-    def apply(self, arrays: Sequence[np.ndarray], writer: str) -> None:
+    def apply(self, arrays: Sequence[Data], writer: str) -> None:
         """Puts the results of a run where they belong."""
         count = len(self.updated)
         for state, array in zip(self.updated, arrays[:count], strict=True):

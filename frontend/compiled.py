@@ -3,7 +3,7 @@
     @flow.compile
     def f(x, w): return flow.relu(x @ w)
 
-Imports `trace` and `runtime.executable`.
+Imports `trace` and `devices`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
@@ -19,17 +19,19 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
-from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
+from oneflow.frontend.devices import Device, compile_for, move
+from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
-from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
-from oneflow.runtime.executable import Executable, compile_module
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.executable import CudaExecutable
+from oneflow.runtime.executable import Executable
 
-DEVICES = {"cpu": compile_module, "cuda": compile_cuda}
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
 
@@ -39,27 +41,56 @@ class Specialization:
 
     traced: Traced
     executable: Executable | CudaExecutable
+    device: Device
+    constants: dict[int, Data] = field(default_factory=dict)
 
-    @property
-    def holds(self) -> bool:
-        """Whether what it was made for is still so."""
-        return all(g.holds for g in self.traced.guards)
+    def holds(self, place: Device | None) -> bool:
+        """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
+        where = place or named_device(_place(self.traced.captured) or "cpu")
+        return where == self.device and all(g.holds for g in self.traced.guards)
 
-    def run(self, arrays: Sequence[np.ndarray], name: str) -> list[np.ndarray]:
-        """The results of the function; what it updates outside is updated."""
+    def run(self, arrays: Sequence[Data], name: str) -> list[Data]:
+        """The results of the function; what it updates outside is updated.
+
+        Raises:
+            CallError: tensors are on different devices; one is named.
+        """
         traced = self.traced
-        results = self.executable(*arrays, *map(_present, traced.captured))
+        passed = [*arrays, *(self._present(i, c) for i, c in enumerate(traced.captured))]
+        if self.device.type == "cpu":
+            results: list[Data] = list(self.executable(*passed))
+        else:
+            results = self._run_on_device(passed, arrays)
         count = len(results) - len(traced.effects.results)
         traced.effects.apply(results[count:], name)
         return results[:count]
+
+    def _run_on_device(self, passed: list[Data], arrays: Sequence[Data]) -> list[Data]:
+        """Results come to the host where nothing that was passed or captured is on the device."""
+        assert isinstance(self.executable, CudaExecutable)
+        results = self.executable.launch(passed)
+        stay = any(isinstance(a, DeviceArray) for a in arrays) or _place(self.traced.captured) is not None
+        return list(results) if stay else [r.numpy() for r in results]
+
+    def _present(self, number: int, captured: Any) -> Data:
+        """What is passed for something captured; arrays, which never change, are put where they are needed once."""
+        if isinstance(captured, EagerTensor):
+            return captured.storage
+        if not isinstance(captured, np.ndarray):
+            data: Data = captured()
+            return data
+        if number not in self.constants:
+            self.constants[number] = move(captured, self.device)
+        return self.constants[number]
 
 
 class CompiledFunction:
     """A Python function that runs as compiled code, once per input signature.
 
     Arrays (NumPy, DLPack) are tensors: their shapes and element types are the signature, unless `specs` were given.
-    Python numbers, strings and None are part of the signature by value. Results are NumPy arrays in the structure
-    that the function returns. Called with tensors while another function is traced, it becomes part of that.
+    Python numbers, strings and None are part of the signature by value. Results are arrays in the structure that the
+    function returns: NumPy's, on a device `DeviceArray`s, and tensors where it is called with or uses those. Called
+    with tensors while another function is traced, it becomes part of that.
 
     Arrays that the function takes from outside its arguments are copied when it is traced; later changes to them
     are not seen.
@@ -67,9 +98,9 @@ class CompiledFunction:
 
     __name__: str
 
-    def __init__(self, fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any] | None, device: str) -> None:
-        if device not in DEVICES:
-            raise ValueError(f"expected device to be one of {', '.join(DEVICES)}, got {device!r}")
+    def __init__(
+        self, fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any] | None, device: Device | None
+    ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
         self._fn, self.device = fn, device
@@ -92,10 +123,29 @@ class CompiledFunction:
         paths = list(tree.paths())
         values = [_leaf(x, path) for x, path in zip(leaves, paths, strict=True)]
         specs = self._signature(values, paths, tree)
-        special = self._specialize(arguments, specs, tree)
-        results = special.run([v for v in values if isinstance(v, np.ndarray)], self.__name__)
+        special = self._specialize(arguments, specs, tree, self._place(leaves, values, paths))
+        results = special.run([v for v in values if is_data(v)], self.__name__)
         eager = any(isinstance(x, EagerTensor) for x in (*leaves, *special.traced.captured))
         return special.traced.rebuild(map(from_numpy, results) if eager else results)
+
+    def _place(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
+        """The device that was chosen, or that arguments are on; None where all are on the host.
+
+        Raises:
+            CallError: an argument is elsewhere; it is named.
+        """
+        given = [(path, v) for path, v in zip(paths, values, strict=True) if isinstance(v, DeviceArray)]
+        if not given:
+            return self.device
+        place = str(self.device or place_of(given[0][1]))
+        tensors = [(path, v) for path, v, x in zip(paths, values, leaves, strict=True) if isinstance(x, EagerTensor)]
+        for path, value in (*given, *tensors):
+            if place_of(value) != place and (value.ndim or isinstance(value, DeviceArray)):
+                raise CallError(
+                    f"{self.__name__} runs on {place}, argument {path} is on {place_of(value)}: pass "
+                    f'{path}.to("{place}"), or compile for another device'
+                )
+        return named_device(place)
 
     def trace(self, *specs: Any) -> ir.Module:
         """The module of the function for `specs`, as `flow.trace` gives it."""
@@ -116,7 +166,7 @@ class CompiledFunction:
             leaves, tree = self._spec
             arguments = inspect.signature(self._fn).bind_partial()
             arguments.arguments.update(tree.unflatten(leaves))
-            return self._specialize(arguments, leaves, tree)
+            return self._specialize(arguments, leaves, tree, self.device)
         if self._last is None:
             raise CallError(f"{self.__name__} has not been called yet: call it, or give specs to flow.compile")
         return self._last
@@ -124,20 +174,23 @@ class CompiledFunction:
     def _signature(self, values: list[Any], paths: list[str], tree: Tree) -> list[Any]:
         """The specs of a call: the given ones where they were given, those of its arrays otherwise."""
         if self._spec is None:
-            return [_spec_of(v) if isinstance(v, np.ndarray) else v for v in values]
+            return [_spec_of(v) if is_data(v) else v for v in values]
         given, given_tree = self._spec
         if tree != given_tree:
             raise CallError(f"{self.__name__}: expected arguments nested as in specs, {_outline(given, given_tree)}")
         return [_checked(s, v, path) for s, v, path in zip(given, values, paths, strict=True)]
 
-    def _specialize(self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree) -> Specialization:
+    def _specialize(
+        self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree, place: Device | None
+    ) -> Specialization:
         key = (tree, tuple(_key(s) for s in specs))
         with self._lock.held():
-            found = next((s for s in self._known.get(key, ()) if s.holds), None)
+            found = next((s for s in self._known.get(key, ()) if s.holds(place)), None)
             if found is None:
                 arguments.arguments.update(tree.unflatten(specs))
                 traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES)
-                found = Specialization(traced, DEVICES[self.device](traced.module, traced.entry))
+                where = place or named_device(_place(traced.captured) or "cpu")
+                found = Specialization(traced, compile_for(where, traced.module, traced.entry), where)
                 self._known.setdefault(key, []).append(found)
             self._last = found
         return found
@@ -152,38 +205,36 @@ def _flat(arguments: inspect.BoundArguments) -> tuple[list[Any], Tree]:
 
 
 def _leaf(value: Any, path: str) -> Any:
-    """An argument as a NumPy array, or as the static value it is."""
+    """An argument as an array on the host or on a device, or as the static value it is."""
     if isinstance(value, STATIC) and not isinstance(value, np.generic):
         return value
     if isinstance(value, EagerTensor):
-        return value.array
+        return value.storage
     if not is_array(value):
         raise CallError(f"expected {path} to be an array, number, string or None, got {type(value).__name__}")
     try:
-        return to_array(value)
+        return to_data(value)
     except TypeError as error:
         raise CallError(f"argument {path}: {error}") from None
 
 
-def _present(captured: Any) -> np.ndarray:
-    """What is passed for something captured."""
-    if isinstance(captured, EagerTensor):
-        return captured.array
-    array: np.ndarray = captured if isinstance(captured, np.ndarray) else captured()
-    return array
+def _place(captured: Sequence[Any]) -> str | None:
+    """The device that tensors from outside are on, None where there is none or they are on the host."""
+    first = next((c.storage for c in captured if isinstance(c, EagerTensor) and c.rank), None)
+    return place_of(first) if isinstance(first, DeviceArray) else None
 
 
-def _spec_of(array: np.ndarray) -> TensorSpec:
-    return TensorSpec(array.shape, dtypes.from_numpy(array.dtype))
+def _spec_of(array: Data) -> TensorSpec:
+    return TensorSpec(array.shape, dtype_of(array))
 
 
 def _checked(spec: Any, value: Any, path: str) -> Any:
     """The spec that a value has to fit, or the value where the spec is no tensor's."""
     if not isinstance(spec, TensorSpec):
-        if isinstance(value, np.ndarray):
+        if is_data(value):
             raise CallError(f"expected {path} to be no array, as in the specs ({spec!r}), got {_spec_of(value)}")
         return value
-    if not isinstance(value, np.ndarray):
+    if not is_data(value):
         raise CallError(f"expected {path} of type {spec}, got {value!r}")
     if not _spec_of(value).desc.refines(spec.desc):
         raise CallError(f"expected {path} of type {spec}, got {_spec_of(value)}")
@@ -200,24 +251,26 @@ def _outline(leaves: Sequence[Any], tree: Tree) -> str:
 
 
 @overload
-def compile(fn: Callable[..., Any], *, specs: Any = None, device: str = "cpu") -> CompiledFunction:
+def compile(fn: Callable[..., Any], *, specs: Any = None, device: Any = None) -> CompiledFunction:
     """The compiled function."""
 
 
 @overload
-def compile(fn: None = None, *, specs: Any = None, device: str = "cpu") -> Callable[..., CompiledFunction]:
+def compile(fn: None = None, *, specs: Any = None, device: Any = None) -> Callable[..., CompiledFunction]:
     """A decorator."""
 
 
-def compile(fn: Callable[..., Any] | None = None, *, specs: Any = None, device: str = "cpu") -> Any:
+def compile(fn: Callable[..., Any] | None = None, *, specs: Any = None, device: Any = None) -> Any:
     """Compiles a Python function of tensors; also a decorator, with or without arguments.
 
     Args:
         fn: a function built of oneflow's functions and operators.
         specs: what its arguments are: `TensorSpec`s, or lists, tuples and dicts of them, one per parameter in order
             or by name. Without them it is compiled for the shapes and element types of each new call.
-        device: where it runs: "cpu", or "cuda" (arrays are copied to the device and back).
+        device: where it runs, "cpu", "cuda" or "cuda:1"; without it where the tensors are that it is called with or
+            uses, or on the host. Arrays of NumPy are copied to a device, and results back where all were.
     """
+    place = None if device is None else named_device(device)
     if fn is None:
-        return lambda function: CompiledFunction(function, specs, device)
-    return CompiledFunction(fn, specs, device)
+        return lambda function: CompiledFunction(function, specs, place)
+    return CompiledFunction(fn, specs, place)

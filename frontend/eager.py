@@ -19,12 +19,14 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import dispatch as dispatching
-from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.arrays import Data, address_of, is_array, overwrite, place_of, to_array
+from oneflow.frontend.devices import Device, device, move, placed
 from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager_builder import EagerBuilder
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tape import MODE, Leaf, Variable, gradients, leaves_of, record
 from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.cuda.array import DeviceArray
 
 
 class Eager(EagerBuilder, dispatching.TensorBuilder):
@@ -113,7 +115,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         if weight is None:
             if result.desc.element_count != 1:
                 raise RuntimeError(f"expected one element to call backward without a gradient, got {result.desc}")
-            return self.wrap(np.ones(result.shape, result.dtype.numpy))
+            return self.wrap(move(np.ones(result.shape, result.dtype.numpy), result.device))
         seed = self.read(weight) if isinstance(weight, Tensor) else self.wrap(weight)
         if seed.desc != result.desc:
             raise RuntimeError(f"expected a gradient of type {result.desc}, got {seed.desc}")
@@ -142,16 +144,31 @@ class EagerTensor(Tensor):
         return self.handle
 
     @property
-    def array(self) -> np.ndarray:
-        """Its memory as an array.
+    def storage(self) -> Data:
+        """The array that its values are in, on the host or on a device.
 
         Raises:
             TraceError: a function is being traced: it will run with other values.
         """
         if not current_builder().eager:
             raise fail("the values of a tensor from outside are not known while the function is traced; pass it in")
-        array: np.ndarray = self.handle.handle
-        return array
+        data: Data = self.handle.handle
+        return data
+
+    @property
+    def array(self) -> np.ndarray:
+        """Its memory as an array on the host; a copy where that is on a device."""
+        return to_array(self.storage)
+
+    @property
+    def device(self) -> Device:
+        """Where it is."""
+        return device(place_of(self.handle.handle))
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on a CUDA device."""
+        return self.device.type == "cuda"
 
     @property
     def requires_grad(self) -> bool:
@@ -221,7 +238,7 @@ class EagerTensor(Tensor):
             self.handle = variable.alias()
         return self
 
-    def overwrite(self, array: np.ndarray, writer: str) -> None:
+    def overwrite(self, array: Data, writer: str) -> None:
         """Takes values that a program has computed for it, in its memory or elsewhere."""
         old = self.handle
         _write(old, new := BUILDER.wrap(array), writer)
@@ -234,7 +251,7 @@ class EagerTensor(Tensor):
         self.handle.leaf = self.handle.leaf or Leaf()
 
     def numpy(self) -> np.ndarray:  # type: ignore[override]
-        """Its values, in the same memory: updates in place show.
+        """Its values, in the same memory where that is the host's: updates in place show.
 
         Raises:
             RuntimeError: it requires grad.
@@ -245,7 +262,7 @@ class EagerTensor(Tensor):
 
     def item(self) -> Any:
         """The one element as a Python number."""
-        if self.array.size != 1:
+        if self.storage.size != 1:
             raise ValueError(f"expected one element for item(), got {self.desc}")
         return self.array.item()
 
@@ -280,20 +297,29 @@ class EagerTensor(Tensor):
         raise TypeError(f"NumPy's {function.__name__} takes arrays: write x.numpy(), or flow.{function.__name__}(x)")
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
+        if self.requires_grad:
+            raise BufferError("expected a tensor without a gradient for DLPack; pass x.detach()")
+        return self.storage.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.array.__dlpack_device__()
+        return self.storage.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if not isinstance(self.storage, DeviceArray):
+            raise AttributeError(f"expected a tensor on a CUDA device, it is on {self.device}")
+        return self.storage.__cuda_array_interface__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
         copied = object.__new__(type(self))
-        EagerTensor.__init__(copied, BUILDER.wrap(self.array.copy()))
+        EagerTensor.__init__(copied, BUILDER.wrap(self.storage.copy()))
         memo[id(self)] = copied
         return copied.requires_grad_() if self.handle.leaf is not None else copied
 
     def __repr__(self) -> str:
-        values = np.array2string(self.handle.handle, separator=", ", prefix="tensor(")
+        values = np.array2string(to_array(self.handle.handle), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
+        dtype += "" if self.device == "cpu" else f", device='{self.device}'"
         suffix = (
             f", grad_fn={self.grad_fn}" if self.handle.node else ", requires_grad=True" if self.handle.leaf else ""
         )
@@ -312,8 +338,8 @@ def _write(old: Variable, new: Value, writer: str) -> None:
     memory, array = old.shared_memory(), old.handle
     if new.node is not None and new.node.reads(old):
         old.move(array.copy())
-    if new.handle.ctypes.data != array.ctypes.data:
-        np.copyto(array, new.handle)
+    if address_of(new.handle) != address_of(array) or place_of(new.handle) != place_of(array):
+        overwrite(array, new.handle)
     memory.write(writer)
     new.handle, new.memory, new.version, new.leaf = array, memory, memory.version, old.leaf
     if new.node is not None:
@@ -325,6 +351,7 @@ def from_numpy(array: Any) -> EagerTensor:
     return EagerTensor(BUILDER.wrap(array))
 
 
+@placed
 def tensor(data: Any, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor of Python numbers, nested lists of them, or a copy of an array; floats become float32.
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.arrays import to_array
+from oneflow.frontend.arrays import dtype_of, to_data
+from oneflow.frontend.devices import common, device
 from oneflow.frontend.kernels import Kernel, compile_call, describe_result, intern
 from oneflow.frontend.tape import MODE, Variable, record
 
@@ -35,18 +35,36 @@ class EagerBuilder(Builder):
             RuntimeError: an operand was updated in place after it was kept for a gradient.
         """
         slots = [x if type(x) is Variable or x is None else self._slot(x) for x in operands]
-        key = (name, repr(attrs) if attrs else "", *map(_identity, slots))
-        kernel = self._kernels.get(key) or self._kernels.setdefault(key, self._compile(name, slots, attrs))
         read = flatten(slots)
+        place = None
+        for variable in read:
+            if type(variable.handle) is not np.ndarray:
+                place = self._place(name, operands)
+                break
+        key = (place, name, repr(attrs) if attrs else "", *map(_identity, slots))
+        kernel = self._kernels.get(key) or self._kernels.setdefault(key, self._compile(name, slots, attrs, place))
         for number, variable in enumerate(read):
             if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
                 raise _spoiled(name, variable)
-        arrays = kernel.executable(*[v.handle for v in read])
+        arrays = kernel.run([v.handle for v in read])
         results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
         if MODE.recording:
             slots += [None] * (len(kernel.op.inputs) - len(slots))
             record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
         return tuple(results)
+
+    def _place(self, name: str, operands: Sequence[Any]) -> str | None:
+        """The device that the tensors among the operands are on.
+
+        Raises:
+            RuntimeError: they are in different places.
+        """
+        inputs = self.registry[name].signature.inputs if name in self.registry else ()
+        named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
+        try:
+            return common([(n, v.handle) for n, v in named if isinstance(v, Variable)])
+        except ValueError as error:
+            raise RuntimeError(f"oneflow.{name}: {error}") from None
 
     def _slot(self, operand: Any) -> Any:
         if isinstance(operand, Value) or operand is None:
@@ -55,13 +73,13 @@ class EagerBuilder(Builder):
             return tuple(v if isinstance(v, Value) else self.wrap(v) for v in operand)
         return self.wrap(operand)
 
-    def _compile(self, name: str, slots: Sequence[Any], attrs: dict[str, Any]) -> Kernel:
+    def _compile(self, name: str, slots: Sequence[Any], attrs: dict[str, Any], place: str | None) -> Kernel:
         if name not in self.registry:
             raise OperatorError(self.registry.unknown(name))
         entry = self.registry[name]
         named = self._named_operands(entry, slots)
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
-        return compile_call(op, infer(entry, op))
+        return compile_call(op, infer(entry, op), device(place or "cpu"))
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """The results of a checked call."""
@@ -75,10 +93,10 @@ class EagerBuilder(Builder):
 
     def wrap(self, value: Any) -> Variable:
         """An array as a variable that shares its memory."""
-        array = to_array(value)
-        if not (array.flags.c_contiguous and array.dtype.isnative):
+        array = to_data(value)
+        if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.dtype.isnative):
             array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
-        return Variable(self, array, intern(TensorDesc(array.shape, dtypes.from_numpy(array.dtype))))
+        return Variable(self, array, intern(TensorDesc(array.shape, dtype_of(array))))
 
 
 def _identity(slot: Any) -> Any:

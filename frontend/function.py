@@ -12,7 +12,8 @@
 
     Double.apply(x)
 
-A function is recorded as one operator whose gradient slot calls its `backward`. Imports `eager`, `tape`.
+A function is recorded as one operator whose gradient slot calls its `backward`. Moving a tensor to another device is
+one. Imports `eager`, `tape`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import numpy as np
 from oneflow.dialect.builder import Value
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.signature import parse_signature
-from oneflow.frontend.arrays import is_array
+from oneflow.frontend.arrays import is_array, place_of
+from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager import BUILDER, EagerTensor
 from oneflow.frontend.errors import fail
@@ -120,9 +122,39 @@ class Function:
         return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
 
 
+class Move(Function):
+    """A tensor on another device; its gradient comes back to where it was."""
+
+    @staticmethod
+    def forward(ctx: Any, x: EagerTensor, target: Device) -> EagerTensor:
+        """The copy."""
+        ctx.source = x.device
+        return EagerTensor(BUILDER.wrap(move(x.storage, target)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: EagerTensor) -> Any:
+        """The gradient, moved back."""
+        return Move.apply(grad, ctx.source), None
+
+
+def to_device(self: EagerTensor, target: str | Device) -> EagerTensor:
+    """Itself where it is on that device, else a copy there, through which gradients flow.
+
+    Raises:
+        CudaError: there is no such device.
+        ValueError: that is no device.
+    """
+    found = device(target)
+    moved: EagerTensor = self if self.device == found else Move.apply(self, found)
+    return moved
+
+
 def _filled(result: Variable, cotangent: Value | None) -> EagerTensor:
     """The gradient of a result, zeros where there is none."""
-    return EagerTensor(BUILDER.wrap(np.zeros_like(result.handle))) if cotangent is None else BUILDER.give(cotangent)
+    if cotangent is not None:
+        return BUILDER.give(cotangent)
+    zeros = np.zeros(result.desc.shape or (), result.desc.dtype.numpy)
+    return EagerTensor(BUILDER.wrap(move(zeros, device(place_of(result.handle)))))
 
 
 def _read(grad: Any) -> Value | None:

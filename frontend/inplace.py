@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend import methods  # noqa: F401  (gives tensors what is updated in place here)
+from oneflow.frontend import methods
+from oneflow.frontend.devices import Device, move
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
+from oneflow.frontend.function import to_device
 from oneflow.frontend.promotion import as_number, check_fits, is_number
 from oneflow.frontend.tape import MODE
 from oneflow.frontend.tensor import Tensor
@@ -52,7 +55,9 @@ def _assign(target: EagerTensor, value: Tensor, name: str) -> EagerTensor:
 
 def copy_(self: EagerTensor, source: Any) -> EagerTensor:
     """Takes the values of `source`, converted and broadcast; itself."""
-    value = F.cast(as_tensor(source), self.dtype)
+    given = as_tensor(source)
+    given = to_device(given, self.device) if isinstance(given, EagerTensor) and current_builder().eager else given
+    value = F.cast(given, self.dtype)
     value = value if value.shape == self.shape else F.broadcast_to(value, self.shape)
     return _assign(self, clone(value), "copy_")
 
@@ -74,11 +79,39 @@ def detach_(self: EagerTensor) -> EagerTensor:
     return self
 
 
+def to(self: EagerTensor, *target: Any, dtype: DType | None = None, device: str | Device | None = None) -> Tensor:
+    """Converted to an element type, moved to a device, or both; or like another tensor in both.
+
+    Raises:
+        TraceError: a target is neither.
+        CudaError: there is no such device.
+    """
+    result: Tensor = self
+    for given in (*target, *(x for x in (dtype, device) if x is not None)):
+        if isinstance(given, EagerTensor):
+            result = to(result, given.device, given.dtype)  # type: ignore[arg-type]
+        elif isinstance(given, (str, Device)) and isinstance(result, EagerTensor):
+            result = to_device(result, given)
+        elif not isinstance(given, (str, Device)):
+            result = methods.to(result, given)
+    return result
+
+
+def cuda(self: EagerTensor, index: int = 0) -> EagerTensor:
+    """Itself, or a copy, on a CUDA device."""
+    return to_device(self, Device("cuda", index))
+
+
+def cpu(self: EagerTensor) -> EagerTensor:
+    """Itself, or a copy, on the host."""
+    return to_device(self, Device("cpu"))
+
+
 def clone(x: Any) -> Tensor:
     """A copy in memory of its own; gradients flow through."""
     x = as_tensor(x)
     if isinstance(x, EagerTensor) and current_builder().eager and not (MODE.recording and x.requires_grad):
-        return from_numpy(x.array.copy())
+        return from_numpy(x.storage.copy())
     return dispatch("cast", x, dtype=x.dtype)
 
 
@@ -94,8 +127,8 @@ def getitem(self: EagerTensor, key: Any) -> Any:
     if not current_builder().eager:
         return F.getitem(self, key)
     if not (MODE.recording and self.requires_grad):
-        return from_numpy(np.array(self.array[_key(key)]))
-    return dispatch("gather", F.reshape(self, (-1,)), from_numpy(np.array(_positions(self)[_key(key)])), axis=0)
+        return from_numpy(move(np.array(self.array[_key(key)]), self.device))
+    return dispatch("gather", F.reshape(self, (-1,)), np.array(_positions(self)[_key(key)]), axis=0)
 
 
 def setitem(self: EagerTensor, key: Any, value: Any) -> None:
@@ -103,7 +136,7 @@ def setitem(self: EagerTensor, key: Any, value: Any) -> None:
     builder = current_builder()
     tensor = None if is_number(value) else F.cast(as_tensor(value), self.dtype)
     flows = self.requires_grad or (tensor is not None and tensor.requires_grad)
-    if builder.eager and not (MODE.recording and flows):
+    if builder.eager and not (MODE.recording and flows) and not self.is_cuda:
         self.array[_key(key)] = value if tensor is None else BUILDER.read(tensor).handle
         fresh = self.variable.alias()
         self.variable.shared_memory().write("__setitem__")
@@ -113,7 +146,7 @@ def setitem(self: EagerTensor, key: Any, value: Any) -> None:
     mask = np.zeros(_sizes(self), np.bool_)
     mask[_key(key)] = True
     filling = value if tensor is None else _spread(self, key, tensor)
-    _assign(self, F.where(as_tensor(mask), filling, self), "__setitem__")
+    _assign(self, F.where(_beside(self, mask), filling, self), "__setitem__")
 
 
 def _spread(x: EagerTensor, key: Any, value: Tensor) -> Tensor:
@@ -122,7 +155,13 @@ def _spread(x: EagerTensor, key: Any, value: Tensor) -> Tensor:
     value = F.reshape(F.broadcast_to(value, taken.shape), (-1,))
     source = np.zeros(_sizes(x), np.int64)
     source[_key(key)] = np.arange(taken.size).reshape(taken.shape)
-    return dispatch("gather", value, as_tensor(source), axis=0)
+    return dispatch("gather", value, source, axis=0)
+
+
+def _beside(x: EagerTensor, array: np.ndarray) -> Tensor:
+    """An array as a tensor where `x` is."""
+    made = as_tensor(array)
+    return to_device(made, x.device) if isinstance(made, EagerTensor) else made
 
 
 def _positions(x: Tensor) -> np.ndarray:
@@ -141,7 +180,7 @@ def attach(target: type[EagerTensor]) -> None:
         setattr(target, f"{name}_", _updating(getattr(F, name), f"{name}_"))
     for name, update in OPERATORS.items():
         setattr(target, f"__{name}__", getattr(target, f"{update}_"))
-    members: dict[str, Any] = {f.__name__: f for f in (copy_, fill_, zero_, detach_, clone)}
+    members: dict[str, Any] = {f.__name__: f for f in (copy_, fill_, zero_, detach_, clone, to, cuda, cpu, to_device)}
     for name, member in {**members, "__getitem__": getitem, "__setitem__": setitem, "masked_select": getitem}.items():
         setattr(target, name, member)
 

@@ -1,17 +1,15 @@
 """Operators compiled one by one: each once per attributes and operand types, then kept.
 
-    kernel_of(call, results).run(arrays)
+    compile_call(call, results, device).run(arrays)
 
-An operator that cannot be compiled is an error. Imports `runtime.executable` and the dialect.
+An operator that cannot be compiled is an error. Imports `devices` and the dialect.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import func, ir
@@ -20,7 +18,10 @@ from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import REGISTRY, Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.runtime.executable import Executable, compile_module
+from oneflow.frontend.arrays import Data
+from oneflow.frontend.devices import Device, compile_for
+from oneflow.runtime.cuda.executable import CudaExecutable
+from oneflow.runtime.executable import Executable
 
 #: The name of the function around the operator; none that a mathematical library has.
 ENTRY = "operator_call"
@@ -36,9 +37,13 @@ def intern(desc: TensorDesc) -> TensorDesc:
 class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` what it gives."""
 
-    __slots__ = ("_reads", "executable", "op", "results")
+    __slots__ = ("_reads", "executable", "op", "results", "run")
 
-    def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable) -> None:
+    def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable | CudaExecutable) -> None:
+        on_device = isinstance(executable, CudaExecutable)
+        self.run: Callable[[Sequence[Any]], list[Any]] = (
+            executable.launch if on_device else lambda arrays: executable(*arrays)
+        )
         self.op, self.executable = op, executable
         self.results = tuple(map(intern, results))
         self._reads: tuple[bool, ...] | None = None
@@ -50,8 +55,8 @@ class Kernel:
         return self._reads[number]
 
 
-def compile_call(op: Call, results: Sequence[TensorDesc]) -> Kernel:
-    """Compiles a call on descriptions; see the module.
+def compile_call(op: Call, results: Sequence[TensorDesc], place: Device) -> Kernel:
+    """Compiles a call on descriptions for a device; see the module.
 
     Raises:
         PassError: the operator cannot be lowered.
@@ -61,7 +66,7 @@ def compile_call(op: Call, results: Sequence[TensorDesc]) -> Kernel:
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
-        return Kernel(op, results, compile_module(module, ENTRY))
+        return Kernel(op, results, compile_for(place, module, ENTRY))
 
 
 def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:
@@ -100,6 +105,6 @@ def _used(text: str, count: int) -> tuple[bool, ...]:
     return tuple(any(name != "tensor.dim" for name in names) for names in users[:count])
 
 
-def describe_result(array: np.ndarray, desc: TensorDesc) -> TensorDesc:
+def describe_result(array: Data, desc: TensorDesc) -> TensorDesc:
     """The description of a result that is described by `desc` as far as types tell."""
     return desc if desc.is_static else intern(TensorDesc(tuple(array.shape), desc.dtype))

@@ -1,7 +1,7 @@
 """The cache of compiled objects on disk: safe to delete, never in the way.
 
-One entry is a shared object and a description with its digest, both written under another name and renamed; the
-folder is its owner's alone, since what lies in it is run. Whatever goes wrong
+One entry is a file (a shared object, machine code of a device) and a description with its digest, both written under
+another name and renamed; the folder is its owner's alone, since what lies in it is run. Whatever goes wrong
 with the folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Imports nothing of the
 project but versions.
 """
@@ -54,16 +54,21 @@ def compiler() -> str:
 
 def key_of(*texts: str) -> str:
     """The key of a program: its text, options, and everything of `compiler`."""
+    return digest_of(compiler(), *texts)
+
+
+def digest_of(*texts: str) -> str:
+    """The key of what is made of nothing but `texts`."""
     digest = hashlib.sha256()
-    for text in (compiler(), *texts):
+    for text in texts:
         digest.update(f"{len(text)}:".encode())
         digest.update(text.encode())
     return digest.hexdigest()[:40]
 
 
-def find(key: str) -> tuple[Path, dict[str, Any]] | None:
-    """The object and description under a key, or None."""
-    path = folder() / f"{key}.so"
+def find(key: str, kind: str = "so") -> tuple[Path, dict[str, Any]] | None:
+    """The file and description under a key, or None."""
+    path = folder() / f"{key}.{kind}"
     try:
         description = json.loads((folder() / f"{key}.json").read_text(encoding="utf-8"))
         whole = hashlib.sha256(path.read_bytes()).hexdigest() == description["sha256"]
@@ -72,12 +77,12 @@ def find(key: str) -> tuple[Path, dict[str, Any]] | None:
     return (path, description) if whole else None
 
 
-def store(key: str, compiled: Path, description: dict[str, Any]) -> None:
-    """Keeps an object and its description, if the folder lets us."""
+def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: str = "so") -> None:
+    """Keeps a file and its description, if the folder lets us."""
     try:
-        data = compiled.read_bytes()
+        data = compiled if isinstance(compiled, bytes) else compiled.read_bytes()
         folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(folder() / f"{key}.so", data)
+        _write(folder() / f"{key}.{kind}", data)
         text = json.dumps({**description, "sha256": hashlib.sha256(data).hexdigest()})
         _write(folder() / f"{key}.json", text.encode())
     except OSError:

@@ -84,8 +84,10 @@ def interpret_program(program: Program, *arrays: Any) -> list[np.ndarray]:
         SizeError: sizes known only now do not fit.
     """
     run = _Run(program)
-    given = [np.ascontiguousarray(a) for a in arrays]
+    donates = "run.donated(" in program.plan
+    given = [np.array(a, order="C") if donates else np.ascontiguousarray(a) for a in arrays]
     run.kept += given
+    run.given = given
     arguments = [x for number, a in enumerate(given) for x in (run.address(a), *_sizes(program, number, a))]
     with interpreting():
         program.function()(run, *arguments)
@@ -103,7 +105,7 @@ class _Run:
     """The plan's side of a run on NumPy memory."""
 
     def __init__(self, program: Program) -> None:
-        self.program, self.kept = program, []
+        self.program, self.kept, self.given = program, [], []
         self.results: dict[int, np.ndarray] = {}
         self.sites = np.zeros(3 * max(len(program.sites), 1), np.int64)
         self.failure = self.address(self.sites)
@@ -126,6 +128,13 @@ class _Run:
         memory = np.full(max(size, 1), 0xAB, np.uint8)
         self.results[number] = memory[:size].view(desc.dtype.numpy).reshape(shape)
         return self.address(memory)
+
+    def donated(self, number: int, argument: int, size: int, shape: tuple[int, ...]) -> int:
+        self.results[number] = self.given[argument].reshape(shape)
+        return self.address(self.given[argument])
+
+    def at(self, offset: int, size: int) -> int:
+        return self.workspace + offset
 
     def shape(self, number: int, shape: tuple[int, ...]) -> None:
         self.results[number] = self.results[number].reshape(shape)
@@ -160,7 +169,7 @@ class _Run:
             if failed:
                 self.check_index(got, wanted, site)
 
-    def launch(self, name: str, *arguments: int) -> None:
+    def launch(self, name: str, *arguments: int, writes: int = 0) -> None:
         interpret_kernel(self.program.sources[name], arguments)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend.devices import placed
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import cast
@@ -85,16 +86,19 @@ def _drawn(op: str, size: tuple[Any, ...], dtype: DType, **attrs: Any) -> Tensor
     return cast(dispatch(op, _offset(), dtype=wide, shape=spread(size), **attrs), dtype)
 
 
+@placed
 def rand(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
     """Numbers drawn evenly from [0, 1); sizes one by one or as a list."""
     return _drawn("uniform", size, dtype)
 
 
+@placed
 def randn(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
     """Numbers drawn from the normal distribution of mean 0 and deviation 1; sizes one by one or as a list."""
     return _drawn("normal", size, dtype)
 
 
+@placed
 def randint(low: int, high: int, size: Any, *, dtype: DType = dtypes.int64) -> Tensor:
     """Integers drawn evenly from [low, high)."""
     return dispatch("uniform_int", _offset(), dtype=dtype, shape=spread([size]), **{"from": low, "to": high})

@@ -7,6 +7,7 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend.devices import placed
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import cast, constant
@@ -19,6 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@placed
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of one number; its type decides the element type (float32, int64, bool) unless `dtype` does."""
     shape = spread([size])
@@ -32,28 +34,33 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     return constant(number, target, shape)
 
 
+@placed
 def zeros(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
     """A tensor of zeros; sizes one by one or as a list."""
     return full(spread(size), 0, dtype=dtype)
 
 
+@placed
 def ones(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
     """A tensor of ones; sizes one by one or as a list."""
     return full(spread(size), 1, dtype=dtype)
 
 
+@placed
 def zeros_like(x: Any, *, dtype: DType | None = None) -> Tensor:
     """Zeros in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
     return cast(dispatch("zero_like", x), dtype or x.dtype)
 
 
+@placed
 def ones_like(x: Any, *, dtype: DType | None = None) -> Tensor:
     """Ones in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
     return cast(dispatch("ones_like", x), dtype or x.dtype)
 
 
+@placed
 def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """One number in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
@@ -63,6 +70,7 @@ def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     return dispatch("broadcast_like", value, x, broadcast_axes=range(x.rank))
 
 
+@placed
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
     """Numbers from `start` (0 where only the end is given) below `end`, `step` apart: int64, float32 for floats."""
     start, end = (0, start) if end is None else (start, end)
@@ -79,6 +87,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     return dispatch("arange", dtype=target, **attrs)
 
 
+@placed
 def eye(n: int, m: int | None = None, *, dtype: DType = dtypes.float32) -> Tensor:
     """An n x m matrix (square without m) of ones on the diagonal."""
     return dispatch("eye", dtype=dtype, rows=n, cols=n if m is None else m)

@@ -16,6 +16,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.tape import no_grad
@@ -249,14 +250,27 @@ class Module(Stateful):
             else:
                 parameter.grad.zero_()
 
-    def to(self: Self, dtype: Any) -> Self:
-        """Converts parameters and buffers of floats to an element type; itself."""
-        if not isinstance(dtype, DType) or not dtype.is_float:
-            raise TypeError(f"expected a type of floats such as flow.float64, got {dtype!r}")
-        for tensor in (*self.parameters(), *self.buffers()):
-            if tensor.dtype.is_float:
-                tensor.data = from_numpy(tensor.array.astype(dtype.numpy))
+    def to(self: Self, *target: Any, dtype: DType | None = None, device: Any = None) -> Self:
+        """Converts parameters and buffers of floats to an element type, moves all to a device, or both; itself.
+
+        Raises:
+            CudaError: there is no such device.
+            TypeError: a target is neither a type of floats nor a device.
+        """
+        for given in (*target, *(x for x in (dtype, device) if x is not None)):
+            if not isinstance(given, (str, Device)) and not (isinstance(given, DType) and given.is_float):
+                raise TypeError(f"expected a type of floats such as flow.float64, or a device, got {given!r}")
+            for tensor in (*self.parameters(), *self.buffers()):
+                _convert(tensor, given)
         return self
+
+    def cuda(self: Self, index: int = 0) -> Self:
+        """Moves it to a CUDA device."""
+        return self.to(Device("cuda", index))
+
+    def cpu(self: Self) -> Self:
+        """Moves it to the host."""
+        return self.to(Device("cpu"))
 
     def half(self: Self) -> Self:
         """Converts to float16."""
@@ -278,6 +292,17 @@ class Module(Stateful):
         lines = [f"({n}): {m!r}".replace("\n", "\n  ") for n, m in self.named_children()]
         inner = self.extra_repr() if not lines else "\n  " + "\n  ".join(lines) + "\n"
         return f"{type(self).__name__}({inner})"
+
+
+def _convert(tensor: EagerTensor, target: Any) -> None:
+    """Gives a parameter or buffer other memory: of an element type, if it has floats, or on a device."""
+    place, grad = tensor.device, tensor.grad
+    if isinstance(target, DType):
+        if tensor.dtype.is_float:
+            tensor.data = from_numpy(move(tensor.array.astype(target.numpy), place))
+    elif place != device(target):
+        tensor.data = from_numpy(move(tensor.storage, device(target)))
+        tensor.grad = None if grad is None else grad.to(target)
 
 
 def _as_array(value: Any) -> np.ndarray:

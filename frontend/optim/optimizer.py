@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
+from oneflow.frontend.devices import move
 from oneflow.frontend.dispatch import Stateful, current_builder, dispatch_all
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.tape import enable_grad, no_grad
@@ -127,7 +128,7 @@ class Optimizer(Stateful):
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
         """What is kept for a parameter, made when it is first updated."""
         if number not in self.state:
-            self.state[number] = {k: from_numpy(a) for k, a in self.kept(p, group).items()}
+            self.state[number] = {k: from_numpy(move(a, p.device)) for k, a in self.kept(p, group).items()}
         return dict(self.state[number])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -181,7 +182,7 @@ class Optimizer(Stateful):
             if array.shape != first.shape:
                 raise ValueError(f"expected {name} of parameter {n} of shape {first.shape}, got {array.shape}")
             kept[name] = array.astype(first.dtype)
-        return {name: from_numpy(array) for name, array in kept.items()}
+        return {name: from_numpy(move(array, p.device)) for name, array in kept.items()}
 
     def __repr__(self) -> str:
         numbers = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]

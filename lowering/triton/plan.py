@@ -2,11 +2,12 @@
 
     def main(run, in0, in0_0):
         b1 = run.result(0, in0_0 * 4, (in0_0,))
-        run.launch("main_kernel_0", in0, in0_0, b1, in0_0)
+        run.launch("main_kernel_0", in0, in0_0, b1, in0_0, writes=1)
 
 Static temporaries lie in one workspace, at offsets that their lives allow; a kernel that updates an operand writes
-over it where nothing reads it later, else over a copy. `run` is a device's side of it (see `oneflow.runtime.cuda`,
-`oneflow.testing.triton_interpreter`). Imports `llvm.memory` for lives and offsets.
+over it where nothing reads it later, else over a copy. A result lies in the argument that is donated to it, where
+that is read before (`donation`). `run` is a device's side of it (see `oneflow.runtime.cuda`,
+`oneflow.testing.triton_interpreter`). Imports `llvm.memory` for lives and offsets, and `donation`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.triton.body import literal
+from oneflow.lowering.triton.donation import donations
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.names import PLAN, identifier
 from oneflow.lowering.triton.sizes import Size, product
@@ -71,6 +73,7 @@ class Plan:
         self.lives.share(self.ops)
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         self.workspace = place(self.lives.buffers)
+        self.donated = donations(self.entry, self.ops, self.lives.of, self.functions)
 
     def _updates(self, number: int, op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
         """Lets results lie over what their kernel updates; gives those that need a copy of it first."""
@@ -231,6 +234,7 @@ class Plan:
             self.lines.append(text)
         arguments = [a for v in (*inputs, *op.results) for a in self._arguments(v)]
         arguments += ["run.failure"] if source.parameters and source.parameters[-1][0] == FAILURE else []
+        arguments += [f"writes={len(op.results)}"] if len(op.results) else []
         self.lines.append(f'run.launch("{callee}", {", ".join(arguments)})')
         op.attributes["oneflow.at"] = ir.ArrayAttr.get([ir.StringAttr.get(self._where(r)) for r in op.results])
 
@@ -238,7 +242,8 @@ class Plan:
         """Where a result lies, for readers of the plan."""
         buffer = _root(self.lives.of[result])
         if buffer.result is not None:
-            return f"result {buffer.result}"
+            argument = self.donated.get(buffer.result)
+            return f"result {buffer.result}" + ("" if argument is None else f" in argument {argument}")
         return "allocated" if buffer.offset is None else f"workspace {buffer.offset}"
 
     def _copy(self, result: ir.Value, value: ir.Value) -> None:
@@ -274,10 +279,12 @@ class Plan:
             return
         name = self.names[buffer.number] = f"b{buffer.number}"
         if buffer.result is not None:
-            sizes = "".join(f"{s}, " for s in tensor.shape)
-            text = f"run.result({buffer.result}, {_bytes(tensor)}, ({sizes.rstrip(' ') if sizes else ''}))"
+            sizes = "".join(f"{s}, " for s in tensor.shape).rstrip(" ")
+            argument = self.donated.get(buffer.result)
+            how = f"result({buffer.result}" if argument is None else f"donated({buffer.result}, {argument}"
+            text = f"run.{how}, {_bytes(tensor)}, ({sizes}))"
         elif buffer.offset is not None:
-            text = f"run.workspace + {buffer.offset}"
+            text = f"run.at({buffer.offset}, {buffer.bytes})"
         else:
             text = f"run.temporary({_bytes(tensor)})"
         self.lines.append(f"{name} = {text}")

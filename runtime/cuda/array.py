@@ -1,46 +1,177 @@
-"""Arrays on the device: results of programs, and what other libraries have there.
+"""Arrays on the device: results of programs, and what other libraries have there, without a copy.
 
-`DeviceArray` speaks `__cuda_array_interface__` (CuPy, Numba, `torch.as_tensor`), so nothing is copied. Imports
-`driver`.
+    x = from_other(torch_tensor)      y = torch.from_dlpack(device_array)      DeviceArray.of(numpy_array, device)
+
+An array knows the stream that its values are made on; using it on another makes that one wait. Imports `driver`,
+`stream`, `dlpack`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda import dlpack, driver
+from oneflow.runtime.cuda.stream import Stream, current
+
+
+class Memory:
+    """Device memory of this package, freed with its last array: when every stream that used it gets there."""
+
+    __slots__ = ("__weakref__", "address", "stream", "users")
+
+    def __init__(self, size: int, stream: Stream) -> None:
+        self.stream, self.users = stream, set[int]()
+        self.address = driver.allocate(size, stream.handle)
+
+    def __del__(self, driver: Any = driver) -> None:
+        try:
+            self.stream.device.use()
+            for user in self.users:
+                driver.order(user, self.stream.handle)
+            driver.free(self.address, self.stream.handle)
+        except (driver.CudaError, AttributeError, TypeError):
+            return
 
 
 class DeviceArray:
-    """A contiguous array that owns device memory."""
+    """A contiguous array on a device; `owner` keeps its memory alive.
 
-    def __init__(self, address: int, shape: tuple[int, ...], dtype: DType, stream: Any) -> None:
-        self.address, self.shape, self.dtype, self._stream = address, shape, dtype, stream
+    Attributes:
+        address: where its elements begin.
+        stream: the stream that its values are made on.
+        check: called before values are given to the host; raises what the program that makes them has met.
+    """
+
+    __slots__ = ("__weakref__", "address", "check", "dtype", "owner", "shape", "stream")
+
+    def __init__(self, owner: Any, address: int, shape: tuple[int, ...], dtype: DType, stream: Stream,
+                 check: Callable[[], None] | None = None) -> None:  # fmt: skip
+        self.owner, self.address, self.shape, self.dtype = owner, address, shape, dtype
+        self.stream, self.check = stream, check
+
+    @staticmethod
+    def empty(shape: tuple[int, ...], dtype: DType, stream: Stream) -> DeviceArray:
+        """An array whose values are still to be written.
+
+        Raises:
+            OutOfMemoryError: the device has less memory.
+        """
+        memory = Memory(math.prod(shape) * dtype.numpy.itemsize, stream)
+        return DeviceArray(memory, memory.address, shape, dtype, stream)
+
+    @staticmethod
+    def of(array: np.ndarray, device: driver.Device) -> DeviceArray:
+        """A copy of an array on the host.
+
+        Raises:
+            OutOfMemoryError: the device has less memory.
+        """
+        stream = current(device)
+        device.use()
+        array = np.require(array, array.dtype.newbyteorder("="), ("C", "A"))
+        made = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
+        if array.size:
+            driver.copy_in(made.address, array.ctypes.data, array.nbytes, stream.handle)
+        return made
+
+    @property
+    def device(self) -> driver.Device:
+        """The device it is on."""
+        return self.stream.device
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """The bytes of the elements."""
-        return math.prod(self.shape) * self.dtype.numpy.itemsize
+        return self.size * self.dtype.numpy.itemsize
+
+    def use_on(self, stream: Stream) -> None:
+        """Lets a stream that its values were not made on read and write it."""
+        if stream is not self.stream:
+            stream.wait_for(self.stream.handle)
+            self._used_by(stream.handle)
+
+    def _used_by(self, handle: Any) -> None:
+        if isinstance(self.owner, Memory):
+            self.owner.users.add(int(handle))
+
+    def numpy(self) -> np.ndarray:
+        """A copy on the host, when the work before it is done.
+
+        Raises:
+            PositionError: the program that makes it met a position out of range.
+        """
+        self.device.use()
+        made = np.empty(self.shape, self.dtype.numpy)
+        if made.size:
+            driver.copy_out(made.ctypes.data, self.address, made.nbytes, self.stream.handle)
+        driver.synchronize(self.stream.handle)
+        if self.check is not None:
+            self.check()
+        return made
+
+    def copy(self) -> DeviceArray:
+        """A copy on the same device."""
+        self.device.use()
+        made = DeviceArray.empty(self.shape, self.dtype, self.stream)
+        made.check = self.check
+        made.take(self)
+        return made
+
+    def take(self, other: DeviceArray | np.ndarray) -> None:
+        """Overwrites its elements with those of another array of its type, wherever that is."""
+        self.device.use()
+        if isinstance(other, np.ndarray) or other.device is not self.device:
+            host = np.ascontiguousarray(other if isinstance(other, np.ndarray) else other.numpy())
+            if host.size:
+                driver.copy_in(self.address, host.ctypes.data, host.nbytes, self.stream.handle)
+            return
+        other.use_on(self.stream)
+        self.check = other.check
+        if self.size and self.address != other.address:
+            driver.copy(self.address, other.address, self.nbytes, self.stream.handle)
+
+    def to(self, device: driver.Device) -> DeviceArray:
+        """Itself, or a copy on another device."""
+        return self if device is self.device else DeviceArray.of(self.numpy(), device)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         kind = self.dtype.numpy
         typestr = kind.str if kind.kind != "V" else f"<V{kind.itemsize}"
-        return {"shape": self.shape, "typestr": typestr, "data": (self.address, False), "version": 3,
-                "strides": None, "stream": int(self._stream)}  # fmt: skip
+        return {"shape": self.shape, "typestr": typestr, "data": (self.address if self.size else 0, False),
+                "version": 3, "strides": None, "stream": int(self.stream.handle)}  # fmt: skip
 
-    def numpy(self) -> np.ndarray:
-        """A copy on the host, when the work before it is done."""
-        made = np.empty(self.shape, self.dtype.numpy)
-        if made.size:
-            driver.copy_out(made.ctypes.data, self.address, made.nbytes, self._stream)
-        driver.synchronize(self._stream)
-        return made
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CUDA, self.device.number
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: Any = None, dl_device: Any = None,
+                   copy: bool | None = None) -> Any:  # fmt: skip
+        """A capsule; `stream` (None: the legacy one, -1: none) waits for the values."""
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"expected to be asked for device {self.__dlpack_device__()}, got {tuple(dl_device)}")
+        given = self.copy() if copy else self
+        if stream != -1:
+            given.device.use()
+            handle = driver.LEGACY if stream is None else stream
+            driver.order(given.stream.handle, handle)
+            given._used_by(handle)
+        return dlpack.export(given, given.address, given.shape, given.dtype, given.device.number)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -48,25 +179,55 @@ class DeviceArray:
         made = self.numpy()
         return made if dtype is None else made.astype(dtype)
 
-    def __del__(self, free: Any = driver.free, error: Any = driver.CudaError) -> None:
-        with contextlib.suppress(error):
-            free(self.address, self._stream)
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no len()")
+        return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"DeviceArray({self.dtype.name}, shape={self.shape})"
+        return f"DeviceArray({self.dtype.name}, shape={self.shape}, device={self.device})"
 
 
-def on_device(value: Any) -> int | None:
-    """The address of a contiguous array on a device, None for one on the host.
+def is_on_device(value: Any) -> bool:
+    """Whether `value` is an array on a CUDA device, this package's or another's."""
+    if isinstance(value, DeviceArray):
+        return True
+    if isinstance(value, (np.ndarray, np.generic)):
+        return False
+    asked = getattr(value, "__dlpack_device__", None)
+    if asked is not None:
+        return int(asked()[0]) in (dlpack.CUDA, dlpack.MANAGED)
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def from_other(value: Any) -> DeviceArray:
+    """An array of any library on a device, in the same memory, after what its stream has been given.
 
     Raises:
         ValueError: it has gaps.
+        TypeError: its element type is none of ours.
     """
-    interface = getattr(value, "__cuda_array_interface__", None)
-    if interface is None:
-        return None
-    item = np.dtype(interface["typestr"]).itemsize
-    steps = [item * math.prod(interface["shape"][axis + 1 :]) for axis in range(len(interface["shape"]))]
+    if isinstance(value, DeviceArray):
+        return value
+    return _from_dlpack(value) if hasattr(value, "__dlpack__") else _from_interface(value)
+
+
+def _from_dlpack(value: Any) -> DeviceArray:
+    device = driver.device(int(value.__dlpack_device__()[1]))
+    stream = current(device)
+    taken = dlpack.Taken(value.__dlpack__(stream=int(stream.handle)))
+    return DeviceArray(taken, taken.address, taken.shape, taken.dtype, stream)
+
+
+def _from_interface(value: Any) -> DeviceArray:
+    interface = value.__cuda_array_interface__
+    kind, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+    steps = [kind.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     if interface.get("strides") not in (None, tuple(steps)):
         raise ValueError("expected a contiguous array on the device; make a contiguous copy first")
-    return int(interface["data"][0])
+    address = int(interface["data"][0])
+    stream = current(driver.device(driver.device_of(address) if address else 0))
+    if interface.get("stream") is not None:
+        stream.device.use()
+        stream.wait_for(interface["stream"])
+    return DeviceArray(value, address, shape, dtypes.from_numpy(kind), stream)

@@ -1,7 +1,7 @@
 """The one module that imports CUDA: the calls of the driver that programs need, errors as exceptions.
 
-`cuda.bindings` is imported when a device is first asked for. Streams and addresses are plain integers here.
-Imports nothing of the project.
+`cuda.bindings` is imported when a device is first asked for. Streams, events and addresses are the driver's handles,
+or plain integers. Imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -9,14 +9,22 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from dataclasses import dataclass
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 HINT = "expected CUDA's Python bindings (pip install oneflow-mlir[gpu])"
+#: The handle of the stream that work without a stream goes to.
+LEGACY = 1
 
 
 class CudaError(RuntimeError):
     """There is no device, or a call of the driver failed."""
+
+
+class OutOfMemoryError(CudaError, MemoryError):
+    """The device has less memory than was asked for."""
 
 
 @functools.cache
@@ -31,23 +39,55 @@ def call(name: str, *arguments: Any) -> Any:
     """What a function of the driver gives besides its status: nothing, a value, or a tuple.
 
     Raises:
+        OutOfMemoryError: the device has no more memory.
         CudaError: the status is not success.
     """
     status, *values = getattr(_cuda(), name)(*arguments)
-    if int(status) != 0:
-        raise CudaError(f"{name}: {getattr(status, 'name', status)}")
+    if status != 0:
+        raise _failure(name, status)
     return None if not values else values[0] if len(values) == 1 else tuple(values)
 
 
-@dataclass(frozen=True)
+def _failure(name: str, status: Any) -> CudaError:
+    label = getattr(status, "name", str(status))
+    if "OUT_OF_MEMORY" in label:
+        free, total = _cuda().cuMemGetInfo()[1:]
+        return OutOfMemoryError(f"{name}: the device is out of memory ({free} of {total} bytes are free)")
+    text = _cuda().cuGetErrorString(status)[1]
+    return CudaError(f"{name}: {label}" + (f" ({text.decode()})" if isinstance(text, bytes) else ""))
+
+
+@functools.cache
+def device_count() -> int:
+    """How many devices there are.
+
+    Raises:
+        CudaError: there is no driver.
+    """
+    try:
+        call("cuInit", 0)
+    except CudaError as error:
+        if "NO_DEVICE" not in str(error):
+            raise
+        return 0
+    except RuntimeError as error:
+        raise CudaError(f"expected a CUDA driver on this machine: {error}") from None
+    return int(call("cuDeviceGetCount"))
+
+
+@dataclass(frozen=True, eq=False)
 class Device:
-    """A device whose primary context is current in this thread."""
+    """A device by its number; its primary context is shared with other libraries of the process."""
 
     number: int
     handle: Any
     context: Any
+    pool: Any
 
-    @property
+    def __str__(self) -> str:
+        return f"cuda:{self.number}"
+
+    @functools.cached_property
     def arch(self) -> str:
         """The architecture, such as sm_90."""
         kinds = _cuda().CUdevice_attribute
@@ -59,25 +99,60 @@ class Device:
         """Makes the device's context current in the calling thread."""
         call("cuCtxSetCurrent", self.context)
 
+    def memory(self) -> tuple[int, int]:
+        """The bytes in use by this process's arrays and programs, and the most that were since `reset_peak`."""
+        kinds = _cuda().CUmemPool_attribute
+        names = (kinds.CU_MEMPOOL_ATTR_USED_MEM_CURRENT, kinds.CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        now, peak = (int(call("cuMemPoolGetAttribute", self.pool, name)) for name in names)
+        return now, peak
 
-@functools.cache
+    def reset_peak(self) -> None:
+        """Counts the peak of `memory` from here on."""
+        kind = _cuda().CUmemPool_attribute.CU_MEMPOOL_ATTR_USED_MEM_HIGH
+        call("cuMemPoolSetAttribute", self.pool, kind, _cuda().cuuint64_t(0))
+
+    def trim(self) -> None:
+        """Gives memory that no array uses back to the system."""
+        self.use()
+        call("cuCtxSynchronize")
+        call("cuMemPoolTrimTo", self.pool, 0)
+
+
+_opening = threading.Lock()
+_devices: dict[int, Device] = {}
+
+
 def device(number: int = 0) -> Device:
     """A device by number.
 
     Raises:
         CudaError: there is none.
     """
-    call("cuInit", 0)
+    found = _devices.get(number)
+    if found is None:
+        with _opening:
+            found = _devices.get(number) or _devices.setdefault(number, _open(number))
+    return found
+
+
+def _open(number: int) -> Device:
+    count = device_count()
+    if not 0 <= number < count:
+        raise CudaError(f"expected a CUDA device cuda:{number}, the machine has {count or 'none'}")
     handle = call("cuDeviceGet", number)
     context = call("cuDevicePrimaryCtxRetain", handle)
-    found = Device(number, handle, context)
+    pool = call("cuDeviceGetDefaultMemPool", handle)
+    # Without this every synchronization would give what is free back to the system.
+    threshold = _cuda().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    call("cuMemPoolSetAttribute", pool, threshold, _cuda().cuuint64_t(2**64 - 1))
+    found = Device(number, handle, context, pool)
     found.use()
     return found
 
 
 def make_stream() -> Any:
-    """A stream that does not wait for the default stream."""
-    return call("cuStreamCreate", _cuda().CUstream_flags.CU_STREAM_NON_BLOCKING)
+    """A stream; like those of other libraries it and the legacy stream wait for each other."""
+    return call("cuStreamCreate", 0)
 
 
 def wait() -> None:
@@ -90,9 +165,25 @@ def synchronize(stream: Any) -> None:
     call("cuStreamSynchronize", stream)
 
 
+_events = threading.local()
+
+
+def order(before: Any, after: Any) -> None:
+    """What `after` is given from here on waits for what `before` has been given."""
+    context = int(call("cuCtxGetCurrent"))
+    known = _events.__dict__.setdefault("by_context", {})
+    if context not in known:
+        known[context] = call("cuEventCreate", _cuda().CUevent_flags.CU_EVENT_DISABLE_TIMING)
+    call("cuEventRecord", known[context], before)
+    call("cuStreamWaitEvent", after, known[context], 0)
+
+
 def allocate(size: int, stream: Any) -> int:
     """Device memory from the stream's pool; at least one byte."""
-    return int(call("cuMemAllocAsync", max(size, 1), stream))
+    try:
+        return int(call("cuMemAllocAsync", max(size, 1), stream))
+    except OutOfMemoryError as error:
+        raise OutOfMemoryError(f"expected {size} bytes of device memory; {error}") from None
 
 
 def free(address: int, stream: Any) -> None:
@@ -100,9 +191,38 @@ def free(address: int, stream: Any) -> None:
     call("cuMemFreeAsync", address, stream)
 
 
+def host_words(count: int) -> Any:
+    """An array of 64-bit words of the host that kernels reach under the same address; zeroed, kept for good."""
+    kinds = _cuda()
+    flags = kinds.CU_MEMHOSTALLOC_DEVICEMAP | kinds.CU_MEMHOSTALLOC_PORTABLE
+    words = (ctypes.c_int64 * count).from_address(int(call("cuMemHostAlloc", 8 * count, flags)))
+    ctypes.memset(ctypes.addressof(words), 0, 8 * count)
+    return words
+
+
+def release_words(words: Any) -> None:
+    """Gives the memory of `host_words` back."""
+    call("cuMemFreeHost", ctypes.addressof(words))
+
+
+def is_pinned(address: int) -> bool:
+    """Whether host memory is known to the driver, which then reads it later than a copy is asked for."""
+    kind = _cuda().CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    return bool(_cuda().cuPointerGetAttribute(kind, address)[0] == 0)
+
+
+def device_of(address: int) -> int:
+    """The number of the device that memory is on."""
+    kind = _cuda().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    device_count()
+    return int(call("cuPointerGetAttribute", kind, address))
+
+
 def copy_in(target: int, source: int, size: int, stream: Any) -> None:
-    """Host memory to the device."""
+    """Host memory to the device; the host may write to it as soon as this returns."""
     call("cuMemcpyHtoDAsync", target, source, size, stream)
+    if is_pinned(source):
+        synchronize(stream)
 
 
 def copy_out(target: int, source: int, size: int, stream: Any) -> None:
@@ -115,40 +235,54 @@ def copy(target: int, source: int, size: int, stream: Any) -> None:
     call("cuMemcpyDtoDAsync", target, source, size, stream)
 
 
-def fill(target: int, pattern: bytes, count: int, stream: Any) -> None:
-    """`count` times a pattern of 1, 2, 4 or 8 bytes."""
-    if count == 0:
-        return
-    if len(pattern) == 8:
-        for half in (0, 4):
-            value = int.from_bytes(pattern[half : half + 4], "little")
-            call("cuMemsetD2D32Async", target + half, 8, value, 1, count, stream)
+def fill(target: int, pattern: bytes, count: int, pitch: int, stream: Any) -> None:
+    """`count` times a pattern of 1, 2 or 4 bytes, `pitch` bytes apart; only those of 4 may have gaps."""
+    value = int.from_bytes(pattern, "little")
+    if pitch != len(pattern):
+        call("cuMemsetD2D32Async", target, pitch, value, 1, count, stream)
         return
     name = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}[len(pattern)]
-    call(name, target, int.from_bytes(pattern, "little"), count, stream)
+    call(name, target, value, count, stream)
 
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel on the device, ready to launch."""
+    """A kernel on the device, ready to launch; `module` goes with the last of its kernels."""
 
     handle: Any
     threads: int
     shared: int
+    module: Any = None
 
     def launch(self, programs: int, parameters: int, stream: Any) -> None:
         """Launches `programs` blocks; `parameters` is the address of an array of pointers to the arguments."""
         call("cuLaunchKernel", self.handle, programs, 1, 1, self.threads, 1, 1, self.shared, stream, parameters, 0)
 
 
+class Module:
+    """Machine code on a device, unloaded with the last that holds it."""
+
+    def __init__(self, cubin: bytes) -> None:
+        self.handle = call("cuModuleLoadData", cubin)
+        self.context = call("cuCtxGetCurrent")
+
+    def __del__(self, call: Any = call, error: Any = CudaError) -> None:
+        if hasattr(self, "context"):
+            try:
+                call("cuCtxSetCurrent", self.context)
+                call("cuModuleUnload", self.handle)
+            except (error, TypeError):
+                return
+
+
 def load(cubin: bytes, name: str, warps: int, shared: int) -> Function:
     """A kernel of a compiled module; more shared memory than 48 KB is asked for."""
-    module = call("cuModuleLoadData", cubin)
-    handle = call("cuModuleGetFunction", module, name.encode())
+    module = Module(cubin)
+    handle = call("cuModuleGetFunction", module.handle, name.encode())
     if shared > 48 * 1024:
         attribute = _cuda().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call("cuFuncSetAttribute", handle, attribute, shared)
-    return Function(handle, warps * 32, shared)
+    return Function(handle, warps * 32, shared, module)
 
 
 class Parameters:
@@ -161,18 +295,83 @@ class Parameters:
         self.address = ctypes.addressof(self.pointers)
 
 
+@dataclass
 class Graph:
-    """Work of a stream recorded once, to be launched again at the cost of one call."""
+    """Work put together once, to be launched again and again at the cost of one call.
 
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        call("cuStreamBeginCapture", stream, _cuda().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+    Nodes are added after those they wait for; when all are there, `finish`. What a node works on can be changed
+    afterwards, for launches that follow.
+    """
+
+    context: Any
+    handle: Any = field(default_factory=lambda: call("cuGraphCreate", 0))
+    program: Any = None
+
+    def launch_node(self, function: Function, programs: int, parameters: int, after: Sequence[Any]) -> Any:
+        """A launch; see `Function.launch`."""
+        made = _launch_params(function, programs, parameters)
+        return call("cuGraphAddKernelNode", self.handle, list(after), len(after), made)
+
+    def copy_node(self, target: int, source: int, size: int, after: Sequence[Any]) -> Any:
+        """A copy on the device."""
+        made = _copy_params(target, source, size)
+        return call("cuGraphAddMemcpyNode", self.handle, list(after), len(after), made, self.context)
+
+    def fill_node(self, target: int, pattern: bytes, count: int, pitch: int, after: Sequence[Any]) -> Any:
+        """A pattern of 1, 2 or 4 bytes, `pitch` bytes apart."""
+        made = _fill_params(target, pattern, count, pitch)
+        return call("cuGraphAddMemsetNode", self.handle, list(after), len(after), made, self.context)
 
     def finish(self) -> None:
-        """Ends the recording."""
-        graph = call("cuStreamEndCapture", self.stream)
-        self.handle = call("cuGraphInstantiate", graph, 0)
+        """Makes it ready to launch."""
+        self.program = call("cuGraphInstantiate", self.handle, 0)
 
-    def launch(self) -> None:
-        """Runs what was recorded."""
-        call("cuGraphLaunch", self.handle, self.stream)
+    def change_launch(self, node: Any, function: Function, programs: int, parameters: int) -> None:
+        """Has a launch take the parameters that are in its memory now."""
+        call("cuGraphExecKernelNodeSetParams", self.program, node, _launch_params(function, programs, parameters))
+
+    def change_copy(self, node: Any, target: int, source: int, size: int) -> None:
+        """Has a copy work on other memory."""
+        made = _copy_params(target, source, size)
+        call("cuGraphExecMemcpyNodeSetParams", self.program, node, made, self.context)
+
+    def change_fill(self, node: Any, target: int, pattern: bytes, count: int, pitch: int) -> None:
+        """Has a fill work on other memory."""
+        made = _fill_params(target, pattern, count, pitch)
+        call("cuGraphExecMemsetNodeSetParams", self.program, node, made, self.context)
+
+    def launch(self, stream: Any) -> None:
+        """Runs it."""
+        call("cuGraphLaunch", self.program, stream)
+
+    def __del__(self, call: Any = call, error: Any = CudaError) -> None:
+        try:
+            if self.program is not None:
+                call("cuGraphExecDestroy", self.program)
+            call("cuGraphDestroy", self.handle)
+        except (error, TypeError, AttributeError):
+            return
+
+
+def _launch_params(function: Function, programs: int, parameters: int) -> Any:
+    made = _cuda().CUDA_KERNEL_NODE_PARAMS()
+    made.func, made.kernelParams, made.sharedMemBytes = function.handle, parameters, function.shared
+    made.gridDimX, made.gridDimY, made.gridDimZ = programs, 1, 1
+    made.blockDimX, made.blockDimY, made.blockDimZ = function.threads, 1, 1
+    return made
+
+
+def _copy_params(target: int, source: int, size: int) -> Any:
+    made = _cuda().CUDA_MEMCPY3D()
+    device = _cuda().CUmemorytype.CU_MEMORYTYPE_DEVICE
+    made.srcMemoryType, made.dstMemoryType, made.srcDevice, made.dstDevice = device, device, source, target
+    made.WidthInBytes, made.Height, made.Depth = size, 1, 1
+    return made
+
+
+def _fill_params(target: int, pattern: bytes, count: int, pitch: int) -> Any:
+    made = _cuda().CUDA_MEMSET_NODE_PARAMS()
+    dense = pitch == len(pattern)
+    made.dst, made.value, made.elementSize = target, int.from_bytes(pattern, "little"), len(pattern)
+    made.pitch, made.width, made.height = pitch, *((count, 1) if dense else (1, count))
+    return made

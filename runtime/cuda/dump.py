@@ -1,27 +1,14 @@
 """Kernels of a program written to a folder: source, PTX and machine code, and the plan.
 
-Imports `compiler` and `lowering.triton`.
+Imports `cached` and `lowering.triton`.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from oneflow.lowering.triton.program import Program
-from oneflow.runtime.cuda.compiler import Binary, compile_source
-
-
-def compile_all(program: Program, arch: str, threads: int = 8) -> dict[str, Binary]:
-    """Every kernel that is ever launched, compiled side by side.
-
-    Raises:
-        CompileError: Triton is missing or refuses a kernel.
-    """
-    sources = [s for s in program.sources.values() if s.grid != "0"]
-    with ThreadPoolExecutor(threads) as pool:
-        made = list(pool.map(lambda s: compile_source(s, arch), sources))
-    return {s.name: b for s, b in zip(sources, made, strict=True)}
+from oneflow.runtime.cuda.cached import compile_all
 
 
 def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
@@ -34,6 +21,6 @@ def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
     (folder / f"{program.name}.plan.py").write_text(program.plan, encoding="utf-8")
     for source in program.sources.values():
         (folder / f"{source.name}.py").write_text(source.text, encoding="utf-8")
-    for name, binary in compile_all(program, arch).items():
+    for name, binary in compile_all(program, arch, cached=False).items():
         (folder / f"{name}.ptx").write_text(binary.ptx, encoding="utf-8")
         (folder / f"{name}.cubin").write_bytes(binary.cubin)

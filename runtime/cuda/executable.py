@@ -1,13 +1,13 @@
 """Programs on a CUDA device: `compile_cuda(module, entry)` gives an executable to call with arrays.
 
-The plan of the `triton` stage runs as it is: its `run` is the `_Run` of one call. Kernels are compiled side by side
-before the first call. Imports `driver`, `dump`, `array` and the runtime's arguments.
+The plan of the `triton` stage is recorded once for each set of sizes (`script`), then its steps run on the present
+stream, from the second time on as one graph (`steps`). Imports those, `array`, `cached` and the runtime's arguments.
 """
 
 from __future__ import annotations
 
-import math
-import struct
+import ctypes
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -15,28 +15,33 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.program import Program, read_program
-from oneflow.lowering.triton.source import Source
+from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray, on_device
-from oneflow.runtime.cuda.compiler import Binary
-from oneflow.runtime.cuda.dump import compile_all
-from oneflow.runtime.executable import PositionError, SizeError, program_source, signature_of
+from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.cuda.cached import compile_all, find_program
+from oneflow.runtime.cuda.direct import Direct
+from oneflow.runtime.cuda.script import NeedsValues, Script, record
+from oneflow.runtime.cuda.steps import Kernel, Steps
+from oneflow.runtime.cuda.stream import Stream, current
+from oneflow.runtime.executable import Options, PositionError, ProgramSource, program_source, signature_of
 
-#: Triton passes two more pointers than a kernel declares: scratch memory, which these kernels do not use.
-SCRATCH = 2
 #: What kernels are told of every pointer.
 ALIGNMENT = 16
+#: Programs are graphs from their second run on, unless this is 0.
+GRAPHS = "ONEFLOW_CUDA_GRAPHS"
 
 
 def compile_cuda(
-    module: ir.Module, entry: str = "main", registry: Registry = REGISTRY, device: int = 0
-) -> CudaExecutable:
+    module: ir.Module, entry: str = "main", options: Options | None = None, registry: Registry = REGISTRY,
+    device: int = 0,
+) -> CudaExecutable:  # fmt: skip
     """Compiles function `entry` of a module of operators for a device.
+
+    An argument with the attribute `oneflow.donated` may be overwritten by the result that it names.
 
     Raises:
         CompileError: Triton is missing or refuses a kernel.
@@ -44,214 +49,188 @@ def compile_cuda(
         PassError: a pass could not do its work.
         ValueError: the module has no such function.
     """
+    options, found = options or Options(), driver.device(device)
     inputs, outputs = signature_of(module, entry)
     source = program_source(module, entry, registry)
-    return CudaExecutable(source, inputs, outputs, read_program(source.lower("triton")), device)
 
+    def make() -> Program:
+        return read_program(source.lower("triton"))
 
-class _Kernel:
-    """A kernel on the device with memory for its arguments."""
-
-    def __init__(self, source: Source, binary: Binary) -> None:
-        self.source = source
-        self.function = driver.load(binary.cubin, binary.name, binary.warps, binary.shared)
-        self.names = [n for n, _ in source.parameters]
-        self.floats = {i: {"fp32": "<fxxxx", "fp64": "<d"}[k] for i, (_, k) in enumerate(source.parameters)
-                       if k in ("fp32", "fp64")}  # fmt: skip
-        self.programs = int(source.grid) if source.grid.isdigit() else None
-        self.parameters = driver.Parameters(len(self.names) + SCRATCH)
-
-    def launch(self, arguments: Sequence[int], stream: Any) -> None:
-        """Launches the kernel; the driver reads the arguments before it returns."""
-        programs = self.programs
-        if programs is None:
-            programs = self.source.programs(dict(zip(self.names, arguments, strict=True)))
-        slots = self.parameters.slots
-        for number, value in enumerate(arguments):
-            packed = self.floats.get(number)
-            slots[number] = value if packed is None else struct.unpack("<q", struct.pack(packed, value))[0]
-        if programs:
-            self.function.launch(programs, self.parameters.address, stream)
+    key = cache.key_of("cuda", source.text, entry, source.fingerprint(module)) if options.cached else ""
+    program = find_program(key, make) if options.cached else make()
+    return CudaExecutable(source, inputs, outputs, program, found, options.cached)
 
 
 class CudaExecutable:
     """A program on a device. Call it with arrays, by position or by name; results are a list of arrays.
 
     Arrays on the host are copied in, and results out if every argument was on the host; otherwise results are
-    `DeviceArray`s. One call runs at a time.
+    `DeviceArray`s, and the call returns before they are computed: what checks find then is raised when a result is
+    read, or by the next call. It may be called from several threads; their calls run one after the other.
     """
 
-    def __init__(self, source: Any, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
-                 device: int) -> None:  # fmt: skip
+    def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
+                 device: driver.Device, cached: bool = True) -> None:  # fmt: skip
         self._source, self.inputs, self.outputs, self.program = source, inputs, outputs, program
-        self.device = driver.device(device)
-        self.stream = driver.make_stream()
-        binaries = compile_all(program, self.device.arch)
-        self.kernels = {name: _Kernel(program.sources[name], binary) for name, binary in binaries.items()}
-        self.workspace = driver.allocate(program.workspace, self.stream)
-        self.constants = [self.upload(c) for c in program.constants]
-        self.failures = driver.allocate(24 * max(len(program.sites), 1), self.stream)
-        self._plan, self._lock = program.function(), threading.Lock()
+        self.device = device
+        binaries = compile_all(program, device.arch, cached)
+        device.use()
+        self.kernels = {name: Kernel(program.sources[name], binary) for name, binary in binaries.items()}
+        self.scratch = {name: binary.scratch for name, binary in binaries.items()}
+        self.constants = [DeviceArray.of(np.asarray(c), device) for c in program.constants]
+        if self.constants:
+            current(device).synchronize()
+        self.words = driver.host_words(3 * len(program.sites)) if program.sites else None
+        self._graphs = os.environ.get(GRAPHS, "1") != "0"
+        self._known: dict[tuple[Any, ...], Steps | None] = {}
+        self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}
+        self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        if getattr(self, "words", None) is not None:
+            try:
+                driver.wait()
+                driver.release_words(self.words)
+            except (driver.CudaError, TypeError, AttributeError):
+                return
 
     @property
     def peak_bytes(self) -> int:
-        """The bytes of the workspace; results and buffers of unknown size come on top."""
-        return self.program.workspace
+        """The most bytes of workspace that a run has taken, or the program is known to take; results come on top."""
+        return max([self.program.workspace, *(s.script.workspace for s in self._known.values() if s is not None)])
 
     def ir(self, stage: str) -> str:
         """The program at a stage; `triton` is the plan and the source of each kernel."""
         return self.program.text if stage == "triton" else str(self._source.lower(stage))
 
-    def upload(self, array: np.ndarray) -> int:
-        """A copy of an array on the device."""
-        address = driver.allocate(array.nbytes, self.stream)
-        if array.size:
-            driver.copy_in(address, array.ctypes.data, array.nbytes, self.stream)
-        return address
-
     def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
         """Runs the program.
 
         Raises:
-            ArgumentError: an argument is missing, unknown, or of another type, rank or size.
+            ArgumentError: an argument is missing, unknown, or of another type, rank, size or device.
             PositionError: a position in the data is out of range.
             SizeError: sizes known only now do not fit.
+            OutOfMemoryError: the device has not enough memory.
         """
         given = bind(self.inputs, arrays, named)
-        with self._lock:
+        host = not any(is_on_device(value) for value in given)
+        results = self.launch(given)
+        return [r.numpy() for r in results] if host else results
+
+    def launch(self, given: Sequence[Any]) -> list[DeviceArray]:
+        """Starts the program on arguments in order; the results, which are computed later."""
+        stream = current(self.device)
+        with self._lock, stream.lock:
             self.device.use()
-            run = _Run(self)
-            try:
-                arguments = [x for p, value in zip(self.inputs, given, strict=True) for x in run.argument(p, value)]
-                self._plan(run, *arguments)
-                run.check()
-            finally:
-                run.finish()
-        return [r.numpy() if run.host else r for r in run.taken()]
+            self.check()
+            arguments = [self._argument(i, value, stream) for i, value in enumerate(given)]
+            return self._start(arguments, stream)
 
-
-class _Run:
-    """The plan's side of one call."""
-
-    def __init__(self, executable: CudaExecutable) -> None:
-        self.executable, self.stream = executable, executable.stream
-        self.workspace, self.failure = executable.workspace, executable.failures
-        self.sites = executable.program.sites
-        self.kept: list[int] = []
-        self.alive: list[np.ndarray] = []
-        self.results: dict[int, DeviceArray] = {}
-        self.host = True
-        if self.sites:
-            driver.fill(self.failure, b"\0", 24 * len(self.sites), self.stream)
-
-    def argument(self, parameter: Parameter, value: Any) -> list[int]:
-        """The address of an argument and the sizes that the plan asks for."""
-        address = on_device(value)
-        if address is None:
+    def _argument(self, number: int, value: Any, stream: Stream) -> DeviceArray:
+        parameter = self.inputs[number]
+        if not is_on_device(value):
             array = as_array(parameter, value)
-            self.alive.append(array)
-            address, shape = self.executable.upload(array), array.shape
-            self.kept.append(address)
+            return DeviceArray.of(array, self.device) if array.ndim else self._number(number, array, stream)
+        try:
+            array = from_other(value)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"argument {parameter.name!r}: {error}") from None
+        _check(parameter, array, self.device)
+        array.use_on(stream)
+        # Kernels read 16 bytes at a time.
+        return array if array.address % ALIGNMENT == 0 else array.copy()
+
+    def _number(self, number: int, array: np.ndarray, stream: Stream) -> DeviceArray:
+        """A number on the device, which stays there until another is given."""
+        known, data = self._numbers.get(number), array.tobytes()
+        if known is None or known[0] != data or known[1].stream is not stream:
+            known = self._numbers[number] = (data, DeviceArray.of(array, self.device))
+        return known[1]
+
+    def _start(self, arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
+        steps = self._steps([a.shape for a in arguments])
+        if steps is None:
+            return Direct(self, arguments, stream).run()
+        script = steps.script
+        if any(r.argument is not None for r in script.results):
+            arguments = self._own(arguments, script)
+        results = [self._result(i, script, arguments, stream) for i in range(len(script.results))]
+        steps.run(self._bases(script, arguments, results, stream), stream.handle)
+        return results
+
+    def _steps(self, shapes: Sequence[tuple[int, ...]]) -> Steps | None:
+        """The steps for sizes; None where what the plan does depends on values."""
+        sizes = [tuple(s[i] for i in axes) for s, axes in zip(shapes, self._dynamic, strict=True)]
+        key = tuple(sizes)
+        if key not in self._known:
+            try:
+                script = record(self.program, sizes, self.scratch)
+                self._known[key] = Steps(script, self.kernels, self.device.context, self._graphs)
+            except NeedsValues:
+                self._known[key] = None
+        return self._known[key]
+
+    def _own(self, arguments: list[DeviceArray], script: Script) -> list[DeviceArray]:
+        """The arguments, those that results take apart from numbers that are kept and from one another."""
+        taken = {r.argument for r in script.results}
+        seen = {arguments[i].address for i in taken if i is not None}
+        kept = {a.address for _, a in self._numbers.values()}
+        found = []
+        for number, array in enumerate(arguments):
+            clash = array.address in kept if number in taken else array.address in seen
+            found.append(array.copy() if clash else array)
+        return found
+
+    def _result(self, number: int, script: Script, arguments: list[DeviceArray], stream: Stream) -> DeviceArray:
+        made = script.results[number]
+        if made.argument is not None:
+            array = arguments[made.argument]
         else:
-            if self.host:
-                driver.wait()
-            self.host, shape = False, tuple(value.__cuda_array_interface__["shape"])
-            _check_shape(parameter, shape)
-            address = self._aligned(address, math.prod(shape) * parameter.desc.dtype.numpy.itemsize)
-        wanted = parameter.desc.shape or ()
-        return [address, *(s for s, w in zip(shape, wanted, strict=True) if w is None)]
+            array = DeviceArray.empty(made.shape, self.outputs[number].dtype, stream)
+        array.check = self.check if self.words is not None else None
+        return array
 
-    def _aligned(self, address: int, size: int) -> int:
-        """The address, or that of a copy where kernels, which read 16 bytes at a time, could not read from it."""
-        if address % ALIGNMENT == 0:
-            return address
-        made = self.temporary(size)
-        self.copy(made, address, size)
-        return made
+    def _bases(
+        self, script: Script, arguments: list[DeviceArray], results: list[DeviceArray], stream: Stream
+    ) -> list[int]:
+        lists: dict[str, Sequence[DeviceArray]] = {
+            "argument": arguments, "result": results, "constant": self.constants,
+        }  # fmt: skip
+        single = {
+            "absolute": 0, "temporary": 0, "failure": self.failure, "workspace": stream.workspace(script.workspace),
+        }  # fmt: skip
+        return [lists[r.kind][r.number].address if r.kind in lists else single[r.kind] for r in script.regions]
 
-    def temporary(self, size: int) -> int:
-        """Memory until `release`."""
-        address = driver.allocate(size, self.stream)
-        self.kept.append(address)
-        return address
-
-    def release(self, address: int) -> None:
-        """Gives a temporary back."""
-        self.kept.remove(address)
-        driver.free(address, self.stream)
-
-    def result(self, number: int, size: int, shape: tuple[int, ...]) -> int:
-        """Memory of a result."""
-        kind = self.executable.outputs[number].dtype
-        self.results[number] = DeviceArray(driver.allocate(size, self.stream), shape, kind, self.stream)
-        return self.results[number].address
-
-    def shape(self, number: int, shape: tuple[int, ...]) -> None:
-        """The sizes of a result, seen as it is returned."""
-        self.results[number].shape = shape
-
-    def constant(self, number: int) -> int:
-        """Where a constant lies."""
-        return self.executable.constants[number]
-
-    def copy(self, target: int, source: int, size: int) -> None:
-        """Memory to memory."""
-        if size:
-            driver.copy(target, source, size, self.stream)
-
-    def fill(self, address: int, count: int, value: float, element: str) -> None:
-        """`count` elements of one value."""
-        kind = np.dtype(np.int8) if element == "i8" else BY_MLIR[element].numpy
-        driver.fill(address, np.array(value).astype(kind).tobytes(), count, self.stream)
-
-    def read(self, address: int, offset: int, element: str) -> Any:
-        """An element on the host, which waits for it."""
-        made = np.empty(1, np.int8 if element == "i8" else BY_MLIR[element].numpy)
-        driver.copy_out(made.ctypes.data, address + offset * made.itemsize, made.itemsize, self.stream)
-        driver.synchronize(self.stream)
-        return made[0].item()
-
-    def launch(self, name: str, *arguments: int) -> None:
-        """Launches a kernel."""
-        if name in self.executable.kernels:
-            self.executable.kernels[name].launch(arguments, self.stream)
-
-    def check_size(self, got: int, wanted: int, site: int) -> None:
-        """Sizes that have to be equal."""
-        if got != wanted:
-            raise SizeError(f"{self.sites[site]}: expected {wanted}, got {got}")
-
-    def check_index(self, got: int, wanted: int, site: int) -> int:
-        """A position that has to lie in a tensor."""
-        if not 0 <= got < wanted:
-            raise PositionError(f"{self.sites[site]}: expected a position in [0, {wanted}), got {got}")
-        return got
+    @property
+    def failure(self) -> int:
+        """Where kernels note failures of checks: memory that the host reads as well."""
+        return 0 if self.words is None else ctypes.addressof(self.words)
 
     def check(self) -> None:
-        """Raises the first failure that kernels recorded."""
-        if not self.sites:
+        """Raises the first failure that kernels have noted so far, and forgets it.
+
+        Raises:
+            PositionError: there is one.
+        """
+        if self.words is None or not any(self.words[::3]):
             return
-        found = np.zeros(3 * len(self.sites), np.int64)
-        driver.copy_out(found.ctypes.data, self.failure, found.nbytes, self.stream)
-        driver.synchronize(self.stream)
-        for site, (failed, got, wanted) in enumerate(found.reshape(-1, 3).tolist()):
-            if failed:
-                self.check_index(got, wanted, site)
-
-    def finish(self) -> None:
-        """Frees what the call allocated but its results."""
-        for address in self.kept:
-            driver.free(address, self.stream)
-        if self.alive:
-            driver.synchronize(self.stream)
-
-    def taken(self) -> list[DeviceArray]:
-        """The results in order."""
-        return [self.results[i] for i in range(len(self.executable.outputs))]
+        site = next(i for i, failed in enumerate(self.words[::3]) if failed)
+        _, got, wanted = self.words[3 * site : 3 * site + 3]
+        ctypes.memset(self.failure, 0, ctypes.sizeof(self.words))
+        raise PositionError(f"{self.program.sites[site]}: expected a position in [0, {wanted}), got {got}")
 
 
-def _check_shape(parameter: Parameter, shape: tuple[int, ...]) -> None:
+def _check(parameter: Parameter, array: DeviceArray, device: driver.Device) -> None:
     wanted = parameter.desc.shape or ()
-    fits = len(wanted) == len(shape) and all(w in (None, s) for w, s in zip(wanted, shape, strict=True))
+    if array.device is not device:
+        raise ArgumentError(f"argument {parameter.name!r}: expected an array on {device}, got one on {array.device}")
+    if array.dtype != parameter.desc.dtype:
+        raise ArgumentError(
+            f"argument {parameter.name!r}: expected dtype {parameter.desc.dtype.name}, got {array.dtype.name}"
+        )
+    fits = len(wanted) == len(array.shape) and all(w in (None, s) for w, s in zip(wanted, array.shape, strict=True))
     if not fits:
-        raise ArgumentError(f"argument {parameter.name!r}: expected {parameter.desc}, got an array of shape {shape}")
+        raise ArgumentError(
+            f"argument {parameter.name!r}: expected {parameter.desc}, got an array of shape {array.shape}"
+        )

@@ -211,7 +211,7 @@ def test_no_stage_before_the_first_call():
 
 
 def test_unknown_device():
-    with pytest.raises(ValueError, match="expected device to be one of cpu, cuda, got 'tpu'"):
+    with pytest.raises(ValueError, match=r"expected a device such as .*, got 'tpu'"):
         flow.compile(lambda x: x, device="tpu")
 
 

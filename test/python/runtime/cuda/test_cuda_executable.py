@@ -1,6 +1,6 @@
-"""Programs for a device, run on a driver made of host memory and Triton's interpreter; with -m gpu on a real one."""
+"""Programs for a device, on a driver made of host memory whose kernels Triton's interpreter runs."""
 
-import ctypes
+import threading
 
 import numpy as np
 import pytest
@@ -8,122 +8,261 @@ import pytest
 import oneflow as flow
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import driver, executable
-from oneflow.runtime.cuda.array import DeviceArray, on_device
-from oneflow.runtime.cuda.compiler import Binary, CompileError, parse_arch
+from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.cuda.compiler import CompileError, parse_arch
+from oneflow.runtime.cuda.stream import Stream, current, using
 from oneflow.runtime.executable import PositionError
-from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
-
-
-class HostDevice:
-    """The driver's functions on host memory; `live` are the blocks that were not freed."""
-
-    arch = "sm_90"
-
-    def __init__(self):
-        self.live = {}
-
-    def use(self):
-        pass
-
-    def allocate(self, size, stream):
-        memory = np.full(max(size, 1), 0xAB, np.uint8)
-        self.live[memory.ctypes.data] = memory
-        return memory.ctypes.data
-
-    def free(self, address, stream):
-        del self.live[address]
-
-    def copy(self, target, source, size, stream):
-        ctypes.memmove(target, source, size)
-
-    def fill(self, target, pattern, count, stream):
-        ctypes.memmove(target, pattern * count, len(pattern) * count)
-
-
-class HostKernel:
-    def __init__(self, source, binary):
-        self.source = source
-
-    def launch(self, arguments, stream):
-        with interpreting():
-            interpret_kernel(self.source, arguments)
+from oneflow.testing.host_cuda import host_cuda
 
 
 @pytest.fixture
-def host(monkeypatch):
-    host = HostDevice()
-    monkeypatch.setattr(driver, "device", lambda number: host)
-    monkeypatch.setattr(driver, "make_stream", lambda: 0)
-    for name in ("synchronize", "wait"):
-        monkeypatch.setattr(driver, name, lambda *stream: None)
-    for name, function in {"allocate": host.allocate, "free": host.free, "fill": host.fill, "copy": host.copy,
-                           "copy_in": host.copy, "copy_out": host.copy}.items():  # fmt: skip
-        monkeypatch.setattr(driver, name, function)
-    monkeypatch.setattr(DeviceArray.__del__, "__defaults__", (host.free, driver.CudaError))
-    monkeypatch.setattr(executable, "_Kernel", HostKernel)
-    binary = Binary("", b"", "", 0, 4, 0)
-    monkeypatch.setattr(executable, "compile_all", lambda p, arch: dict.fromkeys(p.sources, binary))
-    return host
+def cuda(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    with host_cuda() as made:
+        yield made
 
 
-def floats(*shape):
-    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+def floats(*shape, seed=5):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def layer(x, w, b):
     return flow.softmax(flow.relu(x @ w + b))
 
 
-def test_a_compiled_function(host):
+def chain(x, w):
+    """Enough kernels that a graph pays, two of which do not wait for each other."""
+    a, b = flow.softmax(x @ w), flow.softmax(x @ (w * 2.0))
+    return flow.softmax((a + b) @ w), a.sum(0)
+
+
+def executable_of(function, *arrays):
+    function(*arrays)
+    return function._current().executable
+
+
+def on(array):
+    return DeviceArray.of(array, driver.device(0))
+
+
+def test_a_compiled_function(cuda):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
     got = flow.compile(layer, device="cuda")(x, w, b)
     np.testing.assert_allclose(got, flow.compile(layer)(x, w, b), 1e-5, 1e-6)
 
 
-def test_nothing_but_the_program_stays_allocated(host):
-    function = flow.compile(layer, device="cuda")
-    x, w, b = floats(6, 20), floats(20, 9), floats(9)
-    function(x, w, b)
-    before = len(host.live)
+def test_nothing_but_the_program_stays_allocated(cuda):
+    function = flow.compile(chain, device="cuda")
+    function(floats(6, 9), floats(9, 9))
+    before = len(cuda.live)
     for _ in range(3):
-        function(x, w, b)
-    assert len(host.live) == before
+        function(floats(6, 9), floats(9, 9))
+    assert len(cuda.live) == before
 
 
-def test_arrays_on_the_device_stay_there(host):
-    function = flow.compile(layer, device="cuda")
+def test_arrays_on_the_device_are_not_copied_and_results_stay_there(cuda):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
-    want = function(x, w, b)
-    compiled = function._current().executable
-    held = DeviceArray(compiled.upload(x), x.shape, compiled.inputs[0].desc.dtype, 0)
-    (got,) = compiled(held, w, b)
-    assert isinstance(got, DeviceArray) and on_device(got) == got.address
-    np.testing.assert_array_equal(np.asarray(got), want)
+    compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
+    given = [on(a) for a in (x, w, b)]
+    before = len(cuda.live)
+    (got,) = compiled(*given)
+    assert isinstance(got, DeviceArray) and is_on_device(got) and len(cuda.live) == before + 1
+    np.testing.assert_allclose(got.numpy(), flow.compile(layer)(x, w, b), 1e-5, 1e-6)
 
 
-def test_arguments_are_checked(host):
-    function = flow.compile(layer, device="cuda")
+def test_from_the_second_run_on_it_is_a_graph(cuda):
+    function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
+    for run in range(4):
+        x, w = floats(6, 9, seed=run), floats(9, 9, seed=run + 9)
+        cuda.log.clear()
+        for got, other in zip(function(x, w), want(x, w), strict=True):
+            np.testing.assert_allclose(got, other, 1e-4, 1e-5)
+        assert cuda.log.count("graph") == (run > 0) and ("launch" in cuda.log) == (run == 0)
+
+
+def test_a_graph_is_changed_where_memory_lies_elsewhere(cuda):
+    x, w = floats(6, 9), floats(9, 9)
+    compiled = executable_of(flow.compile(chain, device="cuda"), x, w)
+    first, weights = on(x), on(w)
+    kept = [compiled(first, weights) for _ in range(2)]
+    cuda.log.clear()
+    other = on(floats(6, 9, seed=8))
+    got = compiled(other, weights)
+    assert cuda.log.count("graph") == 1 and 0 < cuda.log.count("change") < 8
+    for one, want in zip(got, flow.compile(chain)(other.numpy(), w), strict=True):
+        np.testing.assert_allclose(one.numpy(), want, 1e-4, 1e-5)
+    for one, want in zip(kept[0], flow.compile(chain)(x, w), strict=True):
+        np.testing.assert_allclose(one.numpy(), want, 1e-4, 1e-5)
+
+
+def test_graphs_can_be_switched_off(cuda, monkeypatch):
+    monkeypatch.setenv(executable.GRAPHS, "0")
+    function = flow.compile(chain, device="cuda")
+    for _ in range(3):
+        function(floats(6, 9), floats(9, 9))
+    assert "graph" not in cuda.log
+
+
+def test_other_sizes_of_one_program(cuda):
+    spec = [flow.TensorSpec((None, 9), flow.float32), flow.TensorSpec((9, 9), flow.float32)]
+    function, w = flow.compile(chain, specs=spec, device="cuda"), floats(9, 9)
+    for rows in (3, 7, 3, 7, 3):
+        x = floats(rows, 9)
+        for got, want in zip(function(x, w), flow.compile(chain)(x, w), strict=True):
+            np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+
+
+def test_programs_on_one_stream_share_a_workspace(cuda):
+    x, w = floats(6, 9), floats(9, 9)
+    one = executable_of(flow.compile(chain, device="cuda"), x, w)
+    before = sum(b.size for b in cuda.live.values())
+    executable_of(flow.compile(lambda x, w: chain(x, w)[0] * 2.0, device="cuda"), x, w)
+    assert one.peak_bytes > 0 and sum(b.size for b in cuda.live.values()) == before
+
+
+@pytest.mark.parametrize(
+    ("argument", "match"),
+    [
+        (floats(3, 20), "expected size 6 in dimension 0"),
+        (lambda: on(floats(3, 20)), "got an array of shape"),
+        (lambda: on(floats(6, 20).astype(np.float64)), "expected dtype float32, got float64"),
+    ],
+)
+def test_arguments_are_checked(cuda, argument, match):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
-    function(x, w, b)
-    compiled = function._current().executable
-    with pytest.raises(ArgumentError, match="expected size 6 in dimension 0"):
-        compiled(x[:3], w, b)
-    held = DeviceArray(compiled.upload(x[:3]), (3, 20), compiled.inputs[0].desc.dtype, 0)
-    with pytest.raises(ArgumentError, match="got an array of shape"):
-        compiled(held, w, b)
+    compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
+    with pytest.raises(ArgumentError, match=match):
+        compiled(argument() if callable(argument) else argument, w, b)
 
 
-def test_a_position_out_of_range_is_raised_and_frees_what_was_made(host):
+def test_an_array_on_another_device_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    x, w, b = floats(6, 20), floats(20, 9), floats(9)
+    with host_cuda(devices=2):
+        compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
+        with pytest.raises(ArgumentError, match="'w': expected an array on cuda:0, got one on cuda:1"):
+            compiled(x, DeviceArray.of(w, driver.device(1)), b)
+
+
+def test_a_position_out_of_range_is_raised_and_frees_what_was_made(cuda):
     function = flow.compile(lambda x, i: flow.index_select(x, 0, i), device="cuda")
     x, ids = floats(5, 4), np.array([0, 4, 2])
     np.testing.assert_array_equal(function(x, ids), x[ids])
-    before = len(host.live)
+    before = len(cuda.live)
     with pytest.raises(PositionError, match="got 7"):
         function(x, np.array([0, 7, 2]))
-    assert len(host.live) == before
+    assert len(cuda.live) == before
+    np.testing.assert_array_equal(function(x, ids), x[ids])
 
 
-def test_the_stage_triton_is_the_plan_and_the_kernels(host):
+def test_a_failure_of_a_run_that_stays_on_the_device_is_raised_by_what_comes_next(cuda):
+    x, ids = floats(5, 4), np.array([0, 4, 2])
+    compiled = executable_of(flow.compile(lambda x, i: flow.index_select(x, 0, i), device="cuda"), x, ids)
+    (bad,) = compiled(on(x), np.array([0, 7, 2]))
+    with pytest.raises(PositionError, match="got 7"):
+        bad.numpy()
+    compiled(on(x), np.array([0, 8, 2]))
+    with pytest.raises(PositionError, match="got 8"):
+        compiled(on(x), ids)
+    np.testing.assert_array_equal(compiled(on(x), ids)[0].numpy(), x[ids])
+
+
+def test_another_stream_waits_for_the_values(cuda):
+    x, w, b = floats(6, 20), floats(20, 9), floats(9)
+    compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
+    held, usual = on(x), current(driver.device(0))
+    with using(Stream(driver.device(0))) as other:
+        (got,) = compiled(held, w, b)
+    assert (usual.handle, other.handle) in cuda.orders and got.stream is other
+    cuda.orders.clear()
+    held.__dlpack__(stream=77)
+    assert cuda.orders == [(usual.handle, 77)]
+    del held
+    assert (other.handle, usual.handle) in cuda.orders
+
+
+def test_threads(cuda):
+    function, x, w = flow.compile(chain, device="cuda"), floats(6, 9), floats(9, 9)
+    want, found = function(x, w), []
+    threads = [threading.Thread(target=lambda: found.append(function(x, w))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for got in found:
+        np.testing.assert_array_equal(got[0], want[0])
+
+
+def test_memory_that_runs_out_says_how_much_there_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    with host_cuda(limit=10_000), pytest.raises(MemoryError, match=r"expected 40000 bytes.* of 10000 bytes are free"):
+        flow.compile(layer, device="cuda")(floats(500, 20), floats(20, 9), floats(9))
+
+
+class Foreign:
+    """An array of another library on the device."""
+
+    def __init__(self, array, **changes):
+        self.held, self.changes = on(array), changes
+
+    @property
+    def __cuda_array_interface__(self):
+        return {**self.held.__cuda_array_interface__, **self.changes}
+
+
+class ForeignDLPack:
+    def __init__(self, array):
+        self.held, self.streams = on(array), []
+
+    def __dlpack_device__(self):
+        return self.held.__dlpack_device__()
+
+    def __dlpack__(self, stream=None):
+        self.streams.append(stream)
+        return self.held.__dlpack__(stream=stream)
+
+
+def test_arrays_of_other_libraries_are_taken_where_they_are(cuda):
+    x, w, b = floats(6, 20), floats(20, 9), floats(9)
+    function, foreign = flow.compile(layer, device="cuda"), ForeignDLPack(x)
+    got = function(foreign, Foreign(w, stream=55), b)
+    assert isinstance(got, DeviceArray)
+    np.testing.assert_allclose(np.asarray(got), flow.compile(layer)(x, w, b), 1e-5, 1e-6)
+    stream = current(driver.device(0)).handle
+    assert foreign.streams == [stream] and (55, stream) in cuda.orders
+    assert from_other(foreign).address == foreign.held.address
+
+
+def test_a_capsule_keeps_memory_until_it_is_given_back(cuda):
+    array = on(floats(4, 3))
+    taken = array.__dlpack__(stream=-1)
+    before = len(cuda.live)
+    del array
+    assert len(cuda.live) == before
+    del taken
+    assert len(cuda.live) == before - 1
+
+
+@pytest.mark.parametrize("strides", [(4, 16), (24, 8)])
+def test_gaps_are_refused(cuda, strides):
+    function = flow.compile(lambda x: x * 2.0, device="cuda")
+    with pytest.raises(flow.CallError, match="argument x: expected a contiguous array on the device"):
+        function(Foreign(floats(4, 3), strides=strides))
+
+
+def test_a_program_seen_before_needs_neither_passes_nor_triton(cuda, monkeypatch):
+    x, w, b = floats(6, 20), floats(20, 9), floats(9)
+    want = flow.compile(layer, device="cuda")(x, w, b)
+
+    def refuse(*_):
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr("oneflow.runtime.cuda.cached.compile_source", refuse)
+    monkeypatch.setattr("oneflow.runtime.cuda.executable.read_program", refuse)
+    np.testing.assert_array_equal(flow.compile(layer, device="cuda")(x, w, b), want)
+
+
+def test_the_stage_triton_is_the_plan_and_the_kernels(cuda):
     function = flow.compile(layer, device="cuda")
     function(floats(6, 20), floats(20, 9), floats(9))
     text = function.ir("triton")
@@ -139,8 +278,13 @@ def test_an_architecture_has_one_form(text):
 def test_a_machine_without_a_device_says_so():
     if _has_device():
         pytest.skip("there is a device here")
-    with pytest.raises(driver.CudaError, match=r"expected CUDA's Python bindings|cuInit|cuDeviceGet"):
+    with pytest.raises(driver.CudaError, match=r"expected CUDA's Python bindings|expected a CUDA d"):
         flow.compile(layer, device="cuda")(floats(6, 20), floats(20, 9), floats(9))
+
+
+def test_devices_that_are_not_there_are_refused():
+    with host_cuda(devices=0), pytest.raises(driver.CudaError, match="cuda:0, the machine has none"):
+        driver.device(0)
 
 
 def _has_device():
@@ -148,11 +292,3 @@ def _has_device():
         return driver.device(0) is not None
     except driver.CudaError:
         return False
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not _has_device(), reason="needs a CUDA device")
-def test_a_compiled_function_on_a_device():
-    x, w, b = floats(6, 20), floats(20, 9), floats(9)
-    got = flow.compile(layer, device="cuda")(x, w, b)
-    np.testing.assert_allclose(got, flow.compile(layer)(x, w, b), 1e-5, 1e-6)

@@ -1,0 +1,99 @@
+"""Results that lie in arguments: an argument with `oneflow.donated = n` may be overwritten by result n.
+
+That is done where nothing reads the argument once the result is being written. The kernel that writes the result may
+read the argument itself if each element is read where the result's is written, by the same program. Imports
+`llvm.memory`, the readers of nodes, and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Node, Uncovered, analyse, loop_size
+from oneflow.lowering.llvm.memory import Buffer
+from oneflow.lowering.triton.access import read_any_node
+
+DONATED = "oneflow.donated"
+#: Operations that only prepare what others use.
+_SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})
+
+
+def donations(
+    entry: ir.Operation, ops: Sequence[ir.Operation], buffers: Mapping[ir.Value, Buffer],
+    functions: Mapping[str, ir.Operation],
+) -> dict[int, int]:  # fmt: skip
+    """The arguments of an entry that results lie in, by the number of the result."""
+    found = {}
+    returned = list(ops[-1].operands)
+    for number, result in _offers(entry).items():
+        argument, value = entry.regions[0].blocks[0].arguments[number], returned[result]
+        made = _root(buffers[value])
+        fits = value.type == argument.type and made.kind == "temporary" and made.result == result
+        if fits and _is_free(argument, buffers[argument].last, made, ops, functions):
+            found[result] = number
+    return found
+
+
+def _offers(entry: ir.Operation) -> dict[int, int]:
+    """The results that arguments are offered to, by argument."""
+    if "arg_attrs" not in entry.attributes:
+        return {}
+    given = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
+    return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(given) if DONATED in a}
+
+
+def _root(buffer: Buffer) -> Buffer:
+    while buffer.shares is not None:
+        buffer = buffer.shares
+    return buffer
+
+
+def _is_free(
+    argument: ir.Value, last: int, made: Buffer, ops: Sequence[ir.Operation], functions: Mapping[str, ir.Operation]
+) -> bool:
+    """Whether the argument is no longer needed once `made` is written to."""
+    if last != made.first:
+        return last < made.first
+    op = ops[last]
+    callee = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
+    places = [i for i, v in enumerate(op.operands) if v == argument]
+    if callee not in functions or len(places) != 1:
+        return False
+    results = [i for i, v in enumerate(op.results) if v in _returned(ops, made.result)]
+    return len(results) == 1 and _in_place(functions[callee], places[0], results[0])
+
+
+def _returned(ops: Sequence[ir.Operation], result: int | None) -> list[ir.Value]:
+    return [] if result is None else [ops[-1].operands[result]]
+
+
+def _in_place(function: ir.Operation, operand: int, result: int) -> bool:
+    """Whether a kernel may write a result over an operand: each element is read where it is written, and before."""
+    block = function.regions[0].blocks[0]
+    ops = [o.operation for o in block.operations]
+    try:
+        nodes = [read_any_node(op) for op in ops if op.name not in _SETUP]
+    except Uncovered:
+        return False
+    structure = analyse(nodes) if nodes else None
+    value, returned = block.arguments[operand], ops[-1].operands[result]
+    writer = next((n for n in nodes if returned in n.results), None)
+    if structure is None or writer is None:
+        return False
+    readers = [n for n in nodes if any(use.value == value for use in n.inputs)]
+    seen = sum(use.value == value for n in readers for use in n.inputs) == len(list(value.uses))
+    # Loops that the writer does not run are programs that would all write the same elements.
+    alone = all(n in writer.parallel or loop_size(nodes, n) == 1 for n in structure.outer)
+    place = _place(writer, writer.outputs[writer.results.index(returned)].access)
+    last = nodes.index(writer)
+    return seen and alone and all(_reads_there(n, value, place) and nodes.index(n) <= last for n in readers)
+
+
+def _reads_there(node: Node, value: ir.Value, place: object) -> bool:
+    return not node.folds and all(_place(node, use.access) == place for use in node.inputs if use.value == value)
+
+
+def _place(node: Node, access: Sequence[object]) -> object:
+    """Positions over the loops that all nodes share."""
+    return tuple(form.renamed(node.names) for form in access)  # type: ignore[attr-defined]

@@ -1,0 +1,110 @@
+"""Compiled kernels and programs kept on disk, so that a program seen before needs neither Triton nor the passes.
+
+A kernel is found by its source, how it is launched, the architecture and Triton's version; a program by its text and
+everything that decides what it becomes. Imports `compiler` and the runtime's `cache`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.tensor_desc import parse_desc
+from oneflow.lowering.triton.program import Program
+from oneflow.lowering.triton.source import Source
+from oneflow.runtime import cache
+from oneflow.runtime.cuda.compiler import Binary, compile_source
+
+#: Raised when what is stored, or how kernels are compiled, changes.
+VERSION = "1"
+
+
+def compile_all(program: Program, arch: str, cached: bool = True) -> dict[str, Binary]:
+    """Every kernel that is ever launched, from the disk or compiled side by side.
+
+    Raises:
+        CompileError: Triton is missing or refuses a kernel.
+    """
+    sources = [s for s in program.sources.values() if s.grid != "0"]
+    found = {s.name: _find(s, arch) if cached else None for s in sources}
+    missing = [s for s in sources if found[s.name] is None]
+    for source, binary in zip(missing, _compile(missing, arch), strict=True):
+        found[source.name] = binary
+        if cached:
+            _store(source, arch, binary)
+    return {name: binary for name, binary in found.items() if binary is not None}
+
+
+def _compile(sources: list[Source], arch: str) -> list[Binary]:
+    """The first alone: it loads what the others share."""
+    first = [compile_source(s, arch) for s in sources[:1]]
+    with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
+        return first + list(pool.map(lambda s: compile_source(s, arch), sources[1:]))
+
+
+def _key(source: Source, arch: str) -> str:
+    try:
+        version = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        version = "none"
+    return cache.digest_of(VERSION, arch, version, json.dumps(source.to_dict(), sort_keys=True))
+
+
+def _find(source: Source, arch: str) -> Binary | None:
+    found = cache.find(_key(source, arch), "cubin")
+    if found is None:
+        return None
+    try:
+        return Binary(cubin=found[0].read_bytes(), ptx="", **found[1]["kernel"])
+    except (OSError, TypeError, KeyError):
+        return None
+
+
+def _store(source: Source, arch: str, binary: Binary) -> None:
+    kernel = {"name": binary.name, "shared": binary.shared, "warps": binary.warps, "scratch": binary.scratch}
+    cache.store(_key(source, arch), binary.cubin, {"kernel": kernel}, "cubin")
+
+
+def find_program(key: str, make: Callable[[], Program]) -> Program:
+    """The program under a key, made and kept where there is none."""
+    found = cache.find(key, "npz")
+    if found is not None:
+        try:
+            return _read(found[1]["program"], found[0].read_bytes())
+        except (OSError, TypeError, KeyError, ValueError):
+            pass
+    program = make()
+    constants = io.BytesIO()
+    np.savez(constants, *(_bits(c) for c in program.constants))
+    cache.store(key, constants.getvalue(), {"program": _description(program)}, "npz")
+    return program
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """An array as a type that NumPy's files know."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+
+
+def _description(program: Program) -> dict[str, Any]:
+    return {
+        "name": program.name, "plan": program.plan, "workspace": program.workspace, "sites": list(program.sites),
+        "sources": [s.to_dict() for s in program.sources.values()], "results": [str(r) for r in program.results],
+    }  # fmt: skip
+
+
+def _read(fields: dict[str, Any], constants: bytes) -> Program:
+    sources = [Source.from_dict(s) for s in fields["sources"]]
+    with np.load(io.BytesIO(constants), allow_pickle=False) as arrays:
+        held = tuple(arrays[f"arr_{i}"] for i in range(len(arrays.files)))
+    results = tuple(d for d in map(parse_desc, fields["results"]) if d is not None)
+    by_name = {s.name: s for s in sources}
+    return Program(
+        fields["name"], fields["plan"], by_name, fields["workspace"], tuple(fields["sites"]), results, held
+    )

@@ -1,0 +1,117 @@
+"""DLPack capsules of memory on a device, made and taken.
+
+NumPy speaks the protocol for the host alone. Imports the dialect's element types.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+
+#: Kinds of memory: a device's, and what host and device share.
+CUDA, MANAGED = 2, 13
+#: Element types as (code, bits): signed and unsigned integers, floats, bfloat16, bool.
+KINDS = {
+    dtypes.int8: (0, 8), dtypes.int32: (0, 32), dtypes.int64: (0, 64), dtypes.uint8: (1, 8),
+    dtypes.float16: (2, 16), dtypes.float32: (2, 32), dtypes.float64: (2, 64), dtypes.bfloat16: (4, 16),
+    dtypes.bool_: (6, 8),
+}  # fmt: skip
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("number", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]  # fmt: skip
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_python = ctypes.pythonapi
+_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", _python)
+)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _python))
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
+_set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_SetName", _python))
+
+NAME, USED = b"dltensor", b"used_dltensor"
+#: What was given away and not yet given back, by the number that is its context.
+_given: dict[int, tuple[Any, ...]] = {}
+_numbers = itertools.count(1)
+
+
+@_DELETER
+def _delete(address: int) -> None:
+    _given.pop(_Managed.from_address(address).context, None)
+
+
+@_DESTRUCTOR
+def _destroy(capsule: int) -> None:
+    """Takes back what nobody took out of its capsule."""
+    if _is_valid(capsule, NAME):
+        _delete(_pointer_of(capsule, NAME))
+
+
+def export(owner: Any, address: int, shape: tuple[int, ...], dtype: DType, number: int) -> Any:
+    """A capsule of contiguous memory on device `number`; `owner` lives until it is given back."""
+    key, rank = next(_numbers), len(shape)
+    sizes = (ctypes.c_int64 * rank)(*shape)
+    strides = (ctypes.c_int64 * rank)(*(math.prod(shape[axis + 1 :]) for axis in range(rank)))
+    code, bits = KINDS[dtype]
+    # Strides are written out: not every library takes a null pointer for a contiguous tensor.
+    tensor = _Tensor(address, CUDA, number, rank, code, bits, 1, sizes, strides, 0)
+    managed = _Managed(tensor, key, ctypes.cast(_delete, ctypes.c_void_p))
+    _given[key] = (owner, sizes, strides, managed)
+    return _capsule_new(ctypes.addressof(managed), NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+
+
+class Taken:
+    """The tensor of a capsule, given back with this object.
+
+    Raises:
+        TypeError: it has elements of another type.
+        ValueError: it has gaps.
+    """
+
+    def __init__(self, capsule: Any) -> None:
+        held = id(capsule)
+        if not _is_valid(held, NAME):
+            raise ValueError("expected a DLPack capsule that nobody has taken yet")
+        managed = _Managed.from_address(_pointer_of(held, NAME))
+        tensor = managed.tensor
+        self.shape = tuple(tensor.shape[: tensor.ndim])
+        self.dtype = _dtype(tensor)
+        _check_dense(tensor, self.shape)
+        self.address = (tensor.data or 0) + tensor.offset
+        _set_name(held, USED)
+        self._managed = managed
+
+    def __del__(self) -> None:
+        managed = getattr(self, "_managed", None)
+        if managed is not None and managed.deleter:
+            _DELETER(managed.deleter)(ctypes.addressof(managed))
+
+
+def _dtype(tensor: Any) -> DType:
+    for dtype, kind in KINDS.items():
+        if kind == (tensor.code, tensor.bits) and tensor.lanes == 1:
+            return dtype
+    raise TypeError(f"expected elements of a type of ours, got DLPack's code {tensor.code} with {tensor.bits} bits")
+
+
+def _check_dense(tensor: Any, shape: tuple[int, ...]) -> None:
+    if not tensor.strides or 0 in shape:
+        return
+    for axis, size in enumerate(shape):
+        if size > 1 and tensor.strides[axis] != math.prod(shape[axis + 1 :]):
+            raise ValueError("expected a contiguous array on the device; make a contiguous copy first")

@@ -1,0 +1,181 @@
+"""Tensors on a device, on a driver made of host memory: eager mode, modules, training, mixed devices."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.testing.host_cuda import host_cuda
+
+
+@pytest.fixture(autouse=True)
+def cuda(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    with host_cuda(devices=2) as made:
+        yield made
+
+
+def floats(*shape, seed=5):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_there_and_back():
+    x = flow.tensor(floats(3, 4))
+    there = x.to("cuda")
+    assert there.device == "cuda:0" and there.device.type == "cuda" and there.is_cuda and x.device == "cpu"
+    assert there.to("cuda:0") is there and there.cpu().device == "cpu" and x.to("cpu") is x
+    np.testing.assert_array_equal(there.numpy(), x.numpy())
+    np.testing.assert_array_equal(there.to("cuda:1").cuda().cpu().numpy(), x.numpy())
+    assert "device='cuda:0'" in repr(there) and "device" not in repr(x)
+
+
+def test_made_on_the_device():
+    assert flow.tensor([1.0, 2.0], device="cuda").device == "cuda"
+    assert flow.ones(2, 3, device="cuda").device == "cuda" and flow.rand(2, device="cuda:1").device == "cuda:1"
+    x = flow.zeros(2, device="cuda")
+    assert flow.ones_like(x).device == "cuda" and x.tolist() == [0, 0]
+
+
+def test_operators_run_there():
+    x, w = floats(3, 4), floats(4, 2)
+    a, b = flow.tensor(x).cuda(), flow.tensor(w).cuda()
+    got = flow.softmax(a @ b * 2.0 + 1) - flow.tensor(3.0)
+    assert got.device == "cuda"
+    want = flow.softmax(flow.tensor(x) @ flow.tensor(w) * 2.0 + 1) - 3.0
+    np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-5, 1e-6)
+    assert got.sum().item() == pytest.approx(want.sum().item(), 1e-5) and float(a.max()) == x.max()
+
+
+def test_gradients_flow_there_and_through_moves():
+    x, w = floats(3, 4), floats(4, 2)
+    here = flow.tensor(w, requires_grad=True)
+    loss = (flow.tensor(x).cuda() @ here.cuda()).square().mean()
+    loss.backward()
+    assert loss.device == "cuda" and here.grad.device == "cpu"
+    same = flow.tensor(w, requires_grad=True)
+    (flow.tensor(x) @ same).square().mean().backward()
+    np.testing.assert_allclose(here.grad.numpy(), same.grad.numpy(), 1e-5, 1e-6)
+
+
+def test_updates_in_place_and_indexing():
+    array = floats(3, 4)
+    x = flow.tensor(array).cuda()
+    shared = x.detach()
+    x.add_(1.0)
+    x[1] = 0.0
+    x[:, 2] = flow.tensor(floats(3)).cuda()
+    want = array + 1
+    want[1], want[:, 2] = 0, floats(3)
+    np.testing.assert_allclose(shared.numpy(), want, 1e-6)
+    assert x[0].device == "cuda" and x.clone().device == "cuda"
+    np.testing.assert_allclose(x[0, 1:].numpy(), want[0, 1:], 1e-6)
+    x.copy_(flow.tensor(array))
+    np.testing.assert_array_equal(shared.numpy(), array)
+    x.fill_(2.0)
+    assert shared.numpy().max() == 2
+
+
+def test_mixed_devices_are_refused_by_name():
+    x, y = flow.tensor(floats(3)).cuda(), flow.tensor(floats(3))
+    with pytest.raises(RuntimeError, match=r"broadcast_add: .*x is on cuda:0, y is on cpu.*y\.to\(\"cuda:0\"\)"):
+        x + y
+    with pytest.raises(RuntimeError, match="is on cuda:1"):
+        x + y.to("cuda:1")
+    with pytest.raises(flow.CallError, match="runs on cuda:0, argument b is on cpu"):
+        flow.compile(lambda a, b: a + b)(x, y)
+    with pytest.raises(flow.CallError, match="runs on cpu, argument a is on cuda:0"):
+        flow.compile(lambda a: a + 1, device="cpu")(x)
+    with pytest.raises(ValueError, match="expected a device such as"):
+        y.to("gpu")
+
+
+def test_a_compiled_function_runs_where_its_tensors_are(cuda):
+    w = flow.tensor(floats(4, 2)).cuda()
+    f = flow.compile(lambda x: flow.softmax(x @ w))
+    x = floats(3, 4)
+    got = f(x)
+    assert got.device == "cuda"
+    np.testing.assert_allclose(got.numpy(), flow.softmax(flow.tensor(x) @ w.cpu()).numpy(), 1e-5, 1e-6)
+    w.data = w.cpu()
+    assert f(x).device == "cpu"
+    g = flow.compile(lambda x: x * 2.0)
+    there = DeviceArray.of(x, flow.tensor(x).cuda().storage.device)
+    assert isinstance(g(x), np.ndarray) and isinstance(g(there), DeviceArray)
+
+
+def model():
+    flow.manual_seed(3)
+    layers = flow.nn.Linear(8, 16), flow.nn.ReLU(), flow.nn.BatchNorm1d(16), flow.nn.Linear(16, 4)
+    return flow.nn.Sequential(*layers)
+
+
+def trained(device, compiled, algorithm, steps=4):
+    net = model().to(device)
+    optimizer = algorithm(net.parameters())
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = flow.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = flow.compile(step) if compiled else step
+    losses = []
+    for number in range(steps):
+        x, y = flow.tensor(floats(6, 8, seed=number)).to(device), flow.tensor(np.arange(6) % 4).to(device)
+        losses.append(run(x, y).item())
+    return losses, [p.detach().cpu().numpy() for p in (*net.parameters(), *net.buffers())]
+
+
+def sgd(parameters):
+    return flow.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def adam(parameters):
+    return flow.optim.Adam(parameters, lr=0.01)
+
+
+@pytest.mark.parametrize("algorithm", [sgd, adam])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_training_equals_the_cpus(algorithm, compiled):
+    got, want = trained("cuda", compiled, algorithm), trained("cpu", compiled, algorithm)
+    np.testing.assert_allclose(got[0], want[0], 1e-4)
+    for one, other in zip(got[1], want[1], strict=True):
+        np.testing.assert_allclose(one, other, 1e-3, 1e-5)
+
+
+def test_a_training_step_updates_parameters_where_they_are(cuda):
+    net = model().cuda()
+    optimizer = sgd(net.parameters())
+
+    @flow.compile
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = flow.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, y = flow.tensor(floats(6, 8)).cuda(), flow.tensor(np.arange(6) % 4).cuda()
+    for _ in range(2):
+        step(x, y)
+    places = [p.storage.address for p in net.parameters()]
+    before = len(cuda.live)
+    cuda.log.clear()
+    step(x, y)
+    assert [p.storage.address for p in net.parameters()] == places and len(cuda.live) == before
+    assert "graph" in cuda.log and "launch" not in cuda.log and "copy" not in cuda.log
+
+
+def test_state_is_saved_from_the_device_and_loaded_to_it(tmp_path):
+    net = model().cuda()
+    flow.save(net.state_dict(), str(tmp_path / "state"))
+    other = model().cuda()
+    for p in other.parameters():
+        p.data = flow.zeros_like(p.detach())
+    other.load_state_dict(flow.load(str(tmp_path / "state")))
+    assert next(other.parameters()).device == "cuda"
+    for a, b in zip(net.parameters(), other.parameters(), strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+    assert next(net.cpu().parameters()).device == "cpu"

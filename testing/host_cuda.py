@@ -1,0 +1,321 @@
+"""A CUDA driver made of host memory, its kernels run by Triton's interpreter: programs for a device without one.
+
+    with host_cuda() as cuda:
+        flow.compile(f, device="cuda")(x)
+        assert not cuda.live
+
+It has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. Memory that was not allocated is not
+touched: a copy or a fill beyond a block fails. Graphs run their nodes in another order than they were added in,
+as far as their edges allow. Imports `triton_interpreter`, `runtime.cuda`, and eager mode,
+whose kernels it forgets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import itertools
+import json
+import struct
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend.eager import BUILDER
+from oneflow.lowering.triton.source import Source
+from oneflow.runtime.cuda import cached, driver
+from oneflow.runtime.cuda import stream as streams
+from oneflow.runtime.cuda.compiler import Binary
+from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
+
+SUCCESS = (0,)
+INVALID = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
+EXHAUSTED = (types.SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
+
+
+class _Names:
+    """An enumeration whose members are their names."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+class _Params(types.SimpleNamespace):
+    """A structure of the driver."""
+
+
+class HostCuda:
+    """The driver. `live` are blocks that were not freed, by address; `log` the names of functions called.
+
+    `limit` is how many bytes can be allocated; `orders` are the pairs of streams of which the second waits.
+    """
+
+    CU_MEMHOSTALLOC_DEVICEMAP = CU_MEMHOSTALLOC_PORTABLE = 0
+    cuuint64_t = int
+    #: Handles are unique to the process: objects of an earlier driver that are freed late do no harm.
+    numbers = itertools.count(100)
+    CUDA_KERNEL_NODE_PARAMS = CUDA_MEMCPY3D = CUDA_MEMSET_NODE_PARAMS = _Params
+
+    def __init__(self, devices: int = 1, limit: int = 1 << 32) -> None:
+        self.devices, self.limit = devices, limit
+        self.live: dict[int, np.ndarray] = {}
+        self.pinned: dict[int, np.ndarray] = {}
+        self.log: list[str] = []
+        self.orders: list[tuple[int, int]] = []
+        self.modules: dict[int, Source] = {}
+        self.events: dict[int, int] = {}
+        self.graphs: dict[int, list[Any]] = {}
+        self.streams: set[int] = set()
+        self.context, self.peak = 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Enumerations, and functions that do nothing here."""
+        if not name.startswith("cu"):
+            return _Names()
+        if name.removeprefix("cu") in _NOTHING:
+            return lambda *_: SUCCESS
+        raise AttributeError(name)
+
+    def cuGetErrorString(self, status: Any) -> tuple[int, bytes]:  # noqa: N802
+        return 0, b"made of host memory"
+
+    def cuDeviceGetCount(self) -> tuple[int, int]:  # noqa: N802
+        return 0, self.devices
+
+    def cuDeviceGet(self, number: int) -> tuple[int, int]:  # noqa: N802
+        return 0, number
+
+    def cuDevicePrimaryCtxRetain(self, handle: int) -> tuple[int, int]:  # noqa: N802
+        return 0, handle + 1
+
+    def cuDeviceGetDefaultMemPool(self, handle: int) -> tuple[int, int]:  # noqa: N802
+        return 0, handle
+
+    def cuDeviceGetAttribute(self, name: str, handle: int) -> tuple[int, int]:  # noqa: N802
+        return 0, 9 if "MAJOR" in name else 0
+
+    def cuCtxSetCurrent(self, context: int) -> tuple[int]:  # noqa: N802
+        self.context = context
+        return SUCCESS
+
+    def cuCtxGetCurrent(self) -> tuple[int, int]:  # noqa: N802
+        return 0, self.context
+
+    def cuMemPoolGetAttribute(self, pool: int, name: str) -> tuple[int, int]:  # noqa: N802
+        return 0, self.peak if "HIGH" in name else self._used()
+
+    def cuMemGetInfo(self) -> tuple[int, int, int]:  # noqa: N802
+        return 0, self.limit - self._used(), self.limit
+
+    def _used(self) -> int:
+        return sum(b.size for b in self.live.values())
+
+    def cuStreamCreate(self, flags: int) -> tuple[int, int]:  # noqa: N802
+        number = next(self.numbers)
+        self.streams.add(number)
+        return 0, number
+
+    def cuEventCreate(self, flags: Any) -> tuple[int, int]:  # noqa: N802
+        return 0, next(self.numbers)
+
+    def cuEventRecord(self, event: int, handle: int) -> tuple[int]:  # noqa: N802
+        self.events[event] = int(handle)
+        return SUCCESS
+
+    def cuStreamWaitEvent(self, handle: int, event: int, flags: int) -> tuple[int]:  # noqa: N802
+        self.orders.append((self.events[event], int(handle)))
+        return SUCCESS
+
+    def cuMemAllocAsync(self, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        if self._used() + size > self.limit:
+            return EXHAUSTED
+        whole = np.full(size + 256, 0xAB, np.uint8)
+        start = -whole.ctypes.data % 256
+        block = whole[start : start + size]
+        self.live[block.ctypes.data] = block
+        self.peak = max(self.peak, self._used())
+        return 0, block.ctypes.data
+
+    def cuMemFreeAsync(self, address: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        known = handle in self.streams and self.live.pop(address, None) is not None
+        return SUCCESS if known else INVALID
+
+    def cuMemHostAlloc(self, size: int, flags: int) -> tuple[int, int]:  # noqa: N802
+        block = np.full(size, 0xAB, np.uint8)
+        self.pinned[block.ctypes.data] = block
+        return 0, block.ctypes.data
+
+    def cuMemFreeHost(self, address: int) -> tuple[int]:  # noqa: N802
+        return INVALID if self.pinned.pop(address, None) is None else SUCCESS
+
+    def cuPointerGetAttribute(self, name: str, address: int) -> tuple[Any, ...]:  # noqa: N802
+        return (0, 0) if "ORDINAL" in name else INVALID
+
+    def _is_live(self, address: int, size: int) -> bool:
+        return any(a <= address and address + size <= a + b.size for a, b in self.live.items())
+
+    def cuMemcpyHtoDAsync(self, target: int, source: int, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        return self._move(target, source, size, target)
+
+    def cuMemcpyDtoHAsync(self, target: int, source: int, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        return self._move(target, source, size, source)
+
+    def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        self.log.append("copy")
+        return self._move(target, source, size, target, source)
+
+    def _move(self, target: int, source: int, size: int, *places: int) -> tuple[Any, ...]:
+        if not all(self._is_live(p, size) for p in places):
+            return INVALID
+        ctypes.memmove(target, source, size)
+        return SUCCESS
+
+    def cuMemsetD8Async(self, target: int, value: int, count: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        return self._set(target, value, 1, count, 1)
+
+    def cuMemsetD16Async(self, target: int, value: int, count: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        return self._set(target, value, 2, count, 2)
+
+    def cuMemsetD32Async(self, target: int, value: int, count: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        return self._set(target, value, 4, count, 4)
+
+    def cuMemsetD2D32Async(  # noqa: N802
+        self, target: int, pitch: int, value: int, width: int, height: int, handle: int
+    ) -> tuple[Any, ...]:
+        assert width == 1
+        return self._set(target, value, 4, height, pitch)
+
+    def _set(self, target: int, value: int, size: int, count: int, pitch: int) -> tuple[Any, ...]:
+        if not self._is_live(target, pitch * (count - 1) + size):
+            return INVALID
+        for number in range(count):
+            ctypes.memmove(target + number * pitch, value.to_bytes(size, "little"), size)
+        return SUCCESS
+
+    def cuModuleLoadData(self, cubin: bytes) -> tuple[int, int]:  # noqa: N802
+        number = next(self.numbers)
+        self.modules[number] = Source.from_dict(json.loads(cubin))
+        return 0, number
+
+    def cuModuleUnload(self, module: int) -> tuple[int]:  # noqa: N802
+        return INVALID if self.modules.pop(module, None) is None else SUCCESS
+
+    def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[int, int]:  # noqa: N802
+        return 0, module
+
+    def cuLaunchKernel(self, function: int, programs: int, *rest: Any) -> tuple[int]:  # noqa: N802
+        self.log.append("launch")
+        self._run(function, programs, self._arguments(function, rest[-2]))
+        return SUCCESS
+
+    def _arguments(self, function: int, parameters: int) -> list[Any]:
+        """The values that an array of pointers leads to."""
+        kinds = [kind for _, kind in self.modules[function].parameters]
+        pointers = (ctypes.c_void_p * len(kinds)).from_address(parameters)
+        return [_unpacked(kind, ctypes.string_at(p, 8)) for kind, p in zip(kinds, pointers, strict=True)]
+
+    def _run(self, function: int, programs: int, arguments: Sequence[Any]) -> None:
+        source = self.modules[function]
+        named = dict(zip((n for n, _ in source.parameters), arguments, strict=True))
+        assert programs == source.programs(named), f"{source.name}: {programs} programs"
+        with interpreting():
+            interpret_kernel(source, arguments)
+
+    def cuGraphCreate(self, flags: int) -> tuple[int, int]:  # noqa: N802
+        number = next(self.numbers)
+        self.graphs[number] = []
+        return 0, number
+
+    def _add(self, graph: int, after: Sequence[int], count: int, params: Any) -> tuple[int, int]:
+        assert len(after) == count
+        self.graphs[graph].append([list(after), self._taken(params)])
+        return 0, len(self.graphs[graph]) - 1
+
+    def cuGraphAddKernelNode(self, graph: int, after: Any, count: int, params: Any) -> Any:  # noqa: N802
+        return self._add(graph, after, count, params)
+
+    def cuGraphAddMemcpyNode(self, graph: int, after: Any, count: int, params: Any, _: Any) -> Any:  # noqa: N802
+        return self._add(graph, after, count, params)
+
+    def cuGraphAddMemsetNode(self, graph: int, after: Any, count: int, params: Any, _: Any) -> Any:  # noqa: N802
+        return self._add(graph, after, count, params)
+
+    def _taken(self, params: Any) -> Any:
+        """The driver's copy of what a node does, with the values of parameters."""
+        taken = copy.copy(params)
+        if hasattr(params, "kernelParams"):
+            taken.values = self._arguments(params.func, params.kernelParams)
+        return taken
+
+    def cuGraphInstantiate(self, graph: int, flags: int) -> tuple[int, int]:  # noqa: N802
+        number = next(self.numbers)
+        self.graphs[number] = [list(node) for node in self.graphs[graph]]
+        return 0, number
+
+    def _change(self, program: int, node: int, params: Any, *_: Any) -> tuple[int]:
+        self.log.append("change")
+        self.graphs[program][node][1] = self._taken(params)
+        return SUCCESS
+
+    cuGraphExecKernelNodeSetParams = cuGraphExecMemcpyNodeSetParams = cuGraphExecMemsetNodeSetParams = _change  # noqa: N815
+
+    def cuGraphLaunch(self, program: int, handle: int) -> tuple[int]:  # noqa: N802
+        self.log.append("graph")
+        waiting = dict(enumerate(self.graphs[program]))
+        while waiting:
+            ready = max(n for n, (after, _) in waiting.items() if not set(after) & waiting.keys())
+            self._do(waiting.pop(ready)[1])
+        return SUCCESS
+
+    def _do(self, params: Any) -> None:
+        if hasattr(params, "kernelParams"):
+            self._run(params.func, params.gridDimX, params.values)
+        elif hasattr(params, "WidthInBytes"):
+            status = self._move(params.dstDevice, params.srcDevice, params.WidthInBytes, params.dstDevice)
+            assert status == SUCCESS
+        else:
+            count = params.width * params.height
+            status = self._set(params.dst, params.value, params.elementSize, count, params.pitch)
+            assert status == SUCCESS
+
+
+_NOTHING = """Init CtxSynchronize MemPoolSetAttribute MemPoolTrimTo StreamSynchronize FuncSetAttribute
+    GraphExecDestroy GraphDestroy""".split()
+
+
+def _unpacked(kind: str, data: bytes) -> Any:
+    if kind in ("fp32", "fp64"):
+        return struct.unpack("<fxxxx" if kind == "fp32" else "<d", data)[0]
+    value = struct.unpack("<q", data)[0]
+    width = {"i1": 1, "i8": 8, "i16": 16, "i32": 32}.get(kind, 64)
+    return (value & 1) if width == 1 else (value + (1 << width - 1)) % (1 << width) - (1 << width - 1)
+
+
+def _compile(source: Source, arch: str) -> Binary:
+    return Binary(source.name, json.dumps(source.to_dict()).encode(), "", 0, source.warps, 0)
+
+
+@contextlib.contextmanager
+def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
+    """Makes this the driver of the process."""
+    made, before = HostCuda(devices, limit), (driver._cuda, dict(driver._devices), cached.compile_source)
+    _forget()
+    driver._cuda, cached.compile_source = (lambda: made), _compile
+    try:
+        yield made
+    finally:
+        _forget()
+        driver._cuda, cached.compile_source = before[0], before[2]
+        driver._devices.update(before[1])
+
+
+def _forget() -> None:
+    driver._devices.clear()
+    driver.device_count.cache_clear()
+    driver._events.__dict__.clear()
+    streams.default.cache_clear()
+    for key in [k for k in BUILDER._kernels if k[0] is not None]:
+        del BUILDER._kernels[key]
