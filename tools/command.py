@@ -20,13 +20,18 @@ class UsageError(CommandError):
     """A command line that cannot be understood."""
 
 
-def run_command(name: str, work: Callable[[], int]) -> int:
-    """The exit status of a command: that of `work`, or 1 after an error, which is printed on standard error."""
+def print_error(message: str) -> None:
+    """Prints an error on standard error."""
+    print(message, file=sys.stderr)
+
+
+def run_command(name: str, work: Callable[[], int], report: Callable[[str], None] = print_error) -> int:
+    """The exit status of a command: that of `work`, or 1 after an error, which is reported."""
     try:
         status = work()
         sys.stdout.flush()
     except (CommandError, PassError, PipelineError) as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
+        report(f"{name}: error: {error}")
         return 1
     except BrokenPipeError:
         # Whoever read our output has left. Python would complain once more when it closes the stream.

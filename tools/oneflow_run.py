@@ -18,16 +18,19 @@ import numpy as np
 
 import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.lowering.pipelines import STAGES, pipeline_between
+from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.runtime.executable import compile_module
+from oneflow.tools import ranks
 from oneflow.tools.arrays import read_arrays, write_arrays
 from oneflow.tools.command import UsageError, run_command
 from oneflow.tools.diagnostics import Source
-from oneflow.tools.entry import EntryError, find_entry, match_inputs
+from oneflow.tools.entry import Entry, EntryError, find_entry, match_inputs
 from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.seeds import set_seed
 
@@ -56,6 +59,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--seed": {"type": int, "metavar": "N", "help": "the seed of random operators that have none"},
     "--load-ops": {"metavar": "FILE", "help": "load operators first, from a Python file or a library (.so)"},
+    "--nproc": {"type": int, "metavar": "N", "help": "run as N ranks, which are started by mpiexec"},
+    "--simulate": {"action": "store_true", "help": "run all ranks of the program's mesh in this process"},
+    "--mesh": {"metavar": "N,..", "help": "the mesh of ranks (default: the program's oneflow.mesh)"},
+    "--sbp": {
+        "choices": STRATEGIES, "default": STRATEGIES[0],
+        "help": "how layouts are chosen where the program leaves them open (default: greedy)",
+    },
     "--device": {"choices": ["cpu"], "default": "cpu", "help": "where to run"},
 }  # fmt: skip
 
@@ -84,7 +94,17 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; 0 if all went well, 1 after an error, which is printed on standard error."""
-    return run_command("oneflow-run", lambda: _run(parse_arguments(sys.argv[1:] if argv is None else argv)))
+    words = list(sys.argv[1:] if argv is None else argv)
+    return run_command("oneflow-run", lambda: _start(words, parse_arguments(words)), ranks.report)
+
+
+def _start(words: Sequence[str], arguments: argparse.Namespace) -> int:
+    """Runs the program, here or as ranks with the same command line."""
+    if arguments.nproc is None or ranks.is_rank():
+        return _run(arguments)
+    if arguments.simulate:
+        raise UsageError("expected either --nproc or --simulate, got both")
+    return ranks.start_ranks(["oneflow.tools.oneflow_run", *words], arguments.nproc)
 
 
 def _read_program(file: str) -> ir.Module | None:
@@ -94,7 +114,7 @@ def _read_program(file: str) -> ir.Module | None:
     try:
         return read_module(text, create_context(REGISTRY), name)
     except ProgramError as error:
-        print(*map(Source(name, text).render, error.diagnostics), sep="\n", file=sys.stderr)
+        ranks.report("\n".join(map(Source(name, text).render, error.diagnostics)))
         return None
 
 
@@ -108,6 +128,11 @@ def _run(arguments: argparse.Namespace) -> int:
     arrays = match_inputs(entry, _read_inputs(arguments.input))
     if arguments.seed is not None:
         set_seed(module, arguments.seed)
+    mesh = ranks.find_mesh(module, arguments.mesh)
+    if mesh is not None:
+        return _run_ranks(arguments, module, entry, arrays, mesh)
+    if arguments.nproc is not None or arguments.simulate:
+        raise UsageError("expected a program with a mesh: the module attribute oneflow.mesh, or --mesh 2,2")
     for name in arguments.print_ir_after:
         print_after(module, name, arguments.file)
     start = time.perf_counter()
@@ -117,6 +142,26 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.time is not None:
         _report_times(compiled, lambda: executable(*arrays), arguments.time)
     _deliver(arguments.output, dict(zip(entry.outputs, results, strict=True)))
+    return 0
+
+
+def _run_ranks(
+    arguments: argparse.Namespace, module: ir.Module, entry: Entry, arrays: Sequence[np.ndarray], mesh: Mesh
+) -> int:
+    """Runs the ranks that this process has; the first one delivers what the whole results are."""
+    start = time.perf_counter()
+    program = _guarded(lambda: ranks.prepare(module, entry.name, mesh, arguments.sbp, arguments.simulate))
+    compiled = time.perf_counter() - start
+    is_first = 0 in program.programs
+    for name in arguments.print_ir_after if is_first else ():
+        print(f"// -----// IR at stage {name} //----- //\n{_guarded(lambda n=name: program.ir(n))}")
+    pieces = [program.cut(i, a) for i, a in enumerate(arrays)]
+    made = _guarded(lambda: program.run(pieces))
+    if arguments.time is not None:
+        _report_times(compiled, lambda: program.run(pieces), arguments.time, is_first)
+    whole = _guarded(lambda: [program.whole(i, p, root=0) for i, p in enumerate(made)])
+    if is_first:
+        _deliver(arguments.output, dict(zip(entry.outputs, whole, strict=True)))
     return 0
 
 
@@ -166,7 +211,7 @@ def _guarded(call: Callable[[], Any]) -> Any:
         raise EntryError(str(error)) from None
 
 
-def _report_times(compiled: float, call: Callable[[], Any], runs: int) -> None:
+def _report_times(compiled: float, call: Callable[[], Any], runs: int, prints: bool = True) -> None:
     if runs < 1:
         raise UsageError(f"--time: expected at least 1 run, got {runs}")
     seconds = []
@@ -175,7 +220,8 @@ def _report_times(compiled: float, call: Callable[[], Any], runs: int) -> None:
         call()
         seconds.append(time.perf_counter() - start)
     median = 1e3 * statistics.median(seconds)
-    print(f"compile {1e3 * compiled:.1f} ms, run {median:.3f} ms (median of {runs})", file=sys.stderr)
+    if prints:
+        print(f"compile {1e3 * compiled:.1f} ms, run {median:.3f} ms (median of {runs})", file=sys.stderr)
 
 
 def _deliver(output: str | None, results: dict[str, np.ndarray]) -> None:

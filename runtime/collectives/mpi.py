@@ -17,8 +17,9 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from oneflow.runtime import native
 from oneflow.runtime.collectives import watchman
 from oneflow.runtime.collectives.progress import COMPUTING, ENDED, FAILED, WAITING, Row, Table, now
 from oneflow.runtime.collectives.transport import Array, Parcels, Transport, World, WorldError
@@ -128,6 +129,8 @@ class MpiWorld(World):
             Table(made / "table", rows, make=True)
         self.folder: Path = near.bcast(made)
         self._table = Table(self.folder / "table", rows)
+        if "ONEFLOW_NUM_THREADS" not in os.environ:
+            native.set_num_threads(max(native.num_threads() // rows, 1))
         self._note(COMPUTING)
         near.Barrier()
         if first:
@@ -169,7 +172,7 @@ class MpiWorld(World):
         with self.step(self.rank, 0, "comparing programs"):
             return list(self.comm.allgather(text))
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str) -> NoReturn:
         """Ends all ranks; the first rank that fails says why."""
         if self.size == 1 or watchman.claim(self.folder):
             print(message, file=sys.stderr, flush=True)
@@ -177,6 +180,7 @@ class MpiWorld(World):
             self._note(FAILED)
         sys.stdout.flush()
         self.comm.Abort(1)
+        os._exit(1)  # MPICH's launcher ends us a little later
 
     def _fail_with(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
         text = "".join(traceback.format_exception(kind, error, trace)).rstrip()

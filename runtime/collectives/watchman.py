@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from oneflow.runtime.collectives.progress import ENDED, FAILED, WAITING, Row, Table, now
 
@@ -22,6 +23,8 @@ from oneflow.runtime.collectives.progress import ENDED, FAILED, WAITING, Row, Ta
 INTERVAL = 0.25
 #: How long ranks may wait for one that has ended.
 GRACE = 1.0
+#: What launchers are called.
+LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
 
 
 class Watch:
@@ -30,6 +33,7 @@ class Watch:
     def __init__(self, folder: Path, rows: int, limit: float) -> None:
         self.folder, self.limit = folder, limit
         self.table = Table(folder / "table", rows)
+        self.stream = launcher_stream(self.table.read(0).process) or sys.stderr
         self.poll = select.epoll()
         self.running: dict[int, int] = {}
         for number, row in enumerate(self.table.all()):
@@ -75,7 +79,7 @@ class Watch:
     def stop(self, message: str) -> None:
         """Says what is wrong, unless somebody has, and ends all ranks."""
         if claim(self.folder):
-            print(f"oneflow: error: {message}; all ranks are ended", file=sys.stderr, flush=True)
+            print(f"oneflow: error: {message}; all ranks are ended", file=self.stream, flush=True)
         for handle in self.running:
             try:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -83,6 +87,24 @@ class Watch:
                 continue
         shutil.rmtree(self.folder, ignore_errors=True)
         sys.exit(1)
+
+
+def launcher_stream(process: int) -> TextIO | None:
+    """Where the launcher of a process prints errors, if it runs on this machine.
+
+    What a rank and the processes beside it print goes through the launcher, which stops to pass it on when a rank
+    dies.
+    """
+    while process > 1:
+        here = Path(f"/proc/{process}")
+        try:
+            if (here / "comm").read_text().startswith(LAUNCHERS):
+                handle = os.open(here / "fd" / "2", os.O_WRONLY | os.O_APPEND)
+                return os.fdopen(handle, "w", encoding="utf-8")
+            process = int((here / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            return None
+    return None
 
 
 def claim(folder: Path) -> bool:

@@ -1,0 +1,133 @@
+"""Programs of many ranks on the command line: starting the ranks, running them, and saying once what went wrong.
+
+Imports `runtime.distributed`, MPI by way of `runtime.collectives`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh, devices
+from oneflow.passes.sbp import annotations as notes
+from oneflow.runtime.collectives import mpi
+from oneflow.runtime.collectives.threads import ThreadWorld
+from oneflow.runtime.collectives.transport import World, WorldError
+from oneflow.runtime.distributed import DistributedExecutable, compile_distributed, lay_out, world_of
+from oneflow.tools.command import UsageError
+
+#: What launchers say themselves when a rank ends, after the message of ours.
+_NOISE = re.compile(
+    r"(^=+|^=   .*|^YOUR APPLICATION TERMINATED.*|^This typically refers to a problem.*|^Please see the FAQ page.*"
+    r"|Abort\(\d+\) on node.*|^MPI_ABORT was invoked.*|^-{20,}|^prterun .*|^mpirun noticed.*)$"
+)
+_RANK = "ONEFLOW_RUN_RANK"
+
+
+def start_ranks(command: Sequence[str], count: int) -> int:
+    """Runs a command of the package as `count` ranks of one MPI job; the exit status.
+
+    Raises:
+        UsageError: the number is not positive, or there is no launcher.
+    """
+    if count < 1:
+        raise UsageError(f"--nproc: expected at least 1, got {count}")
+    line = [*launcher(), "-n", str(count), sys.executable, "-m", *command]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+    with subprocess.Popen(line, env={**os.environ, _RANK: "1"}, **pipes) as job:
+        ways = [(job.stdout, sys.stdout), (job.stderr, sys.stderr)]
+        threads = [threading.Thread(target=_forward, args=way) for way in ways]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return int(job.returncode != 0)
+
+
+def _forward(source: TextIO, target: TextIO) -> None:
+    """Passes lines on, but what launchers say themselves."""
+    for text in source:
+        said = _NOISE.sub("", text.rstrip("\n"))
+        if said or text == "\n":
+            print(said, file=target, flush=True)
+
+
+def is_rank() -> bool:
+    """Whether an MPI launcher has started this process."""
+    return _RANK in os.environ or mpi.launched()
+
+
+def launcher() -> list[str]:
+    """The command that starts ranks: the one beside the interpreter, or on the path.
+
+    Raises:
+        UsageError: there is none.
+    """
+    beside = Path(sys.executable).parent
+    found = next(filter(None, (shutil.which("mpiexec", path=p) for p in (str(beside), None))), None)
+    if found is None:
+        raise UsageError(f"--nproc: expected mpiexec beside {sys.executable} or on the path; {mpi.HINT}")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    if "HYDRA" in version:
+        return [found]
+    return [found, "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+
+
+def report(message: str) -> None:
+    """Prints an error; in a job the first rank that has one prints it, and all ranks end."""
+    if is_rank():
+        try:
+            job = mpi.world()
+        except WorldError as error:
+            message = f"{message}\noneflow: error: {error}"
+        else:
+            if job.size > 1:
+                job.fail(message)
+    print(message, file=sys.stderr)
+
+
+def find_mesh(module: ir.Module, given: str | None) -> Mesh | None:
+    """The mesh of a program, or the one that an option gives it; None where it has none.
+
+    Raises:
+        PassError: it is not a list of positive sizes.
+    """
+    if given is not None:
+        sizes = tuple(int(n) if n.isdigit() else 0 for n in given.split(","))
+        with module.context:
+            notes.write_mesh(module.operation, notes.check_mesh(sizes, f"--mesh {given}"))
+    return notes.read_mesh(module.operation) if notes.MESH in module.operation.attributes else None
+
+
+def prepare(module: ir.Module, entry: str, mesh: Mesh, strategy: str, simulate: bool) -> DistributedExecutable:
+    """The program of those ranks that this process runs.
+
+    Raises:
+        UsageError: there is no job of as many ranks as the mesh has.
+        PassError: a pass could not do its work.
+        WorldError: ranks have other programs.
+    """
+    world = _world(mesh, simulate)
+    return compile_distributed(lay_out(module, strategy), entry, world)
+
+
+def _world(mesh: Mesh, simulate: bool) -> World:
+    count = devices(mesh)
+    if simulate:
+        return ThreadWorld(count)
+    size = mpi.world().size if is_rank() else 1
+    if size != count:
+        shape = "x".join(map(str, mesh))
+        raise UsageError(
+            f"expected {count} ranks for the program's mesh of {shape}, got {size}; run"
+            f" oneflow-run --nproc {count}, mpirun -n {count} oneflow-run, or simulate them with --simulate"
+        )
+    return world_of(count)
