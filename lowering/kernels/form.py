@@ -221,17 +221,17 @@ def _rows_trail(structure: Structure) -> bool:
 
 
 def _columns_trail(structure: Structure) -> bool:
-    """Whether every tensor that the kernel reads or leaves has its last outer loop as its last dimension."""
+    """Whether all tensors that the kernel reads or leaves have one outer loop as their last dimension."""
     ops = [n.op for n in structure.nodes]
     made = {r for n in structure.nodes for r in n.results}
+    last = set()
     for node in structure.nodes:
         left = [u for r, u in zip(node.results, node.outputs, strict=True)
                 if any(use.owner.operation not in ops for use in r.uses)]  # fmt: skip
         for use in (*(u for u in node.inputs if u.value not in made), *left):
-            swept = {node.names[d] for form in use.access for d in form.dims} & set(structure.inner)
-            if swept and use.access[-1].renamed(node.names).dim != structure.outer[-1]:
-                return False
-    return True
+            if {node.names[d] for form in use.access for d in form.dims} & set(structure.inner):
+                last.add(use.access[-1].renamed(node.names).dim)
+    return len(last) == 1 and last <= set(structure.outer)
 
 
 def _busy(structure: Structure) -> bool:

@@ -94,7 +94,7 @@ def natural_view(writer: Writer, tensor: Tensor) -> tuple[str, str]:
 
 
 #: Work below this many element operations is not worth waking threads for.
-PARALLEL_WORK = 20_000
+PARALLEL_WORK = 100_000
 
 
 def launch_text(kernel: Kernel, writer: Writer, count: Index, work: int, lines: list[str]) -> str:

@@ -26,6 +26,8 @@ from oneflow.lowering.llvm.writer import Index, Writer
 
 #: Steps of the vectorised outer loop that make one step of the parallel range, where nothing is reduced.
 CHUNK = 8192
+#: Steps of the parallel range that a reduction down columns should leave, and the elements it may keep in between.
+STEPS, SCRATCH = 4, 1 << 17
 VECTOR_BITS = 512
 
 
@@ -40,7 +42,15 @@ def emit_rows(kernel: Kernel, structure: Structure) -> str:
 
 def emit_columns(kernel: Kernel, structure: Structure) -> str:
     """The same with lanes along the last outer loop."""
-    return Nest(kernel, structure, "column").emit()
+    return Nest(kernel, as_written(structure), "column").emit()
+
+
+def as_written(structure: Structure) -> Structure:
+    """The structure with its outer loops in the order in which its last result walks them."""
+    node = structure.nodes[-1]
+    walked = [node.names[f.dim] for use in node.outputs[-1:] for f in use.access if f.dim is not None]
+    ordered = sorted(structure.outer, key=lambda n: walked.index(n) if n in walked else -1)
+    return Structure(structure.nodes, ordered, structure.inner)
 
 
 def emit_scalars(kernel: Kernel, structure: Structure) -> str:
@@ -73,7 +83,21 @@ class Nest(Sweeps):
         size = self.vector.size
         while isinstance(size, int) and width > 4 and width // 2 >= size:
             width //= 2
-        return width if isinstance(size, int) else min(width, VECTOR_BITS // max(bits, 8))
+        return self._narrowed(width, VECTOR_BITS // max(bits, 8))
+
+    def _narrowed(self, width: int, least: int) -> int:
+        """A width whose steps leave work for several threads and whose scratch memory stays in a near cache."""
+        assert self.vector is not None
+        if self.mode == "row" or not self.loops.inner:
+            return width if isinstance(self.vector.size, int) else min(width, least)
+        rows = self.writer.product([loop.size for loop in self.loops.inner])
+        outer = self.writer.product([loop.size for loop in self.loops.outer])
+        if isinstance(rows, str) or isinstance(outer, str):
+            return min(width, least)
+        scratch = rows if self.structure.rowwise else 0
+        while width > least and (outer < width * STEPS or width * scratch > SCRATCH):
+            width //= 2
+        return width
 
     def emit(self) -> str:
         """The kernel's function and its launch."""

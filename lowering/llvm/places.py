@@ -74,6 +74,8 @@ class Places:
         later = any(self.phases[n] > self.phases[node] and any(u.value == result for u in n.inputs)
                     for n in self.structure.nodes)  # fmt: skip
         number = node.results.index(result)
+        if self._moves(node):
+            return False
         return bool(swept) and later and not (node.folds and not node.streams(number))
 
     def _scratch(self, value: ir.Value, element: str) -> tuple[str, str]:
@@ -113,6 +115,8 @@ class Places:
         maker = next((n for n in self.structure.nodes if use.value in n.results), None)
         if maker is not None and self._in_register(maker, node, use.value):
             return self.held[use.value]
+        if maker is not None and self._moves(maker):
+            return self._load(maker, maker.inputs[0], self.kernel.tensors[maker.inputs[0].value], lanes)
         element = str(use.value.type.element_type)
         if use.value in self.finals and maker is not None:
             return self._load(node, use, self.finals[use.value], lanes)
@@ -125,6 +129,13 @@ class Places:
         if use.value not in self.kernel.tensors:
             raise Uncovered(f"an operand made by {owner.name if owner else 'another block'}")
         return self._load(node, use, self.kernel.tensors[use.value], lanes)
+
+    def _moves(self, node: Node) -> bool:
+        """Whether a node only reads a tensor of the kernel in another order: its readers can do that themselves."""
+        if len(node.inputs) != 1 or len(node.body.operations) != 1 or node.folds:
+            return False
+        yielded = list(node.body.operations[0].operands)
+        return yielded == [node.body.arguments[0]] and node.inputs[0].value in self.kernel.tensors
 
     def _in_register(self, maker: Node, node: Node, value: ir.Value) -> bool:
         swept = bool(maker.loops & set(self.structure.inner))

@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.nodes import Node, Structure, Use
 from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops, Position
-from oneflow.lowering.llvm.nest import VECTOR_BITS, Nest, bits_of, work_of
+from oneflow.lowering.llvm.nest import VECTOR_BITS, Nest, as_written, bits_of, work_of
 from oneflow.lowering.llvm.writer import Index, Writer
 
 #: The part of rows and of columns that one step of the parallel range goes through.
@@ -33,7 +33,7 @@ def emit_tiles(kernel: Kernel, structure: Structure) -> str:
     Raises:
         Uncovered: it is no kernel of that kind.
     """
-    return Tiles(kernel, structure, "column").emit()
+    return Tiles(kernel, as_written(structure), "column").emit()
 
 
 @dataclass

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
@@ -115,3 +116,13 @@ def test_buffers_that_live_together_lie_apart():
             together = a is not b and a.first <= b.last and b.first <= a.last and a.bytes and b.bytes
             assert not together or a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
     assert total < sum(b.bytes for b in buffers)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((300, 70), 0), ((5, 40, 33), 1), ((2, 3, 4, 5), 1), ((4000, 3), 0)])
+def test_softmax_over_columns_is_one_kernel(shape, dim):
+    x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    compiled = flow.compile(lambda x: flow.softmax(x, dim))
+    got = compiled(x)
+    shifted = np.exp(x - x.max(dim, keepdims=True, initial=-np.inf), dtype=np.float64)
+    np.testing.assert_allclose(got, shifted / shifted.sum(dim, keepdims=True), rtol=2e-6)
+    assert compiled.ir("kernels").count("oneflow.kernel =") == 1
