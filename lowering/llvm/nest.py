@@ -21,6 +21,7 @@ from oneflow.lowering.llvm.body import HEAVY, Lanes, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops, index_dims
 from oneflow.lowering.llvm.places import element_bits
+from oneflow.lowering.llvm.selection import selection_of
 from oneflow.lowering.llvm.sweeps import Sweeps
 from oneflow.lowering.llvm.writer import Index, Writer
 
@@ -77,7 +78,9 @@ class Nest(Sweeps):
 
     def _width(self) -> int:
         bits = bits_of(self.structure)
-        many = 2 if not self.loops.inner else 4 if self.mode == "row" else 16
+        many = 2 if not self.loops.inner else 16 if self.mode == "column" else 4
+        if self.mode == "row" and any(selection_of(n) for n in self.structure.nodes):
+            many = 8
         width = VECTOR_BITS // max(bits, 8) * many
         assert self.vector is not None
         size = self.vector.size

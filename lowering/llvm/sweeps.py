@@ -14,6 +14,7 @@ from oneflow.lowering.llvm.body import BodyCloner, Lanes, V, clone_scalar
 from oneflow.lowering.llvm.combine import combiner_of, is_free_sum
 from oneflow.lowering.llvm.loops import Loop
 from oneflow.lowering.llvm.places import Places
+from oneflow.lowering.llvm.selection import join_lanes, selection_of
 from oneflow.lowering.llvm.writer import Index
 
 #: A result of a node that is accumulated.
@@ -85,6 +86,9 @@ class Sweeps(Places):
         return V(lanes.spread(value), value.element, True)
 
     def _neutral(self, node: Node, number: int) -> V:
+        if selection_of(node):
+            init = self._init_value(node, number, self._sum_lanes)
+            return V(self._sum_lanes.spread(init), init.element, bool(self.width))
         combiner = combiner_of(node, number)
         if not self.width:
             return V(self.writer.constant(combiner.neutral, combiner.element), combiner.element)
@@ -93,10 +97,20 @@ class Sweeps(Places):
 
     def _conclude(self, sweep: Sweep, ends: Sequence[V]) -> None:
         """Accumulators become results; they are left in `held`."""
-        for (node, number), end in zip(sweep.keys, ends, strict=True):
+        found = dict(zip(sweep.keys, ends, strict=True))
+        for node, number in sweep.keys:
             if self.mode == "row":
-                end = self._join(node, number, self._initial(node, number, sweep.lanes), end)
-            self._finish(node, number, end, sweep.lanes)
+                self._join_node(node, number, found, sweep.lanes)
+            self._finish(node, number, found[node, number], sweep.lanes)
+
+    def _join_node(self, node: Node, number: int, found: dict[Key, V], lanes: Lanes) -> None:
+        """Joins the lanes of a result in `found`; a selection's two results come together."""
+        selection = selection_of(node)
+        if selection is None:
+            found[node, number] = self._join(node, number, self._initial(node, number, lanes), found[node, number])
+        elif number == 0:
+            both = found[node, 0], found[node, 1]
+            found[node, 0], found[node, 1] = join_lanes(self._sum_lanes, selection, both)
 
     def _join(self, node: Node, number: int, init: V, end: V) -> V:
         """The lanes of an accumulator and its initial value as one."""

@@ -1,0 +1,122 @@
+"""Reductions that keep the element which wins a strict comparison, and its position: argmax and its like.
+
+Lanes may keep a winner each: of two winners the one that beats the other stays, of equal ones that with the smaller
+position. Imports `body` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Node
+from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V, clone_scalar, constant_text
+
+_LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
+#: Predicates that do not hold for equal numbers: greater and less of floats, and unordered; of integers.
+_STRICT = {"arith.cmpf": frozenset({2, 4, 7, 9, 11, 14}), "arith.cmpi": frozenset({2, 4, 6, 8})}
+#: Unequal, as a test for NaN of one value.
+_UNEQUAL = 13
+_EXTREMES = frozenset({"arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui"})
+
+
+@dataclass(frozen=True)
+class Selection:
+    """`challenger` takes the place of the accumulator `kept` where `condition` holds; its position likewise."""
+
+    condition: ir.Value
+    challenger: ir.Value
+    kept: ir.Value
+
+
+def selection_of(node: Node) -> Selection | None:
+    """The selection that a reduction of two results makes, None for any other."""
+    block = node.body
+    outs = list(block.arguments)[len(node.inputs) :]
+    ends = list(block.operations[len(block.operations) - 1].operands)
+    if len(outs) != 2 or not node.folds or any(isinstance(v, ir.BlockArgument) for v in ends):
+        return None
+    best, place = (v.owner for v in ends)
+    if place.name != "arith.select" or place.operands[2] != outs[1] or node.streams(0) or node.streams(1):
+        return None
+    condition = place.operands[0]
+    challenger = _challenger(best, condition, outs[0])
+    if challenger is None or not _is_strict(condition, {challenger, outs[0]}):
+        return None
+    return Selection(condition, challenger, outs[0])
+
+
+def _challenger(best: ir.Operation, condition: ir.Value, kept: ir.Value) -> ir.Value | None:
+    operands = list(best.operands)
+    if best.name == "arith.select" and operands[0] == condition and operands[2] == kept:
+        return operands[1]
+    return operands[1 - operands.index(kept)] if best.name in _EXTREMES and operands.count(kept) == 1 else None
+
+
+def _is_strict(value: ir.Value, leaves: set[ir.Value]) -> bool:
+    """Whether a condition is made of comparisons of `leaves` that do not hold for equal ones."""
+    if value in leaves:
+        return True
+    if isinstance(value, ir.BlockArgument):
+        return False
+    op = value.owner
+    if op.name not in _LOGIC and not _compares(op):
+        return False
+    return all(_is_strict(v, leaves) for v in op.operands)
+
+
+def _compares(op: ir.Operation) -> bool:
+    if op.name not in _STRICT:
+        return False
+    predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+    return predicate in _STRICT[op.name] or (predicate == _UNEQUAL and op.operands[0] == op.operands[1])
+
+
+def holds(lanes: Lanes, selection: Selection, challenger: V, kept: V) -> V:
+    """The condition for two values."""
+    env = {selection.challenger: challenger, selection.kept: kept}
+
+    def value(of: ir.Value) -> V:
+        if of in env:
+            return env[of]
+        op = of.owner
+        if op.name == "arith.constant":
+            return lanes.constant(constant_text(op), str(of.type))
+        env[of] = clone_scalar(op, [value(v) for v in op.operands], lanes)
+        return env[of]
+
+    return value(selection.condition)
+
+
+def winner(lanes: Lanes, selection: Selection, one: tuple[V, V], other: tuple[V, V]) -> tuple[V, V]:
+    """Of two elements with positions the one that wins; the smaller position where neither does."""
+    w = lanes.writer
+    beats = lanes.spread(holds(lanes, selection, other[0], one[0]))
+    loses = lanes.spread(holds(lanes, selection, one[0], other[0]))
+    kind, masks = lanes.type(one[1].element), lanes.type("i1")
+    before = w.op(f"arith.cmpi slt, {other[1].name}, {one[1].name} : {kind}")
+    equal = w.op(f"arith.select {loses}, {lanes.spread(lanes.constant('false', 'i1'))}, {before} : {masks}, {masks}")
+    takes = w.op(f"arith.ori {beats}, {equal} : {masks}")
+    best, place = (
+        V(w.op(f"arith.select {takes}, {b.name}, {a.name} : {masks}, {lanes.type(a.element)}"), a.element, True)
+        for a, b in zip(one, other, strict=True)
+    )
+    return best, place
+
+
+def join_lanes(lanes: Lanes, selection: Selection, ends: tuple[V, V]) -> tuple[V, V]:
+    """The winner among the lanes: halves against each other until one is left."""
+    w, width = lanes.writer, lanes.width
+    if width is None:
+        raise NeedsScalars("lanes to join")
+    half = width // 2
+    while half:
+        order = [(lane + half) % width for lane in range(width)]
+        moved = [
+            V(w.op(f"vector.shuffle {e.name}, {e.name} {order} : {k}, {k}"), e.element, True)
+            for e, k in ((e, lanes.type(e.element)) for e in ends)
+        ]
+        ends, half = winner(lanes, selection, ends, (moved[0], moved[1])), half // 2
+    first = (w.op(f"vector.extract {e.name}[0] : {e.element} from {lanes.type(e.element)}") for e in ends)
+    best, place = (V(name, e.element) for name, e in zip(first, ends, strict=True))
+    return best, place
