@@ -88,8 +88,8 @@ class Operator:
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
     speak of sizes (`reshape`); without it they are the logical ones. Of the operands `shapes_of` only the shape is
     read, so that they may be partial sums; `withheld` says which signatures that hold `sbp` does not offer, and why.
-    `pure` operators may be removed, merged and reordered. `traits` are words that mechanisms ask for (`"random"`,
-    `"cpu_only"`). `where` is the file and line of the definition.
+    `pure` operators may be removed, merged and reordered. `traits` are words that mechanisms ask for (`"random"`;
+    `"barrier"`: users of the result wait for all operands). `where` is the file and line of the definition.
     """
 
     signature: Signature

@@ -31,6 +31,7 @@ from oneflow.frontend.tree import Tree, flatten
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
+from oneflow.runtime.footprint import Footprint
 
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
@@ -155,6 +156,11 @@ class CompiledFunction:
     def module(self) -> ir.Module:
         """The module of the given specs, or of the latest call."""
         return self._current().traced.module
+
+    @property
+    def memory(self) -> Footprint:
+        """The bytes that a run takes, for arguments, results and the workspace; of the latest call, or the specs."""
+        return self._current().executable.memory
 
     def ir(self, stage: str = "oneflow") -> str:
         """The program at a stage of `lowering.pipelines.STAGES`; of the latest call, or the specs."""

@@ -1,6 +1,6 @@
 """Compiled programs: `compile_module(module, entry)` gives an `Executable` to call with arrays.
 
-Imports `cache`, `objects`, `arguments`, the pipelines of `lowering` and the dialect.
+Imports `cache`, `objects`, `arguments`, `footprint`, the pipelines of `lowering` and the dialect.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from oneflow.runtime import cache, native, objects
 from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.external import make_externals
+from oneflow.runtime.footprint import Donated, Footprint
 
 #: What a run gives when memory ran out.
 _NO_MEMORY = 3
@@ -139,12 +140,17 @@ def _results(op: ir.Operation) -> list[TensorDesc]:
 
 @dataclass
 class Facts:
-    """What a run needs to know besides the code: workspace bytes, texts of checks, result types, kernels to call."""
+    """What a run needs to know besides the code.
+
+    That is workspace bytes, texts of checks, result types, kernels to call, and pairs of a result and the argument
+    that it lies in.
+    """
 
     workspace: int
     sites: list[str]
     results: list[str]
     externals: list[str]
+    in_place: list[list[int]]
 
 
 @dataclass
@@ -196,7 +202,8 @@ class ProgramSource:
         shapes = [_described(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
         results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
         externals = [str(a) for a in attributes["oneflow.externals"]]
-        return Facts(ir.IntegerAttr(attributes["oneflow.workspace"]).value, sites, results, externals)
+        in_place = [list(pair) for pair in attributes["oneflow.in_place"]]
+        return Facts(ir.IntegerAttr(attributes["oneflow.workspace"]).value, sites, results, externals, in_place)
 
 
 class _Memory:
@@ -247,6 +254,8 @@ class _Form:
 class Executable:
     """A compiled program. Call it with arrays, by position or by name; results are a list of arrays.
 
+    An argument that the program gives up for a result (`oneflow.donated`) is updated in place, and is the result:
+    the array itself, where it is one of the right type that may be written to, else a copy.
     It may be called from several threads at once; the interpreter's lock is free while it runs.
     """
 
@@ -261,6 +270,7 @@ class Executable:
         self._forms = [_Form.of(_described(text)) for text in self._facts.results]
         self._plain = [(p, p.desc.dtype.numpy, p.desc.shape, _dynamic(p.desc)) for p in self.inputs]
         self._first = sum(1 + len(dynamic) for *_, dynamic in self._plain)
+        self._static = self._first == len(self._plain)
         source = self._source
         self._externals = make_externals(
             self._facts.externals, source.registry, source.context, source.places, self._collectives
@@ -269,11 +279,18 @@ class Executable:
         self._last = self._first + sum(1 + form.dynamic for form in self._forms)
         self._io = ctypes.c_int64 * max(self._last + len(self._called), 1)
         self._run = native.library().oneflow_rt_run
+        self._donated = Donated(self._facts.in_place)
 
     @property
     def peak_bytes(self) -> int:
         """The bytes of the workspace that a run takes; results and dynamic buffers come on top."""
         return self._facts.workspace
+
+    @property
+    def memory(self) -> Footprint:
+        """The bytes that a run takes, for arguments, results and the workspace; to be printed or compared."""
+        inputs, results = [p.desc for p in self.inputs], [_described(text) for text in self._facts.results]
+        return Footprint.of(inputs, results, self._donated.by_result, self._facts.workspace)
 
     def ir(self, stage: str) -> str:
         """The program at a stage: `oneflow`, `linalg`, `kernels` or `llvm`.
@@ -293,38 +310,47 @@ class Executable:
             PositionError: a position in the data is out of range.
             SizeError: sizes known only now do not fit.
             KernelError: a kernel of a user's operator failed.
+
+        An error of a run says which arguments it had begun to update in place by then, if any.
         """
         given = bind(self.inputs, arrays, named) if named or len(arrays) != len(self.inputs) else arrays
         io = self._io()
         kept = self._load(io, given)
         failure = (ctypes.c_int64 * 3)()
         status = self._run(self._code.address, io, self._facts.workspace, failure)
-        del kept
         if status:
             self._fail(io, status, failure)
-        return self._take(io)
+        return self._take(io, kept)
 
     def _load(self, io: Any, given: Sequence[Any]) -> list[np.ndarray]:
         """Writes addresses and dynamic sizes of the arguments into `io`; gives the arrays to keep."""
-        kept, slot = [], 0
-        for value, (parameter, dtype, shape, dynamic) in zip(given, self._plain, strict=True):
+        kept = []
+        for value, (parameter, dtype, shape, _) in zip(given, self._plain, strict=True):
             plain = type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
             array = (
                 value if plain and value.flags.c_contiguous and value.flags.aligned else as_array(parameter, value)
             )
             kept.append(array)
-            io[slot] = address_of(array)
-            slot += 1
-            for axis in dynamic:
-                io[slot] = array.shape[axis]
-                slot += 1
+        addresses = [address_of(array) for array in kept]
+        if self._donated.by_result:
+            self._donated.own(kept, addresses)
+        io[: self._first] = addresses if self._static else self._with_sizes(kept, addresses)
         if self._called:
             io[self._last :] = self._called
         return kept
 
-    def _take(self, io: Any) -> list[np.ndarray]:
+    def _with_sizes(self, arrays: Sequence[np.ndarray], addresses: Sequence[int]) -> list[int]:
+        """Each address with the dynamic sizes of its array."""
+        given = zip(arrays, addresses, self._plain, strict=True)
+        return [x for array, at, (*_, dynamic) in given for x in (at, *(array.shape[axis] for axis in dynamic))]
+
+    def _take(self, io: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         slot, results = self._first, []
-        for form in self._forms:
+        for number, form in enumerate(self._forms):
+            if number in self._donated.by_result:
+                results.append(arrays[self._donated.by_result[number]])
+                slot += 1
+                continue
             shape: Any = form.shape
             if form.dynamic:
                 sizes = iter(io[slot + 1 : slot + 1 + form.dynamic])
@@ -336,19 +362,29 @@ class Executable:
 
     def _fail(self, io: Any, status: int, failure: Any) -> None:
         """Frees what the run had made and raises what went wrong."""
-        slot = self._first
-        for form in self._forms:
-            native.library().oneflow_rt_free(io[slot])
+        slot, spoiled = self._first, []
+        for number, form in enumerate(self._forms):
+            if number not in self._donated.by_result:
+                native.library().oneflow_rt_free(io[slot])
+            elif io[slot]:
+                spoiled.append(repr(self.inputs[self._donated.by_result[number]].name))
             slot += 1 + form.dynamic
+        raise self._error(status, failure, f"; updated in place before: {', '.join(spoiled)}" if spoiled else "")
+
+    def _error(self, status: int, failure: Any, updated: str) -> Exception:
+        """What went wrong; `updated` says what the run had changed by then."""
         if status == _NO_MEMORY:
-            raise MemoryError(f"expected memory for the program's buffers ({failure[1]} bytes), the system has less")
+            need = f"expected memory for the program's buffers ({failure[1]} bytes), the system has less"
+            return MemoryError(need + updated)
         site, got, wanted = failure
         if status == _KERNEL_FAILED:
             failed = self._externals[site]
-            raise KernelError(f"{failed.call.error(failed.kernel.error())} ({self._source.places()[site]})")
+            text = f"{failed.call.error(failed.kernel.error())} ({self._source.places()[site]})"
+            return KernelError(text + updated)
+        text = self._facts.sites[site]
         if status == 1:
-            raise PositionError(f"{self._facts.sites[site]}: expected a position in [0, {wanted}), got {got}")
-        raise SizeError(f"{self._facts.sites[site]}: expected {wanted}, got {got}")
+            return PositionError(f"{text}: expected a position in [0, {wanted}), got {got}{updated}")
+        return SizeError(f"{text}: expected {wanted}, got {got}{updated}")
 
 
 __all__ = [

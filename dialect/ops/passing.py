@@ -30,6 +30,8 @@ def _placements(shape: Shape) -> list[Sbp]:
 class Depend:
     """`in` itself, computed after `depend_tensor`. Equal computations on either side of it are not merged."""
 
+    traits = frozenset({"barrier"})
+
     def types(op: Call) -> TensorDesc:
         return op.in_
 

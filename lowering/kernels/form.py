@@ -17,6 +17,7 @@ from oneflow.lowering.kernels.graph import Graph, grow
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, analyse, is_contraction, loop_size, read_node
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
+from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -24,7 +25,7 @@ from oneflow.passes.registry import register_pass
 PLAN = frozenset(
     """tensor.empty tensor.dim tensor.cast tensor.collapse_shape tensor.expand_shape tensor.reshape func.call
     tensor.from_elements func.return linalg.fill tensor.extract""".split()
-)
+) | {BARRIER}
 #: Operations whose kernel fills their destination itself.
 FILLED = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
 FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"

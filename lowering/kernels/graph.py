@@ -45,7 +45,9 @@ class Graph:
 
     def __post_init__(self) -> None:
         makers = {result: i for i, op in enumerate(self.ops) for result in op.results}
-        self.needs = [{makers[v] for v in operands_of(op) if v in makers} for op in self.ops]
+        self.operands = [operands_of(op) for op in self.ops]
+        self.needs = [{makers[v] for v in operands if v in makers} for operands in self.operands]
+        self.waits: dict[int, set[int]] = {}
         count = len(self.ops)
         self.group = list(range(count))
         self._members = [[i] for i in range(count)]
@@ -57,6 +59,18 @@ class Graph:
         for i in reversed(range(count)):
             for need in self.needs[i]:
                 self.below[need] |= self.below[i] | self._bits[i]
+
+    def wait(self, op: int, others: set[int]) -> None:
+        """Has an operation come after others, but for those that need it; before any groups are merged."""
+        later = [o for o in others if not self.below[op] & self._bits[o]]
+        self.waits.setdefault(op, set()).update(later)
+        above, below = 0, self.below[op] | self._bits[op]
+        for other in later:
+            above |= self.above[other] | self._bits[other]
+        for group in self._groups(below):
+            self.above[group] |= above
+        for group in self._groups(above):
+            self.below[group] |= below
 
     def members(self, group: int) -> list[int]:
         """The operations of a group, in program order."""
@@ -90,6 +104,14 @@ class Graph:
             bits ^= lowest
         return found
 
+    def _before(self, group: int) -> set[int]:
+        """The groups that come before a group."""
+        found: set[int] = set()
+        for member in self._members[group]:
+            found.update(self.group[n] for n in self.needs[member])
+            found.update(self.group[n] for n in self.waits.get(member, ()))
+        return found - {group}
+
     def order(self) -> list[list[int]]:
         """The groups so that each comes after what it needs, as near to program order as that allows."""
         done: set[int] = set()
@@ -98,7 +120,7 @@ class Graph:
             waiting = [root]
             while waiting:
                 group = waiting[-1]
-                wanted = sorted({self.group[n] for m in self._members[group] for n in self.needs[m]} - {group} - done)
+                wanted = sorted(self._before(group) - done)
                 if group in done or not wanted:
                     waiting.pop()
                     if group not in done:

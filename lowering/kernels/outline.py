@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels.graph import operands_of
+from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.inline import clone_with
 
 #: What a kernel makes again for itself instead of taking it as an argument.
@@ -79,7 +80,7 @@ def _carried(value: ir.Value) -> ir.Value | None:
         return op.operands[len(op.operands) - len(op.results) + number]
     if op.name == "scf.for":
         return op.operands[3 + number]
-    if op.name == "tensor.cast":
+    if op.name in ("tensor.cast", BARRIER):
         return op.operands[0]
     return op.operands[1] if op.name in ("tensor.insert_slice", "tensor.insert") else None
 

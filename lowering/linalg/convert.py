@@ -5,6 +5,7 @@ Imports `rules`, `dialect.meaning` and the pass interface.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import Checks
-from oneflow.lowering.linalg.emit import Emitter, Value
+from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
 from oneflow.lowering.linalg.external import Externals, is_external
 from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
@@ -116,7 +117,7 @@ class _Converter:
         """Replaces one operation by its stages, or by a call of its kernel."""
         with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
             operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
-            make = self._call if is_external(use.call) else self._stages
+            make = self._maker(use.call)
             try:
                 values = make(use, operands)
             except OperatorError as error:
@@ -125,6 +126,18 @@ class _Converter:
                 old.replace_all_uses_with(value)
         use.op.erase()
 
+    def _maker(self, call: Call) -> Callable[[_Use, list[Value]], list[Value]]:
+        """What converts a call."""
+        if is_external(call):
+            return self._call
+        return self._barrier if "barrier" in call.record.traits else self._stages
+
+    def _barrier(self, use: _Use, operands: list[Value]) -> list[Value]:
+        """The first operand, after the others."""
+        value = self.e.op(BARRIER, operands[0].type, operands)
+        self.shapes.remember(value, [self.shapes.extent(operands[0], i) for i in range(operands[0].type.rank)])
+        return [self._stated(value, d) for d in use.stated]
+
     def _stages(self, use: _Use, operands: list[Value]) -> list[Value]:
         at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
         stages = meaning.stages(meaning.input_stages(use.call), use.results)
@@ -132,11 +145,12 @@ class _Converter:
 
     def _call(self, use: _Use, operands: list[Value]) -> list[Value]:
         values = self.externals.call(use.op, use.call, operands, use.results)
-        types = [self.e.tensor(d.shape, d.dtype) if d.shape is not None else None for d in use.stated]
-        return [
-            self.e.cast(v, t or ir.UnrankedTensorType.get(v.type.element_type))
-            for v, t in zip(values, types, strict=True)
-        ]
+        return [self._stated(v, d) for v, d in zip(values, use.stated, strict=True)]
+
+    def _stated(self, value: Value, desc: TensorDesc) -> Value:
+        """A value with the stated type."""
+        ranked = None if desc.shape is None else self.e.tensor(desc.shape, desc.dtype)
+        return self.e.cast(value, ranked or ir.UnrankedTensorType.get(value.type.element_type))
 
     def _operand(self, value: Value, desc: TensorDesc) -> Value:
         """The operand with exactly the described type, which a cast before it may have hidden."""

@@ -16,6 +16,9 @@ from oneflow.dialect.tensor_desc import Shape
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
 Value: TypeAlias = ir.Value
 
+#: Its first operand, for what comes after the others: nothing folds it, and it takes no memory.
+BARRIER = "builtin.unrealized_conversion_cast"
+
 
 def dense(numbers: Sequence[int | None]) -> ir.Attribute:
     """An `array<i64: ..>`; None stands for `?`."""

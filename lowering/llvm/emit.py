@@ -1,6 +1,6 @@
 """`oneflow-emit-kernels`: from kernels on tensors to loops on memory, and the entry to a plan.
 
-Imports the emitters, `plan` and `fallback`.
+Imports the emitters, `donation`, `plan` and `fallback`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse, read_node
 from oneflow.lowering.linalg.external import declarations
 from oneflow.lowering.llvm.contraction import emit_contraction
+from oneflow.lowering.llvm.donation import Known, checking_kernels
 from oneflow.lowering.llvm.dots import emit_dots
 from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
-from oneflow.lowering.llvm.kernel import Kernel, read_kernel, returned_values
+from oneflow.lowering.llvm.kernel import Kernel, computing, read_kernel
 from oneflow.lowering.llvm.nest import emit_columns, emit_rows, emit_scalars
 from oneflow.lowering.llvm.plan import Plan
 from oneflow.lowering.llvm.tiles import emit_tiles
@@ -64,38 +65,28 @@ class EmitKernels(Pass):
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
         for entry in entries:
             _expect_formed(entry)
-        texts: list[str] = []
-        loose: list[str] = []
-        for kernel in kernels:
-            text = emit_kernel(kernel)
-            (texts if text is not None else loose).append(text if text is not None else emit_fallback(kernel))
-        by_name = {k.name: k for k in kernels}
+        texts = [emit_kernel(k) for k in kernels]
+        loose = [k for k, text in zip(kernels, texts, strict=True) if text is None]
         external = declarations(module)
-        plans = [Plan(entry, by_name, list(external)) for entry in entries]
-        results = {p.name: [str(v.type) for v in returned_values(p.block)] for p in plans}
-        bufferized = bufferize(loose, RUNTIME) if loose else None
-        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in kernels if emitted_loosely(k, loose)]
-        made = ir.Module.parse("\n".join([RUNTIME, *texts, *declared, *(p.emit() for p in plans)]))
+        known = Known({k.name: k for k in kernels}, list(external), frozenset(k.name for k in loose),
+                      checking_kernels(module, kernels))  # fmt: skip
+        plans = [Plan(entry, known) for entry in entries]
+        facts = plans[0].facts() if plans else {}
+        bufferized = bufferize([emit_fallback(k) for k in loose], RUNTIME) if loose else None
+        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in loose]
+        emitted = [text for text in texts if text is not None]
+        made = ir.Module.parse("\n".join([RUNTIME, *emitted, *declared, *(p.emit() for p in plans)]))
         _replace(module, made, bufferized)
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
-        for plan in plans[:1]:
-            module.operation.attributes["oneflow.workspace"] = ir.IntegerAttr.get(
-                ir.IntegerType.get_signless(64), plan.workspace
-            )
-            texts = [ir.StringAttr.get(t) for t in results[plan.name]]
-            module.operation.attributes["oneflow.results"] = ir.ArrayAttr.get(texts)
-
-
-def emitted_loosely(kernel: Kernel, loose: list[str]) -> bool:
-    """Whether a kernel was left to MLIR's bufferization."""
-    return any(f"@{kernel.name}_launch(" in text for text in loose)
+        for name, value in facts.items():
+            module.operation.attributes[name] = value
 
 
 def emit_kernel(kernel: Kernel) -> str | None:
     """The functions of a kernel, or None where no emitter covers it."""
     kind = ir.StringAttr(kernel.func.attributes["oneflow.kernel"]).value
     try:
-        nodes = [read_node(op) for op in _computing(kernel)]
+        nodes = [read_node(op) for op in computing(kernel)]
         structure = analyse(nodes) if nodes else None
     except Uncovered:
         return None
@@ -107,13 +98,6 @@ def emit_kernel(kernel: Kernel) -> str | None:
         except Uncovered:
             continue
     return None
-
-
-_SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})
-
-
-def _computing(kernel: Kernel) -> list[ir.Operation]:
-    return [o.operation for o in kernel.block.operations if o.operation.name not in _SETUP]
 
 
 def _is_runtime(op: ir.Operation) -> bool:

@@ -88,6 +88,14 @@ def returned_values(block: ir.Block) -> list[ir.Value]:
     return list(block.operations[len(block.operations) - 1].operands)
 
 
+_SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})
+
+
+def computing(kernel: Kernel) -> list[ir.Operation]:
+    """The operations of a kernel that compute elements."""
+    return [o.operation for o in kernel.block.operations if o.operation.name not in _SETUP]
+
+
 def natural_view(writer: Writer, tensor: Tensor) -> tuple[str, str]:
     """A view of a tensor with its own shape, bools as bytes."""
     return view(writer, tensor.pointer, tensor.shape, memory_type(tensor.element))

@@ -21,7 +21,8 @@ class Buffer:
     """Memory of an entry: alive from operation `first` to `last`.
 
     `kind` is `argument`, `constant` or `temporary`. `bytes` is None where the size is dynamic. A temporary that
-    is returned is result number `result`; one in the workspace has an `offset`.
+    is returned is result number `result`, and lies in argument number `argument` where that was given up for it; one
+    in the workspace has an `offset`.
     """
 
     number: int
@@ -32,6 +33,7 @@ class Buffer:
     result: int | None = None
     offset: int | None = None
     shares: Buffer | None = None
+    argument: int | None = None
 
     @property
     def dynamic(self) -> bool:

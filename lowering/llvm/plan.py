@@ -2,18 +2,19 @@
 
 Buffers of static size lie at fixed offsets of one workspace, and share it where their lives do not overlap; a
 pointwise kernel writes over an input that ends there. Others are allocated in the run. Results are allocated by
-`oneflow_rt_alloc` and belong to the caller; where memory runs out, it leaves the entry. Imports `kernel`, `writer`,
-`memory`, `shapes`, `constants`, `body`.
+`oneflow_rt_alloc` and belong to the caller, or lie in arguments given up for them; where memory runs out, the entry
+is left. Imports `donation`, `kernel`, `writer`, `memory`, `shapes`, `constants`, `body`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.body import Lanes, V, clone_scalar, constant_text
 from oneflow.lowering.llvm.constants import constant_global
+from oneflow.lowering.llvm.donation import Donor, Known
 from oneflow.lowering.llvm.kernel import Kernel, returned_values
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.llvm.shapes import Shaped, view_shape
@@ -25,14 +26,14 @@ MOST_BYTES = 2**63 - 1
 
 @dataclass
 class Plan:
-    """Writes one entry; `kernels` are the module's kernels by name, `external` the names of those made elsewhere.
+    """Writes one entry. The last slots of `io` hold function and context of each external kernel.
 
-    The last slots of `io` hold function and context of each external kernel.
+    A result that lies in an argument has the argument's address in its slot from when it is being written on; no
+    check has failed by then.
     """
 
     entry: ir.Operation
-    kernels: Mapping[str, Kernel]
-    external: Sequence[str] = ()
+    known: Known
     writer: Writer = field(default_factory=Writer)
     globals: list[str] = field(default_factory=list)
 
@@ -45,9 +46,30 @@ class Plan:
         self.pointers: dict[int, str] = {}
         self.parameters: list[tuple[str, str]] = []
         self.lanes = Lanes(self.writer, Kernel(self.name, self.entry), None)
+        self.kernels, self.external = self.known.kernels, self.known.external
         self.lives = Lives(self.ops, self.block, self.kernels)
         self.lives.share(self.ops)
+        Donor(self.ops, self.block, self.lives, self.known).donate(self.entry)
         self.workspace = place(self.lives.buffers)
+        results = returned_values(self.block)
+        self.total = sum(1 + _dynamic_count(v) for v in (*self.block.arguments, *results)) + 2 * len(self.external)
+        self.io = f"memref<{max(self.total, 1)}xi64>"
+        self.unsure = False
+        self.ends: dict[int, list[Buffer]] = {}
+        for buffer in self.lives.buffers:
+            if buffer.dynamic:
+                self.ends.setdefault(buffer.last, []).append(buffer)
+
+    def facts(self) -> dict[str, ir.Attribute]:
+        """What a run has to know, as attributes of the module."""
+        number = ir.IntegerType.get_signless(64)
+        kinds = [ir.StringAttr.get(str(v.type)) for v in returned_values(self.block)]
+        given = [[b.result, b.argument] for b in self.lives.buffers if b.argument is not None]
+        return {
+            "oneflow.workspace": ir.IntegerAttr.get(number, self.workspace),
+            "oneflow.results": ir.ArrayAttr.get(kinds),
+            "oneflow.in_place": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in given]),
+        }
 
     def emit(self) -> str:
         """The entry's function, with what it declares."""
@@ -60,8 +82,7 @@ class Plan:
             self._release(number)
         for value, slot in zip(results, self.slots, strict=True):
             self._return(value, slot)
-        io = ("%io", f"memref<{max(self._total(), 1)}xi64>")
-        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, ("%workspace", POINTER), io])
+        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, ("%workspace", POINTER), ("%io", self.io)])
         attributes = "{oneflow.entry, llvm.linkage = #llvm.linkage<internal>}"
         head = f"func.func @{self.name}({parameters}) attributes {attributes} {{"
         tail = ["cf.br ^end", "^end:", "return", "}"]
@@ -145,6 +166,7 @@ class Plan:
             self._check(op, callee)
             return
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
+        self._expect_no_failure(op)
         for result, empty in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
             shaped = Shaped(self.lives.of[result], self._empty_shape(empty), str(result.type.element_type))
             self.values[result] = shaped
@@ -155,6 +177,13 @@ class Plan:
         arguments = [a for v in (*inputs, *op.results) for a in self._kernel_arguments(v)]
         types = self.kernels[callee].types()
         self.writer.line(f"func.call @{callee}_launch({', '.join(arguments)}) : ({types}) -> ()")
+        self.unsure |= callee in self.known.checking
+
+    def _expect_no_failure(self, op: ir.Operation) -> None:
+        """Ends the run before a call that writes into an argument, if a check has failed."""
+        if self.unsure and any(self.lives.of[r].argument is not None for r in op.results):
+            self._stop_if_failed()
+            self.unsure = False
 
     def _kernel_arguments(self, value: ir.Value) -> list[str]:
         if value not in self.values:
@@ -182,9 +211,9 @@ class Plan:
         for slot, value in enumerate(values):
             address = self._address(self._pointer(self.values[value].buffer), POINTER)
             writer.line(f"memref.store {address}, {array}[{writer.index(slot)}] : {kind}")
-        first = self._total() - 2 * (len(self.external) - number)
+        first = self.total - 2 * (len(self.external) - number)
         slots = [writer.index(first), writer.index(first + 1)]
-        function, context = (writer.op(f"memref.load %io[{s}] : memref<{self._total()}xi64>") for s in slots)
+        function, context = (writer.op(f"memref.load %io[{s}] : {self.io}") for s in slots)
         arguments = f"{function}, {context}, {self._address(array, kind)}, {writer.constant(str(number), 'i32')}"
         writer.line(f"func.call @oneflow_rt_call({arguments}) : (i64, i64, i64, i32) -> ()")
         self._stop_if_failed()
@@ -221,13 +250,15 @@ class Plan:
         buffer = shaped.buffer
         if buffer.number in self.pointers:
             return
-        if buffer.offset is not None:
+        if buffer.argument is not None:
+            self.pointers[buffer.number] = f"%in{buffer.argument}"
+        elif buffer.offset is not None:
             at = self.writer.index(buffer.offset)
             self.pointers[buffer.number] = self.writer.op(f"memref.view %workspace[{at}][] : {POINTER} to {POINTER}")
-            return
-        kind = "temporary" if buffer.result is None else "alloc"
-        call = f"func.call @oneflow_rt_{kind}({self.writer.index(self._bytes(shaped))}) : (index) -> {POINTER}"
-        self.pointers[buffer.number] = self.writer.op(call)
+        else:
+            kind = "temporary" if buffer.result is None else "alloc"
+            call = f"func.call @oneflow_rt_{kind}({self.writer.index(self._bytes(shaped))}) : (index) -> {POINTER}"
+            self.pointers[buffer.number] = self.writer.op(call)
         if buffer.result is not None:
             self._publish(self.pointers[buffer.number], self.slots[buffer.result])
 
@@ -238,16 +269,11 @@ class Plan:
 
     def _store(self, slot: int, value: Index) -> None:
         number = self.writer.op(f"arith.index_cast {self.writer.index(value)} : index to i64")
-        total = f"memref<{max(self._total(), 1)}xi64>"
-        self.writer.line(f"memref.store {number}, %io[{self.writer.index(slot)}] : {total}")
-
-    def _total(self) -> int:
-        results = sum(1 + _dynamic_count(v) for v in returned_values(self.block))
-        return len(self.parameters) + results + 2 * len(self.external)
+        self.writer.line(f"memref.store {number}, %io[{self.writer.index(slot)}] : {self.io}")
 
     def _release(self, number: int) -> None:
-        for buffer in self.lives.buffers:
-            if buffer.last == number and buffer.dynamic and buffer.number in self.pointers:
+        for buffer in self.ends.get(number, ()):
+            if buffer.number in self.pointers:
                 pointer = self.pointers[buffer.number]
                 self.writer.line(f"func.call @oneflow_rt_release({pointer}) : ({POINTER}) -> ()")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.llvm.memory import Buffer
 from oneflow.lowering.llvm.writer import Index, Writer
 from oneflow.passes.base import PassError
@@ -26,14 +27,14 @@ class Shaped:
 def view_shape(
     op: ir.Operation, source: Sequence[Index], writer: Writer, index: Callable[[ir.Value], Index]
 ) -> tuple[Index, ...]:
-    """The sizes of the result of `tensor.cast`, `collapse_shape`, `expand_shape` or `reshape`.
+    """The sizes of the result of `tensor.cast`, a barrier, `collapse_shape`, `expand_shape` or `reshape`.
 
     Raises:
         ValueError: another operation is left in an entry.
     """
     target = op.results[0].type
     static = [None if target.is_dynamic_dim(i) else target.get_dim_size(i) for i in range(target.rank)]
-    if op.name == "tensor.cast":
+    if op.name in ("tensor.cast", BARRIER):
         found: Sequence[Index] = source
     elif op.name == "tensor.collapse_shape":
         groups = [[ir.IntegerAttr(i).value for i in g] for g in op.attributes["reassociation"]]

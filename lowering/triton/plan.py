@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.triton.body import literal
 from oneflow.lowering.triton.donation import donations
@@ -166,7 +167,7 @@ class Plan:
     def _view(self, op: ir.Operation, shape: tuple[Size, ...]) -> tuple[Size, ...]:
         """The sizes of a tensor seen otherwise."""
         kind = op.results[0].type
-        if op.name == "tensor.cast":
+        if op.name in ("tensor.cast", BARRIER):
             return tuple(s if kind.is_dynamic_dim(i) else Size.of(kind.get_dim_size(i)) for i, s in enumerate(shape))
         if op.name == "tensor.collapse_shape":
             groups = [[ir.IntegerAttr(i).value for i in g] for g in op.attributes["reassociation"]]

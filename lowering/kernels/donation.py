@@ -1,0 +1,63 @@
+"""Results that take the memory of arguments: an argument with `oneflow.donated = n` is given up for result n.
+
+What else reads the argument comes before the operation that makes the result, where that is possible; the plan of a
+backend decides by it whether the result lies in the argument. Imports `graph` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.graph import Graph
+from oneflow.lowering.linalg.emit import BARRIER
+
+DONATED = "oneflow.donated"
+#: Operations that show the memory of their first operand.
+VIEWS = frozenset({"tensor.cast", "tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape", BARRIER})
+
+
+def offers(entry: ir.Operation) -> dict[int, int]:
+    """The results that arguments are offered to, by argument."""
+    if "arg_attrs" not in entry.attributes:
+        return {}
+    given = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
+    return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(given) if DONATED in a}
+
+
+def wait_for_readers(entry: ir.Operation, graph: Graph) -> None:
+    """Has operations that make results wait for those that read the arguments offered to the results."""
+    numbers = {result: i for i, op in enumerate(graph.ops) for result in op.results}
+    arguments, returned = entry.regions[0].blocks[0].arguments, list(graph.ops[-1].operands)
+    readers, last = _Readers(graph), len(graph.ops) - 1
+    for argument, result in offers(entry).items():
+        maker = numbers.get(_source(returned[result]))
+        if maker is not None:
+            graph.wait(maker, readers.of(arguments[argument]) - {maker, last})
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """What a value is a view of."""
+    while not isinstance(value, ir.BlockArgument) and value.owner.name in VIEWS:
+        value = value.owner.operands[0]
+    return value
+
+
+class _Readers:
+    """Who reads the elements of a value, by number in a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._ops = graph.ops
+        self._by_value: dict[ir.Value, list[int]] = {}
+        for number, operands in enumerate(graph.operands):
+            for value in operands:
+                self._by_value.setdefault(value, []).append(number)
+
+    def of(self, value: ir.Value) -> set[int]:
+        """The readers of a value and of its views."""
+        found: set[int] = set()
+        for number in self._by_value.get(value, ()):
+            op = self._ops[number]
+            if op.name in VIEWS:
+                found |= self.of(op.results[0])
+            elif op.name != "tensor.dim":
+                found.add(number)
+        return found

@@ -1,0 +1,117 @@
+"""Which results of an entry lie in the memory of arguments that were given up for them.
+
+That is so where nothing reads the argument once its result is being written. The kernel that writes the result may
+read the argument itself, if it reads each element where it writes the result's, and not after. Imports
+`kernels.donation`, `kernels.nodes`, `memory`, `places` and `kernel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.donation import offers
+from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, analyse, loop_size, read_node
+from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
+from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
+from oneflow.lowering.llvm.memory import Buffer, Lives
+from oneflow.lowering.llvm.places import phases_of
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a plan knows of the functions that it calls.
+
+    `kernels` are the module's by name, `external` the names of those made elsewhere. `loose` are kernels that MLIR
+    bufferized, `checking` those whose checks may fail.
+    """
+
+    kernels: Mapping[str, Kernel]
+    external: Sequence[str] = ()
+    loose: frozenset[str] = frozenset()
+    checking: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Donor:
+    """Finds the arguments that results of an entry lie in."""
+
+    ops: Sequence[ir.Operation]
+    block: ir.Block
+    lives: Lives
+    known: Known
+
+    def donate(self, entry: ir.Operation) -> None:
+        """Marks the buffers of results that lie in arguments."""
+        returned = returned_values(self.block)
+        for number, result in offers(entry).items():
+            argument, value = self.block.arguments[number], returned[result]
+            made = self.lives.of[value]
+            same = value.type == argument.type and made.bytes is not None
+            if same and made.result == result and self._is_free(self.lives.of[argument], made):
+                made.argument = number
+
+    def _is_free(self, held: Buffer, made: Buffer) -> bool:
+        """Whether an argument's memory is no longer needed once `made` is written to."""
+        op = self.ops[made.first]
+        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
+        if callee in self.known.checking:
+            return False
+        if held.last != made.first:
+            return held.last < made.first
+        read = [i for i, v in enumerate(op.operands) if self.lives.of.get(v) is held]
+        written = [i for i, v in enumerate(op.results) if self.lives.of[v] is made]
+        kernel = self.known.kernels.get(callee) if callee not in self.known.loose else None
+        return kernel is not None and len(read) == 1 and in_place(kernel, read[0], written[0])
+
+
+def checking_kernels(module: ir.Module, kernels: Iterable[Kernel]) -> frozenset[str]:
+    """The kernels that make checks."""
+    if SITES not in module.operation.attributes:
+        return frozenset()
+    return frozenset(kernel.name for kernel in kernels if _checks(kernel))
+
+
+def _checks(kernel: Kernel) -> bool:
+    called: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "func.call":
+            called.add(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+        return ir.WalkResult.ADVANCE
+
+    kernel.func.walk(visit)
+    return not called.isdisjoint((CHECK_INDEX, CHECK_SIZE))
+
+
+def in_place(kernel: Kernel, operand: int, result: int) -> bool:
+    """Whether a kernel may write a result over an operand."""
+    value, returned = kernel.block.arguments[operand], returned_values(kernel.block)[result]
+    try:
+        nodes = [read_node(op) for op in computing(kernel)]
+    except Uncovered:
+        return False
+    structure = analyse(nodes) if nodes else None
+    writer = next((n for n in nodes if returned in n.results), None)
+    if structure is None or writer is None or value.type != returned.type:
+        return False
+    # Only reads of inputs are known to come before the write; a destination's old value is not among them.
+    reads = [(node, use) for node in nodes for use in node.inputs if use.value == value]
+    if len(reads) != len(list(value.uses)) or not _writes_once(structure, writer):
+        return False
+    place = _place(writer, writer.outputs[writer.results.index(returned)])
+    order = {node: (phase, nodes.index(node)) for node, phase in phases_of(structure).items()}
+    return all(order[node] <= order[writer] and _place(node, use) == place for node, use in reads)
+
+
+def _writes_once(structure: Structure, writer: Node) -> bool:
+    """Whether no loop of several steps writes the same elements again, or in parts."""
+    return not writer.folds and all(
+        name in writer.parallel or loop_size(structure.nodes, name) == 1 for name in structure.outer
+    )
+
+
+def _place(node: Node, use: Use) -> object:
+    """The positions of an access over the loops that all nodes share."""
+    return tuple(form.renamed(node.names) for form in use.access)

@@ -1,0 +1,106 @@
+"""The memory of a run: what a program takes by its plan, and arguments whose memory results take.
+
+Imports `arguments` and the dialect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.arguments import address_of
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The bytes of one run: of arguments, of results with memory of their own, of results in the memory of arguments
+    (`in_place`), and of the workspace. Tensors whose size only a run knows are not counted; `dynamic` says that there
+    are some.
+    """
+
+    arguments: int
+    results: int
+    in_place: int
+    workspace: int
+    dynamic: bool = False
+
+    @classmethod
+    def of(
+        cls, arguments: Sequence[TensorDesc], results: Sequence[TensorDesc], donated: Container[int], workspace: int
+    ) -> Footprint:
+        """The footprint of a program; results `donated` lie in arguments."""
+        own = [d for n, d in enumerate(results) if n not in donated]
+        inside = [d for n, d in enumerate(results) if n in donated]
+        dynamic = not all(d.is_static for d in (*arguments, *results))
+        return cls(_bytes(arguments), _bytes(own), _bytes(inside), workspace, dynamic)
+
+    @property
+    def total(self) -> int:
+        """Everything that is there while the program runs."""
+        return self.arguments + self.results + self.workspace
+
+    def __str__(self) -> str:
+        inside = f" and {_readable(self.in_place)} in arguments" if self.in_place else ""
+        more = ", and what has sizes known only in a run" if self.dynamic else ""
+        return (
+            f"arguments {_readable(self.arguments)}, results {_readable(self.results)}{inside}, "
+            f"workspace {_readable(self.workspace)}{more}"
+        )
+
+
+def _bytes(descs: Iterable[TensorDesc]) -> int:
+    return sum(math.prod(d.shape or ()) * d.dtype.numpy.itemsize for d in descs if d.is_static)
+
+
+def _readable(count: float) -> str:
+    unit = 0
+    while count >= 1024 and unit + 1 < len(_UNITS):
+        count, unit = count / 1024, unit + 1
+    return f"{count:.4g} {_UNITS[unit]}"
+
+
+class Donated:
+    """The arguments that results lie in, by result; `own` makes sure that a run may write into them."""
+
+    def __init__(self, pairs: Iterable[Sequence[int]]) -> None:
+        self.by_result: dict[int, int] = dict(map(tuple, pairs))
+        self._apart: list[int] | None = None
+
+    def own(self, arrays: list[np.ndarray], addresses: list[int]) -> None:
+        """Copies donated arrays that are read-only, or share memory with another argument, in both lists.
+
+        Then the result is the copy. Arguments at the same places as in the last run are not looked at again.
+        """
+        for number in self.by_result.values():
+            if not arrays[number].flags.writeable:
+                _copy(arrays, addresses, number)
+        if addresses == self._apart:
+            return
+        shared = _shared(arrays, addresses) & set(self.by_result.values())
+        for number in shared:
+            _copy(arrays, addresses, number)
+        self._apart = None if shared else list(addresses)
+
+
+def _copy(arrays: list[np.ndarray], addresses: list[int], number: int) -> None:
+    arrays[number] = arrays[number].copy()
+    addresses[number] = address_of(arrays[number])
+
+
+def _shared(arrays: Sequence[np.ndarray], addresses: Sequence[int]) -> set[int]:
+    """The arrays whose memory overlaps that of another."""
+    found: set[int] = set()
+    end, last = -1, -1
+    places = zip(addresses, arrays, strict=True)
+    for begin, size, number in sorted((at, array.nbytes, n) for n, (at, array) in enumerate(places)):
+        if size and begin < end:
+            found |= {last, number}
+        if begin + size > end:
+            end, last = begin + size, number
+    return found
