@@ -23,6 +23,7 @@ from oneflow.dialect.reverse import (
     Segment,
     one_of,
     pull_back,
+    refuse_integers,
 )
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
@@ -232,12 +233,18 @@ def _pull_back(tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Any]) -> list[
     """The gradients by `wrt`, zeros where nothing depends on one."""
     builder = current_builder()
     try:
-        grads = eager_pull_back(seeds, wrt) if builder.eager else pull_back(builder, tape, seeds, wrt)
+        grads = eager_pull_back(seeds, wrt) if builder.eager else _traced_pull_back(builder, tape, seeds, wrt)
     except NotDifferentiable as error:
         raise (fail(str(error)) if builder.eager else _located(error)) from None
     except OperatorError as error:
         raise fail(str(error)) from None
     return [dispatch("zero_like", x) if g is None else g for x, g in zip(wrt, grads, strict=True)]
+
+
+def _traced_pull_back(builder: Any, tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Any]) -> list[Any]:
+    grads = pull_back(builder, tape, seeds, wrt)
+    refuse_integers(tape, seeds, wrt, grads)
+    return grads
 
 
 def _located(error: NotDifferentiable) -> TraceError:

@@ -11,6 +11,7 @@ from typing import Any
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
+from oneflow.dialect.reverse import refuse_integers
 from oneflow.frontend.eager import BUILDER, EagerTensor
 from oneflow.frontend.function import OPERANDS, SIGNATURE
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
@@ -70,8 +71,11 @@ def pull_back(seeds: Sequence[tuple[Any, Any]], wrt: Sequence[EagerTensor]) -> l
     """The gradients by tensors made by `own`, None where nothing depends on one; they can be differentiated."""
     pairs = [(BUILDER.read(t), BUILDER.read(c)) for t, c in seeds if t.requires_grad]
     wanted = [BUILDER.read(t) for t in wrt]
-    found = gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)
-    return [None if g is None else EagerTensor(g) for _, g in found]
+    found = [g for _, g in gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)]
+    if None in found:
+        calls = [node.call(BUILDER) for node in nodes_behind([v for v, _ in pairs])]
+        refuse_integers(calls, pairs, wanted, found)
+    return [None if g is None else EagerTensor(g) for g in found]
 
 
 def released(value: Any, depth: int) -> Any:
@@ -95,10 +99,10 @@ def recomputed(fn: Callable[[], Any], given: Sequence[EagerTensor]) -> Any:
     state = get_rng_state()
     value = fn()
     leaves, tree = flatten(value)
-    results = [v for v in leaves if isinstance(v, EagerTensor) and v.requires_grad]
-    if not results:
+    places = [i for i, v in enumerate(leaves) if isinstance(v, EagerTensor) and v.requires_grad]
+    if not places:
         return value
-    roots = [r.variable for r in results]
+    roots = [leaves[i].variable for i in places]
     inputs = {id(t.variable): t.variable for t in given}
     inputs |= {id(v): v for v in leaves_of(_between(roots, inputs), roots)}
     fresh = [r.alias() for r in roots]
@@ -106,16 +110,18 @@ def recomputed(fn: Callable[[], Any], given: Sequence[EagerTensor]) -> Any:
     def again(seeds: Sequence[Value | None]) -> list[Value | None]:
         differentiable = MODE.recording
         with _restored(state), enable_grad():
-            made = [v.variable for v in flatten(fn())[0] if isinstance(v, EagerTensor) and v.requires_grad]
-        pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None]
+            values = flatten(fn())[0]
+        made = [values[i].variable for i in places]
+        pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None and v.requires_grad]
         found = gradients(
             BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable
         )
         return [g for _, g in found]
 
     record(_operator(again), {OPERANDS: tuple(inputs.values())}, {}, fresh)
-    rest = iter(map(EagerTensor, fresh))
-    return tree.unflatten([next(rest) if any(v is r for r in results) else v for v in leaves])
+    for i, variable in zip(places, fresh, strict=True):
+        leaves[i] = EagerTensor(variable)
+    return tree.unflatten(leaves)
 
 
 def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> Any:

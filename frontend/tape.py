@@ -118,7 +118,7 @@ class Variable(Value):
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient flows to it."""
-        return self.node is not None or self.leaf is not None
+        return (self.node is not None or self.leaf is not None) and self.desc.dtype.is_float
 
     @property
     def stale(self) -> bool:
@@ -217,7 +217,10 @@ class Node:
 
 
 def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results: Sequence[Variable]) -> None:
-    """Makes `results` depend on what the call read, if that wants a gradient and the operator passes one on."""
+    """Makes `results` depend on what the call read, if that wants a gradient and the operator passes one on.
+
+    Integers depend on nothing, but for what `flow.grad` says about them where they stand in the only way.
+    """
     for variable in flatten(inputs.values()):
         if variable.node is not None or variable.leaf is not None:
             break
@@ -228,7 +231,7 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
     node = Node(op, inputs, attrs)
     for variable in results:
         node.give(variable)
-        if not variable.desc.dtype.is_float:
+        if not variable.desc.dtype.is_float and not MODE.depth:
             variable.node = None
 
 

@@ -235,7 +235,9 @@ class _Gradient:
             place = self.ops.loc = self.program.places[id(entry)]
 
         try:
-            return reverse.pull_back(self.ops, self.program.entries, seeds, inputs, before)
+            grads = reverse.pull_back(self.ops, self.program.entries, seeds, inputs, before)
+            reverse.refuse_integers(self.program.entries, seeds, inputs, grads)
+            return grads
         except OperatorError as error:
             raise PassError(str(error), place) from None
 

@@ -264,3 +264,37 @@ def test_refusals():
     assert "expected the structure of the result" in _refused(lambda x: flow.vjp(flow.sin, x)[1]((x, x)), X)
     assert "expected a cotangent of type tensor<3xf32>" in _refused(lambda x: flow.vjp(flow.sin, x)[1](x.sum()), X)
     assert "expected a tangent of type tensor<3xf32>" in _refused(lambda x: flow.jvp(flow.sin, (x,), (x[0],)), X)
+
+
+THROUGH_INTEGERS = {
+    "a cast": (lambda x: x.long().float().sum(), r"oneflow\.cast gives i64", "cast -> oneflow.cast -> oneflow.red"),
+    "positions": (lambda x: (x * 2).argmax().float(), r"oneflow\.argmax gives i64", "oneflow.cast -> result"),
+    "a comparison": (lambda x: (x > 0).float().sum(), "greater gives i1", "greater -> oneflow.cast"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, flow.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", THROUGH_INTEGERS)
+def test_a_path_through_integers_is_an_error(name, wrap):
+    function, text, path = THROUGH_INTEGERS[name]
+    with pytest.raises(flow.TraceError, match=text) as error:
+        wrap(flow.grad(function))(np.float32([1.5, -2.0]))
+    assert path in str(error.value) and "leave the input out, or stop its gradient before" in str(error.value)
+
+
+def test_a_path_through_integers_of_a_checkpoint_is_an_error():
+    with pytest.raises(flow.TraceError, match="greater gives i1"):
+        flow.compile(flow.grad(lambda x: flow.checkpoint(lambda z: (z > 0).float())(x).sum()))(np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, flow.compile], ids=["eager", "compiled"])
+def test_integers_beside_a_path_are_none_of_its_business(wrap):
+    x, y = np.float32([1.5, -2.0]), np.float32([3.0, 4.0])
+    for function, want in (
+        (lambda x, y: (x * (x > 0) + y).sum(), ([1, 0], [1, 1])),
+        (lambda x, y: (y * (flow.stop_gradient(x) > 0)).sum(), ([0, 0], [1, 0])),
+        (lambda x, y: (flow.sign(x) * y).sum(), ([0, 0], [1, -1])),
+        (lambda x, y: flow.max(x * y, 0)[0], ([3, 0], [1.5, 0])),
+    ):
+        for got, expected in zip(wrap(flow.grad(function, (0, 1)))(x, y), want, strict=True):
+            np.testing.assert_array_equal(np.asarray(got), expected)
