@@ -4,6 +4,7 @@ One module per kind of function; each lists its own. `rules.py` has the promotio
 """
 
 from oneflow.frontend.functional import (
+    activation,
     elementwise,
     gathering,
     images,
@@ -15,6 +16,7 @@ from oneflow.frontend.functional import (
     shape,
     source,
 )
+from oneflow.frontend.functional.activation import *  # noqa: F403
 from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
 from oneflow.frontend.functional.images import *  # noqa: F403
@@ -29,6 +31,7 @@ from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
 
 __all__ = ["cast", "getitem"]
+__all__ += activation.__all__
 __all__ += elementwise.__all__
 __all__ += gathering.__all__
 __all__ += images.__all__

@@ -35,9 +35,22 @@ def index_select(x: Any, dim: int, index: Any) -> Tensor:
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
     """The rows of `weight` at the positions `input`: `(..)` and `(rows, width)` give `(.., width)`.
 
-    The row `padding_idx` gets no gradient.
+    The row `padding_idx`, which may count from the last, gets no gradient.
     """
-    return dispatch("embedding", weight, input, padding_idx=-1 if padding_idx is None else padding_idx)
+    weight = as_tensor(weight)
+    return dispatch("embedding", weight, input, padding_idx=-1 if padding_idx is None else _row(weight, padding_idx))
+
+
+def _row(weight: Tensor, number: int) -> int:
+    """The number of a row counted from the first.
+
+    Raises:
+        TraceError: there is no such row, or it is counted from an unknown last one.
+    """
+    rows = weight.shape[0]
+    if (rows is None and number < 0) or (rows is not None and not -rows <= number < rows):
+        raise fail(f"expected padding_idx to be a row of {weight.desc}, got {number}")
+    return number if rows is None or number >= 0 else number + rows
 
 
 def one_hot(x: Any, num_classes: int) -> Tensor:

@@ -15,8 +15,8 @@ from oneflow.frontend.functional.rules import as_common
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "kl_div", "l1_loss", "mse_loss",
-    "nll_loss", "smooth_l1_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss",
+    "mse_loss", "nll_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
 
@@ -51,15 +51,56 @@ def nll_loss(
 
 
 def cross_entropy(
-    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
-    """`nll_loss` of `log_softmax(input, 1)`; targets may also be probabilities in the shape of `input`."""
-    logs, target = log_softmax(input, 1), as_tensor(target)
-    if target.dtype.is_integer:
-        return nll_loss(logs, target, weight, ignore_index, reduction)
+    """`nll_loss` of `log_softmax(input, 1)`; targets may also be probabilities in the shape of `input`.
+
+    `input` is (n, classes, ..), or (classes,) alone. `label_smoothing` is the share of a target that all classes get
+    alike.
+    """
+    x, target = as_tensor(input), as_tensor(target)
+    if not 0 <= label_smoothing <= 1:
+        raise fail(f"expected label_smoothing of 0 to 1, got {label_smoothing}")
+    dim = 1 if x.rank > 1 else 0
+    logs = log_softmax(x, dim)
+    if not target.dtype.is_integer:
+        return _from_probabilities(logs, target, weight, reduction, label_smoothing, dim)
+    if dim == 0:
+        logs, target = sh.unsqueeze(logs, 0), sh.unsqueeze(target, 0)
+    loss = nll_loss(logs, target, weight, ignore_index, reduction)
+    if dim == 0 and reduction == "none":
+        loss = sh.squeeze(loss, 0)
+    if not label_smoothing:
+        return loss
+    if weight is not None:
+        raise fail("expected no weight beside label_smoothing; smooth and weigh targets that are probabilities")
+    counts = e.ne(target, ignore_index)
+    even = e.where(counts, e.neg(r.mean(logs, 1)), 0.0)
+    spread = e.div(r.sum(even), r.sum(counts)) if reduction == "mean" else _reduced(even, reduction)
+    return e.add(e.mul(loss, 1 - label_smoothing), e.mul(sh.reshape(spread, loss.shape), label_smoothing))
+
+
+def _from_probabilities(
+    logs: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float, dim: int
+) -> Tensor:
+    """The cross entropy of targets that are probabilities; its mean is over the rows."""
     if weight is not None:
         raise fail("expected no weight beside targets that are probabilities; multiply the targets instead")
-    return _reduced(e.neg(r.sum(e.mul(target, logs), 1)), reduction)
+    if smoothing:
+        target = e.add(e.mul(target, 1 - smoothing), smoothing / logs.size(dim))
+    return _reduced(e.neg(r.sum(e.mul(target, logs), dim)), reduction)
+
+
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """d^2 / 2 where d = |input - target| is below delta, else delta * (d - delta / 2)."""
+    if delta <= 0:
+        raise fail(f"expected delta above 0, got {delta}")
+    return e.mul(smooth_l1_loss(input, target, reduction, delta), delta)
 
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
@@ -78,8 +119,12 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
 
 
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target * (log(target) - input), 0 where target is 0; with `log_target` the target is a logarithm too."""
-    return _reduced(dispatch("kl_div_loss", *_alike(input, target), log_target=log_target), reduction)
+    """target * (log(target) - input), 0 where target is 0; with `log_target` the target is a logarithm too.
+
+    `reduction` may also be "batchmean": the sum over the size of dimension 0.
+    """
+    loss = dispatch("kl_div_loss", *_alike(input, target), log_target=log_target)
+    return e.div(r.sum(loss), loss.size(0)) if reduction == "batchmean" else _reduced(loss, reduction)
 
 
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:

@@ -15,14 +15,20 @@ from oneflow.frontend.nn.module import Module
 
 
 def scaled_dot_product_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
 ) -> Any:
-    """softmax(query @ key^T / sqrt(width) + attn_mask) @ value.
+    """softmax(query @ key^T * scale + attn_mask) @ value; `scale` is 1 / sqrt(width) where it is not given.
 
     `query` is (.., l, width), `key` (.., s, width), `value` (.., s, n). A mask of bools keeps where it is true, one
     of floats is added; with `is_causal` positions see none after them. Weights are dropped with `dropout_p`.
     """
-    weights = _weights(query, key, _mask(query, key, attn_mask, is_causal))
+    weights = _weights(query, key, _mask(query, key, attn_mask, is_causal), scale)
     return F.matmul(F.dropout(weights, dropout_p), value)
 
 
@@ -36,15 +42,18 @@ def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
     return F.masked_fill(F.zeros_like(mask, dtype=query.dtype), F.logical_not(mask), -math.inf)
 
 
-def _weights(query: Any, key: Any, added: Any) -> Any:
-    scores = F.matmul(F.mul(query, 1 / math.sqrt(query.shape[-1])), F.transpose(key, -2, -1))
+def _weights(query: Any, key: Any, added: Any, scale: float | None = None) -> Any:
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = F.matmul(F.mul(query, scale), F.transpose(key, -2, -1))
     return F.softmax(scores if added is None else F.add(scores, added), -1)
 
 
 class MultiheadAttention(Module):
     """Attention of `num_heads` heads over `embed_dim` features, with PyTorch's parameters.
 
-    Tensors are (length, batch, features), or (batch, length, features) with `batch_first`, or without a batch.
+    Tensors are (length, batch, features), or (batch, length, features) with `batch_first`, or without a batch. Keys
+    and values have `kdim` and `vdim` features. `add_bias_kv` adds a learned key and value to the others,
+    `add_zero_attn` one of zeros.
     """
 
     def __init__(
@@ -53,19 +62,42 @@ class MultiheadAttention(Module):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
         batch_first: bool = False,
+        *,
         dtype: DType = dtypes.float32,
     ) -> None:
         super().__init__()
-        if embed_dim % num_heads:
+        if num_heads <= 0 or embed_dim % num_heads:
             raise ValueError(f"expected num_heads to divide embed_dim, got {num_heads} and {embed_dim}")
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
-        self.in_proj_weight = made(3 * embed_dim, embed_dim, dtype=dtype)
+        self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
+        self.add_zero_attn = add_zero_attn
+        whole = self.kdim == self.vdim == embed_dim
+        sizes = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
+        for name, size in sizes.items():
+            self.register_parameter(name, None if whole else made(embed_dim, size, dtype=dtype))
+        self.register_parameter("in_proj_weight", made(3 * embed_dim, embed_dim, dtype=dtype) if whole else None)
         self.register_parameter("in_proj_bias", made(3 * embed_dim, dtype=dtype) if bias else None)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, dtype)
-        init.xavier_uniform_(self.in_proj_weight)
-        if bias:
-            init.zeros_(self.out_proj.bias)
+        self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
+        for name in ("bias_k", "bias_v"):
+            self.register_parameter(name, made(1, 1, embed_dim, dtype=dtype) if add_bias_kv else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters again."""
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                init.zeros_(bias)
+        for extra in (self.bias_k, self.bias_v):
+            if extra is not None:
+                init.xavier_normal_(extra)
 
     def forward(
         self,
@@ -81,20 +113,20 @@ class MultiheadAttention(Module):
         """The attention of `query` to `key` with the values `value`, and its weights or None.
 
         In masks true means: not looked at (PyTorch's rule for this layer). `key_padding_mask` is (batch, length),
-        `attn_mask` (queries, keys) or (batch * heads, queries, keys).
+        `attn_mask` (queries, keys) or (batch * heads, queries, keys); `is_causal` without it makes one.
         """
         given = [as_tensor(x) for x in (query, key, value)]
         single = given[0].rank == 2
-        heads = [self._heads(self._batched(x, single), i) for i, x in enumerate(given)]
-        weights = _weights(heads[0], heads[1], self._added(heads, attn_mask, key_padding_mask, is_causal))
-        mixed = F.matmul(F.dropout(weights, self.dropout, self.training), heads[2])
+        heads = [self._heads(y) for y in self._projected([self._batched(x, single) for x in given])]
+        added = self._added(heads, attn_mask, key_padding_mask, is_causal)
+        keys, values, added = self._extended(heads[1], heads[2], added)
+        weights = _weights(heads[0], keys, added)
+        mixed = F.matmul(F.dropout(weights, self.dropout, self.training), values)
         result = self.out_proj(F.flatten(F.permute(mixed, 0, 2, 1, 3), 2))
-        shown = F.mean(weights, 1) if average_attn_weights else weights
+        shown = None if not need_weights else F.mean(weights, 1) if average_attn_weights else weights
         if single:
-            result, shown = F.squeeze(result, 0), F.squeeze(shown, 0)
-        elif not self.batch_first:
-            result = F.transpose(result, 0, 1)
-        return result, shown if need_weights else None
+            return F.squeeze(result, 0), None if shown is None else F.squeeze(shown, 0)
+        return result if self.batch_first else F.transpose(result, 0, 1), shown
 
     def _batched(self, x: Any, single: bool) -> Any:
         """As (batch, length, features)."""
@@ -102,13 +134,33 @@ class MultiheadAttention(Module):
             return F.unsqueeze(x, 0)
         return x if self.batch_first else F.transpose(x, 0, 1)
 
-    def _heads(self, x: Any, which: int) -> Any:
-        """The projection of queries, keys or values as (batch, heads, length, width)."""
-        part = slice(which * self.embed_dim, (which + 1) * self.embed_dim)
-        weight, bias = (None if p is None else F.getitem(p, part) for p in (self.in_proj_weight, self.in_proj_bias))
-        y = F.linear(x, weight, bias)
-        shaped = F.view(y, x.shape[0], x.shape[1], self.num_heads, self.embed_dim // self.num_heads)
+    def _projected(self, given: list[Any]) -> list[Any]:
+        """Queries, keys and values in the features of the heads."""
+        parts = [slice(i * self.embed_dim, (i + 1) * self.embed_dim) for i in range(3)]
+        weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        if self.in_proj_weight is not None:
+            weights = [F.getitem(self.in_proj_weight, part) for part in parts]
+        biases = [None if self.in_proj_bias is None else F.getitem(self.in_proj_bias, part) for part in parts]
+        return [F.linear(*each) for each in zip(given, weights, biases, strict=True)]
+
+    def _heads(self, y: Any) -> Any:
+        """(batch, length, features) as (batch, heads, length, width)."""
+        shaped = F.view(y, y.shape[0], y.shape[1], self.num_heads, self.embed_dim // self.num_heads)
         return F.permute(shaped, 0, 2, 1, 3)
+
+    def _extended(self, keys: Any, values: Any, added: Any) -> tuple[Any, Any, Any]:
+        """Keys and values with the learned ones and those of zeros after them, which every mask leaves visible."""
+        shape = (keys.shape[0], self.num_heads, 1, keys.shape[3])
+        pairs = []
+        if self.bias_k is not None:
+            pairs.append([F.broadcast_to(F.view(b, 1, *shape[1:]), shape) for b in (self.bias_k, self.bias_v)])
+        if self.add_zero_attn:
+            pairs.append([F.zeros(shape, dtype=keys.dtype)] * 2)
+        for key, value in pairs:
+            keys, values = F.cat([keys, key], 2), F.cat([values, value], 2)
+            if added is not None:
+                added = F.cat([added, F.zeros((*added.shape[:-1], 1), dtype=added.dtype)], -1)
+        return keys, values, added
 
     def _added(self, heads: list[Any], mask: Any, padding: Any, causal: bool) -> Any:
         """What is added to the scores, (batch, heads, queries, keys) or what broadcasts to it; None for nothing."""

@@ -20,7 +20,7 @@ from oneflow.frontend.nn.module import Module, Parameter
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "Embedding", "GroupNorm", "LayerNorm",
-    "Linear", "RMSNorm",
+    "Linear", "PReLU", "RMSNorm",
 ]  # fmt: skip
 
 
@@ -32,7 +32,9 @@ def made(*shape: int, dtype: DType = dtypes.float32, value: float = 0.0) -> Para
 class Linear(Module):
     """x @ weight^T + bias: `(.., in_features)` gives `(.., out_features)`."""
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: DType = dtypes.float32) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DType = dtypes.float32
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = made(out_features, in_features, dtype=dtype)
@@ -76,6 +78,7 @@ class _Convolution(Module):
         dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
+        *,
         dtype: DType = dtypes.float32,
     ) -> None:
         super().__init__()
@@ -128,6 +131,7 @@ class Embedding(Module):
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
+        *,
         dtype: DType = dtypes.float32,
     ) -> None:
         super().__init__()
@@ -151,6 +155,23 @@ class Embedding(Module):
     def extra_repr(self) -> str:
         """Sizes."""
         return f"{self.num_embeddings}, {self.embedding_dim}"
+
+
+class PReLU(Module):
+    """x where it is positive, else `weight` * x, learned for all channels alike or for `num_parameters` of them."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType = dtypes.float32) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.weight = made(num_parameters, dtype=dtype, value=init)
+
+    def forward(self, x: Any) -> Any:
+        """The function of `x`."""
+        return F.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"num_parameters={self.num_parameters}"
 
 
 class _Affine(Module):
@@ -177,6 +198,7 @@ class LayerNorm(_Affine):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
+        *,
         dtype: DType = dtypes.float32,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -200,6 +222,7 @@ class RMSNorm(_Affine):
         normalized_shape: int | Sequence[int],
         eps: float = 1e-6,
         elementwise_affine: bool = True,
+        *,
         dtype: DType = dtypes.float32,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -220,6 +243,7 @@ class GroupNorm(_Affine):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
+        *,
         dtype: DType = dtypes.float32,
     ) -> None:
         if num_channels % num_groups:
@@ -249,6 +273,7 @@ class _BatchNorm(_Affine):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
+        *,
         dtype: DType = dtypes.float32,
     ) -> None:
         super().__init__((num_features,), affine, affine, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
@@ -59,9 +59,12 @@ Mish = _layer("Mish", F.mish)
 Sigmoid = _layer("Sigmoid", F.sigmoid)
 LogSigmoid = _layer("LogSigmoid", F.logsigmoid)
 Tanh = _layer("Tanh", F.tanh)
+Tanhshrink = _layer("Tanhshrink", F.tanhshrink)
 Softplus = _layer("Softplus", F.softplus)
 Softsign = _layer("Softsign", F.softsign)
 Softmax = _layer("Softmax", F.softmax)
+Softmin = _layer("Softmin", F.softmin)
+GLU = _layer("GLU", F.glu)
 LogSoftmax = _layer("LogSoftmax", F.log_softmax)
 Hardtanh = _layer("Hardtanh", F.hardtanh)
 Hardswish = _layer("Hardswish", F.hardswish)
@@ -82,6 +85,7 @@ AdaptiveAvgPool3d = _layer("AdaptiveAvgPool3d", F.adaptive_avg_pool3d)
 Flatten = _layer("Flatten", F.flatten, start_dim=1)
 
 MSELoss = _layer("MSELoss", F.mse_loss, 2)
+HuberLoss = _layer("HuberLoss", F.huber_loss, 2)
 L1Loss = _layer("L1Loss", F.l1_loss, 2)
 SmoothL1Loss = _layer("SmoothL1Loss", F.smooth_l1_loss, 2)
 KLDivLoss = _layer("KLDivLoss", F.kl_div, 2)
@@ -100,6 +104,24 @@ class Identity(Module):
     def forward(self, x: Any) -> Any:
         """`x`."""
         return x
+
+
+class Unflatten(Module):
+    """One dimension as several, of the sizes `unflattened_size`."""
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        super().__init__()
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, x: Any) -> Any:
+        """`x` in the new shape."""
+        shape = list(x.shape)
+        at = range(len(shape))[self.dim]
+        return F.view(x, *shape[:at], *self.unflattened_size, *shape[at + 1 :])
+
+    def extra_repr(self) -> str:
+        """The dimension and its sizes."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
 class Dropout(Module):

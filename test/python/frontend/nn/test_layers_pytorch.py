@@ -1,0 +1,167 @@
+"""Every layer against PyTorch's: names and layouts, state loaded both ways, values, gradients, statistics."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
+
+RNG = np.random.default_rng(7)
+
+
+def drawn(*shape):
+    return RNG.uniform(-1, 1, shape).astype(np.float32)
+
+
+IMAGES, LINES, ROWS, VOLUMES = (2, 4, 7, 6), (2, 4, 9), (3, 4), (2, 4, 3, 3, 4)
+LONG, SHORT = (5, 2, 8), (3, 2, 8)
+#: The layer's class and arguments, and its inputs: shapes, or arrays.
+LAYERS = [
+    ("Linear", (4, 3), {}, [(2, 5, 4)]),
+    ("Linear", (4, 3), {"bias": False}, [ROWS]),
+    ("Conv1d", (4, 6, 3), {}, [LINES]),
+    ("Conv1d", (4, 6, 3), {"stride": 2, "padding": 1, "dilation": 2, "groups": 2, "bias": False}, [LINES]),
+    ("Conv2d", (4, 6, 3), {"padding": "same"}, [IMAGES]),
+    ("Conv2d", (4, 6, (3, 2)), {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2), "groups": 2}, [IMAGES]),
+    ("Conv3d", (4, 2, 2), {"stride": (1, 2, 2), "padding": 1}, [VOLUMES]),
+    ("Embedding", (6, 3), {"padding_idx": 2}, [np.array([[0, 2, 5], [5, 5, 1]])]),
+    ("LayerNorm", (6,), {}, [(2, 5, 6)]),
+    ("LayerNorm", ([7, 6],), {"eps": 1e-3, "bias": False}, [IMAGES]),
+    ("LayerNorm", (6,), {"elementwise_affine": False}, [(2, 6)]),
+    ("RMSNorm", (6,), {"eps": 1e-5}, [(2, 5, 6)]),
+    ("GroupNorm", (2, 4), {}, [IMAGES]),
+    ("GroupNorm", (4, 4), {"affine": False, "eps": 1e-3}, [LINES]),
+    ("BatchNorm1d", (4,), {}, [ROWS]),
+    ("BatchNorm1d", (4,), {"momentum": 0.3}, [LINES]),
+    ("BatchNorm2d", (4,), {"momentum": None}, [IMAGES]),
+    ("BatchNorm2d", (4,), {"affine": False, "eps": 1e-3}, [IMAGES]),
+    ("BatchNorm2d", (4,), {"track_running_stats": False}, [IMAGES]),
+    ("BatchNorm3d", (4,), {}, [VOLUMES]),
+    ("MultiheadAttention", (8, 2), {}, [LONG, LONG, LONG]),
+    ("MultiheadAttention", (8, 4), {"bias": False, "batch_first": True}, [LONG, LONG, LONG]),
+    ("MultiheadAttention", (8, 2), {"kdim": 3, "vdim": 5}, [LONG, (4, 2, 3), (4, 2, 5)]),
+    ("MultiheadAttention", (8, 2), {"add_bias_kv": True, "add_zero_attn": True}, [LONG, SHORT, SHORT]),
+    ("MultiheadAttention", (8, 2), {}, [(5, 8), (3, 8), (3, 8)]),
+    ("MaxPool1d", (3,), {"stride": 2, "padding": 1}, [LINES]),
+    ("MaxPool2d", (2,), {"ceil_mode": True}, [IMAGES]),
+    ("AvgPool2d", (3,), {"stride": 2, "padding": 1, "count_include_pad": False}, [IMAGES]),
+    ("AdaptiveAvgPool2d", ((3, 2),), {}, [IMAGES]),
+    ("Flatten", (), {}, [IMAGES]),
+    ("Unflatten", (1, (2, 2)), {}, [ROWS]),
+    ("Softmax", (1,), {}, [IMAGES]),
+    ("Softmin", (1,), {}, [ROWS]),
+    ("LogSoftmax", (-1,), {}, [IMAGES]),
+    ("GLU", (1,), {}, [IMAGES]),
+    ("PReLU", (), {}, [IMAGES]),
+    ("PReLU", (4,), {"init": 0.1}, [IMAGES]),
+    ("GELU", (), {"approximate": "tanh"}, [ROWS]),
+    ("LeakyReLU", (0.2,), {}, [ROWS]),
+    ("Threshold", (0.1, 0.5), {}, [ROWS]),
+    *[(name, (), {}, [ROWS]) for name in """
+        ReLU ReLU6 ELU CELU SELU GELU SiLU Mish Sigmoid LogSigmoid Tanh Tanhshrink Softplus Softsign Hardtanh
+        Hardswish Hardsigmoid Hardshrink Softshrink Identity
+    """.split()],
+]  # fmt: skip
+
+
+def both(name, args, options):
+    """The layer in both frameworks, with the same random state."""
+    ours, theirs = (getattr(lib.nn, name)(*args, **options) for lib in (flow, torch))
+    assert {n: tuple(t.shape) for n, t in ours.state_dict().items()} == {
+        n: tuple(t.shape) for n, t in theirs.state_dict().items()
+    }
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert [n for n, _ in ours.named_parameters()] == [n for n, _ in theirs.named_parameters()]
+    for p in theirs.parameters():
+        p.data = torch.tensor(drawn(*p.shape))
+    ours.load_state_dict(theirs.state_dict())
+    return ours, theirs
+
+
+def outcome(lib, layer, arrays, options):
+    """Results, gradients of inputs and parameters, and the state after it."""
+    inputs = [lib.tensor(a, requires_grad=a.dtype == np.float32) for a in arrays]
+    results = layer(*inputs, **options)
+    results = [r for r in results if r is not None] if isinstance(results, tuple) else [results]
+    sum((r * r).sum() + r.sum() for r in results).backward()
+    grads = [t.grad.numpy() for t in (*inputs, *layer.parameters()) if t.requires_grad]
+    return [r.detach().numpy() for r in results], grads, [t.numpy() for t in layer.state_dict().values()]
+
+
+def check(ours, theirs, arrays, options=lambda lib: {}):
+    got, want = (outcome(lib, x, arrays, options(lib)) for lib, x in ((flow, ours), (torch, theirs)))
+    for x, y in zip(chain(*got), chain(*want), strict=True):
+        np.testing.assert_allclose(x, y, 1e-4, 1e-5 * (1 + np.abs(y).max()))
+
+
+@pytest.mark.parametrize("name,args,options,inputs", LAYERS, ids=[row[0] for row in LAYERS])
+def test_layers(name, args, options, inputs):
+    ours, theirs = both(name, args, options)
+    arrays = [i if isinstance(i, np.ndarray) else drawn(*i) for i in inputs]
+    check(ours, theirs, arrays)
+    check(ours.eval(), theirs.eval(), arrays)
+    theirs.load_state_dict({n: torch.tensor(t.numpy()) for n, t in ours.state_dict().items()})
+
+
+def attention_masks(lib):
+    hidden = np.array([[False, False, True], [False, True, True]])
+    later = np.triu(np.ones((5, 3), bool), 1)
+    each = np.repeat(later[None], 4, 0) & ~np.eye(5, 3, dtype=bool)
+    floats = np.where(later, -2.0, 0.5).astype(np.float32)
+    return [
+        {"key_padding_mask": lib.tensor(hidden)},
+        {"attn_mask": lib.tensor(later)},
+        {"attn_mask": lib.tensor(floats), "need_weights": False},
+        {"attn_mask": lib.tensor(each), "key_padding_mask": lib.tensor(hidden), "average_attn_weights": False},
+    ]
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("options", [{}, {"add_bias_kv": True, "add_zero_attn": True}])
+def test_masks_of_attention(number, options):
+    ours, theirs = both("MultiheadAttention", (8, 2), options)
+    arrays = [drawn(5, 2, 8), drawn(3, 2, 8), drawn(3, 2, 8)]
+    check(ours, theirs, arrays, lambda lib: attention_masks(lib)[number])
+
+
+def test_causal_attention():
+    ours, theirs = both("MultiheadAttention", (8, 2), {"batch_first": True})
+    x = drawn(2, 5, 8)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(5)
+    want = theirs(*[torch.tensor(x)] * 3, attn_mask=mask, is_causal=True, need_weights=False)[0]
+    got = ours(*[flow.tensor(x)] * 3, is_causal=True, need_weights=False)[0]
+    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), 1e-4, 1e-5)
+    q, k, v = (drawn(2, 3, n, 4) for n in (5, 7, 7))
+    for options in ({"is_causal": True}, {"scale": 0.3}, {}):
+        pair = [
+            lib.nn.functional.scaled_dot_product_attention(*map(lib.tensor, (q, k, v)), **options).numpy()
+            for lib in (flow, torch)
+        ]
+        np.testing.assert_allclose(*pair, 1e-4, 1e-5)
+
+
+LOSSES = [
+    ("MSELoss", {}, [ROWS, ROWS]),
+    ("L1Loss", {}, [ROWS, ROWS]),
+    ("SmoothL1Loss", {"beta": 0.3}, [ROWS, ROWS]),
+    ("HuberLoss", {"delta": 0.3}, [ROWS, ROWS]),
+    ("KLDivLoss", {"log_target": True}, [ROWS, ROWS]),
+    ("KLDivLoss", {}, [ROWS, np.float32(np.abs(drawn(*ROWS)))]),
+    ("BCEWithLogitsLoss", {}, [ROWS, ROWS]),
+    ("CrossEntropyLoss", {"ignore_index": 1}, [ROWS, np.array([0, 3, 1])]),
+    ("CrossEntropyLoss", {"label_smoothing": 0.2}, [ROWS, np.array([0, 3, 1])]),
+    ("CrossEntropyLoss", {}, [(2, 4, 3), np.array([[0, 3, 1], [2, 2, 0]])]),
+    ("CrossEntropyLoss", {}, [ROWS, ROWS]),
+    ("NLLLoss", {}, [ROWS, np.array([0, 3, 1])]),
+]
+
+
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name,options,inputs", LOSSES, ids=[row[0] for row in LOSSES])
+def test_losses(name, options, inputs, reduction):
+    arrays = [i if isinstance(i, np.ndarray) else drawn(*i) for i in inputs]
+    check(*(getattr(lib.nn, name)(reduction=reduction, **options) for lib in (flow, torch)), arrays)
