@@ -168,7 +168,7 @@ def two():
 
 def _overlapping():
     whole = np.arange(96, dtype=np.float32)
-    return whole[:64], whole[32:]
+    return whole[32:], whole[:64]
 
 
 def _same():
@@ -208,15 +208,17 @@ def test_read_only_and_strided_arguments_are_copied():
     np.testing.assert_array_equal(got, np.full((40, 40), 9, np.float32))
 
 
-GATHER = call("gather", "%r", "%x, %i", f"{SQUARE}, tensor<40xi64>", "{axis = 0 : si64} ")
-
-
 def test_a_run_that_fails_before_the_update_spoils_nothing():
-    body = GATHER.replace("%r", "%t") + call("broadcast_mul", "%r", "%x, %t")
+    body = (
+        call("gather", "%t", "%x, %i", f"{SQUARE}, tensor<40xi64>", "{axis = 0 : si64} ")
+        + call("matmul", "%p", "%t, %t")
+        + call("broadcast_sub", "%r", "%x, %p")
+    )
     executable, x = donating(body, others=", %i: tensor<40xi64>"), square()
     before = x.copy()
     with pytest.raises(PositionError, match=r"expected a position in \[0, 40\), got 77$"):
         executable(x, np.full(40, 77))
+    assert executable.memory.in_place == x.nbytes
     np.testing.assert_array_equal(x, before)
 
 
