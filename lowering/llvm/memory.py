@@ -109,11 +109,11 @@ def is_pointwise(kernel: Kernel) -> bool:
         nodes = [read_node(o.operation) for o in kernel.block.operations if o.operation.name.startswith("linalg.gen")]
     except Uncovered:
         return False
-    for node in nodes:
-        same = [u.access for u in node.inputs if u.value.type == node.outputs[0].value.type]
-        if node.reductions or any(a != node.outputs[0].access for a in same) or _extracts(node.op):
-            return False
-    return len(nodes) == 1
+    if len(nodes) != 1 or not nodes[0].outputs:
+        return False
+    (node,) = nodes
+    same = [u.access for u in node.inputs if u.value.type == node.outputs[0].value.type]
+    return not node.reductions and all(a == node.outputs[0].access for a in same) and not _extracts(node.op)
 
 
 def _extracts(op: ir.Operation) -> bool:
