@@ -14,16 +14,28 @@ from oneflow.dialect.dtypes import (
 )  # fmt: skip
 from oneflow.dialect.dtypes import bool_ as bool
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend import autograd, config, experimental, functional, inplace, scope, sysconfig  # noqa: F401
+from oneflow.frontend import (  # noqa: F401
+    autograd,
+    config,
+    cuda,
+    experimental,
+    functional,
+    inplace,
+    sbp,
+    scope,
+    sysconfig,
+)
 from oneflow.frontend.autograd import *  # noqa: F403
 from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compiled import CompiledFunction, compile
+from oneflow.frontend.devices import Device, device
 from oneflow.frontend.eager import from_numpy, tensor
 from oneflow.frontend.errors import CallError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_function import global_function, user_op_builder
+from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.serialization import load, save
@@ -31,6 +43,7 @@ from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import trace
+from oneflow.runtime.global_array import Placement as placement  # noqa: N813
 from oneflow.runtime.user_ops.c_kernel import c_kernel
 from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
 
@@ -39,6 +52,7 @@ __all__ = [
     "Checkpoint",
     "CompiledFunction",
     "DType",
+    "Device",
     "Tensor",
     "TensorDesc",
     "TensorSpec",
@@ -48,6 +62,8 @@ __all__ = [
     "c_kernel",
     "compile",
     "config",
+    "cuda",
+    "device",
     "elementwise",
     "enable_grad",
     "experimental",
@@ -66,13 +82,16 @@ __all__ = [
     "numpy_kernel",
     "operator",
     "ops",
+    "placement",
     "save",
+    "sbp",
     "scalar",
     "scope",
     "set_grad_enabled",
     "set_rng_state",
     "sysconfig",
     "tensor",
+    "to_global",
     "trace",
     "uint8",
     "user_op_builder",

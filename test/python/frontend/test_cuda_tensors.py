@@ -105,7 +105,7 @@ def test_a_compiled_function_runs_where_its_tensors_are(cuda):
 
 def model():
     flow.manual_seed(3)
-    layers = flow.nn.Linear(8, 16), flow.nn.ReLU(), flow.nn.BatchNorm1d(16), flow.nn.Linear(16, 4)
+    layers = flow.nn.Linear(8, 16, bias=False), flow.nn.BatchNorm1d(16), flow.nn.ReLU(), flow.nn.Linear(16, 4)
     return flow.nn.Sequential(*layers)
 
 
@@ -179,3 +179,23 @@ def test_state_is_saved_from_the_device_and_loaded_to_it(tmp_path):
     for a, b in zip(net.parameters(), other.parameters(), strict=True):
         np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
     assert next(net.cpu().parameters()).device == "cpu"
+
+
+def test_what_there_is_and_how_much_is_used():
+    assert flow.cuda.is_available() and flow.cuda.device_count() == 2
+    before = flow.cuda.memory_allocated()
+    x = flow.zeros(1000, device="cuda")
+    assert flow.cuda.memory_allocated() == before + 4000 and flow.cuda.max_memory_allocated() >= before + 4000
+    del x
+    flow.cuda.synchronize()
+    flow.cuda.empty_cache()
+    assert flow.cuda.memory_allocated() <= before
+
+
+def test_streams():
+    x = flow.tensor(floats(3)).cuda()
+    with flow.cuda.stream(flow.cuda.Stream()) as chosen:
+        assert flow.cuda.current_stream() is chosen
+        y = x * 2.0
+    assert y.storage.stream is chosen and flow.cuda.current_stream() is not chosen
+    np.testing.assert_array_equal((y + x).numpy(), floats(3) * 3)

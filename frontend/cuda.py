@@ -1,0 +1,94 @@
+"""`flow.cuda`: which devices there are, their memory, streams.
+
+    with flow.cuda.stream(flow.cuda.Stream()):
+        y = f(x)
+    flow.cuda.synchronize()
+
+Imports the runtime's `driver` and `stream`.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from oneflow.frontend.devices import Device, device
+from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda import stream as streams
+
+__all__ = [
+    "Stream", "current_stream", "device_count", "empty_cache", "is_available", "max_memory_allocated",
+    "memory_allocated", "reset_peak_memory_stats", "stream", "synchronize",
+]  # fmt: skip
+
+
+def is_available() -> bool:
+    """Whether there is a CUDA device, its driver and its Python bindings."""
+    return device_count() > 0
+
+
+def device_count() -> int:
+    """How many CUDA devices there are; 0 where the driver or its Python bindings are missing."""
+    try:
+        return driver.device_count()
+    except driver.CudaError:
+        return 0
+
+
+def _found(place: str | Device | int | None) -> driver.Device:
+    """A device of the driver."""
+    return driver.device(place if isinstance(place, int) else device(place or "cuda").index)
+
+
+def Stream(place: str | Device | int | None = None) -> streams.Stream:  # noqa: N802
+    """A new stream of a device.
+
+    Raises:
+        CudaError: there is no such device.
+    """
+    return streams.Stream(_found(place))
+
+
+def stream(chosen: streams.Stream) -> AbstractContextManager[streams.Stream]:
+    """Within it, what this thread computes on the stream's device goes to that stream."""
+    return streams.using(chosen)
+
+
+def current_stream(place: str | Device | int | None = None) -> streams.Stream:
+    """The stream that work for a device goes to in this thread; `handle` is CUDA's.
+
+    Raises:
+        CudaError: there is no such device.
+    """
+    return streams.current(_found(place))
+
+
+def synchronize(place: str | Device | int | None = None) -> None:
+    """Waits until everything on a device is done.
+
+    Raises:
+        CudaError: there is no such device, or work on it failed.
+    """
+    _found(place).use()
+    driver.wait()
+
+
+def memory_allocated(place: str | Device | int | None = None) -> int:
+    """The bytes of tensors, and of the programs' workspace, on a device."""
+    return _found(place).memory()[0]
+
+
+def max_memory_allocated(place: str | Device | int | None = None) -> int:
+    """The most bytes that were allocated at one time since `reset_peak_memory_stats`."""
+    return _found(place).memory()[1]
+
+
+def reset_peak_memory_stats(place: str | Device | int | None = None) -> None:
+    """Counts `max_memory_allocated` from here on."""
+    _found(place).reset_peak()
+
+
+def empty_cache(place: str | Device | int | None = None) -> None:
+    """Gives memory that nothing uses back to the system."""
+    found = _found(place)
+    streams.default(found).trim()
+    found.trim()

@@ -1,0 +1,215 @@
+"""On a real device, with -m gpu: every sample, random programs, training, other libraries, memory, the sanitizer.
+
+$ONEFLOW_TEST_SANITIZER is the path of compute-sanitizer where it is not on $PATH.
+"""
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from samples import SAMPLES
+
+import oneflow as flow
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY, flatten
+from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.executable import compile_cuda
+from oneflow.runtime.executable import Options, PositionError
+from oneflow.testing.backend import call_module
+from oneflow.testing.checks import assert_close, make_call
+
+CASES = [(s, d) for s in SAMPLES for d in s.dtypes]
+LAST = 3
+
+
+def has_device():
+    try:
+        return driver.device_count() > 0
+    except driver.CudaError:
+        return False
+
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_device(), reason="needs a CUDA device")]
+
+
+def floats(*shape, seed=5):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def context():
+    return create_context()
+
+
+def compiled(op, context, dynamic=False):
+    with context, ir.Location.unknown():
+        return compile_cuda(call_module(op, dynamic, REGISTRY))
+
+
+@pytest.mark.parametrize(("sample", "dtype"), CASES, ids=[f"{s}-{d}" for s, d in CASES])
+def test_sample(sample, dtype, context):
+    """The first run launches kernels one by one, the second is a graph, the third a graph that was changed."""
+    op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
+    want, run = [np.asarray(r) for r in run_reference(op)], compiled(op, context)
+    for _ in range(LAST):
+        got = run(*flatten(op.inputs.values()))
+        assert len(got) == len(want)
+        for number, (one, other) in enumerate(zip(got, want, strict=True)):
+            one = one.view(other.dtype) if one.dtype.itemsize == other.dtype.itemsize else one
+            assert_close(one, other, sample.tolerance(dtype), f"{sample} {dtype} result {number}")
+
+
+UNARY = [flow.relu, flow.tanh, flow.sigmoid, flow.exp, flow.softmax, lambda x: x - x.mean(1, keepdim=True)]
+BINARY = [flow.add, flow.mul, flow.maximum, lambda a, b: a @ b.transpose(0, 1) @ b]
+
+
+def random_function(seed):
+    rng = np.random.default_rng(seed)
+    steps = [(rng.integers(2), rng.integers(100), rng.integers(100), rng.integers(100)) for _ in range(8)]
+
+    def function(x, y):
+        values = [x, y]
+        for kind, which, a, b in steps:
+            first, second = values[a % len(values)], values[b % len(values)]
+            made = UNARY[which % len(UNARY)](first) if kind else BINARY[which % len(BINARY)](first, second)
+            values.append(flow.tanh(made))
+        return values[-1], sum(values[2:], values[0]).sum(0)
+
+    return function
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs(seed):
+    rng = np.random.default_rng(seed)
+    shape = (int(rng.integers(1, 200)), int(rng.integers(1, 300)))
+    function = random_function(seed)
+    run, want = flow.compile(function, device="cuda"), flow.compile(function)
+    for number in range(LAST):
+        x, y = floats(*shape, seed=number), floats(*shape, seed=number + 50)
+        for got, other in zip(run(x, y), want(x, y), strict=True):
+            np.testing.assert_allclose(got, other, 2e-4, 2e-4)
+
+
+def test_results_repeat_bit_for_bit():
+    function, x, y = flow.compile(random_function(3), device="cuda"), floats(130, 70), floats(130, 70, seed=6)
+    first = function(x, y)
+    for _ in range(20):
+        for got, want in zip(function(x, y), first, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def train(device, algorithm, compile_step, steps=6):
+    flow.manual_seed(3)
+    first, last = flow.nn.Linear(20, 64), flow.nn.Linear(64, 10)
+    net = flow.nn.Sequential(first, flow.nn.GELU(), flow.nn.LayerNorm(64), flow.nn.Dropout(0.2), last).to(device)
+    optimizer = algorithm(net.parameters())
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = flow.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = flow.compile(step) if compile_step else step
+    batches = [(floats(32, 20, seed=n), np.arange(32) % 10) for n in range(steps)]
+    losses = [run(*(flow.tensor(a).to(device) for a in batch)).item() for batch in batches]
+    return losses, [p.detach().cpu().numpy() for p in net.parameters()]
+
+
+@pytest.mark.parametrize("compile_step", [True, False])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        lambda p: flow.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: flow.optim.Adam(p, lr=0.01),
+        lambda p: flow.optim.AdamW(p, lr=0.01, weight_decay=0.1),
+    ],
+)
+def test_training_equals_the_cpus(algorithm, compile_step):
+    got, want = train("cuda", algorithm, compile_step), train("cpu", algorithm, compile_step)
+    np.testing.assert_allclose(got[0], want[0], 1e-3, 1e-4)
+    for one, other in zip(got[1], want[1], strict=True):
+        np.testing.assert_allclose(one, other, 1e-2, 1e-3)
+
+
+def test_a_position_out_of_range():
+    function = flow.compile(lambda x, i: flow.index_select(x, 0, i), device="cuda")
+    x = floats(5, 4)
+    for _ in range(2):
+        np.testing.assert_array_equal(function(x, np.array([0, 4])), x[[0, 4]])
+        with pytest.raises(PositionError, match="got 7"):
+            function(x, np.array([0, 7]))
+
+
+def test_memory_that_runs_out():
+    with pytest.raises(MemoryError, match="bytes are free"):
+        DeviceArray.empty((1 << 44,), flow.float32, flow.cuda.current_stream())
+    assert flow.ones(4, device="cuda").sum().item() == 4
+
+
+def test_pytorch_in_and_out():
+    torch = pytest.importorskip("torch")
+    function = flow.compile(lambda x, w: flow.softmax(x @ w))
+    x, w = torch.randn(64, 32, device="cuda"), torch.randn(32, 48, device="cuda")
+    for _ in range(LAST):
+        got = torch.from_dlpack(function(x, w))
+        torch.testing.assert_close(got, torch.softmax(x @ w, 1), rtol=1e-2, atol=1e-3)
+        x = x + 1.0
+    half = x.bfloat16()
+    held = flow.from_numpy(half)
+    assert held.dtype == flow.bfloat16 and held.is_cuda and held.storage.address == half.data_ptr()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        late = torch.full((64, 32), 2.0, device="cuda")
+        other = torch.from_dlpack(function(late, w))
+        torch.testing.assert_close(other, torch.softmax(late @ w, 1), rtol=1e-2, atol=1e-3)
+    side.synchronize()
+
+
+def test_cupy_and_jax_in_and_out():
+    cupy, function = pytest.importorskip("cupy"), flow.compile(lambda x: x * 2.0 + 1.0)
+    x = cupy.arange(12, dtype=cupy.float32).reshape(3, 4)
+    np.testing.assert_array_equal(cupy.asnumpy(cupy.from_dlpack(function(x))), cupy.asnumpy(x) * 2 + 1)
+    np.testing.assert_array_equal(cupy.asnumpy(cupy.asarray(function(x))), cupy.asnumpy(x) * 2 + 1)
+
+
+@pytest.mark.parametrize("count", [int(os.environ.get("ONEFLOW_TEST_COMPILES", "200"))])
+def test_memory_does_not_grow_with_compiles(count, context):
+    sample = next(s for s in SAMPLES if s.op == "softmax")
+    op = make_call(sample, sample.arrays(sample.dtypes[0]), sample.attributes(sample.dtypes[0]), REGISTRY)
+    used = []
+    with context, ir.Location.unknown():
+        module = call_module(op, False, REGISTRY)
+        for number in range(count):
+            run = compile_cuda(module, Options(cached=number != 0))
+            run(*flatten(op.inputs.values()))
+            del run
+            if number % (count // 4) == count // 4 - 1:
+                gc.collect()
+                flow.cuda.synchronize()
+                used.append((flow.cuda.memory_allocated(), driver.call("cuMemGetInfo")[0]))
+    assert used[-1][0] <= used[1][0]
+    assert used[-1][1] >= used[1][1] - (4 << 20)
+
+
+def test_the_sanitizer_finds_nothing():
+    tool = os.environ.get("ONEFLOW_TEST_SANITIZER") or shutil.which("compute-sanitizer")
+    if tool is None:
+        pytest.skip("compute-sanitizer is not installed")
+    names = "softmax or layer_norm or matmul or conv2d or gather or cumsum or cat"
+    tests = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-x", "-m", "gpu", __file__]
+    chosen = ["-k", f"test_sample and float32 and ({names})"]
+    done = subprocess.run(
+        [tool, "--error-exitcode", "9", *tests, *chosen], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
