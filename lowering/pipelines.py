@@ -10,8 +10,10 @@ from __future__ import annotations
 from oneflow.lowering.kernels import form
 from oneflow.lowering.linalg import convert
 from oneflow.lowering.llvm import emit, launch, polynomials
+from oneflow.lowering.triton import attention  # noqa: F401
 from oneflow.lowering.triton.emit import EmitTriton
 from oneflow.lowering.triton.split import SplitReductions
+from oneflow.lowering.triton.templates import OutlineTemplates
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
@@ -41,12 +43,20 @@ STAGES: dict[str, tuple[str, ...]] = {
         "reconcile-unrealized-casts",
         launch.DefineLaunches.name,
     ),
+    "gpu-linalg": (
+        OutlineTemplates.name,
+        "oneflow-decompose",
+        convert.ConvertOneflowToLinalg.name,
+        "canonicalize",
+        "cse",
+    ),
     "gpu-kernels": (SplitReductions.name, f"{form.FormKernels.name}{{fuse=false siblings=true}}"),
     "triton": (EmitTriton.name,),
 }
 #: The stage that each follows.
 BEFORE = {
-    "linalg": "oneflow", "kernels": "linalg", "llvm": "kernels", "gpu-kernels": "linalg", "triton": "gpu-kernels",
+    "linalg": "oneflow", "kernels": "linalg", "llvm": "kernels", "gpu-linalg": "oneflow",
+    "gpu-kernels": "gpu-linalg", "triton": "gpu-kernels",
 }  # fmt: skip
 
 

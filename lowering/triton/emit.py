@@ -23,6 +23,7 @@ from oneflow.lowering.triton.names import SOURCE
 from oneflow.lowering.triton.nest import Nest
 from oneflow.lowering.triton.plan import Plan
 from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.templates import TEMPLATE, emit_template
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
@@ -83,6 +84,8 @@ def emit_kernel(function: ir.Operation, deterministic: bool = False) -> Source:
 
 def _emitters(function: ir.Operation, deterministic: bool) -> list[Callable[[], Source]]:
     """What may emit a kernel, the best first."""
+    if TEMPLATE in function.attributes:
+        return [lambda: emit_template(function)]
     names = {o.operation.name for o in function.regions[0].blocks[0].operations} - SETUP - {"func.return"}
     if names == {"scf.for"}:
         return [lambda: Loops(Kernel.read(function), deterministic).emit()]

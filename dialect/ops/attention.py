@@ -1,0 +1,201 @@
+"""Attention: softmax(query @ key^T) @ value as one operator, so that a device need not store the weights.
+
+Imports `record`, `builder`, `softmax`, `shapes`, `sbp`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.elementwise import sum_to
+from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.sbp import S, SbpSignature
+from oneflow.dialect.shapes import broadcast_shapes, expect_dim, expect_dtype, expect_rank
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+def _expect_heads(op: Call) -> None:
+    """Checks that query, key and value fit together; see `Attention`."""
+    expect_dtype(op, "query", op.query, dtypes.FLOATS)
+    for name in ("query", "key", "value"):
+        expect_rank(op, name, op[name], 4)
+        expect_dtype(op, name, op[name], (op.query.dtype,))
+    (batch, heads, _, width), (_, groups, size, _) = op.query.shape, op.key.shape
+    expect_dim(op, "the batch of key", op.key.shape[0], batch)
+    expect_dim(op, "the width of key", op.key.shape[3], width)
+    for axis, (name, wanted) in enumerate((("batch", batch), ("heads", groups), ("length", size))):
+        expect_dim(op, f"the {name} of value", op.value.shape[axis], wanted)
+    if None in (heads, groups) or (heads != groups and (not groups or heads % groups)):
+        raise op.error(f"expected static numbers of heads, those of key dividing query's, got {groups} and {heads}")
+
+
+def _expect_mask(op: Call) -> None:
+    if op.mask is None:
+        return
+    expect_dtype(op, "mask", op.mask, (op.query.dtype,))
+    scores = (*op.query.shape[:3], op.key.shape[2])
+    common = broadcast_shapes(op, [scores, op.mask.shape])
+    if not TensorDesc(common, op.mask.dtype).compatible(TensorDesc(scores, op.mask.dtype)):
+        raise op.error(f"expected a mask that broadcasts to {list(scores)}, got {op.mask}")
+
+
+def _statistics(op: Call) -> TensorDesc:
+    return TensorDesc(op.query.shape[:3], op.query.dtype.accumulator)
+
+
+def _rows(op: Call, operands: int, results: int) -> list[SbpSignature]:
+    """The batch can be split, and the heads where each has its own key; not beside a mask."""
+    if op.mask is not None:
+        return []
+    axes = [0, 1] if op.query.shape[1] == op.key.shape[1] else [0]
+    return [SbpSignature((S(a),) * operands, (S(a),) * results) for a in axes]
+
+
+def _grouped(ops: Builder, x: Value, like: Value) -> Value:
+    """(batch, heads, rows, n) as (batch, groups, heads / groups * rows, n), `groups` being the heads of `like`."""
+    if x.shape[1] == like.shape[1]:
+        return x
+    batch, heads, rows, n = x.shape
+    groups = like.shape[1]
+    return ops.reshape(x, shape=[batch, groups, heads // groups * rows, n])
+
+
+def _like(ops: Builder, x: Value, shape: Any) -> Value:
+    return x if x.shape == tuple(shape) else ops.reshape(x, shape=list(shape))
+
+
+def _product(ops: Builder, a: Value, b: Value, **flags: bool) -> Value:
+    """The product of `a`'s heads with the heads of `b` that they share, as (batch, heads, ..)."""
+    made = ops.batch_matmul(_grouped(ops, a, b), b, **flags)
+    return _like(ops, made, (*a.shape[:3], made.shape[3]))
+
+
+def _scores(ops: Builder, op: Call) -> Value:
+    """What the softmax is taken of, in the type of sums."""
+    scores = widen(ops, _product(ops, op.query, op.key, transpose_b=True)) * op.scale
+    if op.mask is not None:
+        scores = ops.broadcast_add(scores, widen(ops, op.mask))
+    if not op.causal:
+        return scores
+    return ops.tril(scores, diagonal=0, floating_fill_value=-math.inf, is_floating_fill_value=True)
+
+
+def _row(ops: Builder, x: Value) -> Value:
+    return ops.expand_dims(x, axis=3)
+
+
+def _numpy_scores(query: Any, key: Any, mask: Any, scale: float, causal: bool) -> Any:
+    """The scores in f64."""
+    whole = np.repeat(key.astype(np.float64), query.shape[1] // max(key.shape[1], 1), axis=1)
+    scores = query.astype(np.float64) @ whole.swapaxes(2, 3) * scale
+    scores = scores if mask is None else scores + mask.astype(np.float64)
+    return np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf) if causal else scores
+
+
+@operator("attention(query, key, value, mask?, scale: double = 1.0, causal: bool = False) -> out, logsumexp")
+class Attention:
+    """softmax(query @ key^T * scale + mask) @ value, and log(sum(exp(..))) of each row of the scores.
+
+    query is (batch, heads, length, width), key (batch, groups, size, width), value (batch, groups, size, n); heads
+    that follow each other share a group. The mask is added to the scores; with `causal` position i sees none after i.
+    """
+
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
+        _expect_heads(op)
+        _expect_mask(op)
+        return TensorDesc((*op.query.shape[:3], op.value.shape[3]), op.query.dtype), _statistics(op)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        return _rows(op, 3, 2)
+
+    def grad(ops: Builder, op: Call, dy: Value | None, dlogsumexp: Value | None) -> dict[str, Any]:
+        dy = ops.zero_like(op.out) if dy is None else dy
+        delta = ops.reduce_sum(widen(ops, dy) * widen(ops, op.out), axis=[3], keepdims=False)
+        delta = delta if dlogsumexp is None else delta - dlogsumexp
+        flags = {"scale": op.scale, "causal": op.causal}
+
+        def by(which: int) -> Value:
+            given = (dy, op.query, op.key, op.value, op.mask, op.logsumexp, delta)
+            return ops.attention_grad(*given, **flags)[which]
+
+        def by_mask() -> Value:
+            _, slope = _slopes(ops, op, dy, delta)
+            return sum_to(ops, narrow(ops, slope, op.mask.dtype), op.mask)
+
+        return {"query": lambda: by(0), "key": lambda: by(1), "value": lambda: by(2), "mask": by_mask}
+
+    def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
+        scores = _scores(ops, op)
+        most = ops.reduce_max(scores, axis=[3], keepdims=True)
+        e = ops.exp(scores - most)
+        total = ops.reduce_sum(e, axis=[3], keepdims=True)
+        weights = narrow(ops, e / total, op.query.dtype)
+        logsumexp = ops.squeeze(most + ops.log(total), axes=[3])
+        return _product(ops, weights, op.value), logsumexp
+
+    def reference(query: Any, key: Any, value: Any, mask: Any, *, scale: float, causal: bool) -> Any:
+        scores = _numpy_scores(query, key, mask, scale, causal)
+        most = scores.max(-1, keepdims=True, initial=-np.inf)
+        e = np.exp(scores - most)
+        total = e.sum(-1, keepdims=True)
+        whole = np.repeat(value.astype(np.float64), query.shape[1] // max(value.shape[1], 1), axis=1)
+        row = np.float64 if query.dtype.itemsize == 8 else np.float32
+        return ((e / total) @ whole).astype(query.dtype), (most + np.log(total))[..., 0].astype(row)
+
+
+def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Value]:
+    """The weights, and the gradient by the scores, in the type of sums."""
+    weights = ops.exp(_scores(ops, op) - _row(ops, op.logsumexp))
+    direct = widen(ops, _product(ops, dy, op.value, transpose_b=True))
+    return weights, weights * (direct - _row(ops, delta))
+
+
+@operator(
+    "attention_grad(dy, query, key, value, mask?, logsumexp, delta, scale: double = 1.0, causal: bool = False)"
+    " -> dquery, dkey, dvalue"
+)
+class AttentionGrad:
+    """The gradients of `attention` by query, key and value; `delta` is sum(dy * out) of each row."""
+
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc, TensorDesc]:
+        _expect_heads(op)
+        _expect_mask(op)
+        out = TensorDesc((*op.query.shape[:3], op.value.shape[3]), op.query.dtype)
+        for name, wanted in (("dy", out), ("logsumexp", _statistics(op)), ("delta", _statistics(op))):
+            if not op[name].compatible(wanted):
+                raise op.error(f"expected {name} of type {wanted}, got {op[name]}")
+        return op.query, op.key, op.value
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        return _rows(op, 6, 3)
+
+    grad = no_grad("second derivatives of attention are those of its parts: write it as matmul and softmax")
+
+    def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
+        weights, slope = _slopes(ops, op, op.dy, op.delta)
+        p = _grouped(ops, narrow(ops, weights, op.query.dtype), op.key)
+        ds = narrow(ops, slope * op.scale, op.query.dtype)
+        dquery = _product(ops, ds, op.key)
+        dkey = ops.batch_matmul(_grouped(ops, ds, op.key), _grouped(ops, op.query, op.key), transpose_a=True)
+        dvalue = ops.batch_matmul(p, _grouped(ops, op.dy, op.key), transpose_a=True)
+        return dquery, dkey, dvalue
+
+    def reference(dy: Any, query: Any, key: Any, value: Any, mask: Any, logsumexp: Any, delta: Any, *,
+                  scale: float, causal: bool) -> Any:  # fmt: skip
+        share = query.shape[1] // max(key.shape[1], 1)
+        g, q = dy.astype(np.float64), query.astype(np.float64)
+        k, v = (np.repeat(x.astype(np.float64), share, axis=1) for x in (key, value))
+        p = np.exp(_numpy_scores(query, key, mask, scale, causal) - logsumexp[..., None])
+        ds = p * (g @ v.swapaxes(2, 3) - delta[..., None]) * scale
+
+        def shared(x: Any) -> Any:
+            return x.reshape(*key.shape[:2], share, *x.shape[2:]).sum(2).astype(query.dtype)
+
+        dk, dv = ds.swapaxes(2, 3) @ q, p.swapaxes(2, 3) @ g
+        return (ds @ k).astype(query.dtype), shared(dk), shared(dv)

@@ -1,0 +1,323 @@
+"""Attention without its weights in memory: forward, and backward in one kernel by keys and one by queries.
+
+Scores are kept in units of log 2, so that exponentials are one instruction. A program has a block of queries (or
+keys) and goes over blocks of keys (or queries); with `causal` those that nothing is seen of are left out, and only
+those on the diagonal and at the end are masked. Heads that share keys follow each other. Imports `templates`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect.record import Call
+from oneflow.lowering.triton.finish import origins
+from oneflow.lowering.triton.kernel import TYPES
+from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.prelude import kernel_source
+from oneflow.lowering.triton.sizes import power_of_two
+from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.templates import Filled, Part, Template, is_half, register_template
+
+LOG2E = math.log2(math.e)
+#: The widths of heads that fit.
+LEAST, MOST = 8, 256
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of one call, and blocks: `rows` queries by `columns` keys."""
+
+    batch: int
+    heads: int
+    groups: int
+    length: int
+    size: int
+    width: int
+    out: int
+    rows: int
+    columns: int
+
+    @property
+    def share(self) -> int:
+        """The query heads of a group."""
+        return self.heads // self.groups
+
+
+def _fits(call: Call) -> bool:
+    """Whether a call is one of the kernels': 16-bit floats, widths that are whole vectors, something to do."""
+    (_, _, length, width), (_, _, size, out) = call.query.shape, call.value.shape
+    whole = all(n % 8 == 0 and LEAST <= n <= MOST for n in (width, out))
+    return is_half(call.query) and whole and min(length, size, *call.query.shape[:2]) > 0
+
+
+def _shape(filled: Filled, rows: int, columns: int) -> Shape:
+    query, key, value = (tuple(s.static or 0 for s in filled.tensors[n].shape) for n in ("query", "key", "value"))
+    return Shape(query[0], query[1], key[1], query[2], key[2], query[3], value[3], rows, columns)
+
+
+class Text:
+    """The lines of one kernel, with what its parts have in common."""
+
+    def __init__(self, filled: Filled, shape: Shape) -> None:
+        self.filled, self.shape = filled, shape
+        self.lines: list[str] = []
+        self.causal = bool(filled.attributes["causal"])
+        self.scale = float(filled.attributes["scale"]) * LOG2E
+        self.element = f"tl.{TYPES[filled.tensors['query'].element]}"
+
+    def add(self, *lines: str, indent: int = 0) -> None:
+        """Writes lines."""
+        self.lines += ["    " * indent + line for line in lines]
+
+    def describe(self, name: str, rows: int) -> None:
+        """The descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width)."""
+        tensor = self.filled.tensors[name]
+        sizes, strides = ([str(s) for s in x] for x in (tensor.shape, tensor.strides))
+        block = f"[1, 1, {rows}, {max(16, power_of_two(tensor.shape[3].static or 0))}]"
+        lists = f"[{', '.join(sizes)}], [{', '.join(strides)}], {block}"
+        self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.name}, {lists})")
+
+    def load(self, name: str, head: str, start: str, rows: int) -> str:
+        """The text of a block of a described tensor."""
+        width = max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
+        return f"block_{name}.load([batch, {head}, {start}, 0]).reshape({rows}, {width})"
+
+    def store(self, name: str, head: str, start: str, value: str, rows: int) -> str:
+        """The text that writes a block of a described tensor."""
+        width = max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
+        block = f"{value}.to({self.element}).reshape(1, 1, {rows}, {width})"
+        return f"block_{name}.store([batch, {head}, {start}, 0], {block})"
+
+    def statistics(self, name: str, place: str) -> str:
+        """The text of a number for each query of a block, 0 after the last; `place` are positions."""
+        tensor = self.filled.tensors[name]
+        heads, length = self.shape.heads, self.shape.length
+        first = f"(batch * {heads} + head) * {length}"
+        return f"tl.load({tensor.name} + {first} + {place}, {place} < {length}, 0.0)"
+
+    def add_mask(self, target: str, rows: str, columns: str, indent: int) -> None:
+        """Adds the mask's block, where there is one; `rows` and `columns` are positions that broadcast."""
+        mask = self.filled.tensors.get("mask")
+        if mask is None:
+            return
+        sizes = [1] * (4 - len(mask.shape)) + [s.static or 0 for s in mask.shape]
+        names = ("batch", "head", rows, columns)
+        strides = [math.prod(sizes[i + 1 :]) for i in range(4)]
+        parts = [f"{n} * {stride}" for n, size, stride in zip(names, sizes, strides, strict=True) if size > 1]
+        inside = f"({rows} < {self.shape.length}) & ({columns} < {self.shape.size})"
+        place = " + ".join([mask.name, *parts, f"({rows} + {columns}) * 0"])
+        self.add(f"{target} += tl.load({place}, {inside}, 0.0).to(tl.float32) * {LOG2E}", indent=indent)
+
+    def hide(self, target: str, rows: str, columns: str, indent: int) -> None:
+        """Makes scores that do not count -inf."""
+        seen = f"{columns} < {self.shape.size}"
+        seen = f"({seen}) & ({columns} <= {rows})" if self.causal else seen
+        self.add(f'{target} = tl.where({seen}, {target}, float("-inf"))', indent=indent)
+
+    def finish(self, programs: int, warps: int, stages: int) -> Source:
+        """The source of the kernel."""
+        kernel = self.filled.kernel
+        names = [n for n, _ in kernel.parameters]
+        text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, self.lines)
+        return Source(kernel.name, text, tuple(kernel.parameters), str(programs), warps, stages)
+
+
+def _program(text: Text, blocks: int, heads: int, head: str = "head") -> None:
+    """Which block of which head a program has: those of one head together, so that its keys stay in the cache.
+
+    With `causal` the last blocks, which have most to do, come first.
+    """
+    number = f"tl.program_id(0) % {blocks}"
+    text.add(
+        f"start = {f'{blocks - 1} - {number}' if text.causal and head == 'head' else number}",
+        f"batch = tl.program_id(0) // {blocks * heads}",
+        f"{head} = tl.program_id(0) // {blocks} % {heads}",
+    )
+
+
+def _passes(text: Text, body: Callable[[bool, int], None], bounds: Sequence[tuple[str, str, int, bool]]) -> None:
+    """A loop for each of `bounds` (first, end, step, whether scores are masked)."""
+    for first, end, step, masked in bounds:
+        if first != end:
+            text.add(f"for at in range({first}, {end}, {step}):")
+            body(masked, 1)
+
+
+def _key_bounds(shape: Shape, causal: bool) -> list[tuple[str, str, int, bool]]:
+    """The keys that a block of queries at `start * rows` sees: whole blocks, then those that are masked."""
+    rows, columns = shape.rows, shape.columns
+    whole = shape.size // columns * columns
+    if not causal:
+        return [("0", str(whole), columns, False), (str(whole), str(shape.size), columns, True)]
+    full = f"tl.minimum(start * {rows} // {columns} * {columns}, {whole})"
+    return [("0", full, columns, False), (full, f"tl.minimum((start + 1) * {rows}, {shape.size})", columns, True)]
+
+
+def _forward(filled: Filled) -> Source:
+    """out and logsumexp of a block of queries."""
+    shape = _shape(filled, 64, 64 if _widest(filled) <= 128 else 32)
+    text, s = Text(filled, shape), shape
+    blocks = -(-s.length // s.rows)
+    out = max(16, power_of_two(s.out))
+    for name, rows in (("query", s.rows), ("key", s.columns), ("value", s.columns), ("out", s.rows)):
+        text.describe(name, rows)
+    _program(text, blocks, s.heads)
+    text.add(
+        f"rows = start * {s.rows} + tl.arange(0, {s.rows})",
+        f"query = {text.load('query', 'head', f'start * {s.rows}', s.rows)}",
+        f'most = tl.full(({s.rows},), float("-inf"), tl.float32)',
+        f"total = tl.full(({s.rows},), 0.0, tl.float32)",
+        f"acc = tl.full(({s.rows}, {out}), 0.0, tl.float32)",
+    )
+
+    def body(masked: bool, indent: int) -> None:
+        text.add(
+            f"key = {text.load('key', f'head // {s.share}', 'at', s.columns)}",
+            f"scores = tl.dot(query, key.T) * {text.scale}",
+            f"columns = at + tl.arange(0, {s.columns})",
+            indent=indent,
+        )
+        text.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
+        if masked:
+            text.hide("scores", "rows[:, None]", "columns[None, :]", indent)
+        guard = masked or "mask" in filled.tensors
+        text.add("grown = tl.maximum(most, tl.max(scores, 1))", indent=indent)
+        safe = 'tl.where(grown == float("-inf"), 0.0, grown)' if guard else "grown"
+        text.add(
+            f"base = {safe}",
+            "weights = tl.exp2(scores - base[:, None])",
+            "shrink = tl.exp2(most - base)",
+            "total = total * shrink + tl.sum(weights, 1)",
+            f"value = {text.load('value', f'head // {s.share}', 'at', s.columns)}",
+            f"acc = tl.dot(weights.to({text.element}), value, acc * shrink[:, None])",
+            "most = grown",
+            indent=indent,
+        )
+
+    _passes(text, body, _key_bounds(s, text.causal))
+    statistics = filled.tensors["logsumexp"]
+    text.add(
+        text.store("out", "head", f"start * {s.rows}", "(acc / total[:, None])", s.rows),
+        f"place = (batch * {s.heads} + head) * {s.length} + rows",
+        f"tl.store({statistics.name} + place, most * {math.log(2)} + tl.log(total), rows < {s.length})",
+    )
+    return text.finish(blocks * s.batch * s.heads, 4, 3)
+
+
+def _widest(filled: Filled) -> int:
+    return max(filled.tensors[n].shape[3].static or 0 for n in ("query", "value"))
+
+
+def _by_key(filled: Filled) -> Source:
+    """The gradients by a block of keys and values, over the queries of every head that shares them."""
+    shape, warps = _shape(filled, 64, 64), 4 if _widest(filled) <= 128 else 8
+    text, s = Text(filled, shape), shape
+    blocks = -(-s.size // s.columns)
+    width, out = (max(16, power_of_two(n)) for n in (s.width, s.out))
+    for name in ("query", "dy"):
+        text.describe(name, s.rows)
+    for name in ("key", "value", "dkey", "dvalue"):
+        text.describe(name, s.columns)
+    _program(text, blocks, s.groups, "group")
+    text.add(
+        f"columns = start * {s.columns} + tl.arange(0, {s.columns})",
+        f"key = {text.load('key', 'group', f'start * {s.columns}', s.columns)}",
+        f"value = {text.load('value', 'group', f'start * {s.columns}', s.columns)}",
+        f"dkey = tl.full(({s.columns}, {width}), 0.0, tl.float32)",
+        f"dvalue = tl.full(({s.columns}, {out}), 0.0, tl.float32)",
+        f"for head in range(group * {s.share}, (group + 1) * {s.share}):",
+    )
+
+    def body(masked: bool, indent: int) -> None:
+        text.add(
+            f"rows = at + tl.arange(0, {s.rows})",
+            f"query = {text.load('query', 'head', 'at', s.rows)}",
+            f"scores = tl.dot(key, query.T) * {text.scale}",
+            indent=indent,
+        )
+        text.add_mask("scores", "rows[None, :]", "columns[:, None]", indent)
+        if masked:
+            text.hide("scores", "rows[None, :]", "columns[:, None]", indent)
+        text.add(
+            f"total = {text.statistics('logsumexp', 'rows')} * {LOG2E}",
+            f"weights = tl.where(rows[None, :] < {s.length}, tl.exp2(scores - total[None, :]), 0.0)",
+            f"dy = {text.load('dy', 'head', 'at', s.rows)}",
+            f"dvalue = tl.dot(weights.to({text.element}), dy, dvalue)",
+            f"delta = {text.statistics('delta', 'rows')}",
+            "slope = weights * (tl.dot(value, dy.T) - delta[None, :])",
+            f"dkey = tl.dot(slope.to({text.element}), query, dkey)",
+            indent=indent,
+        )
+
+    for first, end, masked in _row_bounds(s, text.causal):
+        text.add(f"for at in range({first}, {end}, {s.rows}):", indent=1)
+        body(masked, 2)
+    text.add(
+        text.store("dkey", "group", f"start * {s.columns}", f"(dkey * {text.scale / LOG2E})", s.columns),
+        text.store("dvalue", "group", f"start * {s.columns}", "dvalue", s.columns),
+    )
+    return text.finish(blocks * s.batch * s.groups, warps, 2)
+
+
+def _row_bounds(shape: Shape, causal: bool) -> list[tuple[str, str, bool]]:
+    """The queries that see something of a block of keys at `start * columns`: masked blocks, then whole ones."""
+    rows, columns = shape.rows, shape.columns
+    if not causal:
+        return [("0", str(shape.length), False)]
+    full = f"tl.minimum((start + 1) * {columns} + {rows - 1}, {-(-shape.length // rows) * rows}) // {rows} * {rows}"
+    return [(f"start * {columns} // {rows} * {rows}", full, True), (full, str(shape.length), False)]
+
+
+def _by_query(filled: Filled) -> Source:
+    """The gradient by a block of queries."""
+    shape, warps = _shape(filled, 64, 64), 4 if _widest(filled) <= 128 else 8
+    text, s = Text(filled, shape), shape
+    blocks, width = -(-s.length // s.rows), max(16, power_of_two(s.width))
+    for name, rows in (
+        ("query", s.rows),
+        ("dy", s.rows),
+        ("dquery", s.rows),
+        ("key", s.columns),
+        ("value", s.columns),
+    ):
+        text.describe(name, rows)
+    _program(text, blocks, s.heads)
+    text.add(
+        f"rows = start * {s.rows} + tl.arange(0, {s.rows})",
+        f"query = {text.load('query', 'head', f'start * {s.rows}', s.rows)}",
+        f"dy = {text.load('dy', 'head', f'start * {s.rows}', s.rows)}",
+        f"total = {text.statistics('logsumexp', 'rows')} * {LOG2E}",
+        f"delta = {text.statistics('delta', 'rows')}",
+        f"acc = tl.full(({s.rows}, {width}), 0.0, tl.float32)",
+    )
+
+    def body(masked: bool, indent: int) -> None:
+        text.add(
+            f"key = {text.load('key', f'head // {s.share}', 'at', s.columns)}",
+            f"scores = tl.dot(query, key.T) * {text.scale}",
+            f"columns = at + tl.arange(0, {s.columns})",
+            indent=indent,
+        )
+        text.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
+        if masked:
+            text.hide("scores", "rows[:, None]", "columns[None, :]", indent)
+        text.add(
+            "weights = tl.exp2(scores - total[:, None])",
+            f"value = {text.load('value', f'head // {s.share}', 'at', s.columns)}",
+            "slope = weights * (tl.dot(dy, value.T) - delta[:, None])",
+            f"acc = tl.dot(slope.to({text.element}), key, acc)",
+            indent=indent,
+        )
+
+    _passes(text, body, _key_bounds(s, text.causal))
+    text.add(text.store("dquery", "head", f"start * {s.rows}", f"(acc * {text.scale / LOG2E})", s.rows))
+    return text.finish(blocks * s.batch * s.heads, warps, 3 if warps == 4 else 2)
+
+
+register_template("attention", Template(_fits, (Part("", ("out", "logsumexp"), _forward),)))
+register_template(
+    "attention_grad",
+    Template(_fits, (Part("key", ("dkey", "dvalue"), _by_key), Part("query", ("dquery",), _by_query))),
+)

@@ -1,0 +1,59 @@
+"""Samples of attention."""
+
+from oneflow.dialect.dtypes import FLOATS, bfloat16, float16, float32
+from oneflow.testing.sample import Bad, Sample, T, t
+
+NAN = float("nan")
+
+
+class Wide(T):
+    """An operand in the type that sums are computed in: f32 where the sample runs with f16 or bf16."""
+
+    def array(self, dtype, rng):
+        return super().array(dtype.accumulator, rng)
+
+
+def row(*shape):
+    """Statistics of rows, of a size that keeps weights below 1."""
+    return Wide(shape, 3.0, 4.0)
+
+
+HEADS = "expected static numbers of heads, those of key dividing query's, got 2 and 3"
+PLAIN = [t(1, 2, 3, 4), t(1, 2, 5, 4), t(1, 2, 5, 4)]
+SHARED = [t(2, 4, 3, 2), t(2, 2, 3, 2), t(2, 2, 3, 3)]
+ONCE = {"second_order": False, "why": "attention_grad has no gradient"}
+
+#: Calls of several blocks: groups of keys, their number, a mask, whether positions see what is after them.
+BLOCKS = [(4, 70, [], True), (2, 100, [], False), (2, 70, [t(70, 70)], True), (1, 130, [t(1, 4, 1, 130)], False)]
+HALVES = (float16, bfloat16)
+WHOLE = {"gradient": False, "why": "only for devices that have kernels for 16-bit floats"}
+#: Logarithms of sums of about a hundred weights.
+WEIGHED = Wide((1, 4, 70), 6.0, 7.0)
+
+SAMPLES = [
+    Sample("attention", PLAIN, {"scale": 0.5}, dtypes=FLOATS, **ONCE),
+    Sample("attention", PLAIN, {"scale": 0.5, "causal": True}, **ONCE),
+    Sample("attention", [*PLAIN, t(3, 5)], {"scale": 0.5}, **ONCE),
+    Sample("attention", [*SHARED, t(2, 1, 3, 3)], {"scale": 0.7, "causal": True}, **ONCE),
+    Sample("attention", SHARED, **ONCE),
+    Sample(
+        "attention_grad", [t(1, 2, 3, 4), *PLAIN, None, row(1, 2, 3), row(1, 2, 3)], {"scale": 0.5}, dtypes=FLOATS
+    ),
+    Sample("attention_grad", [t(2, 4, 3, 3), *SHARED, t(3, 3), row(2, 4, 3), row(2, 4, 3)], {"causal": True}),
+]
+BAD = [
+    Bad("attention", [t(2, 3, 4), *PLAIN[1:]], match="expected query of rank 4"),
+    Bad("attention", [t(1, 2, 3, 5), *PLAIN[1:]], match="expected the width of key to be 5, got 4"),
+    Bad("attention", [PLAIN[0], PLAIN[1], t(1, 2, 4, 4)], match="expected the length of value to be 5, got 4"),
+    Bad(
+        "attention",
+        [t(1, 3, 3, 4), *PLAIN[1:]],
+        match=HEADS,
+    ),
+    Bad("attention", [*PLAIN, t(2, 2, 3, 5)], match="expected a mask that broadcasts to [1, 2, 3, 5]"),
+    Bad(
+        "attention_grad",
+        [t(1, 2, 3, 4), *PLAIN, None, t(1, 2, 4, dtype=float32), row(1, 2, 3)],
+        match="expected logsumexp of type tensor<1x2x3xf32>",
+    ),
+]
