@@ -1,7 +1,8 @@
 """What counts as an array: NumPy arrays and scalars, and whatever speaks DLPack or the array interfaces.
 
-`Data` is what a tensor's values are in: an array of NumPy on the host, a `DeviceArray` on a device; the functions
-here do to both what eager mode needs. Imports NumPy and `runtime.cuda.array`.
+`Data` is what a tensor's values are in: an array of NumPy on the host, a `DeviceArray` on a device, a `GlobalArray`
+over the ranks of a mesh; the functions here do to all what eager mode needs. Imports NumPy, `runtime.cuda.array` and
+`runtime.global_array`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.global_array import GlobalArray
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
-Data: TypeAlias = np.ndarray | DeviceArray
+Data: TypeAlias = np.ndarray | DeviceArray | GlobalArray
 
 
 def is_array(value: Any) -> bool:
@@ -24,8 +26,8 @@ def is_array(value: Any) -> bool:
 
 
 def is_data(value: Any) -> bool:
-    """Whether `value` is an array of NumPy or a `DeviceArray`."""
-    return isinstance(value, (np.ndarray, DeviceArray))
+    """Whether `value` is an array of NumPy, a `DeviceArray` or a `GlobalArray`."""
+    return isinstance(value, (np.ndarray, DeviceArray, GlobalArray))
 
 
 def to_data(value: Any) -> Data:
@@ -34,6 +36,8 @@ def to_data(value: Any) -> Data:
     Raises:
         TypeError: its element type is none of ours, or it is on a device and has gaps.
     """
+    if isinstance(value, GlobalArray):
+        return value
     if isinstance(value, np.ndarray) or not is_on_device(value):
         return to_array(value)
     try:
@@ -48,7 +52,7 @@ def to_array(value: Any) -> np.ndarray:
     Raises:
         TypeError: its element type is none of ours.
     """
-    if isinstance(value, DeviceArray):
+    if isinstance(value, (DeviceArray, GlobalArray)):
         return value.numpy()
     if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
         array = _from_dlpack(value)
@@ -68,7 +72,7 @@ def _from_dlpack(value: Any) -> np.ndarray:
 
 def dtype_of(data: Data) -> DType:
     """The element type of an array."""
-    return data.dtype if isinstance(data, DeviceArray) else dtypes.from_numpy(data.dtype)
+    return dtypes.from_numpy(data.dtype) if isinstance(data, np.ndarray) else data.dtype
 
 
 def place_of(data: Data) -> str:
@@ -77,13 +81,17 @@ def place_of(data: Data) -> str:
 
 
 def address_of(data: Data) -> int:
-    """Where the elements of an array begin."""
+    """Where the elements of an array begin; of one on several ranks, a number that no other has."""
+    if isinstance(data, GlobalArray):
+        return id(data)
     return data.address if isinstance(data, DeviceArray) else int(data.ctypes.data)
 
 
 def overwrite(target: Data, source: Data) -> None:
     """Puts the elements of `source` into `target`, wherever the two are."""
-    if isinstance(target, DeviceArray):
-        target.take(source)
+    if isinstance(target, GlobalArray):
+        target.take(source if isinstance(source, GlobalArray) else to_array(source))
+    elif isinstance(target, DeviceArray):
+        target.take(to_array(source) if isinstance(source, GlobalArray) else source)
     else:
         np.copyto(target, to_array(source))

@@ -17,6 +17,7 @@ from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tape import MODE, Leaf
 from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.global_array import GlobalArray
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ class Guard:
         """Whether it is still so."""
         now = self.get()
         return now is self.value or (not isinstance(now, Tensor) and bool(now == self.value))
+
+
+def layout_of(given: Any) -> Any:
+    """The placement and layout of a tensor from outside, None where it lies on no ranks."""
+    data = given.handle.handle if isinstance(given, EagerTensor) else None
+    return (data.placement, data.nd) if isinstance(data, GlobalArray) else None
 
 
 @dataclass(eq=False)
@@ -87,6 +94,10 @@ class Captures:
             if variable.leaf is not None:
                 self.leaves.append((made, variable.leaf))
         return known
+
+    def layouts(self) -> list[Any]:
+        """How each input lies; None for what is whole on every rank."""
+        return [layout_of(given) for given in self.inputs]
 
     def assign(self, tensor: EagerTensor, value: Tensor, writer: str) -> None:
         """Gives a tensor from outside a new value.

@@ -20,11 +20,13 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
+from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, compile_for, move
 from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import CallError
+from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
@@ -32,6 +34,7 @@ from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
 from oneflow.runtime.footprint import Footprint
+from oneflow.runtime.global_array import GlobalArray, Placement
 
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
@@ -41,14 +44,16 @@ class Specialization:
     """A function traced and compiled for one signature."""
 
     traced: Traced
-    executable: Executable | CudaExecutable
+    executable: Executable | CudaExecutable | GlobalProgram
     device: Device
+    layouts: Sequence[Any]
     constants: dict[int, Data] = field(default_factory=dict)
 
     def holds(self, place: Device | None) -> bool:
         """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
         where = place or named_device(_place(self.traced.captured) or "cpu")
-        return where == self.device and all(g.holds for g in self.traced.guards)
+        lie_alike = all(layout_of(c) == at for c, at in zip(self.traced.captured, self.layouts, strict=True))
+        return where == self.device and lie_alike and all(g.holds for g in self.traced.guards)
 
     def run(self, arrays: Sequence[Data], name: str) -> list[Data]:
         """The results of the function; what it updates outside is updated.
@@ -58,8 +63,10 @@ class Specialization:
         """
         traced = self.traced
         passed = [*arrays, *(self._present(i, c) for i, c in enumerate(traced.captured))]
-        if self.device.type == "cpu":
-            results: list[Data] = list(self.executable(*passed))
+        if isinstance(self.executable, GlobalProgram):
+            results: list[Data] = self.executable.run(passed)
+        elif self.device.type == "cpu":
+            results = list(self.executable(*passed))  # type: ignore[operator]
         else:
             results = self._run_on_device(passed, arrays)
         count = len(results) - len(traced.effects.results)
@@ -100,11 +107,16 @@ class CompiledFunction:
     __name__: str
 
     def __init__(
-        self, fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any] | None, device: Device | None
+        self,
+        fn: Callable[..., Any],
+        specs: Sequence[Any] | Mapping[str, Any] | None,
+        device: Device | None,
+        placement: Placement | None = None,
+        strategy: str = "greedy",
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
-        self._fn, self.device = fn, device
+        self._fn, self.device, self.placement, self._strategy = fn, device, placement, strategy
         self._spec = None if specs is None else _flat(_bind_specs(fn, specs))
         self._known: dict[Any, list[Specialization]] = {}
         self._last: Specialization | None = None
@@ -127,7 +139,8 @@ class CompiledFunction:
         special = self._specialize(arguments, specs, tree, self._place(leaves, values, paths))
         results = special.run([v for v in values if is_data(v)], self.__name__)
         eager = any(isinstance(x, EagerTensor) for x in (*leaves, *special.traced.captured))
-        return special.traced.rebuild(map(from_numpy, results) if eager else results)
+        whole = (x.numpy() if isinstance(x, GlobalArray) else x for x in results)
+        return special.traced.rebuild(map(from_numpy, results) if eager else whole)
 
     def _place(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
         """The device that was chosen, or that arguments are on; None where all are on the host.
@@ -194,12 +207,18 @@ class CompiledFunction:
             found = next((s for s in self._known.get(key, ()) if s.holds(place)), None)
             if found is None:
                 arguments.arguments.update(tree.unflatten(specs))
-                traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES)
-                where = place or named_device(_place(traced.captured) or "cpu")
-                found = Specialization(traced, compile_for(where, traced.module, traced.entry), where)
+                traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES, self.placement)
+                found = self._compile(traced, place or named_device(_place(traced.captured) or "cpu"))
                 self._known.setdefault(key, []).append(found)
             self._last = found
         return found
+
+    def _compile(self, traced: Traced, where: Device) -> Specialization:
+        if traced.placement is None:
+            made: Any = compile_for(where, traced.module, traced.entry)
+        else:
+            made = GlobalProgram.of(traced, self._strategy)
+        return Specialization(traced, made, where, [layout_of(c) for c in traced.captured])
 
 
 def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:
@@ -231,6 +250,8 @@ def _place(captured: Sequence[Any]) -> str | None:
 
 
 def _spec_of(array: Data) -> TensorSpec:
+    if isinstance(array, GlobalArray):
+        return TensorSpec(array.shape, array.dtype, placement=array.placement, sbp=array.nd)
     return TensorSpec(array.shape, dtype_of(array))
 
 
@@ -257,16 +278,37 @@ def _outline(leaves: Sequence[Any], tree: Tree) -> str:
 
 
 @overload
-def compile(fn: Callable[..., Any], *, specs: Any = None, device: Any = None) -> CompiledFunction:
+def compile(
+    fn: Callable[..., Any],
+    *,
+    specs: Any = None,
+    device: Any = None,
+    placement: Placement | None = None,
+    strategy: str = "greedy",
+) -> CompiledFunction:
     """The compiled function."""
 
 
 @overload
-def compile(fn: None = None, *, specs: Any = None, device: Any = None) -> Callable[..., CompiledFunction]:
+def compile(
+    fn: None = None,
+    *,
+    specs: Any = None,
+    device: Any = None,
+    placement: Placement | None = None,
+    strategy: str = "greedy",
+) -> Callable[..., CompiledFunction]:
     """A decorator."""
 
 
-def compile(fn: Callable[..., Any] | None = None, *, specs: Any = None, device: Any = None) -> Any:
+def compile(
+    fn: Callable[..., Any] | None = None,
+    *,
+    specs: Any = None,
+    device: Any = None,
+    placement: Placement | None = None,
+    strategy: str = "greedy",
+) -> Any:
     """Compiles a Python function of tensors; also a decorator, with or without arguments.
 
     Args:
@@ -275,8 +317,13 @@ def compile(fn: Callable[..., Any] | None = None, *, specs: Any = None, device: 
             or by name. Without them it is compiled for the shapes and element types of each new call.
         device: where it runs, "cpu", "cuda" or "cuda:1"; without it where the tensors are that it is called with or
             uses, or on the host. Arrays of NumPy are copied to a device, and results back where all were.
+        placement: the ranks that its tensors lie on: those of the MPI job that this process belongs to, or threads of
+            this process. Without it those of the global tensors that it is called with or uses. Other tensors have to
+            be the same on every rank.
+        strategy: how layouts are chosen where they are left open: "greedy", operator by operator as in OneFlow, or
+            "auto", the cheapest for the whole function.
     """
     place = None if device is None else named_device(device)
     if fn is None:
-        return lambda function: CompiledFunction(function, specs, place)
-    return CompiledFunction(fn, specs, place)
+        return lambda function: CompiledFunction(function, specs, place, placement, strategy)
+    return CompiledFunction(fn, specs, place, placement, strategy)

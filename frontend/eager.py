@@ -27,6 +27,7 @@ from oneflow.frontend.errors import fail
 from oneflow.frontend.tape import MODE, Leaf, Variable, gradients, leaves_of, record
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.global_array import GlobalArray
 
 
 class Eager(EagerBuilder, dispatching.TensorBuilder):
@@ -317,6 +318,8 @@ class EagerTensor(Tensor):
         return copied.requires_grad_() if self.handle.leaf is not None else copied
 
     def __repr__(self) -> str:
+        if isinstance(self.handle.handle, GlobalArray):  # ranks would have to meet to show its values
+            return f"tensor({self.handle.handle})"
         values = np.array2string(to_array(self.handle.handle), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
         dtype += "" if self.device == "cpu" else f", device='{self.device}'"

@@ -18,6 +18,7 @@ from oneflow.frontend.arrays import dtype_of, to_data
 from oneflow.frontend.devices import common, device
 from oneflow.frontend.kernels import Kernel, compile_call, describe_result, intern
 from oneflow.frontend.tape import MODE, Variable, record
+from oneflow.runtime.global_array import GlobalArray
 
 
 class EagerBuilder(Builder):
@@ -61,6 +62,12 @@ class EagerBuilder(Builder):
         """
         inputs = self.registry[name].signature.inputs if name in self.registry else ()
         named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
+        lying = next((n for n, v in named if isinstance(v, Variable) and isinstance(v.handle, GlobalArray)), None)
+        if lying is not None:
+            raise RuntimeError(
+                f"oneflow.{name}: {lying} lies on several ranks; operators on it run in functions of flow.compile, "
+                "and x.to_local() is this rank's piece"
+            )
         try:
             return common([(n, v.handle) for n, v in named if isinstance(v, Variable)])
         except ValueError as error:

@@ -24,19 +24,22 @@ from oneflow.dialect._mlir import arith, func, ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.capture import Captures, Effects, Guard
+from oneflow.frontend.capture import Captures, Effects, Guard, layout_of
 from oneflow.frontend.dispatch import TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import Place, TraceError, fail, user_place
+from oneflow.frontend.layouts import annotate, one_placement
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.tree import Tree, flatten
+from oneflow.runtime.global_array import Placement
 
 #: Captured arrays of more bytes than this become inputs of a compiled function.
 INLINE_BYTES = 1024
@@ -50,9 +53,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     What it builds is noted on each of `tapes`, for gradients.
     """
 
-    def __init__(self, block: ir.Block, inline_bytes: float) -> None:
+    def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
         super().__init__(REGISTRY, ir.InsertionPoint(block))
         self.block, self.inline_bytes = block, inline_bytes
+        self.placement = placement
         self.captures = Captures(self._input)
         self.tapes: list[list[Entry]] = []
         self.leaf_tape: list[Entry] = []
@@ -87,11 +91,21 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         if isinstance(tensor, EagerTensor):
             if self.inlines:
                 return self.constant(tensor.variable.handle)
+            if (found := layout_of(tensor)) is not None:
+                self.lie_on(found[0])
             now = self.captures.state(tensor).now
             return now if tensor.requires_grad else self._without_gradient(now)
         if tensor.builder is not self:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
         return tensor
+
+    def lie_on(self, placement: Placement | None) -> None:
+        """Notes the placement of a tensor of the function.
+
+        Raises:
+            TraceError: others are on another.
+        """
+        self.placement = one_placement(self.placement, placement, fail)
 
     def _without_gradient(self, value: Tensor) -> Value:
         """`value`, which another tensor in the same memory has a gradient of."""
@@ -205,6 +219,7 @@ class Traced:
     """A traced function.
 
     `captured` are to be passed after the tensors of the call: arrays, tensors, and functions that give numbers.
+    `placement` are the ranks that its tensors lie on, if they do.
     `outputs` is the structure of what the function returned; its leaves are `None` at the place of a result tensor,
     and `(value,)` for anything else. Further results are put where `effects` say. It holds while its `guards` do.
     """
@@ -216,6 +231,7 @@ class Traced:
     leaves: tuple[tuple[Any] | None, ...]
     effects: Effects
     guards: tuple[Guard, ...]
+    placement: Placement | None
 
     def rebuild(self, results: Iterable[Any]) -> Any:
         """What the function returns when its result tensors are `results`."""
@@ -258,10 +274,17 @@ def entry_name(fn: Callable[..., Any]) -> str:
     return re.sub(r"\W", "_", getattr(fn, "__name__", type(fn).__name__)).strip("_") or "main"
 
 
-def trace_call(fn: Callable[..., Any], arguments: inspect.BoundArguments, name: str, inline_bytes: float) -> Traced:
+def trace_call(
+    fn: Callable[..., Any],
+    arguments: inspect.BoundArguments,
+    name: str,
+    inline_bytes: float,
+    placement: Placement | None = None,
+) -> Traced:
     """Traces a call whose tensors are given as `TensorSpec`s.
 
-    Arrays that the function captures and that have more than `inline_bytes` become further arguments.
+    Arrays that the function captures and that have more than `inline_bytes` become further arguments. `placement` are
+    the ranks that tensors lie on, if that is said.
 
     Raises:
         TraceError: at the user's line, what cannot become a program.
@@ -274,7 +297,10 @@ def trace_call(fn: Callable[..., Any], arguments: inspect.BoundArguments, name: 
         module = ir.Module.create()
         types = [s.desc.to_mlir() for s in leaves if isinstance(s, TensorSpec)]
         entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))
-        builder = TraceBuilder(entry.add_entry_block(), inline_bytes)
+        builder = TraceBuilder(entry.add_entry_block(), inline_bytes, placement)
+        specs = [s for s in leaves if isinstance(s, TensorSpec)]
+        for spec in specs:
+            builder.lie_on(spec.placement)
         inputs = iter(list(builder.block.arguments))
         passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
         arguments.arguments.update(tree.unflatten(passed))
@@ -288,10 +314,30 @@ def trace_call(fn: Callable[..., Any], arguments: inspect.BoundArguments, name: 
             raise TraceError(f"{name} returned no tensor; return what it computes", home)
         _finish(entry, builder, names, results)
         _donate(entry, len(names), len(results) - len(effects.results), effects)
+        if builder.placement is not None:
+            _lay_out(entry, builder, specs, [v for _, v in results], effects)
         module.operation.verify()
     statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
     captures = builder.captures
-    return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, tuple(captures.guards))
+    return Traced(
+        module, name, tuple(captures.inputs), outputs, statics, effects, tuple(captures.guards), builder.placement
+    )
+
+
+def _lay_out(
+    entry: func.FuncOp, builder: TraceBuilder, specs: list[TensorSpec], results: list[Tensor], effects: Effects
+) -> None:
+    """States how arguments and results lie: what is updated as it is outside, single numbers on every rank."""
+    placement = builder.placement
+    assert placement is not None
+    whole = broadcast(placement.mesh)
+    captured = [whole if found is None else found[1] for found in builder.captures.layouts()]
+    arguments = [None if s.sbp is None else placement.layout(s.sbp, s.desc) for s in specs]
+    layouts = [None if v.rank else whole for v in results]
+    first = len(results) - len(effects.results)
+    for number, state in enumerate(effects.updated, first):
+        layouts[number] = captured[state.argument]
+    annotate(entry.operation, placement, [*arguments, *captured], layouts)
 
 
 def _definition(fn: Callable[..., Any]) -> Place:

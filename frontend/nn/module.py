@@ -15,11 +15,14 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.nd_sbp import broadcast
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.tape import no_grad
+from oneflow.runtime.global_array import Placement
 
 Self = TypeVar("Self", bound="Module")
 
@@ -271,6 +274,24 @@ class Module(Stateful):
     def cpu(self: Self) -> Self:
         """Moves it to the host."""
         return self.to(Device("cpu"))
+
+    def to_global(self: Self, placement: Placement, sbp: Any) -> Self:
+        """Has parameters and buffers lie on the ranks of a placement; itself. All ranks take those of rank 0.
+
+        Args:
+            placement: the ranks.
+            sbp: one SBP, or one for each axis of the mesh; or a dict of these by dotted names, the others whole.
+        """
+        named = sbp if isinstance(sbp, Mapping) else None
+        whole = broadcast(placement.mesh)
+        tensors = dict((*self.named_parameters(), *self.named_buffers()))
+        if named is not None and (unknown := named.keys() - tensors.keys()):
+            raise ValueError(
+                f"{type(self).__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(tensors)}"
+            )
+        for name, tensor in tensors.items():
+            tensor.data = to_global(tensor, placement, sbp if named is None else named.get(name, whole))
+        return self
 
     def half(self: Self) -> Self:
         """Converts to float16."""

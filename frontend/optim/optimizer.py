@@ -16,11 +16,15 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
+from oneflow.dialect.nd_sbp import broadcast
+from oneflow.frontend.arrays import Data
+from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import move
 from oneflow.frontend.dispatch import Stateful, current_builder, dispatch_all
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.tape import enable_grad, no_grad
 from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.global_array import GlobalArray
 
 Group = dict[str, Any]
 #: Settings of PyTorch's groups that choose between implementations of the same formula.
@@ -45,6 +49,7 @@ class Optimizer(Stateful):
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.param_groups: list[Group] = []
+        self._sbp: Any = None
         self.state: dict[int, dict[str, EagerTensor]] = {}
         given = list(params)
         if not given:
@@ -128,8 +133,32 @@ class Optimizer(Stateful):
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
         """What is kept for a parameter, made when it is first updated."""
         if number not in self.state:
-            self.state[number] = {k: from_numpy(move(a, p.device)) for k, a in self.kept(p, group).items()}
+            self.state[number] = {k: from_numpy(self._lying_like(p, a)) for k, a in self.kept(p, group).items()}
         return dict(self.state[number])
+
+    def _lying_like(self, p: EagerTensor, kept: np.ndarray) -> Data:
+        """A first state where its parameter is: on its device, or on its ranks as `to_global` says."""
+        found = layout_of(p)
+        if found is None:
+            return move(kept, p.device)
+        placement, nd = found
+        if self._sbp is not None:
+            nd = placement.layout(self._sbp, p.desc)
+        return GlobalArray.of(kept, placement, nd if kept.shape == p.shape else broadcast(placement.mesh))
+
+    def to_global(self, sbp: Any) -> None:
+        """Has the states of global parameters lie as `sbp` says, not like their parameters.
+
+        With states that are split each rank updates its share of the parameters, as ZeRO does. States that are there
+        already are laid out anew.
+
+        Args:
+            sbp: one SBP, or one for each axis of the mesh; parameters without dimensions keep theirs.
+        """
+        self._sbp = sbp
+        for number, p in enumerate(self._all()):
+            for name, state in self.state.get(number, {}).items():
+                self.state[number][name] = from_numpy(self._lying_like(p, state.array))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or sets them to zero."""

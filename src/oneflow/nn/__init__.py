@@ -8,11 +8,11 @@ from oneflow.frontend.nn.graph import Graph
 from oneflow.frontend.nn.layers import *  # noqa: F403
 from oneflow.frontend.nn.module import Module, Parameter
 from oneflow.frontend.nn.stateless import *  # noqa: F403
-from oneflow.nn import functional
+from oneflow.nn import functional, parallel
 
 __all__ = [
     "Graph", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "Parameter", "Sequential", "functional",
-    "init", "utils",
+    "init", "parallel", "utils",
 ]  # fmt: skip
 __all__ += layers.__all__
 __all__ += stateless.__all__

@@ -1,0 +1,98 @@
+"""Global tensors: whole tensors that lie on the ranks of a placement.
+
+    placement = flow.placement("cpu", ranks=[0, 1])
+    x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()
+
+Every rank has the whole tensor before `to_global` and its piece after it. Operators on global tensors run in compiled
+functions; there `to_global` says how a value has to lie from here on. Gives tensors these methods. Imports `eager`,
+`layouts`, `capture` and `runtime.global_array`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.dialect.sbp import Sbp
+from oneflow.frontend.arrays import to_array
+from oneflow.frontend.capture import layout_of
+from oneflow.frontend.dispatch import current_builder, dispatch
+from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
+from oneflow.frontend.errors import fail
+from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.global_array import GlobalArray, Placement, shared
+
+
+def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:
+    """The whole tensor `x`, lying on `placement` as `sbp` says.
+
+    Args:
+        x: outside of compiled functions the same on every rank (that of rank 0 counts), or a global tensor.
+        placement: the ranks; None for those that it lies on, or that the compiled function is for.
+        sbp: `flow.sbp.split(axis)`, `flow.sbp.broadcast` or `flow.sbp.partial_sum`, one for each axis of the mesh.
+        grad_sbp: how the gradient has to lie on its way back, in compiled functions; None leaves it open.
+
+    Raises:
+        ValueError: the layout does not fit the tensor and the mesh, or there is no placement.
+    """
+    builder: Any = current_builder()
+    if not builder.eager:
+        return _cast(builder, x, placement, sbp, grad_sbp)
+    known = layout_of(x)
+    at = placement or (known[0] if known else None)
+    if at is None:
+        raise ValueError("expected a placement, such as flow.placement('cpu', ranks=[0, 1])")
+    assert isinstance(x, EagerTensor)
+    nd = at.layout(sbp, x.desc) if sbp is not None or known is None else known[1]
+    data = x.storage
+    lying = (
+        data.to(at, nd) if isinstance(data, GlobalArray) else GlobalArray.of(shared(to_array(data), at.world), at, nd)
+    )
+    return EagerTensor(BUILDER.wrap(lying)).requires_grad_(x.requires_grad)
+
+
+def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:
+    """A cast in a program that is traced."""
+    builder.lie_on(placement)
+    at: Placement | None = builder.placement
+    if at is None:
+        raise fail("expected a placement: pass one, or give it to flow.compile")
+    try:
+        nd = at.layout(sbp, x.desc)
+        back = {} if grad_sbp is None else {"grad_mode": "manual", "grad_nd_sbp": at.layout(grad_sbp, x.desc)}
+    except (TypeError, ValueError) as error:
+        raise fail(f"to_global: {error}") from None
+    return dispatch("hierarchical_parallel_cast", x, nd_sbp=nd, **back)
+
+
+def to_local(x: EagerTensor) -> Tensor:
+    """This rank's piece of a global tensor, in the same memory; of all ranks in one process, the first one's.
+
+    Raises:
+        RuntimeError: it is no global tensor, or this rank has no piece of it.
+    """
+    data = x.storage
+    if not isinstance(data, GlobalArray):
+        raise RuntimeError("expected a global tensor; x.to_global(placement, sbp) makes one")
+    try:
+        return from_numpy(data.local())
+    except ValueError as error:
+        raise RuntimeError(str(error)) from None
+
+
+def _placement(x: EagerTensor) -> Placement | None:
+    """The ranks that a global tensor lies on; None for others."""
+    found = layout_of(x)
+    return None if found is None else found[0]
+
+
+def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
+    """How a global tensor lies, one SBP for each axis of the mesh; None for others."""
+    found = layout_of(x)
+    return None if found is None else found[1]
+
+
+Tensor.to_global = to_global  # type: ignore[attr-defined]
+EagerTensor.to_local = to_local  # type: ignore[attr-defined]
+EagerTensor.placement = property(_placement)  # type: ignore[attr-defined]
+EagerTensor.sbp = property(_sbp)  # type: ignore[attr-defined]
+EagerTensor.is_global = property(lambda x: layout_of(x) is not None)  # type: ignore[attr-defined]

@@ -1,0 +1,40 @@
+"""Training on several ranks in the short form. Imports `module`, `global_tensor`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.dialect.sbp import B, S
+from oneflow.frontend.dispatch import current_builder
+from oneflow.frontend.global_tensor import to_global
+from oneflow.frontend.nn.module import Module
+from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.global_array import Placement
+
+
+class DistributedDataParallel(Module):
+    """A module whose parameters are whole on every rank, and whose arguments are split along the batch.
+
+    All ranks pass the same whole batch. Losses and gradients are those of the whole batch: sums over ranks are part
+    of the compiled program. It is called within functions of `flow.compile` or `nn.Graph`.
+
+    Args:
+        module: the module; its parameters become global tensors, those of rank 0.
+        placement: the ranks, along one axis; None for all of the job.
+    """
+
+    def __init__(self, module: Module, placement: Placement | None = None) -> None:
+        super().__init__()
+        self.placement = Placement.all() if placement is None else placement
+        if len(self.placement.mesh) != 1:
+            raise ValueError(f"expected ranks along one axis for data parallelism, got {self.placement}")
+        self.module = module.to_global(self.placement, B)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes, from pieces of the tensors among its arguments."""
+        if current_builder().eager:
+            raise RuntimeError("expected a call within a function of flow.compile, where programs of ranks are made")
+        return self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
+
+    def _split(self, value: Any) -> Any:
+        return to_global(value, self.placement, S(0)) if isinstance(value, Tensor) and value.rank else value

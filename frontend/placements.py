@@ -1,0 +1,51 @@
+"""Compiled functions whose tensors lie on several ranks.
+
+Imports `trace` and `runtime.distributed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oneflow.frontend.arrays import Data
+from oneflow.frontend.trace import Traced
+from oneflow.runtime.distributed import DistributedExecutable, Pieces, compile_distributed, lay_out
+from oneflow.runtime.global_array import GlobalArray, Placement
+
+
+@dataclass(frozen=True)
+class GlobalProgram:
+    """A traced function compiled for the ranks of a placement."""
+
+    placement: Placement
+    executable: DistributedExecutable
+
+    @classmethod
+    def of(cls, traced: Traced, strategy: str) -> GlobalProgram:
+        """Compiles what the ranks of this process run.
+
+        Raises:
+            PassError: annotations do not fit, or shapes are not static.
+            WorldError: the job has too few ranks, or other ranks have another program.
+        """
+        placement = traced.placement
+        assert placement is not None
+        boxed = lay_out(traced.module, strategy)
+        return cls(placement, compile_distributed(boxed, traced.entry, placement.world, placement.members))
+
+    def run(self, given: Sequence[Data]) -> list[Data]:
+        """The results as global arrays, of arguments that are global arrays or whole on every rank."""
+        pieces = [self._pieces(i, data) for i, data in enumerate(given)]
+        made = self.executable.run(pieces)
+        layouts = self.executable.results
+        return [GlobalArray(self.placement, at, p) for at, p in zip(layouts, made, strict=True)]
+
+    def _pieces(self, number: int, data: Data) -> Pieces:
+        if not isinstance(data, GlobalArray):
+            return self.executable.cut(number, data)
+        return data.to(self.placement, self.executable.arguments[number].nd).pieces
+
+    def ir(self, stage: str) -> str:
+        """The program at a stage, also `sbp` and `physical`; of the first rank of this process."""
+        return self.executable.ir(stage)

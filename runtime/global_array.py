@@ -1,0 +1,201 @@
+"""Tensors that lie on a mesh: the pieces that this process has, and where they belong.
+
+Imports `distributed`, which says how tensors lie, and NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, problem
+from oneflow.dialect.sbp import S, Sbp
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.collectives import mpi
+from oneflow.runtime.collectives.transport import World
+from oneflow.runtime.distributed import Layout, Pieces, collect, world_of
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The ranks of a mesh: `Placement("cpu", ((0, 1), (2, 3)))`, or any nesting of lists.
+
+    Attributes:
+        type: the kind of device: "cpu".
+        mesh: the sizes of the mesh axes.
+        members: the rank of the job at each place of the mesh, row by row.
+    """
+
+    type: str
+    mesh: Mesh
+    members: tuple[int, ...]
+
+    def __init__(self, type: str, ranks: Any) -> None:
+        array = np.asarray(ranks)
+        members = tuple(int(r) for r in array.reshape(-1)) if array.dtype.kind in "iu" else ()
+        if type != "cpu":
+            raise ValueError(f'expected the placement type "cpu", got {type!r}')
+        if not array.ndim or not members or min(members) < 0 or len(set(members)) < len(members):
+            raise ValueError(f"expected ranks such as [0, 1] or [[0, 1], [2, 3]], each once, got {ranks!r}")
+        object.__setattr__(self, "type", type)
+        object.__setattr__(self, "mesh", array.shape)
+        object.__setattr__(self, "members", members)
+
+    @classmethod
+    def all(cls, type: str = "cpu") -> Placement:
+        """All ranks of the job, along one axis."""
+        return cls(type, range(mpi.world().size if mpi.launched() else 1))
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """The ranks in the shape of the mesh."""
+        return np.array(self.members).reshape(self.mesh)
+
+    @functools.cached_property
+    def world(self) -> World:
+        """Where the ranks are: the MPI job of this process, or threads of it.
+
+        Raises:
+            WorldError: the job has fewer ranks.
+        """
+        return world_of(devices(self.mesh), self.members)
+
+    @property
+    def here(self) -> list[int]:
+        """The places of the mesh that this process runs."""
+        return [p for p, r in enumerate(self.members) if r in self.world.here]
+
+    def layout(self, sbp: Any, desc: TensorDesc) -> NdSbp:
+        """One SBP, or one for each mesh axis, as a layout for tensors of a type.
+
+        Raises:
+            ValueError: their number, or an axis, does not fit.
+        """
+        given = (sbp,) if isinstance(sbp, Sbp) else tuple(sbp)
+        if not all(isinstance(s, Sbp) for s in given):
+            raise ValueError(
+                f"expected flow.sbp.split(axis), flow.sbp.broadcast or flow.sbp.partial_sum, got {sbp!r}"
+            )
+        nd = tuple(S(s.axis + desc.rank) if s.axis is not None and s.axis < 0 else s for s in given)
+        wrong = problem(nd, desc.rank, self.mesh)
+        if wrong is None and desc.dtype.kind == "bool" and any(s.kind == "P" for s in nd):
+            wrong = f"expected no partial sums of a bool tensor, got {format_nd_sbp(nd)}"
+        if wrong is not None:
+            raise ValueError(f"{wrong} for {desc}")
+        return nd
+
+    def __str__(self) -> str:
+        return f"placement(type={self.type!r}, ranks={self.ranks.tolist()})"
+
+    __repr__ = __str__
+
+
+class GlobalArray:
+    """An array that lies on the ranks of a placement, as an `nd` SBP says.
+
+    Attributes:
+        placement: the ranks.
+        layout: what the whole array is, and how it lies.
+        pieces: what ranks of this process have of it, by their places in the mesh.
+    """
+
+    __slots__ = ("__weakref__", "layout", "pieces", "placement")
+
+    def __init__(self, placement: Placement, layout: Layout, pieces: Pieces) -> None:
+        self.placement, self.layout, self.pieces = placement, layout, pieces
+
+    @classmethod
+    def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
+        """The pieces of a whole array, which all ranks have."""
+        layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
+        pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.here}
+        return cls(placement, layout, pieces)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.layout.desc.dtype
+
+    @property
+    def nd(self) -> NdSbp:
+        """One SBP for each mesh axis."""
+        return self.layout.nd
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements of the whole array."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the whole array."""
+        return self.size * self.dtype.numpy.itemsize
+
+    def __repr__(self) -> str:
+        return f"{self.layout.desc}, {self.placement}, sbp={format_nd_sbp(self.nd)}"
+
+    def numpy(self) -> np.ndarray:
+        """The whole array, on every rank: all have to ask for it.
+
+        Raises:
+            WorldError: ranks do not meet.
+        """
+        at = self.placement
+        whole = collect(at.world, at.mesh, at.members, self.layout, self.pieces)
+        assert whole is not None
+        return whole
+
+    def copy(self) -> GlobalArray:
+        """The same values in other memory."""
+        return GlobalArray(self.placement, self.layout, {p: a.copy() for p, a in self.pieces.items()})
+
+    def take(self, source: np.ndarray | GlobalArray) -> None:
+        """Takes the values of another array of the same shape and type, whose pieces may become this array's."""
+        if not isinstance(source, GlobalArray) or source.placement != self.placement or source.nd != self.nd:
+            whole = source.numpy() if isinstance(source, GlobalArray) else source
+            source = GlobalArray.of(whole, self.placement, self.nd)
+        self.pieces = source.pieces
+
+    def to(self, placement: Placement, nd: NdSbp) -> GlobalArray:
+        """The same array on another placement or in another layout: all ranks have to ask for it."""
+        if (placement, nd) == (self.placement, self.nd):
+            return self
+        return GlobalArray.of(self.numpy(), placement, nd)
+
+    def local(self) -> np.ndarray:
+        """What the first rank of this process has.
+
+        Raises:
+            ValueError: it has nothing.
+        """
+        if not self.pieces:
+            raise ValueError(f"expected a rank of {self.placement}, got rank {self.placement.world.here[0]}")
+        return next(iter(self.pieces.values()))
+
+
+def shared(array: np.ndarray, world: World) -> np.ndarray:
+    """The array of rank 0 of the job, on every rank."""
+    everyone: Sequence[int] = range(world.size)
+    if len(world.here) == world.size:
+        return array
+    copy = np.array(array, order="C")
+    with world.step(world.here[0], 0, "sharing a tensor of rank 0"):
+        world.transport(world.here[0], tuple(everyone)).broadcast(copy.reshape(-1), 0)
+    return copy
