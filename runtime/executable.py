@@ -168,7 +168,8 @@ class ProgramSource:
 
     def fingerprint(self, module: ir.Module) -> str:
         """The text that the cache's key covers for operators defined outside the package: their linalg."""
-        own = Path(dialect.__file__).resolve().parent
+        folder = Path(dialect.__file__).parent
+        own = (f"{folder}/", f"{folder.resolve()}/")
         names: set[str] = set()
 
         def visit(op: ir.Operation) -> ir.WalkResult:
@@ -177,7 +178,7 @@ class ProgramSource:
             return ir.WalkResult.ADVANCE
 
         module.operation.walk(visit)
-        foreign = [n for n in names if not self.registry[n].where.startswith(str(own))]
+        foreign = [n for n in names if not self.registry[n].where.startswith(own)]
         if not foreign:
             return ""
         self.located = module.operation.get_asm(enable_debug_info=True)

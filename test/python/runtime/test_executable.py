@@ -13,8 +13,17 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
 from oneflow.runtime import cache, native
-from oneflow.runtime.executable import ArgumentError, Options, PositionError, RunError, SizeError, compile_module
+from oneflow.runtime.executable import (
+    ArgumentError,
+    Options,
+    PositionError,
+    RunError,
+    SizeError,
+    compile_module,
+    program_source,
+)
 
 ADD = """
 func.func @main(%x: tensor<?x3xf32> {oneflow.name = "left"}, %y: tensor<?x3xf32>) -> tensor<?x3xf32> {
@@ -37,6 +46,13 @@ def unary(name, kind):
       %0 = "oneflow.{name}"(%x) : ({kind}) -> {kind}
       return %0 : {kind}
     }}""")
+
+
+def test_the_key_of_the_packages_own_operators_needs_no_lowering():
+    context = create_context()
+    with context, ir.Location.unknown():
+        module = read_module(ADD, context)
+        assert program_source(module, "main", REGISTRY).fingerprint(module) == ""
 
 
 @pytest.fixture(scope="module")
