@@ -24,11 +24,20 @@ func.func @scalars(%x: f32) -> f32 {
 // Other types and other functions stay as they are.
 // CHECK-LABEL: func.func @others(
 // CHECK: math.exp %{{.*}} : f64
-// CHECK: math.sin %{{.*}} : f32
+// CHECK: math.erfc %{{.*}} : f32
 func.func @others(%x: f64, %y: f32) -> (f64, f32) {
   %0 = math.exp %x : f64
-  %1 = math.sin %y : f32
+  %1 = math.erfc %y : f32
   return %0, %1 : f64, f32
+}
+
+// CHECK-LABEL: func.func @two_operands(
+// CHECK: call @oneflow_powf_4(%arg0, %arg1) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>
+// CHECK: call @oneflow_sin_4
+func.func @two_operands(%x: vector<4xf32>, %y: vector<4xf32>) -> vector<4xf32> {
+  %0 = math.powf %x, %y : vector<4xf32>
+  %1 = math.sin %0 : vector<4xf32>
+  return %1 : vector<4xf32>
 }
 
 // The exponent is added to the bits of 1.0; the rest is a polynomial.
@@ -38,3 +47,10 @@ func.func @others(%x: f64, %y: f32) -> (f64, f32) {
 // CHECK: math.fma
 // CHECK: arith.shli
 // CHECK: arith.bitcast %{{.*}} : vector<16xi32> to vector<16xf32>
+
+// Angles beyond what the parts of pi are good for go through libm, one by one.
+// CHECK: func.func private @oneflow_sin_4(
+// CHECK: scf.if
+// CHECK: math.sin %{{.*}} : f32
+// CHECK: } else {
+// CHECK-NOT: math.sin

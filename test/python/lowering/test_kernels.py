@@ -12,7 +12,6 @@ from oneflow.dialect.reader import read_module
 from oneflow.lowering.llvm.memory import ALIGNMENT, Buffer, place
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline
-from oneflow.runtime.executable import Options, compile_module
 
 LINEAR = """
 func.func @main(%x: tensor<32x48xf32>, %w: tensor<48x64xf32>, %b: tensor<64xf32>) -> tensor<32x64xf32> {
@@ -81,22 +80,42 @@ def ulps(got, want):
 
 @pytest.mark.parametrize(
     ("name", "reference", "limit"),
-    [("exp", np.exp, 1.5), ("log", np.log, 1.5), ("tanh", np.tanh, 2), ("erf", special.erf, 2)],
-)
+    [("exp", np.exp, 1.5), ("exp2", np.exp2, 1.5), ("expm1", np.expm1, 2), ("log", np.log, 1.5),
+     ("log2", np.log2, 2), ("log10", np.log10, 2), ("log1p", np.log1p, 2), ("tanh", np.tanh, 2),
+     ("erf", special.erf, 2), ("sinh", np.sinh, 2), ("cosh", np.cosh, 2), ("asinh", np.arcsinh, 3),
+     ("acosh", np.arccosh, 3), ("atanh", np.arctanh, 3), ("sin", np.sin, 2), ("cos", np.cos, 2), ("tan", np.tan, 3),
+     ("asin", np.arcsin, 2), ("acos", np.arccos, 2), ("atan", np.arctan, 3)],
+)  # fmt: skip
 def test_polynomials(name, reference, limit):
-    rng = np.random.default_rng(0)
+    check_function(getattr(flow, name), reference, limit, numbers(0))
+
+
+@pytest.mark.parametrize(("function", "reference", "limit"), [(flow.atan2, np.arctan2, 3), (flow.pow, np.power, 1)])
+def test_functions_of_two_numbers(function, reference, limit):
+    x, y = numbers(1), numbers(2)
+    whole = np.random.default_rng(3).integers(-9, 10, x.size).astype(np.float32)
+    edges = np.float32([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45, 3e38, 2, -3, 0.5, -1.5])
+    crossed = [g.ravel() for g in np.meshgrid(edges, edges)]
+    for pair in ((x, y), (x, whole), (whole, y), crossed):
+        check_function(function, reference, limit, *pair)
+
+
+def numbers(seed):
+    """Numbers of every size, around 0 and 1, and edges."""
+    rng = np.random.default_rng(seed)
     anything = rng.integers(0, 2**32, 200_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    edges = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, 88.72, 88.73, -103.9, -87.4])
-    near = [rng.uniform(low, high, 100_000).astype(np.float32) for low, high in ((-105, 90), (-5, 5))]
-    x = np.concatenate([anything, *near, edges])
-    kind = f"tensor<{x.size}xf32>"
-    with create_context(), ir.Location.unknown():
-        executable = compile_module(ir.Module.parse(one(name, kind)), "main", Options(cached=False))
-    (got,) = executable(x)
+    edges = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, 88.72, 88.73, -103.9, -87.4, 1e5, 2e5])
+    ranges = (-105, 90), (-5, 5), (0.99, 1.01), (-1e-3, 1e-3), (-1e5, 1e5)
+    near = [rng.uniform(low, high, 100_000).astype(np.float32) for low, high in ranges]
+    return rng.permutation(np.concatenate([anything, *near, edges]))
+
+
+def check_function(function, reference, limit, *arrays):
+    got = flow.compile(function)(*arrays)
     with np.errstate(all="ignore"):
-        want = reference(x.astype(np.float64))
-        special_values = ~np.isfinite(want.astype(np.float32))
+        want = reference(*(a.astype(np.float64) for a in arrays))
         narrow = want.astype(np.float32)
+    special_values = ~np.isfinite(narrow)
     np.testing.assert_array_equal(got[special_values], narrow[special_values])
     np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
     assert ulps(got[~special_values], want[~special_values]) <= limit

@@ -1,0 +1,117 @@
+"""Arithmetic on floating-point values, scalars or vectors, as MLIR text: for approximations of functions.
+
+Imports `writer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oneflow.lowering.llvm.writer import Writer
+
+
+@dataclass
+class Math:
+    """Arithmetic on values of one shape, written as text; `base` is the element type where none is said."""
+
+    lanes: int | None
+    writer: Writer = field(default_factory=Writer)
+    base: str = "f32"
+
+    @property
+    def wide(self) -> Math:
+        """The same with f64."""
+        return Math(self.lanes, self.writer, "f64")
+
+    def type(self, element: str = "") -> str:
+        """The type with this element."""
+        element = element or self.base
+        return f"vector<{self.lanes}x{element}>" if self.lanes else element
+
+    def const(self, value: float | int | str, element: str = "") -> str:
+        """A constant; floats as numbers or as bit patterns `0x..`."""
+        text = f"{value:.17e}" if not element and not isinstance(value, str) else str(value)
+        return self.writer.constant(f"dense<{text}>" if self.lanes else text, self.type(element))
+
+    def op(self, name: str, *args: str, element: str = "") -> str:
+        """`arith.<name>` on values of one type."""
+        return self.writer.op(f"arith.{name} {', '.join(args)} : {self.type(element)}")
+
+    def unary(self, name: str, x: str) -> str:
+        """`math.<name>`."""
+        return self.writer.op(f"math.{name} {x} : {self.type()}")
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        """a * b + c, rounded once."""
+        return self.writer.op(f"math.fma {a}, {b}, {c} : {self.type()}")
+
+    def convert(self, name: str, x: str, source: str, target: str) -> str:
+        """`arith.<name>` from one element type to another."""
+        return self.writer.op(f"arith.{name} {x} : {self.type(source)} to {self.type(target)}")
+
+    def compare(self, kind: str, predicate: str, a: str, b: str, element: str = "") -> str:
+        """`arith.cmpf` or `arith.cmpi`."""
+        return self.writer.op(f"arith.{kind} {predicate}, {a}, {b} : {self.type(element)}")
+
+    def select(self, condition: str, a: str, b: str) -> str:
+        """`a` where the condition holds, else `b`."""
+        return self.writer.op(f"arith.select {condition}, {a}, {b} : {self.type('i1')}, {self.type()}")
+
+    def absolute(self, x: str) -> str:
+        """|x|."""
+        return self.unary("absf", x)
+
+    def copysign(self, size: str, sign: str) -> str:
+        """`size` with the sign of `sign`."""
+        return self.writer.op(f"math.copysign {size}, {sign} : {self.type()}")
+
+    def is_nan(self, x: str) -> str:
+        """Where `x` is NaN."""
+        return self.compare("cmpf", "uno", x, x)
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """`x` within [low, high]; NaN becomes a bound, and is put back by who needs it."""
+        above = self.select(self.compare("cmpf", "ogt", x, self.const(low)), x, self.const(low))
+        return self.select(self.compare("cmpf", "olt", above, self.const(high)), above, self.const(high))
+
+    def polynomial(self, x: str, *coefficients: float) -> str:
+        """The polynomial, highest power first."""
+        total = self.const(coefficients[0])
+        for c in coefficients[1:]:
+            total = self.fma(total, x, self.const(c))
+        return total
+
+    def power_of_two(self, exponent: str) -> str:
+        """2 to an i32 power within the normal range; 0 for -127, infinity for 128."""
+        biased = self.op("addi", exponent, self.const(127, "i32"), element="i32")
+        bits = self.op("shli", biased, self.const(23, "i32"), element="i32")
+        return self.convert("bitcast", bits, "i32", "f32")
+
+    def where_far(self, x: str, bound: float, name: str, near: Callable[[], str]) -> str:
+        """`near()` where all of `x` is within the bound; else `math.<name>` of each, which is left to libm."""
+        w, size = self.writer, self.absolute(x)
+        outside = self.compare("cmpf", "ugt", size, self.const(bound))
+        if self.lanes:
+            outside = w.op(f"vector.reduction <or>, {outside} : {self.type('i1')} into i1")
+        result = w.fresh()
+        w.line(f"{result} = scf.if {outside} -> ({self.type()}) {{")
+        w.line(f"scf.yield {self._one_by_one(name, x)} : {self.type()}")
+        w.line("} else {")
+        w.line(f"scf.yield {near()} : {self.type()}")
+        w.line("}")
+        return result
+
+    def _one_by_one(self, name: str, x: str) -> str:
+        if not self.lanes:
+            return self.unary(name, x)
+        w, kind = self.writer, self.type()
+        result, lane, so_far = w.fresh(), w.fresh(), w.fresh()
+        low, high, step = (w.index(n) for n in (0, self.lanes, 1))
+        w.line(f"{result} = scf.for {lane} = {low} to {high} step {step} iter_args({so_far} = {x}) -> ({kind}) {{")
+        element = w.op(f"vector.extract {x}[{lane}] : f32 from {kind}")
+        value = w.op(f"math.{name} {element} : f32")
+        inserted = w.op(f"vector.insert {value}, {so_far} [{lane}] : f32 into {kind}")
+        w.line(f"scf.yield {inserted} : {kind}")
+        w.line("}")
+        return result
