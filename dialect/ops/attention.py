@@ -12,10 +12,11 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.elementwise import sum_to
 from oneflow.dialect.ops.softmax import narrow, widen
-from oneflow.dialect.record import Call, no_grad, operator
-from oneflow.dialect.sbp import S, SbpSignature
+from oneflow.dialect.record import Call, operator
+from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
 from oneflow.dialect.shapes import broadcast_shapes, expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -49,12 +50,18 @@ def _statistics(op: Call) -> TensorDesc:
     return TensorDesc(op.query.shape[:3], op.query.dtype.accumulator)
 
 
-def _rows(op: Call, operands: int, results: int) -> list[SbpSignature]:
-    """The batch can be split, and the heads where each has its own key; not beside a mask."""
-    if op.mask is not None:
-        return []
+def _rows(op: Call) -> list[SbpSignature]:
+    """The batch can be split, and the heads where each has its own key."""
     axes = [0, 1] if op.query.shape[1] == op.key.shape[1] else [0]
-    return [SbpSignature((S(a),) * operands, (S(a),) * results) for a in axes]
+    given = [n for n, x in op.inputs.items() if x is not None]
+    rows = ([_along_mask(op, a) if n == "mask" else S(a) for n in given] for a in axes)
+    return [SbpSignature(tuple(ins), (S(a),) * len(op.results)) for ins, a in zip(rows, axes, strict=True)]
+
+
+def _along_mask(op: Call, axis: int) -> Sbp:
+    """How the mask lies where the scores are split along `axis`."""
+    own = axis - 4 + op.mask.rank
+    return S(own) if own >= 0 and op.mask.shape[own] != 1 else B
 
 
 def _grouped(ops: Builder, x: Value, like: Value) -> Value:
@@ -98,6 +105,14 @@ def _numpy_scores(query: Any, key: Any, mask: Any, scale: float, causal: bool) -
     return np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf) if causal else scores
 
 
+def _queries(op: Call) -> list[SbpSignature]:
+    """The split of the query's rows, which is one where no row counts: without `causal`."""
+    if op.causal:
+        return []
+    mask = () if op.mask is None else (_along_mask(op, 2),)
+    return [SbpSignature((S(2), B, B, *mask), (S(2), S(2)))]
+
+
 @operator("attention(query, key, value, mask?, scale: double = 1.0, causal: bool = False) -> out, logsumexp")
 class Attention:
     """softmax(query @ key^T * scale + mask) @ value, and log(sum(exp(..))) of each row of the scores.
@@ -112,7 +127,9 @@ class Attention:
         return TensorDesc((*op.query.shape[:3], op.value.shape[3]), op.query.dtype), _statistics(op)
 
     def sbp(op: Call) -> list[SbpSignature]:
-        return _rows(op, 3, 2)
+        rest = (B,) * (len(op.operands) - 3)
+        columns = [SbpSignature((B, B, sbp, *rest), (sbp, B)) for sbp in (S(3), P)]
+        return [*_rows(op), *columns, *_queries(op)]
 
     def grad(ops: Builder, op: Call, dy: Value | None, dlogsumexp: Value | None) -> dict[str, Any]:
         dy = ops.zero_like(op.out) if dy is None else dy
@@ -173,9 +190,9 @@ class AttentionGrad:
         return op.query, op.key, op.value
 
     def sbp(op: Call) -> list[SbpSignature]:
-        return _rows(op, 6, 3)
+        return _rows(op)
 
-    grad = no_grad("second derivatives of attention are those of its parts: write it as matmul and softmax")
+    grad = composed_gradient
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         weights, slope = _slopes(ops, op, op.dy, op.delta)

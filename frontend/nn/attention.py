@@ -8,7 +8,7 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.dispatch import as_tensor
+from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import Linear, made
 from oneflow.frontend.nn.module import Module
@@ -28,8 +28,16 @@ def scaled_dot_product_attention(
     `query` is (.., l, width), `key` (.., s, width), `value` (.., s, n). A mask of bools keeps where it is true, one
     of floats is added; with `is_causal` positions see none after them. Weights are dropped with `dropout_p`.
     """
+    if dropout_p == 0.0 and as_tensor(query).rank == as_tensor(key).rank == 4:
+        return _attended(query, key, value, _mask(query, key, attn_mask, False), is_causal, scale)
     weights = _weights(query, key, _mask(query, key, attn_mask, is_causal), scale)
     return F.matmul(F.dropout(weights, dropout_p), value)
+
+
+def _attended(query: Any, key: Any, value: Any, added: Any, causal: bool = False, scale: float | None = None) -> Any:
+    """Attention of (batch, heads, length, width) as one operator, which need not keep the weights."""
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    return dispatch_all("attention", query, key, value, added, scale=scale, causal=causal)[0]
 
 
 def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:

@@ -21,7 +21,6 @@ def row(*shape):
 HEADS = "expected static numbers of heads, those of key dividing query's, got 2 and 3"
 PLAIN = [t(1, 2, 3, 4), t(1, 2, 5, 4), t(1, 2, 5, 4)]
 SHARED = [t(2, 4, 3, 2), t(2, 2, 3, 2), t(2, 2, 3, 3)]
-ONCE = {"second_order": False, "why": "attention_grad has no gradient"}
 
 #: Calls of several blocks: groups of keys, their number, a mask, whether positions see what is after them.
 BLOCKS = [(4, 70, [], True), (2, 100, [], False), (2, 70, [t(70, 70)], True), (1, 130, [t(1, 4, 1, 130)], False)]
@@ -31,11 +30,11 @@ WHOLE = {"gradient": False, "why": "only for devices that have kernels for 16-bi
 WEIGHED = Wide((1, 4, 70), 6.0, 7.0)
 
 SAMPLES = [
-    Sample("attention", PLAIN, {"scale": 0.5}, dtypes=FLOATS, **ONCE),
-    Sample("attention", PLAIN, {"scale": 0.5, "causal": True}, **ONCE),
-    Sample("attention", [*PLAIN, t(3, 5)], {"scale": 0.5}, **ONCE),
-    Sample("attention", [*SHARED, t(2, 1, 3, 3)], {"scale": 0.7, "causal": True}, **ONCE),
-    Sample("attention", SHARED, **ONCE),
+    Sample("attention", PLAIN, {"scale": 0.5}, dtypes=FLOATS),
+    Sample("attention", PLAIN, {"scale": 0.5, "causal": True}),
+    Sample("attention", [*PLAIN, t(3, 5)], {"scale": 0.5}),
+    Sample("attention", [*SHARED, t(2, 1, 3, 3)], {"scale": 0.7, "causal": True}),
+    Sample("attention", SHARED),
     Sample(
         "attention_grad", [t(1, 2, 3, 4), *PLAIN, None, row(1, 2, 3), row(1, 2, 3)], {"scale": 0.5}, dtypes=FLOATS
     ),

@@ -1,0 +1,76 @@
+"""The gradient of an operator from its decomposition, for operators whose own gradient nobody writes out.
+
+    grad = composed_gradient        in a record that has `decompose`
+
+The decomposition is built again and gone back over with the gradient slots of its parts. Imports `builder`, `record`,
+`reverse`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.record import Call, distribute, flatten
+from oneflow.dialect.reverse import pull_back
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+class Recorder(Builder):
+    """Builds with another builder and remembers the calls; `value` and `given` go between the values of both."""
+
+    def __init__(self, ops: Builder) -> None:
+        super().__init__(ops.registry)
+        self.ops = ops
+        self.calls: list[Call] = []
+        self._given: dict[int, tuple[Value, Value]] = {}
+
+    def value(self, given: Value) -> Value:
+        """A value of the other builder as one of this."""
+        made = Value(self, given.handle, given.desc)
+        self._given[id(made)] = (made, given)
+        return made
+
+    def given(self, value: Value) -> Value:
+        """A value of this builder as one of the other."""
+        return self._given[id(value)][1] if id(value) in self._given else value
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Emits the call and keeps it with its results."""
+        inputs = {name: _mapped(self.given, operand) for name, operand in op.inputs.items()}
+        values = [self.value(v) for v in self.ops.emit(Call(op.record, inputs, op.attrs), results)]
+        outputs = distribute(op.record.signature.outputs, values, None)
+        self.calls.append(Call(op.record, op.inputs, op.attrs, outputs))
+        return values
+
+    def wrap(self, value: Any) -> Value:
+        """What the other builder makes a value of."""
+        return value if isinstance(value, Value) and value.builder is self else self.value(self.ops.wrap(value))
+
+
+def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Callable[[], Value | None]]:
+    """A gradient slot: that of the decomposition's operators, one operand at a time."""
+    recorder = Recorder(ops)
+    inputs = {name: _mapped(recorder.value, operand) for name, operand in op.inputs.items()}
+    made = op.record.decompose(recorder, Call(op.record, inputs, op.attrs))  # type: ignore[misc]
+    results = flatten(made if isinstance(made, tuple) else [made])
+    pairs = zip(results, cotangents, strict=True)
+    seeds = [(result, recorder.value(seed)) for result, seed in pairs if seed is not None]
+    calls = list(recorder.calls)
+
+    def by(value: Value) -> Callable[[], Value | None]:
+        def gradient() -> Value | None:
+            (found,) = pull_back(recorder, calls, seeds, [value])
+            return None if found is None else recorder.given(found)
+
+        return gradient
+
+    return {n: by(v) for n, v in inputs.items() if isinstance(v, Value) and v.dtype.is_float}
+
+
+def _mapped(function: Callable[[Value], Value], operand: Any) -> Any:
+    """A value, a tuple of values or None through a function of values."""
+    if isinstance(operand, tuple):
+        return tuple(map(function, operand))
+    return None if operand is None else function(operand)
