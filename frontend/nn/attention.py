@@ -128,8 +128,13 @@ class MultiheadAttention(Module):
         heads = [self._heads(y) for y in self._projected([self._batched(x, single) for x in given])]
         added = self._added(heads, attn_mask, key_padding_mask, is_causal)
         keys, values, added = self._extended(heads[1], heads[2], added)
-        weights = _weights(heads[0], keys, added)
-        mixed = F.matmul(F.dropout(weights, self.dropout, self.training), values)
+        kept = need_weights or (self.training and self.dropout > 0)
+        weights = _weights(heads[0], keys, added) if kept else None
+        mixed = (
+            _attended(heads[0], keys, values, added)
+            if weights is None
+            else F.matmul(F.dropout(weights, self.dropout, self.training), values)
+        )
         result = self.out_proj(F.flatten(F.permute(mixed, 0, 2, 1, 3), 2))
         shown = None if not need_weights else F.mean(weights, 1) if average_attn_weights else weights
         if single:
