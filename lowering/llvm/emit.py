@@ -19,7 +19,8 @@ from oneflow.lowering.llvm.dots import emit_dots
 from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
 from oneflow.lowering.llvm.kernel import Kernel, computing, read_kernel
 from oneflow.lowering.llvm.nest import emit_columns, emit_rows, emit_scalars
-from oneflow.lowering.llvm.plan import Plan
+from oneflow.lowering.llvm.plan import RUNTIME as PLANNED
+from oneflow.lowering.llvm.plan import Plan, planned
 from oneflow.lowering.llvm.tiles import emit_tiles
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
@@ -75,7 +76,8 @@ class EmitKernels(Pass):
         bufferized = bufferize([emit_fallback(k) for k in loose], RUNTIME) if loose else None
         declared = [f"func.func private @{k.name}_launch({k.types()})" for k in loose]
         emitted = [text for text in texts if text is not None]
-        made = ir.Module.parse("\n".join([RUNTIME, *emitted, *declared, *(p.emit() for p in plans)]))
+        declared += [planned(f"{k.name}_launch", k.types()) for k in kernels]
+        made = ir.Module.parse("\n".join([RUNTIME, *PLANNED, *emitted, *declared, *(p.emit() for p in plans)]))
         _replace(module, made, bufferized)
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, value in facts.items():

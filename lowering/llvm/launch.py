@@ -6,7 +6,7 @@ Imports the MLIR seam.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,13 +33,35 @@ class DefineLaunches(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Defines every declaration with `oneflow.launch`, and the entry of every plan."""
+        planned: dict[str, ir.Attribute] = {}
         for op in [o.operation for o in module.body.operations]:
             if "oneflow.launch" in op.attributes:
                 _define(module, op)
-            elif "oneflow.entry" in op.attributes:
-                kinds = ", ".join(_parameters(op))
-                name = ir.StringAttr(op.attributes["sym_name"]).value
-                _add(module, f"llvm.func @{name}({kinds})", _entry(op), _address(entry_symbol(name)))
+            elif "oneflow.planned" in op.attributes:
+                planned[ir.StringAttr(op.attributes["sym_name"]).value] = op.attributes["oneflow.planned"]
+                op.erase()
+        for op in [o.operation for o in module.body.operations if "oneflow.entry" in o.operation.attributes]:
+            _call_directly(op, planned)
+            op.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(a) for a in _AS_IT_IS])
+            kinds = ", ".join(_parameters(op))
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            _add(module, f"llvm.func @{name}({kinds})", _entry(op), _address(entry_symbol(name)))
+
+
+#: LLVM's attributes of a plan: it runs once and only calls, so optimising it takes time and gains none.
+_AS_IT_IS = ("noinline", "optnone")
+
+
+def _call_directly(entry: ir.Operation, planned: Mapping[str, ir.Attribute]) -> None:
+    """Has a plan call functions by their own names."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "llvm.call":
+            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+            op.attributes["callee"] = planned.get(callee, op.attributes["callee"])
+        return ir.WalkResult.ADVANCE
+
+    entry.walk(visit)
 
 
 def _parameters(op: ir.Operation) -> list[str]:

@@ -18,10 +18,30 @@ from oneflow.lowering.llvm.donation import Donor, Known
 from oneflow.lowering.llvm.kernel import Kernel, returned_values
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.llvm.shapes import Shaped, view_shape
-from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
+from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type
 
 #: What counts of bytes end at.
 MOST_BYTES = 2**63 - 1
+#: An address in the plan. An entry of many launches is mostly addresses, and those of LLVM are lowered already.
+ADDRESS = "!llvm.ptr"
+#: The end of the names by which a plan calls functions that take memrefs; `define-launches` takes it off.
+PLANNED = ".plan"
+
+
+def planned(name: str, parameters: str, result: str = "") -> str:
+    """The declaration of a function as a plan calls it."""
+    gives = f" -> {result}" if result else ""
+    text = f"func.func private @{name}{PLANNED}({parameters}){gives}".replace(POINTER, ADDRESS)
+    return f"{text} attributes {{oneflow.planned = @{name}}}"
+
+
+#: What plans call of the runtime with addresses.
+RUNTIME = (
+    planned("oneflow_rt_alloc", "index", ADDRESS),
+    planned("oneflow_rt_temporary", "index", ADDRESS),
+    planned("oneflow_rt_release", ADDRESS),
+    planned("oneflow_rt_copy", f"{ADDRESS}, {ADDRESS}, index"),
+)
 
 
 @dataclass
@@ -53,7 +73,6 @@ class Plan:
         self.workspace = place(self.lives.buffers)
         results = returned_values(self.block)
         self.total = sum(1 + _dynamic_count(v) for v in (*self.block.arguments, *results)) + 2 * len(self.external)
-        self.io = f"memref<{max(self.total, 1)}xi64>"
         self.unsure = False
         self.ends: dict[int, list[Buffer]] = {}
         for buffer in self.lives.buffers:
@@ -82,14 +101,14 @@ class Plan:
             self._release(number)
         for value, slot in zip(results, self.slots, strict=True):
             self._return(value, slot)
-        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, ("%workspace", POINTER), ("%io", self.io)])
+        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, ("%workspace", ADDRESS), ("%io", ADDRESS)])
         attributes = "{oneflow.entry, llvm.linkage = #llvm.linkage<internal>}"
         head = f"func.func @{self.name}({parameters}) attributes {attributes} {{"
         tail = ["cf.br ^end", "^end:", "return", "}"]
         return "\n".join([*self.globals, head, *self.writer.head, *self.writer.lines, *tail])
 
     def _argument(self, number: int, argument: ir.Value) -> None:
-        self.parameters.append((f"%in{number}", POINTER))
+        self.parameters.append((f"%in{number}", ADDRESS))
         shape: list[Index] = []
         for axis in range(argument.type.rank):
             if argument.type.is_dynamic_dim(axis):
@@ -145,10 +164,17 @@ class Plan:
         )
 
     def _extract(self, op: ir.Operation) -> None:
-        shaped = self.values[op.operands[0]]
-        memory, kind = view(self.writer, self._pointer(shaped.buffer), shaped.shape, memory_type(shaped.element))
-        names = [self.writer.index(self._index(v)) for v in list(op.operands)[1:]]
-        self.scalars[op.results[0]] = self.lanes.load(memory, kind, names, shaped.element, False)
+        shaped, writer = self.values[op.operands[0]], self.writer
+        offset: Index = 0
+        for size, position in zip(shaped.shape, list(op.operands)[1:], strict=True):
+            offset = writer.add(writer.mul(offset, size), self._index(position))
+        kind, pointer = memory_type(shaped.element), self._pointer(shaped.buffer)
+        number = writer.op(f"arith.index_cast {writer.index(offset)} : index to i64")
+        address = writer.op(f"llvm.getelementptr {pointer}[{number}] : ({ADDRESS}, i64) -> {ADDRESS}, {kind}")
+        value = writer.op(f"llvm.load {address} : {ADDRESS} -> {kind}")
+        if kind != shaped.element:
+            value = writer.op(f"arith.trunci {value} : {kind} to {shaped.element}")
+        self.scalars[op.results[0]] = V(value, shaped.element)
 
     def _constant(self, op: ir.Operation) -> None:
         result = op.results[0]
@@ -156,8 +182,7 @@ class Plan:
         text, kind = constant_global(symbol, op.attributes["value"], result.type)
         self.globals.append(text)
         memory = self.writer.op(f"memref.get_global @{symbol} : {kind}")
-        zero = self.writer.index(0)
-        self.pointers[buffer.number] = self.writer.op(f"memref.view {memory}[{zero}][] : {kind} to {POINTER}")
+        self.pointers[buffer.number] = self.writer.op(f"llvm.inttoptr {self._number(memory, kind)} : i64 to {ADDRESS}")
         self.values[result] = Shaped(buffer, tuple(result.type.shape), str(result.type.element_type))
 
     def _call(self, op: ir.Operation) -> None:
@@ -175,8 +200,8 @@ class Plan:
             self._external(self.external.index(callee), [*inputs, *op.results])
             return
         arguments = [a for v in (*inputs, *op.results) for a in self._kernel_arguments(v)]
-        types = self.kernels[callee].types()
-        self.writer.line(f"func.call @{callee}_launch({', '.join(arguments)}) : ({types}) -> ()")
+        types = self.kernels[callee].types().replace(POINTER, ADDRESS)
+        self.writer.line(f"func.call @{callee}_launch{PLANNED}({', '.join(arguments)}) : ({types}) -> ()")
         self.unsure |= callee in self.known.checking
 
     def _expect_no_failure(self, op: ir.Operation) -> None:
@@ -209,16 +234,22 @@ class Plan:
         array = writer.fresh()
         writer.head.append(f"{array} = memref.alloca() : {kind}")
         for slot, value in enumerate(values):
-            address = self._address(self._pointer(self.values[value].buffer), POINTER)
+            pointer = self._pointer(self.values[value].buffer)
+            address = writer.op(f"llvm.ptrtoint {pointer} : {ADDRESS} to i64")
             writer.line(f"memref.store {address}, {array}[{writer.index(slot)}] : {kind}")
         first = self.total - 2 * (len(self.external) - number)
-        slots = [writer.index(first), writer.index(first + 1)]
-        function, context = (writer.op(f"memref.load %io[{s}] : {self.io}") for s in slots)
-        arguments = f"{function}, {context}, {self._address(array, kind)}, {writer.constant(str(number), 'i32')}"
+        slots = [self._slot(first), self._slot(first + 1)]
+        function, context = (writer.op(f"llvm.load {slot} : {ADDRESS} -> i64") for slot in slots)
+        arguments = f"{function}, {context}, {self._number(array, kind)}, {writer.constant(str(number), 'i32')}"
         writer.line(f"func.call @oneflow_rt_call({arguments}) : (i64, i64, i64, i32) -> ()")
         self._stop_if_failed()
 
-    def _address(self, memory: str, kind: str) -> str:
+    def _slot(self, number: int) -> str:
+        """The address of a slot of `io`."""
+        return self.writer.op(f"llvm.getelementptr %io[{number}] : ({ADDRESS}) -> {ADDRESS}, i64")
+
+    def _number(self, memory: str, kind: str) -> str:
+        """The address of a memref as a number."""
         address = self.writer.op(f"memref.extract_aligned_pointer_as_index {memory} : {kind} -> index")
         return self.writer.op(f"arith.index_cast {address} : index to i64")
 
@@ -253,29 +284,29 @@ class Plan:
         if buffer.argument is not None:
             self.pointers[buffer.number] = f"%in{buffer.argument}"
         elif buffer.offset is not None:
-            at = self.writer.index(buffer.offset)
-            self.pointers[buffer.number] = self.writer.op(f"memref.view %workspace[{at}][] : {POINTER} to {POINTER}")
+            text = f"llvm.getelementptr %workspace[{buffer.offset}] : ({ADDRESS}) -> {ADDRESS}, i8"
+            self.pointers[buffer.number] = self.writer.op(text)
         else:
             kind = "temporary" if buffer.result is None else "alloc"
-            call = f"func.call @oneflow_rt_{kind}({self.writer.index(self._bytes(shaped))}) : (index) -> {POINTER}"
+            size = self.writer.index(self._bytes(shaped))
+            call = f"func.call @oneflow_rt_{kind}{PLANNED}({size}) : (index) -> {ADDRESS}"
             self.pointers[buffer.number] = self.writer.op(call)
         if buffer.result is not None:
             self._publish(self.pointers[buffer.number], self.slots[buffer.result])
 
     def _publish(self, pointer: str, slot: int) -> None:
         """Gives the caller a result's address, so that it can free it whatever happens next."""
-        address = self.writer.op(f"memref.extract_aligned_pointer_as_index {pointer} : {POINTER} -> index")
-        self._store(slot, address)
+        self.writer.line(f"llvm.store {pointer}, {self._slot(slot)} : {ADDRESS}, {ADDRESS}")
 
     def _store(self, slot: int, value: Index) -> None:
         number = self.writer.op(f"arith.index_cast {self.writer.index(value)} : index to i64")
-        self.writer.line(f"memref.store {number}, %io[{self.writer.index(slot)}] : {self.io}")
+        self.writer.line(f"llvm.store {number}, {self._slot(slot)} : i64, {ADDRESS}")
 
     def _release(self, number: int) -> None:
         for buffer in self.ends.get(number, ()):
             if buffer.number in self.pointers:
                 pointer = self.pointers[buffer.number]
-                self.writer.line(f"func.call @oneflow_rt_release({pointer}) : ({POINTER}) -> ()")
+                self.writer.line(f"func.call @oneflow_rt_release{PLANNED}({pointer}) : ({ADDRESS}) -> ()")
 
     def _return(self, value: ir.Value, slot: int) -> None:
         shaped = self.values[value]
@@ -287,10 +318,10 @@ class Plan:
 
     def _copy_out(self, shaped: Shaped, slot: int) -> None:
         size = self.writer.index(self._bytes(shaped))
-        target = self.writer.op(f"func.call @oneflow_rt_alloc({size}) : (index) -> {POINTER}")
+        target = self.writer.op(f"func.call @oneflow_rt_alloc{PLANNED}({size}) : (index) -> {ADDRESS}")
         self._publish(target, slot)
         arguments = f"{target}, {self._pointer(shaped.buffer)}, {size}"
-        self.writer.line(f"func.call @oneflow_rt_copy({arguments}) : ({POINTER}, {POINTER}, index) -> ()")
+        self.writer.line(f"func.call @oneflow_rt_copy{PLANNED}({arguments}) : ({ADDRESS}, {ADDRESS}, index) -> ()")
 
 
 def element_bytes(element: str) -> int:

@@ -11,12 +11,15 @@ llvm.func @kernel(%x: !llvm.ptr, %out: !llvm.ptr, %from: i64, %to: i64) {
 // CHECK-NOT: llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes
 llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes {oneflow.launch = @kernel, oneflow.grain = 4 : i64}
 
+// The plan is left as it is by LLVM, and calls functions by their own names.
+// CHECK-NOT: oneflow.planned
 // CHECK-LABEL: llvm.func internal @main(
-// CHECK-SAME: attributes {oneflow.entry}
+// CHECK-SAME: passthrough = ["noinline", "optnone"]
 // CHECK: llvm.call @launch(%arg0, %arg1, %{{.*}})
+llvm.func @launch.plan(!llvm.ptr, !llvm.ptr, i64) attributes {oneflow.planned = @launch}
 llvm.func internal @main(%x: !llvm.ptr, %out: !llvm.ptr) attributes {oneflow.entry} {
   %steps = llvm.mlir.constant(13 : i64) : i64
-  llvm.call @launch(%x, %out, %steps) : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  llvm.call @launch.plan(%x, %out, %steps) : (!llvm.ptr, !llvm.ptr, i64) -> ()
   llvm.return
 }
 

@@ -14,7 +14,7 @@
 // CHECK-SAME: oneflow.launch = @main_kernel_0
 // CHECK-LABEL: func.func @main(
 // CHECK: %[[R:.*]] = call @oneflow_rt_alloc
-// CHECK: call @main_kernel_0_launch(%{{.*}}, %[[R]])
+// CHECK: call @main_kernel_0_launch.plan(%{{.*}}, %[[R]])
 #id = affine_map<(d0) -> (d0)>
 func.func @main(%x: tensor<100000xf32>) -> tensor<100000xf32> {
   %e = tensor.empty() : tensor<100000xf32>
