@@ -1,4 +1,4 @@
-"""nd-SBP: how a tensor lies on a mesh of devices, one of S, B, P per mesh axis.
+"""nd-SBP: how a tensor lies on a mesh of devices, one of S, B, P, M per mesh axis.
 
 Ranks are numbered row-major over the mesh. Along one tensor axis the splits of several mesh axes nest: an
 earlier mesh axis cuts the whole, a later one cuts the pieces, each time balanced, so pieces may differ by one
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
+from oneflow.dialect.sbp import B, M, P, S, Sbp, SbpSignature
 
 Mesh = tuple[int, ...]
 NdSbp = tuple[Sbp, ...]
@@ -24,7 +24,7 @@ NdSbp = tuple[Sbp, ...]
 Region = tuple[tuple[int, int], ...]
 
 _TEXT = re.compile(r'"?(?:S\((?P<a>\d+)\)|#sbp\.split<(?P<b>\d+)(?: : i64)?>)"?')
-_WHOLE = {"B": B, '"B"': B, "#sbp.broadcast": B, "P": P, '"P"': P, "#sbp.partial_sum": P}
+_WHOLE = {"B": B, '"B"': B, "#sbp.broadcast": B, "P": P, '"P"': P, "#sbp.partial_sum": P, "#sbp.partial_max": M}
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def read_nd_sbp(attr: ir.Attribute) -> NdSbp:
 
 def write_nd_sbp(nd: NdSbp) -> ir.Attribute:
     """The list of `#sbp` attributes, in the current context."""
-    texts = {"B": "#sbp.broadcast", "P": "#sbp.partial_sum"}
+    texts = {"B": "#sbp.broadcast", "P": "#sbp.partial_sum", "M": "#sbp.partial_max"}
     return ir.Attribute.parse(f"[{', '.join(texts.get(s.kind) or f'#sbp.split<{s.axis}>' for s in nd)}]")
 
 

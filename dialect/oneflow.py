@@ -102,7 +102,8 @@ def _group(single: Any, arg: ArgDef) -> Any:
 @functools.cache
 def _sbp_dialect() -> Any:
     dialect: Any = python_types.new_class("SbpDialect", (ext.Dialect,), {"name": "sbp"})
-    for name, fields in (("split", {"axis": ir.IntegerAttr}), ("broadcast", {}), ("partial_sum", {})):
+    fields_of = {"split": {"axis": ir.IntegerAttr}, "broadcast": {}, "partial_sum": {}, "partial_max": {}}
+    for name, fields in fields_of.items():
         _annotated_class(name.title(), dialect.Attribute, {"name": name}, dict(fields))
     return dialect
 

@@ -84,6 +84,7 @@ class Law:
 class Operator:
     """One operator; see the module's text for its slots.
 
+    `by_parts` replaces a call some of whose axes are split that `sbp` wants whole; without it `decompose` does.
     `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
     speak of sizes (`reshape`); without it they are the logical ones. Of the operands `shapes_of` only the shape is
@@ -101,6 +102,7 @@ class Operator:
     scalar: Rule | None = None
     compute: Rule | None = None
     decompose: Rule | None = None
+    by_parts: Rule | None = None
     kernel: Rule | None = None
     local: Rule | None = None
     shapes_of: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """SBP: how a tensor lies on the devices of one mesh axis, and which combinations an operator allows.
 
-`S(axis)` splits a tensor, `B` repeats it, `P` keeps partial sums of it. A signature gives one of these to
-every operand and result of a call. Most operators state theirs as factors, one letter per dimension:
+`S(axis)` splits a tensor, `B` repeats it, `P` keeps partial sums of it, and `M` partial maxima, which maxima along a
+split axis leave and which have to be put together before they are used. A signature gives one of these to every
+operand and result of a call. Most operators state theirs as factors, one letter per dimension:
 
     "m k, k n -> m n"      splitting m, n or k gives  S0,B->S0   B,S1->S1   S1,S0->P
 
@@ -23,10 +24,15 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 @dataclass(frozen=True)
 class Sbp:
-    """One of S(axis), B, P; `axis` is None but for S."""
+    """One of S(axis), B, P, M; `axis` is None but for S."""
 
     kind: str
     axis: int | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the devices' tensors have to be put together element by element."""
+        return self.kind in ("P", "M")
 
     def __str__(self) -> str:
         return f"S({self.axis})" if self.kind == "S" else self.kind
@@ -37,6 +43,7 @@ class Sbp:
 
 B = Sbp("B")
 P = Sbp("P")
+M = Sbp("M")
 
 
 def S(axis: int) -> Sbp:  # noqa: N802
@@ -135,9 +142,9 @@ def _unique(signatures: object) -> list[SbpSignature]:
 
 
 def sums_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
-    """Whether a signature has partial sums of tensors marked as bool, which cannot be added."""
+    """Whether a signature has partial values of tensors marked as bool, which cannot be added."""
     everything = (*signature.inputs, *signature.outputs)
-    return any(b and sbp.kind == "P" for sbp, b in zip(everything, bools, strict=True))
+    return any(b and sbp.is_partial for sbp, b in zip(everything, bools, strict=True))
 
 
 def sums_of_shapes(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:

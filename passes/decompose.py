@@ -11,7 +11,7 @@ from typing import ClassVar
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
 from oneflow.dialect.ir_builder import IRBuilder
-from oneflow.dialect.record import OperatorError, Registry, flatten
+from oneflow.dialect.record import OperatorError, Registry, Rule, flatten
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
@@ -42,7 +42,9 @@ class Decompose(Pass):
         """
         while found := _decomposable(module, registry):
             for op in found:
-                _decompose(op, registry)
+                rule = dialect.record_of(op, registry).decompose
+                assert rule is not None, op.name
+                replace(op, rule, registry)
 
 
 def _decomposable(module: ir.Module, registry: Registry) -> list[ir.Operation]:
@@ -56,15 +58,19 @@ def _decomposable(module: ir.Module, registry: Registry) -> list[ir.Operation]:
     return found
 
 
-def _decompose(op: ir.Operation, registry: Registry) -> None:
+def replace(op: ir.Operation, rule: Rule, registry: Registry) -> None:
+    """Replaces an operation by what `rule` builds, a slot such as `decompose`.
+
+    Raises:
+        PassError: the rank of an operand is unknown, or the rule makes a call that is not allowed.
+    """
     record = dialect.record_of(op, registry)
-    assert record.decompose is not None, record.name
     ops = IRBuilder(registry, ir.InsertionPoint(op), op.location)
     try:
         call = dialect.operand_call(op, record, ops.wrap)
         if any(v.desc.shape is None for v in call.operands):
             raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
-        result = record.decompose(ops, call)
+        result = rule(ops, call)
     except OperatorError as error:
         raise PassError(f"{op.name}: decomposition: {error}", op.location) from None
     values = flatten(result if isinstance(result, (tuple, list)) else [result])

@@ -20,8 +20,9 @@ from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Choice, Costs, Machine
 from oneflow.passes.sbp.explain import explain
-from oneflow.passes.sbp.graph import Graph, GraphReader
+from oneflow.passes.sbp.graph import Graph, GraphReader, Node
 from oneflow.passes.sbp.greedy import choose_greedily
+from oneflow.passes.sbp.parts import split_against_their_will, write_out, written_out
 from oneflow.passes.structure import Function, Structure
 
 STRATEGIES = ("greedy", "auto")
@@ -74,8 +75,7 @@ class InferSbp(Pass):
         reader = GraphReader(mesh, registry)
         reader.functions = {f.name: f.op for f in structure.functions.values()}
         for function in callees_first(structure):
-            graph = reader.read(function)
-            choice = self._choose(function, graph, costs)
+            graph, choice = self._infer(function, reader, costs)
             write_choice(function, graph, choice, mesh)
             if self.explain:
                 print(explain(function.name, graph, choice, costs), file=sys.stderr)
@@ -88,6 +88,36 @@ class InferSbp(Pass):
         mesh = notes.check_mesh(sizes, f"the option mesh={text}")
         notes.write_mesh(module, mesh)
         return mesh
+
+    def _infer(self, function: Function, reader: GraphReader, costs: Costs) -> tuple[Graph, Choice]:
+        """The graph of a function, in which operators may have been written out, and its signatures."""
+        graph = reader.read(function)
+        choice = self._choose(function, graph, costs)
+        while found := self._to_write_out(function, reader, costs, graph, choice):
+            write_out(found, reader.registry)
+            graph = reader.read(function)
+            choice = self._choose(function, graph, costs)
+        return graph, choice
+
+    def _to_write_out(
+        self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice
+    ) -> list[Node]:
+        """The operators that are better written out: greedily those whose operands lie otherwise than they want."""
+        if self.strategy == "greedy":
+            return split_against_their_will(graph, choice, reader.registry)
+        found = written_out(graph, reader.registry)
+        return found if found and self._is_cheaper_written_out(function, reader, costs, graph, choice) else []
+
+    def _is_cheaper_written_out(
+        self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice
+    ) -> bool:
+        """Whether operators that want axes whole cost less, moving and computing, as those they consist of."""
+        with function.op.location:
+            copy = ir.Module.parse(function.op.parent.get_asm(assume_verified=True))
+        twin = Structure.of(copy.operation).functions[function.name]
+        write_out(written_out(reader.read(twin), reader.registry), reader.registry)
+        other = reader.read(twin)
+        return costs.total(other, self._choose(twin, other, costs)) < costs.total(graph, choice)
 
     def _choose(self, function: Function, graph: Graph, costs: Costs) -> Choice:
         greedy = choose_greedily(graph, costs.mesh)

@@ -35,6 +35,7 @@ from oneflow.dialect.record import (
 from oneflow.dialect.sbp import Sbp, SbpSignature, Shard, balanced_ranges
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.testing.sample import Bad, Sample
+from oneflow.testing.simulate import put_together
 
 Array = np.ndarray
 
@@ -230,8 +231,8 @@ def _run_shard(op: Call, operands: list[Array], shard: Shard) -> tuple[Array, ..
 def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, text: str) -> None:
     if sbp.kind == "S":
         joined = [np.concatenate(pieces, axis=sbp.axis)]
-    elif sbp.kind == "P":
-        joined = [sum(pieces[1:], pieces[0]).astype(want.dtype)]
+    elif sbp.is_partial:
+        joined = [put_together(pieces, sbp.kind)]
     else:
         joined = pieces
     for got in joined:

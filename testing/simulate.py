@@ -7,6 +7,7 @@ reach is an error that says who waits for whom. Imports `dialect`, `passes` and 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, format_nd_sbp, group, local_region
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.record import REGISTRY, Call, Registry
+from oneflow.dialect.sbp import M
 from oneflow.passes.inline import functions_of
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.to_physical import physical
@@ -116,7 +118,7 @@ def assemble(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> Array:
     """
     shape = _whole_shape(pieces, nd, mesh)
     whole = np.zeros(shape, pieces[0].dtype)
-    sums = [k for k, s in enumerate(nd) if s.kind == "P"]
+    sums = [k for k, s in enumerate(nd) if s.is_partial]
     whole_axes = [k for k, s in enumerate(nd) if s.kind == "B"]
     for rank, piece in enumerate(pieces):
         first = group(rank, mesh, whole_axes)[0]
@@ -125,7 +127,7 @@ def assemble(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> Array:
                 raise SimulationError(f"ranks {first} and {rank} have other values of {format_nd_sbp(nd)}")
         elif group(rank, mesh, sums)[0] == rank:
             parts = [pieces[m] for m in group(rank, mesh, sums)]
-            total = parts[0] if len(parts) == 1 else add_up(parts)
+            total = parts[0] if len(parts) == 1 else put_together(parts, "M" if M in nd else "P")
             whole[_slices(local_region(shape, nd, mesh, rank))] = total
     return whole
 
@@ -136,6 +138,11 @@ def _whole_shape(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> tuple[int, .
         along = [k for k, s in enumerate(nd) if s.axis == axis]
         sizes[axis] = sum(pieces[r].shape[axis] for r in group(0, mesh, along))
     return tuple(sizes)
+
+
+def put_together(parts: Sequence[Array], kind: str) -> Array:
+    """The sum of partial sums (`kind` P), or the maximum of partial maxima (M); NaN is the largest."""
+    return np.asarray(functools.reduce(np.maximum, parts)) if kind == "M" else add_up(parts)
 
 
 def add_up(parts: Sequence[Array]) -> Array:
@@ -232,7 +239,7 @@ Attrs = dict[str, Any]
 
 
 def _all_reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
-    return [add_up(parts)] * len(parts)
+    return [put_together(parts, "M" if attrs[0]["reduce_type"] == "max" else "P")] * len(parts)
 
 
 def _pieces(whole: Array, axis: int, sizes: Sequence[int]) -> list[Array]:

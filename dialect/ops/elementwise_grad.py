@@ -25,8 +25,9 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: Gradients that are linear in x as well.
-LINEAR = ("square_grad",)
+#: What gradients are linear in beside the cotangent, and what they read only the shape of.
+LINEAR = {"square_grad": ("x",), "binary_cross_entropy_with_logits_grad": ("weight",)}
+SHAPES_OF = {"kl_div_loss_grad": ("input",)}
 #: What is not offered, by name.
 WITHHELD = dict.fromkeys(
     ("xlogy_x_grad", "xlogy_y_grad", "xdivy_x_grad", "xdivy_y_grad"),
@@ -50,13 +51,13 @@ def same_shapes(op: Call) -> TensorDesc:
     return total
 
 
-def linear_in(*numbers: int) -> Callable[[Call], list[SbpSignature]]:
-    """Splits of every dimension, and partial sums of one operand out of `numbers`, which may count from the last."""
+def linear_in(*names: str) -> Callable[[Call], list[SbpSignature]]:
+    """Splits of every dimension, and partial sums of one operand out of `names`."""
 
     def sbp(op: Call) -> list[SbpSignature]:
         shapes = [d.shape for d in op.operands]
-        count = len(shapes)
-        passed = [tuple(P if i == n % count else B for i in range(count)) for n in numbers]
+        given = [n for n, x in op.inputs.items() if x is not None]
+        passed = [tuple(P if n == name else B for n in given) for name in names if name in given]
         split = broadcast_factors(shapes, op.results[0].rank).signatures(shapes)
         return [*split, *(SbpSignature(operands, (P,)) for operands in passed)]
 
@@ -91,8 +92,8 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
     doc = f"{operands[seed]} times the derivative of {forward.name}."
     elementwise(
         f"{name}({', '.join(operands)}{attrs}) -> {result}", doc, scalar=scalar, reference=in_double(reference),
-        types=same_shapes, sbp=linear_in(*range(2) if name in LINEAR else (seed,)), depth=2,
-        withheld=WITHHELD.get(name, ""),
+        types=same_shapes, sbp=linear_in(operands[seed], *LINEAR.get(name, ())), depth=2,
+        shapes_of=SHAPES_OF.get(name, ()), withheld=WITHHELD.get(name, ""),
     )  # fmt: skip
 
 
@@ -123,12 +124,12 @@ for _name in ("atan2", "pow", "xlogy", "xdivy", "floordiv", "truncdiv"):
 elementwise(
     "sigmoid_grad(y, dy) -> dx", "dy times the derivative of sigmoid, from its result.",
     scalar=lambda y, dy: dy * (y * (1.0 - y)), reference=in_double(lambda y, dy: dy * y * (1 - y)),
-    types=same_shapes, sbp=linear_in(1),
+    types=same_shapes, sbp=linear_in("dy"),
 )  # fmt: skip
 elementwise(
     "softshrink_grad(y, dy, alpha: double = 0.0) -> dx", "dy times the derivative of softshrink, from its result.",
     scalar=lambda y, dy: s.where(y.eq(0), 0.0, dy), reference=lambda y, dy: np.where(y == 0, 0, dy),
-    types=same_shapes, sbp=linear_in(1),
+    types=same_shapes, sbp=linear_in("dy"),
 )  # fmt: skip
 
 

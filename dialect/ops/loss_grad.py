@@ -35,7 +35,7 @@ def _binary_reference(x: np.ndarray, target: np.ndarray, weight: np.ndarray | No
 elementwise(
     "binary_cross_entropy_grad(input, target, weight?, dy) -> dx",
     "dy times the derivative of binary_cross_entropy by input, with input * (1 - input) at least 1e-12.",
-    scalar=_binary, reference=_binary_reference, types=same_shapes, sbp=linear_in(-1),
+    scalar=_binary, reference=_binary_reference, types=same_shapes, sbp=linear_in("dy", "weight"),
 )  # fmt: skip
 
 for _name, _operands in (

@@ -24,6 +24,7 @@ from oneflow.dialect.shapes import expect_dim, expect_dtype, letters
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 MODES = ("identity", "restore", "manual")
+REDUCE_TYPES = ("sum", "max")
 
 
 @operator(
@@ -116,6 +117,8 @@ def _joined(op: Call, axis: int, sizes: Any, desc: TensorDesc) -> TensorDesc:
 
 def _all_reduce(op: Call) -> TensorDesc:
     expect_dtype(op, "in", op.in_, dtypes.NUMERIC)
+    if op.reduce_type not in REDUCE_TYPES:
+        raise op.error(f"expected reduce_type to be one of {', '.join(REDUCE_TYPES)}, got {op.reduce_type!r}")
     desc: TensorDesc = op.in_
     return desc
 
@@ -167,7 +170,12 @@ def _collective(attrs: str, doc: str, types: Rule) -> Operator:
     )  # fmt: skip
 
 
-_collective("", "The sum of the members' tensors, on every member; f16 and bf16 are summed in f32.", _all_reduce)
+_collective(
+    'reduce_type: string = "sum", ',
+    "The sum or the maximum of the members' tensors, on every member; f16 and bf16 are summed in f32, and NaN is\n"
+    "the maximum where there is one.",
+    _all_reduce,
+)
 _collective(
     "axis: int64, sizes: list_int64, ",
     "The sum of the members' tensors; each member gets its piece along `axis`, member i `sizes[i]` long.",

@@ -14,7 +14,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Absent, Call, Operator, Rule, define, no_grad, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import B, Factors, M, P, S, Sbp, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
@@ -94,6 +94,7 @@ def reduction(
     result: DType | None = None,
     linear: str | None = None,
     split_only: bool = False,
+    partial: Sbp | None = None,
     withheld: str = "",
     element: Callable[[Expr], Expr] = lambda e: e,
     empty: bool = True,
@@ -111,6 +112,7 @@ def reduction(
         result: the element type of `y`; None: that of `x`.
         linear: as in `Factors`.
         split_only: whether reduced axes may be split though partial sums do not pass through.
+        partial: what the result is where a reduced axis is split, if that is no sum.
         withheld: as in `Operator`.
         element: what is combined, from an element.
         empty: whether an axis without elements may be reduced.
@@ -127,8 +129,9 @@ def reduction(
         axes = reduction_axes(op, op.x.rank)
         return fold_axes(op.x, axes, op.keepdims, init(op.x.dtype), combine, result or op.x.dtype, element)
 
-    def sbp(op: Call) -> Factors:
-        return reduction_factors(op, linear, linear is not None or split_only)
+    def sbp(op: Call) -> list[SbpSignature]:
+        found = reduction_factors(op, linear, linear is not None or split_only).signatures([op.x.shape])
+        return [*found, *(SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, op.x.rank) if partial)]
 
     def run(x: Any, *, axis: Any, keepdims: Any) -> Any:
         return np.asarray(reference(x, axis=tuple(axis) or None, keepdims=keepdims))
@@ -197,7 +200,7 @@ reduction(
 )  # fmt: skip
 reduction(
     "reduce_max", "The largest element along `axis` (all axes if empty); NaN if one is NaN.",
-    init=lambda d: bounds(d)[0], combine=s.maximum, reference=np.max, grad=_extreme_grad, empty=False,
+    init=lambda d: bounds(d)[0], combine=s.maximum, reference=np.max, grad=_extreme_grad, empty=False, partial=M,
 )  # fmt: skip
 reduction(
     "reduce_min", "The smallest element along `axis` (all axes if empty); NaN if one is NaN.",

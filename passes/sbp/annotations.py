@@ -124,7 +124,7 @@ def expect_layout(nd: NdSbp, desc: TensorDesc, mesh: Mesh, what: str, location: 
         PassError: the number of mesh axes or a split axis does not fit, or bools would be summed.
     """
     wrong = problem(nd, desc.rank, mesh)
-    if wrong is None and desc.dtype.kind == "bool" and any(s.kind == "P" for s in nd):
+    if wrong is None and desc.dtype.kind == "bool" and any(s.is_partial for s in nd):
         wrong = f"expected no partial sums of a bool tensor, got {format_nd_sbp(nd)}"
     if wrong is not None:
         raise PassError(f"{what}: {wrong} for {desc}", location)

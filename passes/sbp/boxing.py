@@ -25,6 +25,7 @@ KINDS = {
     "BS": "narrow",
     "SP": "pad",
     "BP": "keep_first",
+    "MB": "all_max",
 }
 SEND_RECV = "send_recv"
 #: How often a step waits for other ranks, as far as it matters between ways of equal bytes.
@@ -63,7 +64,7 @@ class Boxing:
         A bool tensor has the width 0: it has no partial sums and counts as one byte.
 
         Raises:
-            BoxingError: there are none; only bool tensors that should become partial sums have none.
+            BoxingError: there are none: to partial sums of bool tensors, or to partial maxima.
         """
         key = (source, target, shape, width)
         if key not in self._paths:
@@ -100,8 +101,9 @@ class Boxing:
                 continue
             for new in kinds:
                 after = tuple(new if k in axes else s for k, s in enumerate(state))
-                if new != old and _innermost(after, axes):
-                    yield self._step(KINDS[old.kind + new.kind], axes, state, after, shape, width)
+                kind = KINDS.get(old.kind + new.kind)
+                if kind is not None and new != old and _innermost(after, axes):
+                    yield self._step(kind, axes, state, after, shape, width)
         axes = _exchange_axes(state, target)
         if axes:
             yield self._step(SEND_RECV, axes, state, target, shape, width)
@@ -111,8 +113,8 @@ class Boxing:
     ) -> Step:
         if kind in ("keep_first", "pad"):
             elements = 0
-        elif source[axes[0]] == P:
-            elements = self._reduced(axes, source, shape) * (2 if kind == "all_reduce" else 1)
+        elif source[axes[0]].is_partial:
+            elements = self._reduced(axes, source, shape) * (1 if kind == "reduce_scatter" else 2)
         else:
             key = (source, target, shape)
             if key not in self._moved:
@@ -176,7 +178,7 @@ def _exchange_axes(source: NdSbp, target: NdSbp) -> tuple[int, ...]:
     Beside the axes that change, these are the axes that cut the pieces which those have cut.
     """
     pairs = list(zip(source, target, strict=True))
-    if any(P in pair and pair[0] != pair[1] for pair in pairs):
+    if any(s != t and (s.is_partial or t.is_partial) for s, t in pairs):
         return ()
     axes = {k for k, (s, t) in enumerate(pairs) if s != t}
     cut = {s for k in axes for s in pairs[k] if s.kind == "S"}

@@ -76,6 +76,10 @@ def _all_reduce(ops: Builder, x: Value, place: Place) -> Value:
     return ops.call("ccl_all_reduce", x, **place.group)[0]
 
 
+def _all_max(ops: Builder, x: Value, place: Place) -> Value:
+    return ops.call("ccl_all_reduce", x, reduce_type="max", **place.group)[0]
+
+
 def _reduce_scatter(ops: Builder, x: Value, place: Place) -> Value:
     sizes = place.sizes(place.new, place.step.target)
     return ops.call("ccl_reduce_scatter", x, axis=place.new.axis, sizes=sizes, **place.group)[0]
@@ -124,6 +128,7 @@ def _keep_first(ops: Builder, x: Value, place: Place) -> Value:
 
 _RULES: dict[str, Callable[[Builder, Value, Place], Value]] = {
     "all_reduce": _all_reduce,
+    "all_max": _all_max,
     "reduce_scatter": _reduce_scatter,
     "all_gather": _all_gather,
     "all_to_all": _all_to_all,

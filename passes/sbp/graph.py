@@ -310,7 +310,7 @@ def work_of(call: Call) -> int:
     """
     sums = {}
     for signature in call.record.signatures(call):
-        if all(s.kind == "P" for s in signature.outputs):
+        if all(s.is_partial for s in signature.outputs):
             split = [(i, s.axis) for i, s in enumerate(signature.inputs) if s.axis is not None]
             if split:
                 operand, axis = split[0]

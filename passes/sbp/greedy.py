@@ -36,7 +36,7 @@ def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
 def _choose(node: Node, given: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
     signatures = node.choices.signatures
     if node.role == "result" and not node.constrained:
-        return NdSignature((tuple(B if s.kind == "P" else s for s in given[0]),), ())
+        return NdSignature((tuple(B if s.is_partial else s for s in given[0]),), ())
     if not node.inputs:
         return next((s for s in signatures if all(x == B for nd in s.outputs for x in nd)), signatures[0])
     return min(signatures, key=lambda s: priority(node, s, given, mesh))
@@ -55,7 +55,7 @@ def _bytes_1d(tensor: Tensor, given: NdSbp, wanted: NdSbp) -> int:
     (old,), (new,) = given, wanted
     if old == new:
         return 0
-    if new.kind == "P":
+    if new.is_partial:
         return NEVER
     return RARELY if old == B else tensor.bytes
 
@@ -72,6 +72,7 @@ def _bytes_nd(tensor: Tensor, given: NdSbp, wanted: NdSbp, mesh: Mesh) -> int:
 def _transfer(kinds: str, size: int, p: int) -> int:
     if kinds[1] == "P":
         return 8 * size * p
+    kinds = kinds.replace("M", "P")
     return {"BS": 1, "SS": size * (p - 1) // p, "PS": size * (p - 1), "SB": size * (p - 1), "PB": 2 * size * (p - 1)}[
         kinds
     ]

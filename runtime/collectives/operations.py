@@ -38,9 +38,30 @@ def _sum_into(target: Array, reduce: Callable[[Array], None]) -> None:
         flat[:] = total
 
 
+def ordered(array: Array) -> Array:
+    """Integers in the order of floats, NaN the largest; applied to such integers, the bits of the floats.
+
+    Libraries order NaN in ways of their own. The bits of negative numbers count downwards, so all but the sign are
+    turned.
+    """
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array).view(f"i{array.dtype.itemsize}")
+    return array ^ ((array >> (8 * array.dtype.itemsize - 1)) & np.iinfo(array.dtype).max)
+
+
 def _all_reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
     terms = _wide(source.reshape(-1))
+    if attrs["reduce_type"] == "max":
+        _largest(transport, terms, target)
+        return
     _sum_into(target, lambda total: transport.all_reduce(terms, total))
+
+
+def _largest(transport: Transport, terms: Array, target: Array) -> None:
+    is_float = terms.dtype.kind == "f"
+    found = ordered(terms) if is_float else terms.copy()
+    transport.all_reduce(found.copy(), found, "max")
+    target.reshape(-1)[:] = ordered(found).view(terms.dtype) if is_float else found
 
 
 def _reduce_scatter(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:

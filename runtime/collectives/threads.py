@@ -49,10 +49,10 @@ class ThreadTransport(Transport):
         except threading.BrokenBarrierError:
             raise WorldError("another rank has failed") from None
 
-    def all_reduce(self, source: Array, target: Array) -> None:
-        """The sum, in the order of the ranks."""
+    def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
+        """The sum, in the order of the ranks, or the maximum."""
         with self._met(source) as terms:
-            total = _sum(terms)
+            total = np.maximum.reduce(terms) if reduce == "max" else _sum(terms)
         target[:] = total
 
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:

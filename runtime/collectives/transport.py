@@ -31,8 +31,8 @@ class Transport(ABC):
     """
 
     @abstractmethod
-    def all_reduce(self, source: Array, target: Array) -> None:
-        """Puts the sum of all members' `source` into every `target`."""
+    def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
+        """Puts the sum (or "max", of integers) of all members' `source` into every `target`."""
 
     @abstractmethod
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:

@@ -40,6 +40,22 @@ SAMPLES = [
     Sample("sparse_softmax_cross_entropy", [t(0, 3), t(0, dtype=int32)]),
     Sample("sparse_softmax_cross_entropy_grad", [LABELS, t(3), share(3, 4)], {"depth": 4}, dtypes=FLOATS),
     Sample("sparse_softmax_cross_entropy_grad", [TABLE, t(2, 2), share(2, 2, 3)]),
+    Sample("sparse_softmax_cross_entropy_ms", [t(3, 4), LABELS], dtypes=FLOATS),
+    Sample("sparse_softmax_cross_entropy_ms", [t(2, 2, 3), TABLE], {"depth": 3}),
+    Sample(
+        "sparse_softmax_cross_entropy_grad", [LABELS, t(3), t(3, 2)],
+        {"depth": 4, "logical_size": 4, "logical_begin": 1},
+    ),
+    Sample("nll", [t(3, 2), LABELS], {"ignore_index": -100, "logical_size": 4, "logical_begin": 1}),
+    Sample(
+        "nll", [t(3, 2), LABELS, t(4)], {"ignore_index": 3, "logical_size": 4, "logical_begin": 1},
+        gradient=False, why="the weight's gradient is built of whole classes",
+    ),
+    Sample("nll_grad", [t(3), t(3, 2), LABELS], {"ignore_index": -1, "logical_size": 4, "logical_begin": 2}),
+    Sample(
+        "nll_grad", [t(3), t(3, 2), LABELS, t(4)], {"ignore_index": -1, "logical_size": 4, "logical_begin": 2},
+        gradient=False, why="the weight's gradient is built of whole classes",
+    ),
     Sample("nll", [t(3, 4), LABELS], {"ignore_index": -100}, dtypes=FLOATS),
     Sample("nll", [t(2, 2, 3), TABLE, t(3)], {"ignore_index": 2}),
     Sample("nll", [t(3, 4), v([-1, 3, -1], int64), t(4)], {"ignore_index": -1}),

@@ -13,7 +13,8 @@ COINCIDENCES = {
         argmax cat clip_by_scalar masked_fill momentum_update scalar_add scalar_div scalar_floordiv scalar_logical_or
         scalar_pow scalar_reverse_pow scalar_truncdiv sgd_update softmax var""",
     "numbers that are never 0, never negative, infinite, or never equal": """
-        abs broadcast_logical_and broadcast_logical_or broadcast_not_equal cast floordiv isfinite kl_div_loss
+        abs binary_cross_entropy_grad broadcast_logical_and broadcast_logical_or broadcast_not_equal cast floordiv
+        isfinite kl_div_loss
         reduce_all reduce_any relu scalar_add_by_tensor scalar_div_by_tensor scalar_mul_by_tensor
         scalar_sub_by_tensor truncdiv ceil floor rint round""",
 }

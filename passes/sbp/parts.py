@@ -1,0 +1,64 @@
+"""Operators written out where an axis is split that they want whole.
+
+`softmax` offers no signature that splits its rows, but the operators it consists of do: maxima and sums of the pieces
+are put together, not the pieces themselves. Imports `decompose`, `graph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect.nd_sbp import NdSbp
+from oneflow.dialect.record import Registry, Rule
+from oneflow.passes.decompose import replace
+from oneflow.passes.sbp.cost import Choice
+from oneflow.passes.sbp.graph import Graph, Node
+
+
+def split_against_their_will(graph: Graph, choice: Choice, registry: Registry) -> list[Node]:
+    """The operators that can be written out, an operand of which lies split along an axis that they want whole."""
+    return [n for n in written_out(graph, registry) if any(not _can_take(n, i, nd) for i, nd in _given(n, choice))]
+
+
+def written_out(graph: Graph, registry: Registry) -> list[Node]:
+    """The operators that can be written out and want some axis of an operand whole that can be split."""
+    free = (n for n in graph.nodes if n.role == "operator" and not n.constrained and _rule(n, registry) is not None)
+    return [n for n in free if any(len(_split_axes(n, i)) < _long_axes(n, i) for i in range(len(n.inputs)))]
+
+
+def write_out(nodes: list[Node], registry: Registry) -> None:
+    """Replaces operators by others that can be split along more axes.
+
+    Raises:
+        PassError: a record's rule makes a call that is not allowed.
+    """
+    for node in nodes:
+        rule = _rule(node, registry)
+        assert rule is not None, node.name
+        replace(node.op, rule, registry)
+
+
+def _rule(node: Node, registry: Registry) -> Rule | None:
+    record = dialect.record_of(node.op, registry)
+    return record.by_parts or record.decompose
+
+
+def _given(node: Node, choice: Choice) -> Iterator[tuple[int, NdSbp]]:
+    for number, tensor in enumerate(node.inputs):
+        yield number, choice[tensor.producer].outputs[tensor.number]
+
+
+def _can_take(node: Node, number: int, given: NdSbp) -> bool:
+    """Whether a signature splits an operand along every axis along which it lies split."""
+    return {s.axis for s in given if s.axis is not None} <= _split_axes(node, number)
+
+
+def _split_axes(node: Node, number: int) -> set[int]:
+    """The axes of an operand that some signature splits."""
+    layouts = {s.inputs[number] for s in node.choices.signatures}
+    return {s.axis for nd in layouts for s in nd if s.axis is not None}
+
+
+def _long_axes(node: Node, number: int) -> int:
+    return sum(size > 1 for size in node.inputs[number].shape)
