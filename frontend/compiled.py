@@ -55,6 +55,11 @@ class Specialization:
         lie_alike = all(layout_of(c) == at for c, at in zip(self.traced.captured, self.layouts, strict=True))
         return where == self.device and lie_alike and all(g.holds for g in self.traced.guards)
 
+    @functools.cached_property
+    def uses_tensors(self) -> bool:
+        """Whether tensors from outside are used."""
+        return any(isinstance(c, EagerTensor) for c in self.traced.captured)
+
     def run(self, arrays: Sequence[Data], name: str) -> list[Data]:
         """The results of the function; what it updates outside is updated.
 
@@ -119,6 +124,7 @@ class CompiledFunction:
         self._fn, self.device, self.placement, self._strategy = fn, device, placement, strategy
         self._spec = None if specs is None else _flat(_bind_specs(fn, specs))
         self._known: dict[Any, list[Specialization]] = {}
+        self._seen: dict[Any, tuple[Specialization, Device | None]] = {}
         self._last: Specialization | None = None
         self._lock = Lock()
 
@@ -129,16 +135,32 @@ class CompiledFunction:
             CallError: an argument is not what the function takes; it is named.
             TraceError: the function cannot become a program.
         """
-        arguments = bind(self._fn, args, kwargs)
-        leaves, tree = _flat(arguments)
         if not current_builder().eager:
+            bind(self._fn, args, kwargs)
             return self._fn(*args, **kwargs)
+        key = None if kwargs or self._spec is not None else _tokens(args)
+        found = None if key is None else self._seen.get(key)
+        if found is None or not found[0].holds(found[1]):
+            return self._call(key, bind(self._fn, args, kwargs))
+        self._last = found[0]
+        return self._finish(found[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
+
+    def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
+        """Finds or makes the program for arguments, runs it, and keeps it under a key."""
+        leaves, tree = _flat(arguments)
         paths = list(tree.paths())
         values = [_leaf(x, path) for x, path in zip(leaves, paths, strict=True)]
         specs = self._signature(values, paths, tree)
-        special = self._specialize(arguments, specs, tree, self._place(leaves, values, paths))
+        place = self._place(leaves, values, paths)
+        special = self._specialize(arguments, specs, tree, place)
+        if key is not None:
+            self._seen[key] = special, place
+        return self._finish(special, leaves, values)
+
+    def _finish(self, special: Specialization, leaves: Sequence[Any], values: Sequence[Any]) -> Any:
+        """What the function returns for `values`, which `leaves` are in."""
         results = special.run([v for v in values if is_data(v)], self.__name__)
-        eager = any(isinstance(x, EagerTensor) for x in (*leaves, *special.traced.captured))
+        eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
         whole = (x.numpy() if isinstance(x, GlobalArray) else x for x in results)
         return special.traced.rebuild(map(from_numpy, results) if eager else whole)
 
@@ -227,6 +249,22 @@ def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]
 
 def _flat(arguments: inspect.BoundArguments) -> tuple[list[Any], Tree]:
     return flatten(dict(arguments.arguments))
+
+
+def _tokens(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What tells calls apart that are made of arrays and numbers alone, at once; None for any others."""
+    tokens = []
+    for x in args:
+        data = x.variable.handle if isinstance(x, EagerTensor) else x
+        if isinstance(data, DeviceArray):
+            tokens.append((type(x), data.shape, data.dtype.name, data.device.number))
+        elif type(data) is np.ndarray:
+            tokens.append((type(x), data.shape, data.dtype))
+        elif isinstance(data, (bool, int, str)) or data is None:
+            tokens.append((type(data), data))
+        else:
+            return None
+    return tuple(tokens)
 
 
 def _leaf(value: Any, path: str) -> Any:

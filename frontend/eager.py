@@ -242,7 +242,12 @@ class EagerTensor(Tensor):
     def overwrite(self, array: Data, writer: str) -> None:
         """Takes values that a program has computed for it, in its memory or elsewhere."""
         old = self.handle
-        _write(old, new := BUILDER.wrap(array), writer)
+        if array is old.handle:
+            memory, new = old.shared_memory(), Variable(BUILDER, array, old.desc)
+            memory.write(writer)
+            new.memory, new.version, new.leaf = memory, memory.version, old.leaf
+        else:
+            _write(old, new := BUILDER.wrap(array), writer)
         self.handle = new
 
     def retain_grad(self) -> None:

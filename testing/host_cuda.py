@@ -206,10 +206,11 @@ class HostCuda:
     def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[int, int]:  # noqa: N802
         return 0, module
 
-    def cuLaunchKernel(self, function: int, programs: int, *rest: Any) -> tuple[int]:  # noqa: N802
+    def cuLaunchKernel(self, function: int, programs: int, *rest: Any) -> int:  # noqa: N802
+        """As the library has it: the status alone."""
         self.log.append("launch")
         self._run(function, programs, self._arguments(function, rest[-2]))
-        return SUCCESS
+        return 0
 
     def _arguments(self, function: int, parameters: int) -> list[Any]:
         """The values that an array of pointers leads to."""
@@ -301,15 +302,17 @@ def _compile(source: Source, arch: str) -> Binary:
 @contextlib.contextmanager
 def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
     """Makes this the driver of the process."""
-    made, before = HostCuda(devices, limit), (driver._cuda, dict(driver._devices), cached.compile_source)
+    made = HostCuda(devices, limit)
+    before = driver._cuda, driver._library, cached.compile_source, dict(driver._devices)
     _forget()
-    driver._cuda, cached.compile_source = (lambda: made), _compile
+    driver._cuda = driver._library = lambda: made
+    cached.compile_source = _compile
     try:
         yield made
     finally:
         _forget()
-        driver._cuda, cached.compile_source = before[0], before[2]
-        driver._devices.update(before[1])
+        driver._cuda, driver._library, cached.compile_source = before[:3]
+        driver._devices.update(before[3])
 
 
 def _forget() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import ctypes
 import functools
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ import scipy.special
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import BY_MLIR, DType
+from oneflow.dialect.external import Launch
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
@@ -31,6 +33,7 @@ from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import triton
 from oneflow.runtime.executable import PositionError, SizeError
+from oneflow.runtime.external import make_externals
 from oneflow.testing.backend import call_module
 from oneflow.testing.checks import assert_close, make_call
 from oneflow.testing.sample import Sample
@@ -153,6 +156,13 @@ class _Run:
     def read(self, address: int, offset: int, element: str) -> Any:
         kind = _kind(element)
         return _memory(address + offset * kind.itemsize, kind.itemsize).view(kind)[0].item()
+
+    def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
+        texts = self.program.externals
+        external = make_externals(texts, REGISTRY, create_context(), lambda: [""] * len(texts))[number]
+        addresses = [a for a, _ in (*inputs, *results)]
+        memory = (ctypes.c_void_p * len(addresses))(*addresses)
+        assert Launch(external.kernel.function)(external.kernel.context, memory, None) == 0, external.kernel.error()
 
     def check_size(self, got: int, wanted: int, site: int) -> None:
         if got != wanted:

@@ -22,10 +22,10 @@ from oneflow.dialect.nd_sbp import Mesh
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
+from oneflow.frontend.devices import Device, compile_for, device
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import Pipeline, Watch
-from oneflow.runtime.executable import compile_module
 from oneflow.tools import ranks
 from oneflow.tools.arrays import read_arrays, write_arrays
 from oneflow.tools.command import UsageError, run_command
@@ -66,7 +66,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": STRATEGIES, "default": STRATEGIES[0],
         "help": "how layouts are chosen where the program leaves them open (default: greedy)",
     },
-    "--device": {"choices": ["cpu"], "default": "cpu", "help": "where to run"},
+    "--device": {"metavar": "DEVICE", "default": "cpu", "help": "where to run: cpu, cuda or cuda:N (default: cpu)"},
 }  # fmt: skip
 
 
@@ -119,6 +119,7 @@ def _read_program(file: str) -> ir.Module | None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    place = _place(arguments)
     if arguments.load_ops:
         load_operators(arguments.load_ops)
     module = _read_program(arguments.file)
@@ -136,13 +137,26 @@ def _run(arguments: argparse.Namespace) -> int:
     for name in arguments.print_ir_after:
         print_after(module, name, arguments.file)
     start = time.perf_counter()
-    executable = _guarded(lambda: compile_module(module, entry.name))
+    executable = _guarded(lambda: compile_for(place, module, entry.name))
     compiled = time.perf_counter() - start
     results = _guarded(lambda: executable(*arrays))
     if arguments.time is not None:
         _report_times(compiled, lambda: executable(*arrays), arguments.time)
+        print(f"memory: {executable.memory}", file=sys.stderr)
     _deliver(arguments.output, dict(zip(entry.outputs, results, strict=True)))
     return 0
+
+
+def _place(arguments: argparse.Namespace) -> Device:
+    """The device of a command line.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        return device(arguments.device)
+    except ValueError as error:
+        raise UsageError(f"--device: {error}") from None
 
 
 def _run_ranks(

@@ -47,11 +47,9 @@ class EmitTriton(Pass):
         """Emits every kernel of the module and plans its entry.
 
         Raises:
-            PassError: a kernel has an operation that no emitter covers, or comes from outside.
+            PassError: a kernel has an operation that no emitter covers.
         """
-        external = next(iter(declarations(module).values()), None)
-        if external is not None:
-            raise PassError(f"expected operators with Triton kernels, got a kernel for the CPU: {external}")
+        external = declarations(module)
         functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
         kernels = [f.operation for f in functions if "oneflow.kernel" in f.attributes]
         sources = {}
@@ -61,7 +59,8 @@ class EmitTriton(Pass):
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
         for entry in entries[:1]:
             names = {ir.StringAttr(k.attributes["sym_name"]).value: k for k in kernels}
-            Plan(entry, names, sources).write(module)
+            Plan(entry, names, sources, list(external)).write(module)
+        module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for function in kernels:
             _declare(function, sources[ir.StringAttr(function.attributes["sym_name"]).value])
 

@@ -12,7 +12,7 @@ that is read before (`donation`). `run` is a device's side of it (see `oneflow.r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -54,11 +54,15 @@ class Place:
 
 @dataclass
 class Plan:
-    """Plans one entry; `functions` are the kernels at the `kernels` stage, `sources` their Triton forms."""
+    """Plans one entry; `functions` are the kernels at the `kernels` stage, `sources` their Triton forms.
+
+    Calls of `external` kernels, which were made for the host, take copies there and back.
+    """
 
     entry: ir.Operation
     functions: Mapping[str, ir.Operation]
     sources: Mapping[str, Source]
+    external: Sequence[str] = ()
     lines: list[str] = field(default_factory=list)
     constants: list[ir.Attribute] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
@@ -217,16 +221,20 @@ class Plan:
 
     def _call(self, op: ir.Operation) -> None:
         callee = _callee(op)
-        if callee not in self.sources:
+        if callee not in self.sources and callee not in self.external:
             self._check(op)
             return
-        source = self.sources[callee]
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
         for result, empty in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
             self.places[result] = Place(
                 self.lives.of[result], self._shape(empty), str(result.type.element_type)
             )  # fmt: skip
             self._allocate(self.places[result])
+        if callee in self.external:
+            given, made = (", ".join(map(self._extent, v)) for v in (inputs, op.results))
+            self.lines.append(f"run.host({self.external.index(callee)}, [{given}], [{made}])")
+            return
+        source = self.sources[callee]
         for number, operand in source.updates.items():
             self._copy(op.results[number], op.operands[operand])
         for number, value in source.fills.items():
@@ -238,6 +246,11 @@ class Plan:
         arguments += [f"writes={len(op.results)}"] if len(op.results) else []
         self.lines.append(f'run.launch("{callee}", {", ".join(arguments)})')
         op.attributes["oneflow.at"] = ir.ArrayAttr.get([ir.StringAttr.get(self._where(r)) for r in op.results])
+
+    def _extent(self, value: ir.Value) -> str:
+        """Where a tensor lies and how many bytes it has."""
+        tensor = self.places[value]
+        return f"({self._pointer(tensor.buffer)}, {_bytes(tensor)})"
 
     def _where(self, result: ir.Value) -> str:
         """Where a result lies, for readers of the plan."""

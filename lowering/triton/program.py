@@ -29,6 +29,7 @@ class Program:
     sites: tuple[str, ...]
     results: tuple[TensorDesc, ...]
     constants: tuple[np.ndarray, ...]
+    externals: tuple[str, ...] = ()
 
     def function(self) -> Callable[..., None]:
         """The plan as a function of a run, addresses and sizes."""
@@ -62,6 +63,7 @@ def read_program(module: ir.Module) -> Program:
         tuple(ir.StringAttr(s).value for s in attributes["oneflow.sites"]) if "oneflow.sites" in attributes else (),
         tuple(parse_desc(ir.StringAttr(s).value) for s in attributes["oneflow.results"]),
         tuple(_array(c) for c in attributes["oneflow.constants"]),
+        tuple(str(a) for a in attributes["oneflow.externals"]) if "oneflow.externals" in attributes else (),
     )
 
 

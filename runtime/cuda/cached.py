@@ -95,6 +95,7 @@ def _bits(array: np.ndarray) -> np.ndarray:
 def _description(program: Program) -> dict[str, Any]:
     return {
         "name": program.name, "plan": program.plan, "workspace": program.workspace, "sites": list(program.sites),
+        "externals": list(program.externals),
         "sources": [s.to_dict() for s in program.sources.values()], "results": [str(r) for r in program.results],
     }  # fmt: skip
 
@@ -106,5 +107,12 @@ def _read(fields: dict[str, Any], constants: bytes) -> Program:
     results = tuple(d for d in map(parse_desc, fields["results"]) if d is not None)
     by_name = {s.name: s for s in sources}
     return Program(
-        fields["name"], fields["plan"], by_name, fields["workspace"], tuple(fields["sites"]), results, held
+        fields["name"],
+        fields["plan"],
+        by_name,
+        fields["workspace"],
+        tuple(fields["sites"]),
+        results,
+        held,
+        tuple(fields["externals"]),
     )

@@ -72,6 +72,21 @@ class Direct(Recorder):
         self.executable.check()
         return made[0].item()
 
+    def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
+        """A kernel that only the host has: operands are copied there, and results back.
+
+        Raises:
+            KernelError: it fails.
+        """
+        arrays = [np.empty(max(size, 1), np.uint8) for _, size in (*inputs, *results)]
+        for array, (address, size) in zip(arrays, inputs, strict=False):
+            driver.copy_out(array.ctypes.data, address, size, self.stream.handle)
+        driver.synchronize(self.stream.handle)
+        self.executable.check()
+        self.executable.call_host(number, [a.ctypes.data for a in arrays])
+        for array, (address, size) in zip(arrays[len(inputs) :], results, strict=True):
+            driver.copy_in(address, array.ctypes.data, size, self.stream.handle)
+
     def add(self, command: Command) -> None:
         """Runs a command."""
         step = make_step(command, self.executable.kernels)

@@ -35,6 +35,15 @@ def _cuda() -> Any:
         raise CudaError(f"{HINT}: {error}") from error
 
 
+@functools.cache
+def _library() -> Any:
+    """The driver without its bindings, for the call that is made for every kernel: they take as long as it does."""
+    library = ctypes.CDLL("libcuda.so.1")
+    words, pointer = ctypes.c_uint, ctypes.c_void_p
+    library.cuLaunchKernel.argtypes = [pointer, *[words] * 7, pointer, pointer, pointer]
+    return library
+
+
 def call(name: str, *arguments: Any) -> Any:
     """What a function of the driver gives besides its status: nothing, a value, or a tuple.
 
@@ -254,9 +263,18 @@ class Function:
     shared: int
     module: Any = None
 
+    @functools.cached_property
+    def address(self) -> int:
+        """The handle as a number."""
+        return int(self.handle)
+
     def launch(self, programs: int, parameters: int, stream: Any) -> None:
         """Launches `programs` blocks; `parameters` is the address of an array of pointers to the arguments."""
-        call("cuLaunchKernel", self.handle, programs, 1, 1, self.threads, 1, 1, self.shared, stream, parameters, 0)
+        status = _library().cuLaunchKernel(
+            self.address, programs, 1, 1, self.threads, 1, 1, self.shared, int(stream), parameters, None
+        )
+        if status != 0:
+            raise _failure("cuLaunchKernel", _cuda().CUresult(status))
 
 
 class Module:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.program import Program, read_program
@@ -27,7 +28,16 @@ from oneflow.runtime.cuda.direct import Direct
 from oneflow.runtime.cuda.script import NeedsValues, Script, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
-from oneflow.runtime.executable import Options, PositionError, ProgramSource, program_source, signature_of
+from oneflow.runtime.executable import (
+    KernelError,
+    Options,
+    PositionError,
+    ProgramSource,
+    program_source,
+    signature_of,
+)
+from oneflow.runtime.external import make_externals
+from oneflow.runtime.footprint import Footprint
 
 #: What kernels are told of every pointer.
 ALIGNMENT = 16
@@ -80,6 +90,7 @@ class CudaExecutable:
         self.constants = [DeviceArray.of(np.asarray(c), device) for c in program.constants]
         if self.constants:
             current(device).synchronize()
+        self._externals = make_externals(program.externals, source.registry, source.context, source.places)
         self.words = driver.host_words(3 * len(program.sites)) if program.sites else None
         self._graphs = os.environ.get(GRAPHS, "1") != "0"
         self._known: dict[tuple[Any, ...], Steps | None] = {}
@@ -96,6 +107,13 @@ class CudaExecutable:
                 return
 
     @property
+    def memory(self) -> Footprint:
+        """The bytes that a run takes, for arguments, results and the workspace; to be printed or compared."""
+        scripts = [s.script for s in self._known.values() if s is not None]
+        inside = {i for s in scripts for i, r in enumerate(s.results) if r.argument is not None}
+        return Footprint.of([p.desc for p in self.inputs], self.outputs, inside, self.peak_bytes)
+
+    @property
     def peak_bytes(self) -> int:
         """The most bytes of workspace that a run has taken, or the program is known to take; results come on top."""
         return max([self.program.workspace, *(s.script.workspace for s in self._known.values() if s is not None)])
@@ -109,6 +127,7 @@ class CudaExecutable:
 
         Raises:
             ArgumentError: an argument is missing, unknown, or of another type, rank, size or device.
+            KernelError: a kernel of a user's operator failed.
             PositionError: a position in the data is out of range.
             SizeError: sizes known only now do not fit.
             OutOfMemoryError: the device has not enough memory.
@@ -129,6 +148,8 @@ class CudaExecutable:
 
     def _argument(self, number: int, value: Any, stream: Stream) -> DeviceArray:
         parameter = self.inputs[number]
+        if type(value) is DeviceArray and value.stream is stream and _is_plain(value, parameter.desc):
+            return value
         if not is_on_device(value):
             array = as_array(parameter, value)
             return DeviceArray.of(array, self.device) if array.ndim else self._number(number, array, stream)
@@ -202,6 +223,17 @@ class CudaExecutable:
         }  # fmt: skip
         return [lists[r.kind][r.number].address if r.kind in lists else single[r.kind] for r in script.regions]
 
+    def call_host(self, number: int, addresses: Sequence[int]) -> None:
+        """Calls a kernel made elsewhere for the host on memory of operands and results.
+
+        Raises:
+            KernelError: it fails.
+        """
+        external = self._externals[number]
+        memory = (ctypes.c_void_p * len(addresses))(*addresses)
+        if Launch(external.kernel.function)(external.kernel.context, memory, None) != 0:
+            raise KernelError(f"{external.call.error(external.kernel.error())} ({self._source.places()[number]})")
+
     @property
     def failure(self) -> int:
         """Where kernels note failures of checks: memory that the host reads as well."""
@@ -219,6 +251,11 @@ class CudaExecutable:
         _, got, wanted = self.words[3 * site : 3 * site + 3]
         ctypes.memset(self.failure, 0, ctypes.sizeof(self.words))
         raise PositionError(f"{self.program.sites[site]}: expected a position in [0, {wanted}), got {got}")
+
+
+def _is_plain(array: DeviceArray, desc: TensorDesc) -> bool:
+    """Whether an array can be passed as it is, found out at once."""
+    return array.shape == desc.shape and array.dtype is desc.dtype and array.address % ALIGNMENT == 0
 
 
 def _check(parameter: Parameter, array: DeviceArray, device: driver.Device) -> None:

@@ -172,8 +172,8 @@ class Recorder:
         """An element on the host."""
         raise NeedsValues
 
-    def host(self, number: int, inputs: Sequence[tuple[int, tuple[int, ...]]], results: Sequence[Any]) -> None:
-        """A kernel that only the host has."""
+    def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
+        """A kernel that only the host has, on memory of (address, bytes)."""
         raise NeedsValues
 
     def launch(self, name: str, *arguments: Any, writes: int = 0) -> None:

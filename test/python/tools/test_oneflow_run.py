@@ -144,7 +144,7 @@ def test_time_and_ir(run: Runner) -> None:
         ),
         (["p.mlir", "--input=both.npz", "--time=0"], "expected at least 1 run, got 0"),
         (["p.mlir", "--inputs=x"], "unknown argument --inputs=x; did you mean --input?"),
-        (["p.mlir", "--device=gpu"], "--device"),
+        (["p.mlir", "--device=gpu"], "--device: expected a device such as"),
         (["p.mlir", "--load-ops=ops.so"], "cannot load ops.so: no such file"),
         ([], "the following arguments are required: file"),
     ],

@@ -11,7 +11,7 @@ from oneflow.runtime.cuda import driver, executable
 from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, parse_arch
 from oneflow.runtime.cuda.stream import Stream, current, using
-from oneflow.runtime.executable import PositionError
+from oneflow.runtime.executable import KernelError, PositionError
 from oneflow.testing.host_cuda import host_cuda
 
 
@@ -260,6 +260,38 @@ def test_a_program_seen_before_needs_neither_passes_nor_triton(cuda, monkeypatch
     monkeypatch.setattr("oneflow.runtime.cuda.cached.compile_source", refuse)
     monkeypatch.setattr("oneflow.runtime.cuda.executable.read_program", refuse)
     np.testing.assert_array_equal(flow.compile(layer, device="cuda")(x, w, b), want)
+
+
+@flow.operator("tc_row_max(x) -> y")
+class RowMax:
+    """The largest element of each row, by NumPy."""
+
+    types = lambda op: flow.TensorDesc(op.x.shape[:-1], op.x.dtype)  # noqa: E731
+    kernel = flow.numpy_kernel(lambda x: x.max(axis=-1))
+
+
+@flow.operator("tc_fails(x) -> y")
+class Fails:
+    """An error."""
+
+    types = "x"
+    kernel = flow.numpy_kernel(lambda x: 1 / 0)
+
+
+def test_a_kernel_for_the_host_is_called_on_copies(cuda):
+    function, x = flow.compile(lambda x: flow.ops.tc_row_max(x * 2.0) + 1.0, device="cuda"), floats(4, 5)
+    for _ in range(2):
+        np.testing.assert_allclose(function(x), (x * 2).max(1) + 1, 1e-6)
+    before = len(cuda.live)
+    with pytest.raises(KernelError, match=r"oneflow.tc_fails: .*division by zero"):
+        flow.compile(lambda x: flow.ops.tc_fails(x * 2.0), device="cuda")(x)
+    assert len(cuda.live) == before
+
+
+def test_the_memory_of_a_program(cuda):
+    x, w = floats(6, 9), floats(9, 9)
+    memory = executable_of(flow.compile(chain, device="cuda"), x, w).memory
+    assert memory.arguments == 4 * (54 + 81) and memory.results == 4 * (54 + 9) and memory.workspace > 0
 
 
 def test_the_stage_triton_is_the_plan_and_the_kernels(cuda):
