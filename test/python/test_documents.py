@@ -43,6 +43,15 @@ def test_programs_of_user_operators_run(tmp_path):
     np.testing.assert_allclose(cubes, [0.125, 8, 27, 0])
 
 
+def test_programs_of_training_run(tmp_path):
+    program = tmp_path / "training.py"
+    program.write_text("\n".join(blocks(ROOT / "docs/training.md", "python")))
+    out = run([sys.executable, str(program)], tmp_path, ROOT)
+    assert out.startswith("tensor([2., 4., 6.]") and "(3, 2)" in out
+    assert re.search(r"gradient of oneflow\.exp needs .* zero_ has updated", out) and "{'step': 150}" in out
+    assert float(re.search(r"loss ([\d.]+)", out)[1]) < 0.05
+
+
 def console_commands() -> list[str]:
     text = "\n".join(blocks(ROOT / "README.md", "console"))
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]

@@ -1,0 +1,233 @@
+"""Measures whole training steps against PyTorch on the CPU, eager and torch.compile, and notes them in results.md.
+
+    python benchmarks/train.py [--print]
+
+Steps of the three are taken in turn in one process, and medians compared. Peak memory is of one process for each: the
+most that is resident during steps, less what is resident once the framework is imported. PyTorch has to be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).with_name("results.md")
+HEADING = "## Training steps"
+WAYS = ("ours", "eager", "torch.compile")
+ROUNDS, BLOCK = 15, 4
+THREADS = "ONEFLOW_NUM_THREADS"
+
+
+def mlp(nn: Any) -> Any:
+    """784 to 10 over two layers of 512."""
+    return nn.Sequential(
+        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+    )  # fmt: skip
+
+
+def cnn(nn: Any) -> Any:
+    """Two convolutions with batch norm on images of 28 x 28."""
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(64 * 49, 10),
+    )  # fmt: skip
+
+
+def gpt(nn: Any) -> Any:
+    """Four blocks of width 128 over 64 characters of 96."""
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.ln1, self.ln2 = nn.LayerNorm(128), nn.LayerNorm(128)
+            self.qkv, self.proj = nn.Linear(128, 384), nn.Linear(128, 128)
+            self.mlp = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128))
+
+        def forward(self, x: Any) -> Any:
+            parts = self.qkv(self.ln1(x)).reshape(-1, 64, 3, 4, 32).permute(2, 0, 3, 1, 4)
+            attended = nn.functional.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+            x = x + self.proj(attended.permute(0, 2, 1, 3).reshape(-1, 64, 128))
+            return x + self.mlp(self.ln2(x))
+
+    class Gpt(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.letters, self.places = nn.Embedding(96, 128), nn.Embedding(64, 128)
+            self.blocks = nn.Sequential(*[Block() for _ in range(4)])
+            self.ln, self.head = nn.LayerNorm(128), nn.Linear(128, 96, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.ln(self.blocks(self.letters(x) + self.places.weight))).reshape(-1, 96)
+
+    return Gpt()
+
+
+def images(*shape: int) -> list[np.ndarray]:
+    """Random images and labels."""
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=shape).astype(np.float32), rng.integers(0, 10, shape[0])]
+
+
+def text() -> list[np.ndarray]:
+    """Random characters, and those that follow."""
+    codes = np.random.default_rng(0).integers(0, 96, (16, 65))
+    return [codes[:, :-1].copy(), codes[:, 1:].reshape(-1).copy()]
+
+
+#: The model, a batch, and the optimizer.
+MODELS: dict[str, tuple[Callable[[Any], Any], Callable[[], list[np.ndarray]], Callable[[Any, Any], Any]]] = {
+    "MLP, batch 128, SGD": (mlp, lambda: images(128, 784), lambda o, p: o.SGD(p, lr=0.01, momentum=0.9)),
+    "CNN, batch 64, SGD": (cnn, lambda: images(64, 1, 28, 28), lambda o, p: o.SGD(p, lr=0.01, momentum=0.9)),
+    "GPT, batch 16 x 64, AdamW": (gpt, text, lambda o, p: o.AdamW(p, lr=1e-3)),
+}
+
+
+def training(way: str, name: str) -> Callable[[], float]:
+    """The function that takes one step and gives its loss."""
+    import importlib  # noqa: PLC0415 (a process that measures memory loads one framework)
+
+    lib = importlib.import_module("oneflow" if way == "ours" else "torch")
+    if way != "ours" and THREADS in os.environ:
+        lib.set_num_threads(int(os.environ[THREADS]))
+    build, batch, optimizer_of = MODELS[name]
+    lib.manual_seed(0)
+    model = build(lib.nn)
+    optimizer = optimizer_of(lib.optim, model.parameters())
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = lib.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if way == "torch.compile":
+        compute = lib.compile(lambda x, y: lib.nn.functional.cross_entropy(model(x), y))
+
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = compute(x, y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+    arrays = batch() if way == "ours" else [lib.from_numpy(a) for a in batch()]
+    run = lib.compile(step) if way == "ours" else step
+    return lambda: float(run(*arrays).detach())
+
+
+def step_times(name: str) -> dict[str, float]:
+    """Median seconds of a step in each way, taken in turn."""
+    steps = {way: training(way, name) for way in WAYS}
+    for step in steps.values():
+        for _ in range(3):
+            step()
+    times: dict[str, list[float]] = {way: [] for way in WAYS}
+    for _ in range(ROUNDS):
+        for way, step in steps.items():
+            step()
+            begin = time.perf_counter()
+            for _ in range(BLOCK):
+                step()
+            times[way].append((time.perf_counter() - begin) / BLOCK)
+    return {way: statistics.median(found) for way, found in times.items()}
+
+
+def resident(which: str) -> float:
+    """MiB: `VmRSS` now, `VmHWM` the most since it was last set back."""
+    found = re.search(rf"{which}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def peak_here(way: str, name: str) -> float:
+    """The peak of ten steps in this process, in MiB, above what is resident once the framework is imported."""
+    import importlib  # noqa: PLC0415
+
+    importlib.import_module("oneflow.nn" if way == "ours" else "torch")
+    before = resident("VmRSS")
+    step = training(way, name)
+    for _ in range(3):
+        step()
+    Path("/proc/self/clear_refs").write_text("5")
+    for _ in range(10):
+        step()
+    return resident("VmHWM") - before
+
+
+def peak(way: str, name: str) -> float:
+    """`peak_here` of a fresh process."""
+    command = [sys.executable, __file__, "--peak", way, name]
+    return float(json.loads(subprocess.run(command, check=True, stdout=-1, env=os.environ).stdout))
+
+
+def rows() -> list[str]:
+    """One row of the table for each model."""
+    lines = []
+    for name in MODELS:
+        times, peaks = step_times(name), {way: peak(way, name) for way in WAYS}
+        shown = [f"{times[way] * 1e3:.1f} ms" for way in WAYS]
+        ratios = [f"{times[way] / times['ours']:.2f}" for way in WAYS[1:]]
+        memory = [f"{peaks[way]:.0f} MiB" for way in WAYS]
+        lines.append(f"| {' | '.join([name, *shown, *ratios, *memory])} |")
+        print(lines[-1], file=sys.stderr)
+    return lines
+
+
+def section() -> str:
+    """The part of results.md about training."""
+    import torch  # noqa: PLC0415
+
+    head = ["model", "step", "torch eager", "torch.compile", "eager / ours", "torch.compile / ours"]
+    head += ["peak", "torch eager", "torch.compile"]
+    about = (
+        f"By `python benchmarks/train.py`, f32, PyTorch {torch.__version__}, {torch.get_num_threads()} threads on all"
+    )
+    about += (
+        f" sides; medians of {ROUNDS} blocks of {BLOCK} steps in turn. Ratios above 1: faster than PyTorch. Peaks"
+    )
+    about += " are of steps, above the imported framework; what compilation leaves behind counts."
+    table = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *rows()]
+    return "\n".join([HEADING, "", about, "", *table]) + "\n"
+
+
+def noted(page: str, part: str) -> str:
+    """A page with its part of the same heading replaced, or with the part at its end."""
+    before, found, after = page.partition(HEADING)
+    rest = re.search(r"^## ", after, re.MULTILINE) if found else None
+    return before.rstrip() + "\n\n" + part + ("\n" + after[rest.start() :] if rest else "")
+
+
+def main() -> None:
+    """Writes or prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--print", action="store_true", help="print instead of writing results.md")
+    parser.add_argument("--threads", type=int, help="how many threads each side has (default: all processors)")
+    parser.add_argument("--peak", nargs=2, metavar=("WAY", "MODEL"), help="print the peak of one way in MiB")
+    options = parser.parse_args()
+    if options.threads:
+        os.environ[THREADS] = str(options.threads)
+    if options.peak:
+        print(json.dumps(peak_here(*options.peak)))
+        return
+    part = section()
+    if options.print:
+        print(part)
+    else:
+        RESULTS.write_text(noted(RESULTS.read_text(), part))
+
+
+if __name__ == "__main__":
+    main()
