@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
@@ -23,6 +24,7 @@ from oneflow.passes.sbp.explain import explain
 from oneflow.passes.sbp.graph import Graph, GraphReader, Node
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.sbp.parts import split_against_their_will, write_out, written_out
+from oneflow.passes.sbp.view import Drawing, view
 from oneflow.passes.structure import Function, Structure
 
 STRATEGIES = ("greedy", "auto")
@@ -47,13 +49,14 @@ class InferSbp(Pass):
     included: `bandwidth` (GB/s a device receives at), `latency` (microseconds a collective waits), `compute` (giga
     multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no limit) are the cost
     model, and `time-limit` is how many seconds the solver may take for a function. `explain` prints candidates,
-    costs and choices on standard error.
+    costs and choices on standard error; `view` names an HTML file that is written with a drawing of them.
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"
     strategy: str = "greedy"
     mesh: tuple[str, ...] = ()
     explain: bool = False
+    view: str = ""
     bandwidth: float = 10.0
     latency: float = 10.0
     compute: float = 1000.0
@@ -74,11 +77,21 @@ class InferSbp(Pass):
         structure = Structure.of(module.operation)
         reader = GraphReader(mesh, registry)
         reader.functions = {f.name: f.op for f in structure.functions.values()}
+        drawings = []
         for function in callees_first(structure):
             graph, choice = self._infer(function, reader, costs)
             write_choice(function, graph, choice, mesh)
+            drawings.append(Drawing(function.name, graph, choice, costs))
             if self.explain:
                 print(explain(function.name, graph, choice, costs), file=sys.stderr)
+        if self.view:
+            self._draw(drawings)
+
+    def _draw(self, drawings: Sequence[Drawing]) -> None:
+        try:
+            Path(self.view).write_text(view(drawings), encoding="utf-8")
+        except OSError as error:
+            raise PassError(f"option view: {error}") from None
 
     def _mesh(self, module: ir.Operation) -> Mesh:
         if not self.mesh:

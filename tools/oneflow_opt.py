@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import oneflow
 import oneflow.dialect.ops
@@ -15,6 +16,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.lowering.pipelines import STAGES, pipeline_between
+from oneflow.passes.infer_sbp import InferSbp
 from oneflow.passes.pipeline import Pipeline
 from oneflow.tools import describe
 from oneflow.tools.arguments import Arguments, help_text, parse_arguments
@@ -68,7 +70,17 @@ def _pipeline(arguments: Arguments, context: ir.Context) -> Pipeline:
             near = suggestion(stage, STAGES)
             raise UsageError(f"--stage: expected one of {', '.join(STAGES)}, got {stage!r}{near}")
         return Pipeline.parse(pipeline_between(None, stage), context)
-    return Pipeline.from_flags(arguments.passes, context)
+    pipeline = Pipeline.from_flags(arguments.passes, context)
+    return _drawing(pipeline, arguments.flags["view-sbp"]) if "view-sbp" in arguments.flags else pipeline
+
+
+def _drawing(pipeline: Pipeline, file: str) -> Pipeline:
+    """The pipeline with the inference of SBP writing a drawing to `file`."""
+    inferring = [step.name == InferSbp.name for step in pipeline.steps]
+    if not any(inferring):
+        raise UsageError(f"--view-sbp: expected the pass --{InferSbp.name}, whose choice is drawn")
+    drawn = zip(pipeline.steps, inferring, strict=True)
+    return Pipeline(tuple(replace(s, options=f"{s.options} view={file}".strip()) if i else s for s, i in drawn))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def explain(name: str, graph: Graph, choice: Choice, costs: Costs) -> str:
     lines = [f"@{name} on a mesh of {'x'.join(map(str, costs.mesh))}"]
     for node in graph.nodes:
         lines += [f"  {place_of(node.op.location)}: {node}"]
-        lines += _candidates(node, choice, costs)
+        lines += candidates(node, choice, costs)
     moved = sum(
         costs.boxing.cost(given, wanted, tensor.shape, tensor.width)
         for node in graph.nodes
@@ -35,7 +35,8 @@ def _operands(node: Node, signature: NdSignature, choice: Choice) -> Iterator[tu
         yield tensor, choice[tensor.producer].outputs[tensor.number], wanted
 
 
-def _candidates(node: Node, choice: Choice, costs: Costs) -> Iterator[str]:
+def candidates(node: Node, choice: Choice, costs: Costs) -> Iterator[str]:
+    """The lines of one node: its signatures, and what each would cost after the choices before it."""
     chosen = choice[node]
     listed = node.choices.signatures if chosen in node.choices.signatures else [chosen]
     given = [nd for _, nd, _ in _operands(node, chosen, choice)]

@@ -27,8 +27,7 @@ ROWS, ROW = "tensor<7x9xf64>", "tensor<7xf64>"
 LOSSES = {
     "sparse_softmax_cross_entropy": (
         f'%p, %o = "oneflow.sparse_softmax_cross_entropy"(%z, %l) : ({ROWS}, tensor<7xi32>) -> ({ROWS}, {ROW})',
-        '%dz = "oneflow.sparse_softmax_cross_entropy_grad"(%l, %one, %p) :'
-        f" (tensor<7xi32>, {ROW}, {ROWS}) -> {ROWS}",
+        f'%dz = "oneflow.sparse_softmax_cross_entropy_grad"(%l, %one, %p) : (tensor<7xi32>, {ROW}, {ROWS}) -> {ROWS}',
     ),
     "log_softmax and nll": (
         f'%p = "oneflow.log_softmax"(%z) : ({ROWS}) -> {ROWS}\n'
