@@ -13,6 +13,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Uncovered, analyse, loop_size
 from oneflow.lowering.llvm.memory import Buffer
 from oneflow.lowering.triton.access import read_any_node
+from oneflow.lowering.triton.group import member_of
 
 DONATED = "oneflow.donated"
 #: Operations that only prepare what others use.
@@ -61,7 +62,8 @@ def _is_free(
     if callee not in functions or len(places) != 1:
         return False
     results = [i for i, v in enumerate(op.results) if v in _returned(ops, made.result)]
-    return len(results) == 1 and _in_place(functions[callee], places[0], results[0])
+    found = member_of(functions[callee], places[0], results[0], functions) if len(results) == 1 else None
+    return found is not None and _in_place(*found)
 
 
 def _returned(ops: Sequence[ir.Operation], result: int | None) -> list[ir.Value]:

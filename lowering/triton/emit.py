@@ -16,6 +16,7 @@ from oneflow.lowering.kernels.nodes import Uncovered, analyse
 from oneflow.lowering.linalg.external import declarations
 from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
+from oneflow.lowering.triton.group import group_calls
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.loops import Loops
 from oneflow.lowering.triton.movement import emit_fill, emit_insert
@@ -57,12 +58,16 @@ class EmitTriton(Pass):
             source = emit_kernel(function, self.deterministic)
             sources[source.name] = source
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
+        names = {ir.StringAttr(k.attributes["sym_name"]).value: k for k in kernels}
         for entry in entries[:1]:
-            names = {ir.StringAttr(k.attributes["sym_name"]).value: k for k in kernels}
+            group_calls(module, entry, names, sources)
             Plan(entry, names, sources, list(external)).write(module)
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
-        for function in kernels:
-            _declare(function, sources[ir.StringAttr(function.attributes["sym_name"]).value])
+        for name, function in names.items():
+            if name in sources:
+                _declare(function, sources[name])
+            else:
+                function.erase()
 
 
 def emit_kernel(function: ir.Operation, deterministic: bool = False) -> Source:

@@ -1,0 +1,167 @@
+"""Small calls of one kernel that do not need each other become one launch: updates of parameters, sums for biases.
+
+    call @k(%a, %e)                       call @k_x2(%a, %b, %e, %f)
+    call @k(%b, %f)              ->           programs of both, each with the pointers of its own
+
+A call moves to where the last operand of its group is there, if nothing needs its results before. Imports `source`
+and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.triton.kernel import FAILURE
+from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.source import Source
+
+#: The attribute of a function that stands for several calls of another: which one.
+MEMBER = "oneflow.member"
+#: Programs of a call that is small, and the most parameters of a kernel.
+SMALL, PARAMETERS = 264, 480
+
+
+def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
+                sources: dict[str, Source]) -> None:  # fmt: skip
+    """Merges calls in an entry: adds what is called then, and takes away the sources of what is called no more."""
+    for name in [n for n, s in sources.items() if _groups(s)]:
+        merged = list(_gathered(entry, name, len(sources[name].parameters)))
+        for group in merged:
+            _merge(module, group, functions, sources)
+        if merged and not any(_callee(o.operation) == name for o in entry.regions[0].blocks[0].operations):
+            del sources[name]
+
+
+def member_of(function: ir.Operation, operand: int, result: int,
+              functions: Mapping[str, ir.Operation]) -> tuple[ir.Operation, int, int] | None:  # fmt: skip
+    """The kernel that a function stands for, its operand and its result; None where those are of different calls."""
+    if MEMBER not in function.attributes:
+        return function, operand, result
+    member = functions[ir.StringAttr(function.attributes[MEMBER]).value]
+    kind = ir.FunctionType(ir.TypeAttr(member.attributes["function_type"]).value)
+    inputs, results = len(kind.inputs) - len(kind.results), len(kind.results)
+    return (member, operand % inputs, result % results) if operand // inputs == result // results else None
+
+
+def _groups(source: Source) -> bool:
+    """Whether calls of a kernel can be merged: few programs, tensors of known sizes, and nothing to prepare."""
+    plain = all(kind.startswith("*") and name != FAILURE for name, kind in source.parameters)
+    small = source.grid.isdigit() and 0 < int(source.grid) <= SMALL
+    return plain and small and not source.updates and not source.fills and "make_tensor_descriptor" not in source.text
+
+
+@dataclass
+class _Group:
+    """Calls in order; they can stand anywhere behind operation `low` and before operation `high`."""
+
+    calls: list[ir.Operation]
+    low: int
+    high: int
+
+
+def _gathered(entry: ir.Operation, name: str, parameters: int) -> Iterator[_Group]:
+    """The groups of two and more calls of a kernel."""
+    ops = [o.operation for o in entry.regions[0].blocks[0].operations]
+    numbers = {r: i for i, op in enumerate(ops) for r in op.results}
+    groups: list[_Group] = []
+    for op in ops:
+        if _callee(op) != name:
+            continue
+        inputs = list(op.operands)[: len(op.operands) - len(op.results)]
+        low = max((numbers.get(v, -1) for v in inputs), default=-1)
+        users = [u.owner.operation for r in op.results for u in r.uses]
+        high = min((_number(ops, numbers, user) for user in users), default=len(ops) - 1)
+        home = next((g for g in groups if max(g.low, low) < min(g.high, high)), None)
+        if home is not None and (len(home.calls) + 1) * parameters <= PARAMETERS:
+            home.calls.append(op)
+            home.low, home.high = max(home.low, low), min(home.high, high)
+        else:
+            groups.insert(0, _Group([op], low, high))
+    yield from (g for g in groups if len(g.calls) > 1)
+
+
+def _callee(op: ir.Operation) -> str:
+    """The function that an operation calls, nothing for another operation."""
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
+
+
+def _number(ops: Sequence[ir.Operation], numbers: dict[ir.Value, int], op: ir.Operation) -> int:
+    """Where an operation of the entry stands."""
+    return numbers[op.results[0]] if len(op.results) else next(i for i, o in enumerate(ops) if o == op)
+
+
+def _merge(module: ir.Module, group: _Group, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> None:
+    """One call in the place of a group's."""
+    first, count = group.calls[0], len(group.calls)
+    member = _callee(first)
+    inputs = len(first.operands) - len(first.results)
+    operands = [v for call in group.calls for v in list(call.operands)[:inputs]]
+    empties = [v for call in group.calls for v in list(call.operands)[inputs:]]
+    name = f"{member}_x{count}"
+    if name not in functions:
+        functions[name] = _declare(module, functions[member], name, [*operands, *empties], len(empties), member)
+        sources[name] = grouped(sources[member], name, inputs, count)
+    last = _last(operands)
+    with first.location, ir.InsertionPoint.after(last) if last is not None else ir.InsertionPoint(first):
+        made = func.CallOp([v.type for v in empties], name, [*operands, *empties])
+    for empty in empties:
+        empty.owner.operation.move_before(made.operation)
+    results = iter(made.operation.results)
+    for call in group.calls:
+        for old in call.results:
+            old.replace_all_uses_with(next(results))
+        call.erase()
+
+
+def _last(operands: Sequence[ir.Value]) -> ir.Operation | None:
+    """The last operation that gives an operand, None where all are arguments."""
+    made = [v.owner.operation for v in operands if not isinstance(v, ir.BlockArgument)]
+    last = None
+    for op in made:
+        last = op if last is None or last.is_before_in_block(op) else last
+    return last
+
+
+def _declare(module: ir.Module, member: ir.Operation, name: str, values: Sequence[ir.Value], results: int,
+             of: str) -> ir.Operation:  # fmt: skip
+    """The function of a merged call: it gives its destinations; `of` is the function that each part calls."""
+    kinds = [v.type for v in values]
+    with member.location, ir.InsertionPoint(member):
+        function = func.FuncOp(name, (kinds, kinds[len(kinds) - results :]), visibility="private")
+        block = function.add_entry_block()
+        func.ReturnOp(list(block.arguments)[len(kinds) - results :], ip=ir.InsertionPoint(block))
+    function.attributes["oneflow.kernel"] = member.attributes["oneflow.kernel"]
+    function.attributes[MEMBER] = ir.StringAttr.get(of)
+    return function.operation
+
+
+def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
+    """The source of `count` calls of a kernel at once: all inputs, call by call, then all results."""
+    names = [n for n, _ in source.parameters]
+    order = [(call, n) for call in range(count) for n in names[:inputs]]
+    order += [(call, n) for call in range(count) for n in names[inputs:]]
+    kinds, one = dict(source.parameters), f"{identifier(source.name)}_one"
+    head = f"@triton.jit\ndef {identifier(source.name)}("
+    before, _, body = source.text.rpartition(head)
+    single = f"{before}@triton.jit\ndef {one}(program_number, {body.replace('tl.program_id(0)', 'program_number')}"
+    programs = int(source.grid)
+    lines = [
+        f"which = tl.program_id(0) // {programs}",
+        *_chosen(names, 0, count),
+        f"{one}(tl.program_id(0) % {programs}, {', '.join(names)})",
+    ]
+    parameters = [(f"{n}_{call}", kinds[n]) for call, n in order]
+    listed = ", ".join(n for n, _ in parameters)
+    text = f"{single}\n\n@triton.jit\ndef {identifier(name)}({listed}):\n" + "".join(f"    {x}\n" for x in lines)
+    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=str(programs * count))
+
+
+def _chosen(names: Sequence[str], first: int, end: int) -> list[str]:
+    """The lines that give `names` those of call `which`, which is in a range."""
+    if end - first == 1:
+        return [f"{n} = {n}_{first}" for n in names]
+    middle = (first + end) // 2
+    lower, upper = (["    " + x for x in _chosen(names, a, b)] for a, b in ((first, middle), (middle, end)))
+    return [f"if which < {middle}:", *lower, "else:", *upper]

@@ -1,0 +1,82 @@
+"""Small calls of one kernel that are one launch."""
+
+import numpy as np
+import pytest
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.program import read_program
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda.compiler import compile_source
+from oneflow.testing.triton_interpreter import interpret_program
+
+
+def lower(text):
+    context = create_context()
+    with context, ir.Location.unknown():
+        module = read_module(text, context)
+        Pipeline.parse(pipeline_between(None, "triton"), context).run(module, REGISTRY)
+        return read_program(module)
+
+
+def updates(count, extra=""):
+    """`count` parameters of one shape, each updated by its gradient."""
+    kind = "tensor<40x50xf32>"
+    names = [f"%{n}{i}: {kind}" for i in range(count) for n in "pg"]
+    lines = [
+        f'%r{i} = "oneflow.sgd_update"(%p{i}, %g{i}) {{learning_rate_val = 0.5 : f32,'
+        f" operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>}} : ({kind}, {kind}) -> {kind}"
+        for i in range(count)
+    ]
+    results = ", ".join(f"%r{i}" for i in range(count))
+    kinds = ", ".join([kind] * count)
+    return (
+        f"func.func @main({', '.join(names)}) -> ({kinds}) {{\n"
+        + "\n".join(lines)
+        + f"\n{extra}\nreturn {results} : {kinds}\n}}"
+    )
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_updates_are_one_launch(count, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    program = lower(updates(count))
+    assert program.plan.count("run.launch") == 1 and list(program.sources) == [f"main_kernel_0_x{count}"]
+    arrays = [np.random.default_rng(i).standard_normal((40, 50)).astype(np.float32) for i in range(2 * count)]
+    results = interpret_program(program, *arrays)
+    for number, got in enumerate(results):
+        np.testing.assert_allclose(got, arrays[2 * number] - 0.5 * arrays[2 * number + 1], 1e-6)
+    assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
+
+
+def test_a_group_updates_its_parameters_in_place():
+    text = updates(3)
+    for number in range(3):
+        text = text.replace(
+            f"%p{number}: tensor<40x50xf32>", f"%p{number}: tensor<40x50xf32> {{oneflow.donated = {number} : i64}}"
+        )
+    assert lower(text).plan.count("run.donated(") == 3
+
+
+def test_calls_that_need_each_other_are_apart():
+    kind = "tensor<8xf32>"
+    program = lower(f"""func.func @main(%x: {kind}, %y: {kind}) -> ({kind}, {kind}) {{
+      %0 = "oneflow.softmax"(%x) : ({kind}) -> {kind}
+      %1 = "oneflow.softmax"(%0) : ({kind}) -> {kind}
+      %2 = "oneflow.softmax"(%y) : ({kind}) -> {kind}
+      return %1, %2 : {kind}, {kind}
+    }}""")
+    x, y = (np.random.default_rng(i).standard_normal(8).astype(np.float32) for i in range(2))
+
+    def softmax(a):
+        e = np.exp(a - a.max())
+        return e / e.sum()
+
+    got = interpret_program(program, x, y)
+    np.testing.assert_allclose(got[0], softmax(softmax(x)), 1e-5)
+    np.testing.assert_allclose(got[1], softmax(y), 1e-5)
+    assert program.plan.count("run.launch") >= 2
