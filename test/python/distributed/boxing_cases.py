@@ -1,0 +1,87 @@
+"""Every way between layouts, carried out by the ranks of a world: what comes is the tensor that went.
+
+Run under mpirun it checks the job's own ranks; the tests also run it with all ranks in one process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+import oneflow.dialect.ops  # noqa: F401  registers the operators
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.sbp import B, P, S
+from oneflow.runtime.collectives import mpi
+from oneflow.runtime.collectives.transport import World
+from oneflow.runtime.distributed import compile_distributed, lay_out, world_of
+from oneflow.testing.simulate import cut
+
+DTYPES = dtypes.DTYPES
+MESHES: dict[int, list[Mesh]] = {2: [(2,), (1, 2)], 3: [(3,)], 4: [(4,), (2, 2)]}
+SHAPE = (5, 3)
+PAIRS = 24
+
+
+def pairs_of(mesh: Mesh, dtype: DType) -> list[tuple[NdSbp, NdSbp]]:
+    """Pairs of layouts: all on one mesh axis, some on two."""
+    kinds = [S(0), S(1), B] + ([] if dtype.kind == "bool" else [P])
+    layouts = list(itertools.product(kinds, repeat=len(mesh)))
+    pairs = list(itertools.product(layouts, repeat=2))
+    return pairs if len(pairs) <= PAIRS else random.Random(str(mesh) + dtype.name).sample(pairs, PAIRS)
+
+
+def program(mesh: Mesh, dtype: DType, pairs: Sequence[tuple[NdSbp, NdSbp]]) -> str:
+    """A program that gives back each argument in another layout."""
+    kind = f"tensor<{'x'.join(map(str, SHAPE))}x{dtype.mlir}>"
+    names = {"B": "#sbp.broadcast", "P": "#sbp.partial_sum"}
+
+    def stated(nd: NdSbp) -> str:
+        listed = ", ".join(names.get(s.kind) or f"#sbp.split<{s.axis}>" for s in nd)
+        return f"{kind} {{oneflow.nd_sbp = [{listed}]}}"
+
+    arguments = ", ".join(f"%a{i}: {stated(source)}" for i, (source, _) in enumerate(pairs))
+    results = ", ".join(stated(target) for _, target in pairs)
+    values = ", ".join(f"%a{i}" for i in range(len(pairs)))
+    types = ", ".join([kind] * len(pairs))
+    sizes = ", ".join(map(str, mesh))
+    return (
+        f"module attributes {{oneflow.mesh = array<i64: {sizes}>}} {{\n"
+        f"func.func @main({arguments}) -> ({results}) {{ return {values} : {types} }}\n}}"
+    )
+
+
+def check(world: World, mesh: Mesh, dtype: DType) -> None:
+    """Moves tensors of a type between layouts on a mesh, partial sums of both signs among them."""
+    pairs = pairs_of(mesh, dtype)
+    module = read_module(program(mesh, dtype, pairs), create_context(REGISTRY), "boxing.mlir")
+    executable = compile_distributed(lay_out(module), "main", world)
+    rng = np.random.default_rng(7)
+    low = 0 if dtype.kind == "bool" else 1 if dtype.name == "uint8" else -4
+    arrays = [rng.integers(low, 2 if low == 0 else 5, SHAPE).astype(dtype.numpy) for _ in pairs]
+    pieces = [cut(a, source, mesh, seed) for seed, (a, (source, _)) in enumerate(zip(arrays, pairs, strict=True))]
+    made = executable.run([{p: np.ascontiguousarray(x[p]) for p in executable.programs} for x in pieces])
+    for number, (array, pair) in enumerate(zip(arrays, pairs, strict=True)):
+        whole = executable.whole(number, made[number])
+        np.testing.assert_array_equal(whole, array, err_msg=f"{dtype.name} on {mesh}: {pair}")
+
+
+def main() -> None:
+    """Checks the ranks of the MPI job."""
+    world = mpi.world()
+    for mesh in MESHES[world.size]:
+        for dtype in DTYPES:
+            check(world_of(devices(mesh)), mesh, dtype)
+    print(f"rank {world.rank} is done", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""A program of two steps that a job runs for ever, with one rank that does something else after a while."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+import oneflow as flow
+from oneflow.runtime.collectives import mpi
+
+
+def program(factor: float) -> Any:
+    """A function whose sum crosses ranks."""
+    ranks = flow.placement("cpu", list(range(mpi.world().size)))
+    return flow.compile(lambda x: flow.relu(x.to_global(ranks, flow.sbp.split(0)).sum(0) * factor), placement=ranks)
+
+
+def main() -> None:
+    """What rank 1 does is the first argument."""
+    rank, act, x = mpi.world().rank, sys.argv[1], np.ones((8, 3), np.float32)
+    run = program(2.0 if act == "other" and rank == 1 else 1.0)
+    for number in range(1_000_000):
+        if rank == 1 and number == 20:
+            if act == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if act == "sleep":
+                time.sleep(60)
+            if act == "raise":
+                raise ValueError("no such batch")
+            if act == "leave":
+                return
+        run(x)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Runs a Python file as the ranks of an MPI job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from oneflow.tools.ranks import launcher
+
+ROOT = Path(__file__).parents[3]
+HERE = Path(__file__).parent
+
+
+def start(file: str, count: int, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """A file of this folder as a job of `count` ranks."""
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(HERE)]), **environment}
+    command = [*launcher(), "-n", str(count), sys.executable, str(HERE / file), *arguments]
+    return subprocess.Popen(command, env=known, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(file: str, count: int, *arguments: str, **environment: str) -> str:
+    """What a job prints that ends well."""
+    with start(file, count, *arguments, **environment) as job:
+        output, errors = job.communicate(timeout=300)
+    assert job.returncode == 0, output + errors
+    return output

@@ -1,0 +1,20 @@
+"""Layouts on many ranks: simulated by threads, and real processes of MPI."""
+
+import boxing_cases
+import job
+import pytest
+
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.nd_sbp import Mesh, devices
+from oneflow.runtime.collectives.threads import ThreadWorld
+
+
+@pytest.mark.parametrize("mesh", [(2,), (3,), (2, 2), (2, 1, 2)], ids=str)
+@pytest.mark.parametrize("dtype", boxing_cases.DTYPES, ids=lambda d: d.name)
+def test_simulated_ranks_move_tensors_between_layouts(mesh: Mesh, dtype: DType) -> None:
+    boxing_cases.check(ThreadWorld(devices(mesh)), mesh, dtype)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_processes_move_tensors_between_layouts(count: int) -> None:
+    assert job.run("boxing_cases.py", count).count("is done") == count

@@ -1,0 +1,35 @@
+"""A rank that fails, dies, leaves or does not come ends all ranks, with one message that names it and the step."""
+
+import time
+
+import job
+import pytest
+
+from oneflow.runtime.collectives import mpi
+from oneflow.runtime.collectives.transport import WorldError
+
+MESSAGES = {
+    "die": r"oneflow: error: rank 1 (process",
+    "raise": "ValueError: no such batch\noneflow: error: rank 1 failed; all ranks are ended",
+    "leave": "but rank 1 has ended after",
+    "sleep": "oneflow: error: rank 0 has waited 2 s at step",
+    "other": "expected all ranks to have the same program, but rank 1 has another than rank 0",
+}
+
+
+@pytest.mark.parametrize("act", MESSAGES)
+def test_one_message_ends_all_ranks(act: str) -> None:
+    start = time.monotonic()
+    with job.start("fault_cases.py", 3, act, ONEFLOW_TIMEOUT="2" if act == "sleep" else "60") as ranks:
+        output, errors = ranks.communicate(timeout=120)
+    assert ranks.returncode != 0
+    assert MESSAGES[act] in errors, output + errors
+    assert errors.count("error:") == 1
+    assert act in ("raise", "other") or "oneflow.ccl_" in errors or "gathering" in errors
+    assert time.monotonic() - start < 60
+
+
+def test_a_timeout_is_a_positive_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEFLOW_TIMEOUT", "-1")
+    with pytest.raises(WorldError, match=r"expected .ONEFLOW_TIMEOUT to be a positive number of seconds, got '-1'"):
+        mpi.timeout()
