@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,10 @@ AVG_ATTRS = (
     " count_include_pad: bool = False, divisor_override: int32 = 0"
 )
 CEIL = " With `ceil_mode` a last window may hang over the end, where it begins inside the image or before it."
+
+
+#: Windows of at most so many elements are searched without a loop.
+UNROLLED = 16
 
 
 def _windows(op: Call) -> Windows:
@@ -138,7 +142,17 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
         better = better if whole else better & _within(image, sizes)
         return [s.where(better, value, acc[0]), s.where(better, _flat(image, sizes), acc[1])]
 
+    def search(*at: Expr) -> Expr:
+        """The first place that has the largest element of a window without padding."""
+        best, found = y[at], s.const(-1, dtypes.int64)
+        for offset in reversed(list(np.ndindex(*windows.kernel))):
+            value, there = element(*at, *map(c.as_expr, offset))
+            found = s.where(value.eq(best) | (s.isnan(value) & s.isnan(best)), _flat(there, sizes), found)
+        return found
+
     y = c.reduce_(shape, windows.kernel, low, s.maximum, lambda *p: element(*p)[0], op.x.dtype)
+    if whole and all(isinstance(n, int) for n in sizes) and count(windows.kernel) <= UNROLLED:
+        return y, c.element_wise(shape, search, dtypes.int64)
     inits = [s.const(low, op.x.dtype.accumulator), s.const(-1, dtypes.int64)]
     return y, c.fold(shape, windows.kernel, inits, step)[1]
 
@@ -191,9 +205,29 @@ def _grad_types(spatial: int, allowed: Sequence[DType]) -> Any:
     return types
 
 
+def _tiled(op: Call, element: Callable[[tuple[Expr, ...], list[Expr]], Expr]) -> Stage:
+    """The gradient where windows tile the image: `element` gives it from the window of a place, and the place in it.
+
+    Every dimension of the image is two, the window and the offset inside, so that reads are straight.
+    """
+    layout, kernel = layout_of(op, op.x.rank - 2), op.kernel_size
+    tiles = Layout(2 * layout.spatial, layout.first)
+    lead, channels, counts = layout.split(op.dy.shape)
+    spans = [size for pair in zip(counts, kernel, strict=True) for size in pair]
+
+    def body(*position: Expr) -> Expr:
+        n, channel, spots = tiles.split(position)
+        pairs = zip(spots[::2], spots[1::2], kernel, strict=True)
+        return element(layout.arrange(n, channel, spots[::2]), [w * k + offset for w, offset, k in pairs])
+
+    return c.reshape(c.element_wise(tiles.arrange(lead, channels, spans), body, op.x.dtype), op.x.shape)
+
+
 def _max_grad_compute(op: Call) -> Stage:
     layout, windows = layout_of(op, op.x.rank - 2), _windows(op)
     sizes = layout.split(op.x.shape)[2]
+    if windows.tile(sizes):
+        return _tiled(op, lambda at, place: s.where(op.indice[at].eq(_flat(place, sizes)), op.dy[at], 0))
     dy, indice = (windows.spaced(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (op.indice, -1)))
 
     def term(*position: Expr) -> Expr:
@@ -281,6 +315,8 @@ def _avg_grad_compute(op: Call) -> Stage:
     share = c.element_wise(
         op.dy.shape, lambda *i: _divide(op, sizes, layout.split(i)[2], op.dy[i]), op.x.dtype.accumulator
     )
+    if windows.tile(sizes):
+        return _tiled(op, lambda at, place: share[at])
     spaced = windows.spaced(share, layout, sizes, 0)
 
     def term(*position: Expr) -> Expr:

@@ -90,6 +90,11 @@ class Windows:
         """The number of windows along each dimension of images of these sizes; None for None."""
         return tuple(None if size is None else self._count(axis, size) for axis, size in enumerate(sizes))
 
+    def tile(self, sizes: Sequence[Any]) -> bool:
+        """Whether images of these sizes are known to be cut into windows that lie side by side."""
+        packed = self.stride == self.kernel and not any(self.padding) and set(self.dilation) <= {1}
+        return packed and all(isinstance(n, int) and n % k == 0 for n, k in zip(sizes, self.kernel, strict=True))
+
     def _count(self, axis: int, size: Size) -> Size:
         stride, padding = self.stride[axis], self.padding[axis]
         room = size + (2 * padding - self.reach[axis] - 1)

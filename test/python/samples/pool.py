@@ -135,3 +135,16 @@ BAD = [
     ),
     Bad("avg_pool_1d_grad", [t(1, 2, 4), t(1, 2, 4)], windows(2), match="expected dy of type tensor<1x2x3xf32>"),
 ]
+#: Windows side by side, whose gradient is read and not added up; and windows too large to be searched without a loop.
+PACKED = [v([[[[0, 7], [8, 11]], [[5, 2], [9, 14]]]], int64), t(1, 2, 2, 2)]
+SAMPLES += [
+    Sample("max_pool_2d", [t(1, 2, 6, 4)], dilated(3, 2, stride=2)),
+    Sample("max_pool_2d", [t(1, 2, 5, 5)], dilated(5, 4, stride=1)),
+    Sample("max_pool_2d", [v([[[[1.0, NAN], [NAN, 2.0]], [[-INF, -INF], [3.0, 3.0]]]])], dilated(2, 2, stride=2),
+           dtypes=FLOATS, gradient=False, why="NaN and infinities"),
+    Sample("max_pool_2d_grad", [t(1, 2, 4, 4), *PACKED], dilated(2, 2, stride=2), dtypes=FLOATS),
+    Sample("max_pool_2d_grad", [t(1, 4, 4, 2), v([[[[0, 5], [2, 7]], [[9, 12], [10, 15]]]], int64), t(1, 2, 2, 2)],
+           dilated(2, 2, stride=2, last=True)),
+    Sample("avg_pool_2d_grad", [t(1, 2, 4, 6), t(1, 2, 2, 3)], windows(2, 2, stride=2), dtypes=FLOATS),
+    Sample("avg_pool_2d_grad", [t(1, 4, 6, 2), t(1, 2, 3, 2)], windows(2, 2, stride=2, last=True)),
+]  # fmt: skip
