@@ -10,7 +10,7 @@ finished in slices of columns, so that what it is combined with needs little mem
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -32,6 +32,8 @@ DEPTH_AXES = frozenset({"ka", "kb"})
 TILE_AXES = frozenset({"b", "m", "n"})
 #: Sizes that a loop of unknown size is expected to have.
 UNKNOWN = 1024
+#: The stages that remain where a sum is combined with many blocks; those beyond are read and written by pointers.
+LEAST_STAGES = 3
 #: The axes of each operand as it is multiplied.
 SIDES = (("m", "ka"), ("kb", "n"))
 
@@ -158,12 +160,26 @@ class Emission:
 
     def _stages(self) -> int:
         """As many stages as shared memory has room for beside the blocks that the sum is combined with."""
+        room = SHARED - RESERVED - self._finishing(self.finished.values())
+        return min(self.config.stages, room // self._stage()) if self.config.described else self.config.stages
+
+    def _stage(self) -> int:
+        """The bytes of one stage."""
         config = self.config
-        if not config.described:
-            return config.stages
-        finished = config.rows * config.columns // config.slices * sum(map(bytes_of, self.finished.values()))
-        each = config.depth * (config.rows + config.columns) * bytes_of(self.contraction.elements[0])
-        return max(1, min(config.stages, (SHARED - RESERVED - finished) // each))
+        return config.depth * (config.rows + config.columns) * bytes_of(self.contraction.elements[0])
+
+    def _finishing(self, elements: Iterable[str]) -> int:
+        """The bytes of blocks of a slice."""
+        config = self.config
+        return config.rows * config.columns // config.slices * sum(map(bytes_of, elements))
+
+    def _has_room(self, key: str, element: str) -> bool:
+        """Whether another block of a slice fits beside enough stages; then it is one of `finished`."""
+        wanted = {**self.finished, key: element}
+        fits = self._finishing(wanted.values()) + LEAST_STAGES * self._stage() <= SHARED - RESERVED
+        if fits:
+            self.finished = wanted
+        return fits
 
     def _place_program(self, number: str) -> None:
         """Which block a program computes: groups of rows, so that columns are read again while they are near."""
@@ -226,8 +242,7 @@ class Emission:
             return initial(self.bodies, use.value)
         tensor = self.kernel.tensor(use.value)
         descriptor = self._descriptor(node, use, "bmn") if node is not self.product else None
-        if descriptor is not None:
-            self.finished[f"{tensor.name} read"] = tensor.element
+        if descriptor is not None and self._has_room(f"{tensor.name} read", tensor.element):
             return self.writer.define(descriptor.load("mn"), tensor.element, frozenset("mn"))
         offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
         return self.tile.load(tensor, offset, axes)
@@ -280,8 +295,9 @@ class Emission:
 
     def _store_to(self, node: Node, use: Use, value: V) -> None:
         descriptor = self._descriptor(node, use, "bmn")
-        if descriptor is not None and value.axes >= frozenset("mn"):
-            self.finished[descriptor.tensor.name] = descriptor.tensor.element
+        tensor = self.kernel.tensor(use.value)
+        whole = descriptor is not None and value.axes >= frozenset("mn")
+        if descriptor is not None and whole and self._has_room(tensor.name, tensor.element):
             self.writer.line(descriptor.store(value.name, "mn"))
             return
-        self.tile.store(self.kernel.tensor(use.value), linear_form(self.kernel, node, use), value)
+        self.tile.store(tensor, linear_form(self.kernel, node, use), value)
