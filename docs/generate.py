@@ -14,14 +14,14 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from oneflow import lowering
 from oneflow.dialect import ops
 from oneflow.dialect.record import REGISTRY, Absent, Operator
 from oneflow.dialect.sbp import Factors
+from oneflow.lowering import pipelines
 from oneflow.passes.registry import PASSES, PIPELINES
 
 DOCS = Path(__file__).parent
-REGISTERED = (lowering, ops)
+REGISTERED = (pipelines, ops)
 
 
 def operators() -> str:

@@ -7,7 +7,7 @@ Importing this registers every pass of `lowering`. Imports the passes.
 
 from __future__ import annotations
 
-from oneflow.lowering.kernels import form
+from oneflow.lowering.kernels import form, share
 from oneflow.lowering.linalg import convert
 from oneflow.lowering.llvm import emit, launch, polynomials
 from oneflow.lowering.triton import attention  # noqa: F401
@@ -21,7 +21,7 @@ from oneflow.passes.registry import register_pipeline
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": ("oneflow-decompose", convert.ConvertOneflowToLinalg.name, "canonicalize", "cse"),
-    "kernels": (form.FormKernels.name,),
+    "kernels": (form.FormKernels.name, share.ShareKernels.name),
     "llvm": (
         emit.EmitKernels.name,
         polynomials.ExpandMath.name,

@@ -21,13 +21,15 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir, parse_desc
 from oneflow.lowering.linalg.external import places
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.inline import keep_entry
-from oneflow.passes.pipeline import Pipeline
+from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.runtime import cache, native, objects
 from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.footprint import Donated, Footprint
 
+#: The stages that the rules of operators make.
+_BY_RULES = ("oneflow", "linalg")
 #: What a run gives when memory ran out.
 _NO_MEMORY = 3
 #: What a run gives when a kernel made elsewhere failed.
@@ -189,11 +191,20 @@ class ProgramSource:
         return places(self.lower("linalg", self.located))
 
     def lower(self, stage: str, text: str = "") -> ir.Module:
-        """A copy of the program, or of its form in `text`, at a stage."""
+        """A copy of the program, or of its form in `text`, at a stage.
+
+        Up to linalg, where rules of users take part, it is verified after each pass; then it is at the end, since
+        that takes longer than the passes.
+        """
         with self.context, ir.Location.unknown():
             module = ir.Module.parse(text or self.text)
             keep_entry(module, self.entry)
-            Pipeline.parse(pipeline_between(None, stage), self.context).run(module, self.registry)
+            first = stage if stage in _BY_RULES else "linalg"
+            Pipeline.parse(pipeline_between(None, first), self.context).run(module, self.registry)
+            if stage != first:
+                rest = Pipeline.parse(pipeline_between(first, stage), self.context)
+                rest.run(module, self.registry, Watch(verify_each=False))
+                module.operation.verify()
         return module
 
     def facts(self, lowered: ir.Module, types: Sequence[TensorDesc]) -> Facts:

@@ -182,7 +182,8 @@ class Plan:
         text, kind = constant_global(symbol, op.attributes["value"], result.type)
         self.globals.append(text)
         memory = self.writer.op(f"memref.get_global @{symbol} : {kind}")
-        self.pointers[buffer.number] = self.writer.op(f"llvm.inttoptr {self._number(memory, kind)} : i64 to {ADDRESS}")
+        address = f"llvm.inttoptr {self._number(memory, kind)} : i64 to {ADDRESS}"
+        self.pointers[buffer.number] = self.writer.op(address)
         self.values[result] = Shaped(buffer, tuple(result.type.shape), str(result.type.element_type))
 
     def _call(self, op: ir.Operation) -> None:

@@ -145,3 +145,18 @@ def test_softmax_over_columns_is_one_kernel(shape, dim):
     shifted = np.exp(x - x.max(dim, keepdims=True, initial=-np.inf), dtype=np.float64)
     np.testing.assert_allclose(got, shifted / shifted.sum(dim, keepdims=True), rtol=2e-6)
     assert compiled.ir("kernels").count("oneflow.kernel =") == 1
+
+
+def test_kernels_that_differ_in_numbers_alone_are_one():
+    @flow.compile
+    def f(x, w):
+        for i in range(6):
+            x = (x @ w) * (0.5 + i) + 2.0**-i
+        return x
+
+    x, w = np.random.default_rng(0).standard_normal((2, 16, 16)).astype(np.float32) / 4
+    wanted = x.astype(np.float64)
+    for i in range(6):
+        wanted = (wanted @ w) * (0.5 + i) + 2.0**-i
+    np.testing.assert_allclose(f(x, w), wanted, rtol=1e-3, atol=1e-4)
+    assert f.ir("kernels").count("oneflow.kernel") == 1
