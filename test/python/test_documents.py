@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from oneflow.tools.ranks import launcher
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("dialect", "passes", "lowering", "runtime", "frontend", "tools", "testing", "src", "test", "docs")
 
@@ -50,6 +52,18 @@ def test_programs_of_training_run(tmp_path):
     assert out.startswith("tensor([2., 4., 6.]") and "(3, 2)" in out
     assert re.search(r"gradient of oneflow\.exp needs .* zero_ has updated", out) and "{'step': 150}" in out
     assert float(re.search(r"loss ([\d.]+)", out)[1]) < 0.05
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_programs_of_many_ranks_run(ranks, tmp_path):
+    program = tmp_path / "distributed.py"
+    program.write_text("\n".join(blocks(ROOT / "docs/distributed.md", "python")))
+    job = [] if ranks == 1 else [*launcher(), "-n", str(ranks)]
+    out = run([*job, sys.executable, str(program)], tmp_path, ROOT)
+    assert out.count("[20. 20. 20.]") == ranks and out.count("oneflow.ccl_") >= ranks
+    for name in ("data_parallel", "zero", "tensor_parallel"):
+        assert out.count(f"{name} True") == ranks
+    assert out.count("(S(1),) (4, 3) (4, ") == ranks
 
 
 def console_commands() -> list[str]:
