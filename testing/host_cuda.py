@@ -154,6 +154,9 @@ class HostCuda:
     def cuPointerGetAttribute(self, name: str, address: int) -> tuple[Any, ...]:  # noqa: N802
         return (0, 0) if "ORDINAL" in name else INVALID
 
+    def cuPointerGetAttributes(self, count: int, names: Sequence[str], address: int) -> tuple[Any, ...]:  # noqa: N802
+        return 0, [0] * count
+
     def _is_live(self, address: int, size: int) -> bool:
         return any(a <= address and address + size <= a + b.size for a, b in self.live.items())
 
@@ -206,10 +209,10 @@ class HostCuda:
     def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[int, int]:  # noqa: N802
         return 0, module
 
-    def cuLaunchKernel(self, function: int, programs: int, *rest: Any) -> int:  # noqa: N802
+    def cuLaunchKernel(self, function: Any, programs: Any, *rest: Any) -> int:  # noqa: N802
         """As the library has it: the status alone."""
         self.log.append("launch")
-        self._run(function, programs, self._arguments(function, rest[-2]))
+        self._run(function.value, programs.value, self._arguments(function.value, rest[-2].value))
         return 0
 
     def _arguments(self, function: int, parameters: int) -> list[Any]:

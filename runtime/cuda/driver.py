@@ -38,10 +38,7 @@ def _cuda() -> Any:
 @functools.cache
 def _library() -> Any:
     """The driver without its bindings, for the call that is made for every kernel: they take as long as it does."""
-    library = ctypes.CDLL("libcuda.so.1")
-    words, pointer = ctypes.c_uint, ctypes.c_void_p
-    library.cuLaunchKernel.argtypes = [pointer, *[words] * 7, pointer, pointer, pointer]
-    return library
+    return ctypes.CDLL("libcuda.so.1")
 
 
 def call(name: str, *arguments: Any) -> Any:
@@ -216,8 +213,9 @@ def release_words(words: Any) -> None:
 
 def is_pinned(address: int) -> bool:
     """Whether host memory is known to the driver, which then reads it later than a copy is asked for."""
-    kind = _cuda().CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-    return bool(_cuda().cuPointerGetAttribute(kind, address)[0] == 0)
+    kind = _cuda().CUpointer_attribute.CU_POINTER_ATTRIBUTE_HOST_POINTER
+    (pointer,) = call("cuPointerGetAttributes", 1, [kind], address)
+    return bool(pointer)
 
 
 def device_of(address: int) -> int:
@@ -263,16 +261,15 @@ class Function:
     shared: int
     module: Any = None
 
-    @functools.cached_property
-    def address(self) -> int:
-        """The handle as a number."""
-        return int(self.handle)
+    def prepare(self, programs: int, parameters: int) -> tuple[Any, ...]:
+        """A launch of `programs` blocks; `parameters` is the address of an array of pointers to the arguments."""
+        sizes = map(ctypes.c_uint, (programs, 1, 1, self.threads, 1, 1, self.shared))
+        return ctypes.c_void_p(int(self.handle)), tuple(sizes), ctypes.c_void_p(parameters)
 
-    def launch(self, programs: int, parameters: int, stream: Any) -> None:
-        """Launches `programs` blocks; `parameters` is the address of an array of pointers to the arguments."""
-        status = _library().cuLaunchKernel(
-            self.address, programs, 1, 1, self.threads, 1, 1, self.shared, int(stream), parameters, None
-        )
+    def launch(self, prepared: tuple[Any, ...], stream: Any) -> None:
+        """Launches what was prepared."""
+        handle, sizes, parameters = prepared
+        status = _library().cuLaunchKernel(handle, *sizes, ctypes.c_void_p(int(stream)), parameters, None)
         if status != 0:
             raise _failure("cuLaunchKernel", _cuda().CUresult(status))
 

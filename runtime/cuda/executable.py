@@ -25,7 +25,7 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
 from oneflow.runtime.cuda.cached import compile_all, find_program
 from oneflow.runtime.cuda.direct import Direct
-from oneflow.runtime.cuda.script import NeedsValues, Script, record
+from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
 from oneflow.runtime.executable import (
@@ -95,6 +95,8 @@ class CudaExecutable:
         self._graphs = os.environ.get(GRAPHS, "1") != "0"
         self._known: dict[tuple[Any, ...], Steps | None] = {}
         self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}
+        self._descs = [p.desc for p in inputs]
+        self._is_dynamic = not all(d.is_static for d in self._descs)
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
         self._lock = threading.Lock()
 
@@ -143,13 +145,19 @@ class CudaExecutable:
         with self._lock, stream.lock:
             self.device.use()
             self.check()
-            arguments = [self._argument(i, value, stream) for i, value in enumerate(given)]
-            return self._start(arguments, stream)
+            return self._start(self._arguments(given, stream), stream)
+
+    def _arguments(self, given: Sequence[Any], stream: Stream) -> list[DeviceArray]:
+        """The arguments on the device; what can be passed as it is is found out at once."""
+        found = []
+        for number, (value, desc) in enumerate(zip(given, self._descs, strict=True)):
+            plain = type(value) is DeviceArray and value.stream is stream and value.address % ALIGNMENT == 0
+            same = plain and value.shape == desc.shape and value.dtype is desc.dtype
+            found.append(value if same else self._argument(number, value, stream))
+        return found
 
     def _argument(self, number: int, value: Any, stream: Stream) -> DeviceArray:
         parameter = self.inputs[number]
-        if type(value) is DeviceArray and value.stream is stream and _is_plain(value, parameter.desc):
-            return value
         if not is_on_device(value):
             array = as_array(parameter, value)
             return DeviceArray.of(array, self.device) if array.ndim else self._number(number, array, stream)
@@ -170,58 +178,48 @@ class CudaExecutable:
         return known[1]
 
     def _start(self, arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
-        steps = self._steps([a.shape for a in arguments])
+        steps = self._steps(arguments)
         if steps is None:
             return Direct(self, arguments, stream).run()
-        script = steps.script
-        if any(r.argument is not None for r in script.results):
-            arguments = self._own(arguments, script)
-        results = [self._result(i, script, arguments, stream) for i in range(len(script.results))]
-        steps.run(self._bases(script, arguments, results, stream), stream.handle)
+        if steps.taken:
+            arguments = self._own(arguments, steps)
+        check = None if self.words is None else self.check
+        results = []
+        for made, desc in zip(steps.script.results, self.outputs, strict=True):
+            fresh = made.argument is None
+            array = DeviceArray.empty(made.shape, desc.dtype, stream) if fresh else arguments[made.argument or 0]
+            array.check = check
+            results.append(array)
+        workspace = stream.workspace(steps.script.workspace)
+        steps.run([0, self.failure, workspace, *(a.address for a in (*arguments, *results, *self.constants))],
+                  stream.handle)  # fmt: skip
         return results
 
-    def _steps(self, shapes: Sequence[tuple[int, ...]]) -> Steps | None:
+    def _steps(self, arguments: Sequence[DeviceArray]) -> Steps | None:
         """The steps for sizes; None where what the plan does depends on values."""
-        sizes = [tuple(s[i] for i in axes) for s, axes in zip(shapes, self._dynamic, strict=True)]
-        key = tuple(sizes)
+        sizes = [tuple(a.shape[i] for i in axes) for a, axes in zip(arguments, self._dynamic, strict=True)]
+        key = tuple(sizes) if self._is_dynamic else ()
         if key not in self._known:
             try:
                 script = record(self.program, sizes, self.scratch)
-                self._known[key] = Steps(script, self.kernels, self.device.context, self._graphs)
+                counts = len(self.inputs), len(self.outputs)
+                self._known[key] = Steps(script, self.kernels, self.device.context, counts, self._graphs)
             except NeedsValues:
                 self._known[key] = None
         return self._known[key]
 
-    def _own(self, arguments: list[DeviceArray], script: Script) -> list[DeviceArray]:
+    def _own(self, arguments: list[DeviceArray], steps: Steps) -> list[DeviceArray]:
         """The arguments, those that results take apart from numbers that are kept and from one another."""
-        taken = {r.argument for r in script.results}
-        seen = {arguments[i].address for i in taken if i is not None}
+        addresses = [a.address for a in arguments]
+        if addresses == steps.apart:
+            return arguments
+        seen = {addresses[i] for i in steps.taken}
         kept = {a.address for _, a in self._numbers.values()}
-        found = []
-        for number, array in enumerate(arguments):
-            clash = array.address in kept if number in taken else array.address in seen
-            found.append(array.copy() if clash else array)
-        return found
-
-    def _result(self, number: int, script: Script, arguments: list[DeviceArray], stream: Stream) -> DeviceArray:
-        made = script.results[number]
-        if made.argument is not None:
-            array = arguments[made.argument]
-        else:
-            array = DeviceArray.empty(made.shape, self.outputs[number].dtype, stream)
-        array.check = self.check if self.words is not None else None
-        return array
-
-    def _bases(
-        self, script: Script, arguments: list[DeviceArray], results: list[DeviceArray], stream: Stream
-    ) -> list[int]:
-        lists: dict[str, Sequence[DeviceArray]] = {
-            "argument": arguments, "result": results, "constant": self.constants,
-        }  # fmt: skip
-        single = {
-            "absolute": 0, "temporary": 0, "failure": self.failure, "workspace": stream.workspace(script.workspace),
-        }  # fmt: skip
-        return [lists[r.kind][r.number].address if r.kind in lists else single[r.kind] for r in script.regions]
+        clash = [a in kept if i in steps.taken else a in seen for i, a in enumerate(addresses)]
+        if any(clash):
+            return [a.copy() if c else a for a, c in zip(arguments, clash, strict=True)]
+        steps.apart = addresses
+        return arguments
 
     def call_host(self, number: int, addresses: Sequence[int]) -> None:
         """Calls a kernel made elsewhere for the host on memory of operands and results.
@@ -251,11 +249,6 @@ class CudaExecutable:
         _, got, wanted = self.words[3 * site : 3 * site + 3]
         ctypes.memset(self.failure, 0, ctypes.sizeof(self.words))
         raise PositionError(f"{self.program.sites[site]}: expected a position in [0, {wanted}), got {got}")
-
-
-def _is_plain(array: DeviceArray, desc: TensorDesc) -> bool:
-    """Whether an array can be passed as it is, found out at once."""
-    return array.shape == desc.shape and array.dtype is desc.dtype and array.address % ALIGNMENT == 0
 
 
 def _check(parameter: Parameter, array: DeviceArray, device: driver.Device) -> None:

@@ -14,12 +14,16 @@ from typing import Any
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.compiler import Binary
-from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, Fill, Launch, Script
+from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, Fill, Launch, Region, Script
 
 #: How floats are packed into a parameter's slot of 8 bytes.
 FLOATS = {"fp32": "<fxxxx", "fp64": "<d"}
 #: Graphs pay for programs of at least this many commands: starting one costs as much as a few launches.
 GRAPH_FROM = 4
+
+
+#: Where the addresses of regions that there is one of are in the list that steps run with.
+FIXED = {"absolute": 0, "temporary": 0, "failure": 1, "workspace": 2}
 
 
 class Kernel:
@@ -42,6 +46,7 @@ class LaunchStep:
         self.function, self.programs = kernel.function, command.programs
         self.parameters = driver.Parameters(len(command.arguments))
         self.places = {i: command.arguments[i] for i in command.pointers}
+        self.prepared = self.function.prepare(self.programs, self.parameters.address)
         for number, value in enumerate(command.arguments):
             if number not in self.places:
                 self.parameters.slots[number] = kernel.pack(number, value)
@@ -54,7 +59,7 @@ class LaunchStep:
 
     def start(self, stream: Any) -> None:
         """Gives it to a stream."""
-        self.function.launch(self.programs, self.parameters.address, stream)
+        self.function.launch(self.prepared, stream)
 
     def add(self, graph: driver.Graph, after: Sequence[Any]) -> Any:
         """Makes it a node of a graph."""
@@ -125,15 +130,23 @@ def make_step(command: Command, kernels: Mapping[str, Kernel]) -> Step:
 
 @dataclass
 class Steps:
-    """A script for the driver; from its second run on it is a graph, where `graphs` are wanted and pay."""
+    """A script for the driver; from its second run on it is a graph, where `graphs` are wanted and pay.
+
+    `counts` are the numbers of arguments and results; results take the memory of the arguments in `taken`. `apart`
+    are addresses of arguments that were found not to be in one another's way.
+    """
 
     script: Script
     kernels: Mapping[str, Kernel]
     context: Any
+    counts: tuple[int, int]
     graphs: bool = True
+    apart: list[int] | None = None
 
     def __post_init__(self) -> None:
         self.steps = [make_step(c, self.kernels) for c in self.script.commands]
+        self.taken = {r.argument for r in self.script.results if r.argument is not None}
+        self.order = [self._number(r) for r in self.script.regions]
         self.bases: list[int] = [-1] * len(self.script.regions)
         self.graph: driver.Graph | None = None
         self.runs, self.nodes = 0, list[Any]()
@@ -142,13 +155,28 @@ class Steps:
             for region in {p >> SHIFT for p in step.places.values()}:
                 self.touching[region].append(number)
 
-    def run(self, bases: list[int], stream: Any) -> None:
-        """Gives a stream the commands; regions begin at `bases`."""
+    def _number(self, region: Region) -> int:
+        """Where the address of a region is in the list that `run` gets."""
+        first = {"argument": 3, "result": 3 + self.counts[0], "constant": 3 + sum(self.counts)}
+        return FIXED[region.kind] if region.kind in FIXED else first[region.kind] + region.number
+
+    def _moved(self, addresses: Sequence[int]) -> list[int]:
+        """Fills in where memory lies now; the steps for which that is elsewhere."""
+        bases = [addresses[i] for i in self.order]
+        if bases == self.bases:
+            return []
         changed = [n for n, (old, new) in enumerate(zip(self.bases, bases, strict=True)) if old != new]
         touched = sorted({step for region in changed for step in self.touching[region]})
         for number in touched:
             self.steps[number].set(bases)
         self.bases = bases
+        return touched
+
+    def run(self, addresses: Sequence[int], stream: Any) -> None:
+        """Gives a stream the commands. Memory lies at `addresses`: none, for failures, the workspace, arguments,
+        results, constants.
+        """
+        touched = self._moved(addresses)
         self.runs += 1
         if self.graph is not None:
             for number in touched:
