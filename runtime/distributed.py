@@ -240,24 +240,33 @@ def collect(
     world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, pieces: Pieces, root: int | None = None
 ) -> Array | None:
     """The whole array of which this process has `pieces`: on every rank, or on rank `root` alone, elsewhere None."""
-    everyone = tuple(range(world.size))
-    receivers = everyone if root is None else (root,)
-    place_of = {r: p for p, r in enumerate(ranks)}
+    receivers = tuple(range(world.size)) if root is None else (root,)
+    first = world.here[0]
     if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
-        return pieces[place_of[world.here[0]]] if world.here[0] in receivers else None
-    move = Move(
-        layout.shape, Lying(mesh, layout.nd, tuple(ranks)), Lying((len(receivers),), broadcast((1,)), receivers)
-    )
+        return pieces[ranks.index(first)] if first in receivers else None
+    after = Lying((len(receivers),), broadcast((1,)), receivers)
+    made = move_pieces(world, layout, Lying(mesh, layout.nd, tuple(ranks)), after, pieces)
+    return made[receivers.index(first)] if first in receivers else None
+
+
+def move_pieces(world: World, layout: Layout, before: Lying, after: Lying, pieces: Pieces) -> Pieces:
+    """The pieces of this process of an array that goes from some ranks to others; to no partial sums."""
+    move, everyone = Move(layout.shape, before, after), tuple(range(world.size))
+    sources, targets = ({r: p for p, r in enumerate(side.at)} for side in (before, after))
 
     def take(rank: int) -> Array | None:
-        place = place_of.get(rank)
-        piece = None if place is None else _summed(world, mesh, ranks, layout.nd, place, pieces[place])
-        whole = np.empty(layout.shape, layout.desc.dtype.numpy) if rank in receivers else None
-        with world.step(rank, 0, "gathering a result"):
-            move.carry_out(world.transport(rank, everyone), rank, piece, whole)
-        return whole
+        piece = target = None
+        if rank in sources:
+            piece = _summed(world, before.mesh, before.at, before.nd, sources[rank], pieces[sources[rank]])
+        if rank in targets:
+            shape = [n for _, n in after.region(layout.shape, targets[rank])]
+            target = np.empty(shape, layout.desc.dtype.numpy)
+        with world.step(rank, 0, "moving a tensor between ranks"):
+            move.carry_out(world.transport(rank, everyone), rank, piece, target)
+        return target
 
-    return world.run([functools.partial(take, r) for r in world.here])[0]
+    made = world.run([functools.partial(take, r) for r in world.here])
+    return {targets[r]: a for r, a in zip(world.here, made, strict=True) if a is not None}
 
 
 def _summed(world: World, mesh: Mesh, ranks: Sequence[int], nd: NdSbp, place: int, piece: Array) -> Array:

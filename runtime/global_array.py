@@ -19,8 +19,9 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, problem
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives import mpi
+from oneflow.runtime.collectives.move import Lying
 from oneflow.runtime.collectives.transport import World
-from oneflow.runtime.distributed import Layout, Pieces, collect, world_of
+from oneflow.runtime.distributed import Layout, Pieces, collect, move_pieces, world_of
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,10 @@ class Placement:
         if wrong is not None:
             raise ValueError(f"{wrong} for {desc}")
         return nd
+
+    def lying(self, nd: NdSbp) -> Lying:
+        """How a tensor of a layout lies on the job's ranks."""
+        return Lying(self.mesh, nd, self.members)
 
     def __str__(self) -> str:
         return f"placement(type={self.type!r}, ranks={self.ranks.tolist()})"
@@ -174,10 +179,24 @@ class GlobalArray:
         self.pieces = source.pieces
 
     def to(self, placement: Placement, nd: NdSbp) -> GlobalArray:
-        """The same array on another placement or in another layout: all ranks have to ask for it."""
+        """The same array on another placement or in another layout: all ranks have to ask for it.
+
+        Ranks send each other what they lack. To partial sums the whole array is brought together first.
+        """
         if (placement, nd) == (self.placement, self.nd):
             return self
-        return GlobalArray.of(self.numpy(), placement, nd)
+        if any(s.kind not in "SB" for s in nd):
+            return GlobalArray.of(self.numpy(), placement, nd)
+        layout = Layout(self.layout.desc, nd)
+        worlds = self.placement.world, placement.world
+        made = move_pieces(
+            max(worlds, key=lambda w: w.size),
+            self.layout,
+            self.placement.lying(self.nd),
+            placement.lying(nd),
+            self.pieces,
+        )
+        return GlobalArray(placement, layout, made)
 
     def local(self) -> np.ndarray:
         """What the first rank of this process has.
