@@ -19,6 +19,7 @@ from oneflow.lowering.llvm.dots import emit_dots
 from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
 from oneflow.lowering.llvm.kernel import Kernel, computing, read_kernel
 from oneflow.lowering.llvm.nest import emit_columns, emit_rows, emit_scalars
+from oneflow.lowering.llvm.placement import emit_placement
 from oneflow.lowering.llvm.plan import RUNTIME as PLANNED
 from oneflow.lowering.llvm.plan import Plan, planned
 from oneflow.lowering.llvm.tiles import emit_tiles
@@ -88,8 +89,10 @@ def emit_kernel(kernel: Kernel) -> str | None:
     """The functions of a kernel, or None where no emitter covers it."""
     kind = ir.StringAttr(kernel.func.attributes["oneflow.kernel"]).value
     try:
-        nodes = [read_node(op) for op in computing(kernel)]
-        structure = analyse(nodes) if nodes else None
+        ops = computing(kernel)
+        if ops and all(op.name == "tensor.insert_slice" for op in ops):
+            return emit_placement(kernel)
+        structure = analyse([read_node(op) for op in ops]) if ops else None
     except Uncovered:
         return None
     if structure is None:

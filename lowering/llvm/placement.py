@@ -1,0 +1,233 @@
+"""Emitting kernels that set tensors into a larger one: cat, stack, pad, updates of slices.
+
+Each step is a function of its own over the thread pool: first the whole is filled or copied, then every part. What
+lies side by side in the part and in the whole is copied as one run of vectors. Imports `kernel`, `body`, `writer`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.llvm.body import Lanes, outside_value
+from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text, returned_values
+from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+
+#: Elements of one vector, and of one parallel step of a fill.
+LANES, CHUNK = 64, 16384
+#: Elements of a run that is worth a step of its own.
+SHORT = 256
+#: A flat view: name and type.
+Memory = tuple[str, str]
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A tensor at `offsets` of the whole, its elements `strides` apart."""
+
+    source: Tensor
+    offsets: tuple[int | ir.Value, ...]
+    strides: tuple[int, ...]
+
+
+def emit_placement(kernel: Kernel) -> str:
+    """The functions of a kernel of `tensor.insert_slice`s.
+
+    Raises:
+        Uncovered: it has other operations.
+    """
+    whole, (last,) = kernel.results[0], returned_values(kernel.block)
+    parts: list[Part] = []
+    while not isinstance(last, ir.BlockArgument) and last.owner.name == "tensor.insert_slice":
+        parts.insert(0, _part(kernel, last.owner))
+        last = last.owner.operands[1]
+    if not parts:
+        raise Uncovered("a kernel that places nothing")
+    steps = [_Step(kernel, whole, n + 1).place(part) for n, part in enumerate(parts)]
+    first = _Step(kernel, whole, 0).begin(last)
+    texts = [text for text in (first, *steps) if text]
+    calls = [
+        f"func.call @{kernel.name}_{n}_launch({', '.join(kernel.names)}) : ({kernel.types()}) -> ()"
+        for n in range(0 if first else 1, len(parts) + 1)
+    ]
+    head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
+    return "\n".join([*texts, head, *calls, "return", "}"])
+
+
+def _part(kernel: Kernel, op: ir.Operation) -> Part:
+    source = kernel.tensors.get(op.operands[0])
+    strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    if source is None or len(source.shape) != len(offsets) or _DYNAMIC in strides:
+        raise Uncovered("a part that is computed here, of fewer dimensions or with steps known at run time")
+    dynamic = iter(list(op.operands)[2:])
+    return Part(source, tuple(next(dynamic) if o == _DYNAMIC else o for o in offsets), tuple(strides))
+
+
+class _Step:
+    """One function over the pool."""
+
+    def __init__(self, kernel: Kernel, whole: Tensor, number: int) -> None:
+        self.kernel = replace(kernel, name=f"{kernel.name}_{number}")
+        self.whole, self.writer = whole, Writer()
+        self.element = memory_type(whole.element)
+        self.lanes = Lanes(self.writer, kernel, None)
+
+    def begin(self, root: ir.Value) -> str:
+        """Fills the whole with what the parts are set into; nothing where that has no values."""
+        owner = None if isinstance(root, ir.BlockArgument) else root.owner
+        source = self.kernel.tensors.get(root)
+        if source is not None:
+            zeros = (0,) * len(source.shape)
+            return "" if source is self.whole else self.place(Part(source, zeros, (1,) * len(zeros)))
+        if owner is None or owner.name not in ("linalg.fill", "tensor.empty"):
+            raise Uncovered("a whole that is computed here")
+        return self._fill(owner.operands[0]) if owner.name == "linalg.fill" else ""
+
+    def _fill(self, value: ir.Value) -> str:
+        w = self.writer
+        scalar = outside_value(self.lanes, value)
+        name = scalar.name
+        if self.element != scalar.element:
+            name = w.op(f"arith.extui {name} : {scalar.element} to {self.element}")
+        total = w.product(self.whole.shape)
+        target = self._flat(self.whole)
+        kind = f"vector<{LANES}x{self.element}>"
+        run = w.op(f"vector.broadcast {name} : {self.element} to {kind}")
+        w.head, w.lines = [*w.head, *w.lines], []
+
+        def body(step: str) -> None:
+            begin = w.mul(step, CHUNK)
+            end = w.binary("minui", w.add(begin, CHUNK), total)
+            self._run(w.binary("subi", end, begin), lambda at: run, target, begin)
+
+        return self._function(body, self._count(lambda x: x.ceildiv(x.product(self.whole.shape), CHUNK)), CHUNK)
+
+    def place(self, part: Part) -> str:
+        """Copies a part into the whole: runs of elements that lie side by side in both."""
+        w = self.writer
+        axis = self._run_axis(part)
+        sizes = part.source.shape
+        run = w.product(sizes[axis:])
+        offsets = [o if isinstance(o, int) else outside_value(self.lanes, o).name for o in part.offsets]
+        source, target = self._flat(part.source), self._flat(self.whole)
+        apart = [w.product(self.whole.shape[d + 1 :]) for d in range(len(sizes))]
+        start: Index = 0
+        for offset, distance in zip(offsets, apart, strict=True):
+            start = w.add(start, w.mul(offset, distance))
+        w.head, w.lines = [*w.head, *w.lines], []
+        if axis == 0:
+            return self._copy(sizes, source, target, start)
+        # Short runs are copied many at a step.
+        many = isinstance(run, int) and run < SHORT
+        steps, inner = (sizes[: axis - 1], sizes[axis - 1]) if many else (sizes[:axis], 1)
+
+        def body(step: str) -> None:
+            at: Index = start
+            rest: Index = step
+            for d in reversed(range(len(steps))):
+                digit = w.binary("remui", rest, steps[d]) if d else rest
+                rest = w.binary("divui", rest, steps[d]) if d else rest
+                at = w.add(at, w.mul(digit, w.mul(apart[d], part.strides[d])))
+            begin = w.mul(step, w.mul(inner, run)) if steps else 0
+            self._rows(inner, run, (source, begin), (target, at), w.mul(apart[axis - 1], part.strides[axis - 1]))
+
+        work = math.prod(n if isinstance(n, int) else 64 for n in (inner, run))
+        return self._function(body, self._count(lambda x: x.product(steps)), work)
+
+    def _copy(self, sizes: tuple[Index, ...], source: Memory, target: Memory, start: Index) -> str:
+        """One run, in chunks."""
+        w, kind = self.writer, f"vector<{LANES}x{self.element}>"
+
+        def body(step: str) -> None:
+            total, begin = w.product(sizes), w.mul(step, CHUNK)
+            length = w.binary("minui", w.binary("subi", total, begin), CHUNK)
+
+            def load(at: Index) -> str:
+                return w.op(f"vector.load {source[0]}[{w.index(w.add(begin, at))}] : {source[1]}, {kind}")
+
+            self._run(length, load, target, w.add(start, begin), (source, begin))
+
+        return self._function(body, self._count(lambda x: x.ceildiv(x.product(sizes), CHUNK)), CHUNK)
+
+    def _run_axis(self, part: Part) -> int:
+        """The first dimension of the runs: after it the part spans the whole, and it has no gaps."""
+        sizes, axis = part.source.shape, len(part.source.shape)
+        while axis and part.strides[axis - 1] == 1:
+            axis -= 1
+            if sizes[axis] != self.whole.shape[axis] or part.offsets[axis] != 0:
+                break
+        return axis
+
+    def _rows(
+        self, inner: Index, run: Index, source: tuple[Memory, Index], target: tuple[Memory, Index],
+        distance: Index,
+    ) -> None:  # fmt: skip
+        """`inner` runs, one after the other in the source and `distance` apart in the target."""
+        w, (memory, begin), (place, at) = self.writer, source, target
+        row = w.fresh()
+        with w.block(f"scf.for {row} = {w.index(0)} to {w.index(inner)} step {w.index(1)} {{"):
+            first = w.add(begin, w.mul(row, run))
+            onto = w.add(at, w.mul(row, distance))
+            if run == 1:
+                value = w.op(f"memref.load {memory[0]}[{w.index(first)}] : {memory[1]}")
+                w.line(f"memref.store {value}, {place[0]}[{w.index(onto)}] : {place[1]}")
+                return
+            kind = f"vector<{LANES}x{self.element}>"
+
+            def load(offset: Index) -> str:
+                return w.op(f"vector.load {memory[0]}[{w.index(w.add(first, offset))}] : {memory[1]}, {kind}")
+
+            self._run(run, load, place, onto, (memory, first))
+
+    def _run(
+        self,
+        length: Index,
+        load: Callable[[Index], str],
+        target: Memory,
+        begin: Index,
+        source: tuple[Memory, Index] | None = None,
+    ) -> None:
+        """Vectors, then what is left over under a mask."""
+        w, kind, masks = self.writer, f"vector<{LANES}x{self.element}>", f"vector<{LANES}xi1>"
+        middle = w.floor_to(length, LANES)
+        if middle != 0:
+            iv = w.fresh()
+            with w.block(f"scf.for {iv} = {w.index(0)} to {w.index(middle)} step {w.index(LANES)} {{"):
+                value = load(iv)
+                w.line(f"vector.store {value}, {target[0]}[{w.index(w.add(begin, iv))}] : {target[1]}, {kind}")
+        if middle == length:
+            return
+        mask = w.op(f"vector.create_mask {w.index(w.binary('subi', length, middle))} : {masks}")
+        if source is None:
+            value = load(middle)
+        else:
+            (name, memory), first = source
+            zero = w.constant(f"dense<{'0.0' if self.element[0] in 'fb' else '0'}>", kind)
+            at = f"{name}[{w.index(w.add(first, middle))}], {mask}, {zero}"
+            value = w.op(f"vector.maskedload {at} : {memory}, {masks}, {kind} into {kind}")
+        at = f"{target[0]}[{w.index(w.add(begin, middle))}], {mask}, {value}"
+        w.line(f"vector.maskedstore {at} : {target[1]}, {masks}, {kind}")
+
+    def _flat(self, tensor: Tensor) -> Memory:
+        return view(self.writer, tensor.pointer, [self.writer.product(tensor.shape)], self.element)
+
+    def _count(self, of: Callable[[Writer], Index]) -> tuple[Writer, Index]:
+        w = Writer()
+        return w, of(w)
+
+    def _function(self, body: Callable[[str], None], counted: tuple[Writer, Index], work: int) -> str:
+        w = self.writer
+        with w.buffered() as lines, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
+            body("%step")
+        head = (
+            f"func.func private @{self.kernel.name}({self.kernel.signature(('%lo', '%hi'))}) "
+            "attributes {llvm.linkage = #llvm.linkage<internal>} {"
+        )
+        text = "\n".join([head, *w.head, *lines, "return", "}"])
+        launch = launch_text(self.kernel, counted[0], counted[1], work, counted[0].lines)
+        return f"{text}\n{launch}"
