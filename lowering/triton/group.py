@@ -19,14 +19,16 @@ from oneflow.lowering.triton.source import Source
 
 #: The attribute of a function that stands for several calls of another: which one.
 MEMBER = "oneflow.member"
-#: Programs of a call that is small, and the most parameters of a kernel.
-SMALL, PARAMETERS = 264, 480
+#: Programs of a call that is small by the kind of its kernel: updates of parameters may wait, and keep nothing alive
+#: that is not a result; and the most parameters of a kernel.
+SMALL = {"pointwise": 8192, "row": 264}
+PARAMETERS = 480
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
                 sources: dict[str, Source]) -> None:  # fmt: skip
     """Merges calls in an entry: adds what is called then, and takes away the sources of what is called no more."""
-    for name in [n for n, s in sources.items() if _groups(s)]:
+    for name in [n for n, s in sources.items() if _groups(s, _kind(functions[n]))]:
         merged = list(_gathered(entry, name, len(sources[name].parameters)))
         for group in merged:
             _merge(module, group, functions, sources)
@@ -45,10 +47,14 @@ def member_of(function: ir.Operation, operand: int, result: int,
     return (member, operand % inputs, result % results) if operand // inputs == result // results else None
 
 
-def _groups(source: Source) -> bool:
+def _kind(function: ir.Operation) -> str:
+    return str(ir.StringAttr(function.attributes["oneflow.kernel"]).value)
+
+
+def _groups(source: Source, kind: str) -> bool:
     """Whether calls of a kernel can be merged: few programs, tensors of known sizes, and nothing to prepare."""
-    plain = all(kind.startswith("*") and name != FAILURE for name, kind in source.parameters)
-    small = source.grid.isdigit() and 0 < int(source.grid) <= SMALL
+    plain = all(k.startswith("*") and name != FAILURE for name, k in source.parameters)
+    small = source.grid.isdigit() and 0 < int(source.grid) <= SMALL.get(kind, 0)
     return plain and small and not source.updates and not source.fills and "make_tensor_descriptor" not in source.text
 
 
@@ -73,7 +79,9 @@ def _gathered(entry: ir.Operation, name: str, parameters: int) -> Iterator[_Grou
         low = max((numbers.get(v, -1) for v in inputs), default=-1)
         users = [u.owner.operation for r in op.results for u in r.uses]
         high = min((_number(ops, numbers, user) for user in users), default=len(ops) - 1)
-        home = next((g for g in groups if max(g.low, low) < min(g.high, high)), None)
+        read = {numbers.get(v, -1) for v in inputs}
+        free = (g for g in groups if max(g.low, low) < min(g.high, high))
+        home = next((g for g in free if not any(numbers[c.results[0]] in read for c in g.calls)), None)
         if home is not None and (len(home.calls) + 1) * parameters <= PARAMETERS:
             home.calls.append(op)
             home.low, home.high = max(home.low, low), min(home.high, high)

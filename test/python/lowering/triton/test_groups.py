@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
@@ -80,3 +81,20 @@ def test_calls_that_need_each_other_are_apart():
     np.testing.assert_allclose(got[0], softmax(softmax(x)), 1e-5)
     np.testing.assert_allclose(got[1], softmax(y), 1e-5)
     assert program.plan.count("run.launch") >= 2
+
+
+def test_calls_of_several_results_that_need_each_other_are_apart():
+    """Softmax along the first dimension, then the second, again and again: each kernel reads the one before."""
+
+    def function(x):
+        for axis in (0, 1, 0, 1, 0):
+            x = flow.softmax(x, axis)
+        return x
+
+    x = np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)
+    program = lower(str(flow.trace(function, flow.TensorSpec(x.shape, flow.float32))))
+    want = x
+    for axis in (0, 1, 0, 1, 0):
+        e = np.exp(want - want.max(axis, keepdims=True))
+        want = e / e.sum(axis, keepdims=True)
+    np.testing.assert_allclose(interpret_program(program, x)[0], want, 1e-5)
