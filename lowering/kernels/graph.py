@@ -1,17 +1,24 @@
 """The operations of an entry as a graph: who needs whom, which groups may merge without a cycle.
 
-Imports the MLIR seam.
+Imports the names of external kernels and the MLIR seam.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.linalg.external import PREFIX
 
 #: Larger groups gain nothing more, and every operation that may join one looks at all of its members.
 MOST_MEMBERS = 64
+
+
+def is_external_call(op: ir.Operation) -> bool:
+    """Whether a kernel made elsewhere is called; such calls keep their order, in which ranks meet in collectives."""
+    return op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value.startswith(PREFIX)
 
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:
@@ -47,6 +54,9 @@ class Graph:
         makers = {result: i for i, op in enumerate(self.ops) for result in op.results}
         self.operands = [operands_of(op) for op in self.ops]
         self.needs = [{makers[v] for v in operands if v in makers} for operands in self.operands]
+        called = [i for i, op in enumerate(self.ops) if is_external_call(op)]
+        for before, after in itertools.pairwise(called):
+            self.needs[after].add(before)
         self.waits: dict[int, set[int]] = {}
         count = len(self.ops)
         self.group = list(range(count))

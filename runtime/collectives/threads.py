@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from oneflow.runtime.collectives.mpi import timeout
 from oneflow.runtime.collectives.transport import Array, Parcels, Transport, World, WorldError
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ class _Table:
 
     def __init__(self, count: int) -> None:
         self.slots: list[Any] = [None] * count
-        self.barrier = threading.Barrier(count)
+        self.barrier = threading.Barrier(count, timeout=timeout())
 
 
 class ThreadTransport(Transport):
@@ -47,7 +48,7 @@ class ThreadTransport(Transport):
             yield list(self._table.slots)
             self._table.barrier.wait()
         except threading.BrokenBarrierError:
-            raise WorldError("another rank has failed") from None
+            raise WorldError("another rank has failed, or does not come") from None
 
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
         """The sum, in the order of the ranks, or the maximum."""

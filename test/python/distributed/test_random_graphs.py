@@ -11,6 +11,11 @@ def test_simulated_ranks_give_the_result_of_one_process(seed: int, ranks: list[i
     graph_cases.check(seed, ranks)
 
 
+def test_compiled_programs_keep_the_order_of_collectives() -> None:
+    """In this program kernels depend on collectives in such ways that any order of these but one deadlocks."""
+    graph_cases.check(5, [[0, 1], [2, 3]])
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_processes_give_the_result_of_one_process(count: int) -> None:
     assert job.run("graph_cases.py", count, "2").count("is done") == count
