@@ -1,0 +1,354 @@
+"""What `benchmarks/gpu.py` measures: the rows of its tables, in groups, each with the check of its results.
+
+A row is made when it is measured, so that one that fails leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gpu_models as models
+import torch
+
+import oneflow as flow
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+Action = Callable[[], object]
+
+
+@dataclass
+class Row:
+    """What is compared: actions by who does them, `bytes` moved or `flops` done, and what is expected of the result.
+
+    A whole `step` is timed by the clock.
+    """
+
+    name: str
+    ours: Action
+    eager: Action
+    compiled: Action | None = None
+    bytes: int = 0
+    flops: float = 0
+    step: bool = False
+    tolerance: float = 2e-2
+
+
+def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Sequence[torch.Tensor],
+         **facts: Any) -> Row:  # fmt: skip
+    """A function written for either library, on the same arrays; both results are compared."""
+    ours, theirs = flow.compile(function(flow), device="cuda"), function(torch)
+    given = [flow.from_numpy(a) for a in arrays]
+    row = Row(name, lambda: ours(*given), lambda: theirs(*arrays), **facts)
+    fast = torch.compile(theirs)
+    row.compiled = lambda: fast(*arrays)
+    compare(row, ours(*given), theirs(*arrays))
+    return row
+
+
+def compare(row: Row, got: Any, want: Any) -> None:
+    """Fails where a result differs by more than the row's tolerance, in norm."""
+    for one, other in zip(listed(got), listed(want), strict=True):
+        mine, theirs = torch.from_dlpack(one.detach()).double(), other.detach().double()
+        error = float((mine - theirs).norm() / theirs.norm().clamp_min(1e-30))
+        if not error <= row.tolerance:
+            raise AssertionError(f"{row.name}: relative error {error:.2e}")
+
+
+def listed(value: Any) -> list[Any]:
+    """A result, or each of several."""
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def backward(lib: Any, function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """The gradients of `function(*arrays)` by its first `count` arguments, weighted by the last one."""
+
+    def ours(*arrays: Any) -> Any:
+        *inputs, weight = arrays
+        return tuple(flow.vjp(function, *inputs)[1](weight))[:count]
+
+    def theirs(*arrays: Any) -> Any:
+        *inputs, weight = arrays
+        leaves = [a.detach().requires_grad_() for a in inputs[:count]]
+        return torch.autograd.grad(function(*leaves, *inputs[count:]), leaves, weight)
+
+    return ours if lib is flow else theirs
+
+
+def normal(*shape: int, dtype: str = "f32") -> torch.Tensor:
+    """Random numbers on the card."""
+    return torch.randn(shape, device="cuda").to(DTYPES[dtype])
+
+
+def rows() -> Iterator[Callable[[], Row]]:
+    """Row kernels, forward and backward; backward counts what its own pass has to move."""
+    for dtype in ("f32", "bf16"):
+        width = 4 if dtype == "f32" else 2
+        for size in (256, 1024, 8192, 32768):
+            count = (1 << 26) // size
+            shape = f"{count} x {size} {dtype}"
+            yield lambda s=size, c=count, d=dtype, n=shape, w=width: softmax_row(n, c, s, d, w)
+            yield lambda s=size, c=count, d=dtype, n=shape, w=width: norm_row(n, c, s, d, w, False)
+            if size <= 8192:
+                yield lambda s=size, c=count, d=dtype, n=shape, w=width: norm_row(n, c, s, d, w, True)
+
+
+def softmax_row(name: str, count: int, size: int, dtype: str, width: int) -> Row:
+    """softmax along rows."""
+    data = [normal(count, size, dtype=dtype)]
+    return both(f"softmax {name}", lambda lib: lambda x: lib.softmax(x, -1), data, bytes=2 * count * size * width)
+
+
+def norm_row(name: str, count: int, size: int, dtype: str, width: int, gradient: bool) -> Row:
+    """layer_norm along rows, or its gradients by input, scale and shift."""
+
+    def function(lib: Any) -> Callable[..., Any]:
+        forward = lambda x, w, b: lib.nn.functional.layer_norm(x, (size,), w, b)  # noqa: E731
+        return backward(lib, forward, 3) if gradient else forward
+
+    arrays = [normal(count, size, dtype=dtype), normal(size, dtype=dtype), normal(size, dtype=dtype)]
+    if gradient:
+        arrays.append(normal(count, size, dtype=dtype))
+    moved = (3 if gradient else 2) * count * size * width
+    return both(f"layer_norm{' backward' if gradient else ''} {name}", function, arrays, bytes=moved)
+
+
+def pointwise() -> Iterator[Callable[[], Row]]:
+    """Chains, transposes, sums and cross-entropy."""
+    for dtype, width in (("f32", 4), ("bf16", 2)):
+        yield lambda d=dtype, w=width: both(
+            f"gelu(x + b) * r + y, 16384 x 4096 {d}",
+            lambda lib: lambda x, b, y: lib.nn.functional.gelu(x + b) * 2.0 + y,
+            [normal(16384, 4096, dtype=d), normal(4096, dtype=d), normal(16384, 4096, dtype=d)],
+            bytes=3 * w << 26,
+        )
+        yield lambda d=dtype, w=width: both(
+            f"transpose 8192 x 8192 {d}",
+            lambda lib: lambda x: x.transpose(0, 1) + 0.0 if lib is flow else x.transpose(0, 1).contiguous(),
+            [normal(8192, 8192, dtype=d)], bytes=2 * w << 26,
+        )  # fmt: skip
+        yield lambda d=dtype, w=width: both(
+            f"sum of columns 65536 x 1024 {d}", lambda lib: lambda x: x.sum(0),
+            [normal(65536, 1024, dtype=d)], bytes=w << 26,
+        )  # fmt: skip
+    yield cross_entropy_row
+
+
+def cross_entropy_row() -> Row:
+    """The mean loss over 50304 classes and its gradient."""
+    logits, labels = normal(8192, 50304, dtype="bf16"), torch.randint(0, 50304, (8192,), device="cuda")
+
+    def function(lib: Any) -> Callable[..., Any]:
+        def ours(x: Any, y: Any) -> Any:
+            return flow.value_and_grad(lambda x: flow.nn.functional.cross_entropy(x, y))(x)
+
+        def theirs(x: Any, y: Any) -> Any:
+            leaf = x.detach().requires_grad_()
+            loss = torch.nn.functional.cross_entropy(leaf, y)
+            return loss, *torch.autograd.grad(loss, [leaf])
+
+        return ours if lib is flow else theirs
+
+    moved = 3 * 8192 * 50304 * 2
+    return both("cross_entropy and gradient, 8192 x 50304 bf16", function, [logits, labels], bytes=moved)
+
+
+#: Products: M, N, K, whether the second operand is stored transposed.
+PRODUCTS = [
+    (512, 512, 512, False), (1024, 1024, 1024, False), (2048, 2048, 2048, False), (4096, 4096, 4096, False),
+    (4096, 4096, 4096, True), (8192, 8192, 8192, False), (8192, 3072, 768, True), (8192, 768, 3072, True),
+    (8192, 2304, 768, True), (128, 4096, 4096, False), (16, 4096, 4096, True), (1, 4096, 4096, True),
+    (256, 256, 16384, False), (64, 64, 65536, False), (1000, 777, 1001, False), (4096, 4096, 64, False),
+]  # fmt: skip
+
+
+def matmul() -> Iterator[Callable[[], Row]]:
+    """Products; eager is cuBLAS."""
+    for m, n, k, transposed in PRODUCTS:
+        yield lambda m=m, n=n, k=k, t=transposed: product_row(m, n, k, t, "bf16")
+    yield lambda: product_row(4096, 4096, 4096, False, "f16")
+    yield lambda: product_row(4096, 4096, 4096, False, "f32")
+    yield lambda: both(
+        "gelu(a @ b.T + c) 8192 x 3072 x 768 bf16",
+        lambda lib: lambda a, b, c: lib.nn.functional.gelu(lib.nn.functional.linear(a, b, c), approximate="tanh"),
+        [normal(8192, 768, dtype="bf16"), normal(3072, 768, dtype="bf16"), normal(3072, dtype="bf16")],
+        flops=2.0 * 8192 * 3072 * 768,
+    )
+
+
+def product_row(m: int, n: int, k: int, transposed: bool, dtype: str) -> Row:
+    """One product."""
+    right = normal(n, k, dtype=dtype) if transposed else normal(k, n, dtype=dtype)
+    name = f"matmul {m} x {n} x {k} {'nt' if transposed else 'nn'} {dtype}"
+
+    def function(lib: Any) -> Callable[..., Any]:
+        return lambda a, b: a @ b.transpose(0, 1) if transposed else a @ b
+
+    row = both(name, function, [normal(m, k, dtype=dtype), right], flops=2.0 * m * n * k)
+    row.compiled = None
+    return row
+
+
+def attention() -> Iterator[Callable[[], Row]]:
+    """Attention forward; eager is PyTorch's choice of library."""
+    for size, head, causal in ((1024, 64, True), (4096, 64, True), (4096, 128, True), (4096, 128, False)):
+        yield lambda t=size, d=head, c=causal: attention_row(t, d, c)
+
+
+def attention_row(size: int, head: int, causal: bool) -> Row:
+    """16k tokens of 2048 channels."""
+    shape = 16384 // size, 2048 // head, size, head
+    arrays = [normal(*shape, dtype="bf16") for _ in range(3)]
+    flops = 4.0 * 16384 * size * 2048 / (2 if causal else 1)
+    name = f"attention {size} tokens, heads of {head}{', causal' if causal else ''}, bf16"
+
+    def function(lib: Any) -> Callable[..., Any]:
+        return lambda q, k, v: lib.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    row = both(name, function, arrays, flops=flops)
+    row.compiled = None
+    return row
+
+
+def training(lib: Any, model: Any, loss: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
+    """One step of training."""
+
+    def step(*arrays: Any) -> Any:
+        value = loss(lib, model, *arrays)
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return value
+
+    return step
+
+
+def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], arrays: Sequence[torch.Tensor],
+             dtype: str, optimizer: Callable[[Any, Any], Any] | None, mode: str) -> Row:  # fmt: skip
+    """A model's step of training, or its forward pass where there is no optimizer."""
+    torch.manual_seed(0)
+    theirs = make(torch).cuda().to(DTYPES[dtype])
+    mine = make(flow)
+    mine.load_state_dict({k: v.float().cpu().numpy() for k, v in theirs.state_dict().items()}, strict=False)
+    mine = mine.to(getattr(flow, {"f32": "float32", "bf16": "bfloat16"}[dtype])).to("cuda")
+    given = [flow.from_numpy(a) for a in arrays]
+    if optimizer is None:
+        mine.eval(), theirs.eval()
+        ours, slow = (lambda *a: loss(flow, mine, *a)), (lambda *a: loss(torch, theirs, *a))
+    else:
+        ours = training(flow, mine, loss, optimizer(flow, mine))
+        slow = training(torch, theirs, loss, optimizer(torch, theirs))
+    ours, fast = flow.compile(ours), torch.compile(slow, mode=mode) if optimizer is None else None
+    begin = time.perf_counter()
+    first = ours(*given)
+    flow.cuda.synchronize()
+    took = time.perf_counter() - begin
+    row = Row(f"{name} (first call {took:.1f} s)", lambda: ours(*given), lambda: slow(*arrays), step=True)
+    if optimizer is None:
+        row.compiled = lambda: fast(*arrays)
+        with torch.no_grad():
+            compare(row, first, slow(*arrays))
+        row.eager, row.compiled = unrecorded(row.eager), unrecorded(row.compiled)
+    else:
+        forward = torch.compile(lambda *a: loss(torch, theirs, *a), mode=mode)
+        chosen = optimizer(torch, theirs)
+        row.compiled = lambda: training_step(forward, chosen, arrays)
+        compare(row, first, slow(*arrays))
+    return row
+
+
+def training_step(forward: Callable[..., Any], optimizer: Any, arrays: Sequence[Any]) -> None:
+    """A step of PyTorch's whose forward and backward parts are compiled."""
+    forward(*arrays).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def unrecorded(action: Action) -> Action:
+    """An action of PyTorch's without gradients."""
+
+    def run() -> object:
+        with torch.no_grad():
+            return action()
+
+    return run
+
+
+def classify(lib: Any, model: Any, x: Any, y: Any) -> Any:
+    """The loss of a classifier."""
+    return lib.nn.functional.cross_entropy(model(x), y)
+
+
+def next_token(lib: Any, model: Any, ids: Any, places: Any, labels: Any) -> Any:
+    """The loss of a language model."""
+    logits = model(ids, places)
+    return lib.nn.functional.cross_entropy(logits.reshape(-1, models.VOCABULARY), labels.reshape(-1))
+
+
+def sgd(lib: Any, model: Any) -> Any:
+    """SGD."""
+    return lib.optim.SGD(model.parameters(), lr=0.1)
+
+
+def adamw(lib: Any, model: Any) -> Any:
+    """AdamW, PyTorch's fused one."""
+    return lib.optim.AdamW(model.parameters(), lr=1e-4, **({"fused": True} if lib is torch else {}))
+
+
+def tokens(batch: int, size: int = 1024) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Tokens, their places, and the tokens that follow."""
+    ids, labels = (torch.randint(0, 50257, (batch, size), device="cuda") for _ in range(2))
+    return ids, torch.arange(size, device="cuda").expand(batch, size).contiguous(), labels
+
+
+def steps() -> Iterator[Callable[[], Row]]:
+    """Whole models."""
+    digits = normal(64, 784), torch.randint(0, 10, (64,), device="cuda")
+    yield lambda: step_row("MLP training step, batch 64, f32, SGD", models.mlp, classify, digits, "f32", sgd,
+                           "reduce-overhead")  # fmt: skip
+    yield lambda: step_row("GPT-2 small forward, 1 x 1024, bf16", models.gpt2, lambda lib, m, *a: m(*a),
+                           tokens(1)[:2], "bf16", None, "reduce-overhead")  # fmt: skip
+    yield lambda: step_row("GPT-2 small forward, 8 x 1024, bf16", models.gpt2, lambda lib, m, *a: m(*a),
+                           tokens(8)[:2], "bf16", None, "default")  # fmt: skip
+    yield lambda: step_row("GPT-2 small training step, 8 x 1024, bf16, AdamW", models.gpt2, next_token, tokens(8),
+                           "bf16", adamw, "default")  # fmt: skip
+
+
+def images() -> Iterator[Callable[[], Row]]:
+    """ResNet-50."""
+    batch = normal(128, 3, 224, 224, dtype="bf16"), torch.randint(0, 1000, (128,), device="cuda")
+    yield lambda: step_row("ResNet-50 training step, batch 128, bf16, SGD", models.resnet50, classify, batch,
+                           "bf16", sgd, "default")  # fmt: skip
+
+
+def launches() -> Iterator[Callable[[], Row]]:
+    """What a launch costs: 64 small kernels, one by one and as a graph."""
+    for graphs in ("0", "1"):
+        yield lambda g=graphs: launch_row(g)
+
+
+def launch_row(graphs: str) -> Row:
+    """64 softmaxes of 64 rows, which nothing merges, on arrays that stay where they are."""
+    os.environ["ONEFLOW_CUDA_GRAPHS"] = graphs
+
+    def function(lib: Any) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            for _ in range(32):
+                x = lib.softmax(lib.softmax(x, 0), 1)
+            return x
+
+        return run
+
+    row = both(f"64 small kernels, {'as a graph' if graphs == '1' else 'one by one'}", function, [normal(64, 64)],
+               step=True, tolerance=1e-3)  # fmt: skip
+    os.environ["ONEFLOW_CUDA_GRAPHS"] = "1"
+    return row
+
+
+GROUPS: dict[str, Callable[[], Iterator[Callable[[], Row]]]] = {
+    "launches": launches, "rows": rows, "pointwise": pointwise, "matmul": matmul, "attention": attention,
+    "steps": steps, "images": images,
+}  # fmt: skip
