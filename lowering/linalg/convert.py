@@ -1,12 +1,13 @@
 """`convert-oneflow-to-linalg`: every operation of the dialect becomes linalg on tensors.
 
-Imports `rules`, `dialect.meaning` and the pass interface.
+Imports `rules`, `templates`, `dialect.meaning` and the pass interface.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from oneflow.dialect import meaning
@@ -22,18 +23,23 @@ from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
 from oneflow.lowering.linalg.sizes import Shapes, cast_source
 from oneflow.lowering.linalg.stages import Stages
+from oneflow.lowering.linalg.templates import Templates
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
 
 @dataclass(frozen=True)
 class _Use:
-    """An operation to convert: the call it makes on descriptions, and the types it states for its results."""
+    """An operation to convert: the call it makes on descriptions, and the types it states for its results.
+
+    `key` is the same for operations that are converted in the same way, None where that is not known.
+    """
 
     op: ir.Operation
     call: Call
     results: tuple[TensorDesc, ...]
     stated: tuple[TensorDesc, ...]
+    key: Hashable = None
 
 
 @register_pass
@@ -64,12 +70,36 @@ class ConvertOneflowToLinalg(Pass):
         """
         found: list[ir.Operation] = []
         dialect.walk(module.operation, found.append)
-        uses = [_use(op, registry) for op in found]
+        uses = _uses(found, registry)
         _retype_unsigned(module.operation)
-        converter = _Converter(module)
+        converter = _Converter(module, Counter(use.key for use in uses if use.key is not None))
         for use in uses:
             converter.convert(use)
         converter.checks.finish()
+
+
+def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_Use]:
+    """The uses of operators; calls that are alike are described once."""
+    known: dict[Hashable, _Use] = {}
+    uses = []
+    for op in ops:
+        key = _key(op)
+        if key in known:
+            uses.append(replace(known[key], op=op))
+        else:
+            uses.append(replace(_use(op, registry), key=key))
+            known |= {} if key is None else {key: uses[-1]}
+    return uses
+
+
+def _key(op: ir.Operation) -> Hashable:
+    """What tells how an operation on static tensors is converted: attributes, types, which operands are the same."""
+    operands = list(op.operands)
+    types = [v.type for v in (*operands, *op.results)]
+    if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types):
+        return None
+    attributes = tuple(op.attributes.items())
+    return op.name, attributes, tuple(types), tuple(map(operands.index, operands))
 
 
 def _use(op: ir.Operation, registry: Registry) -> _Use:
@@ -107,7 +137,8 @@ def _retype_unsigned(root: ir.Operation) -> None:
 class _Converter:
     """Converts the operations of one module in program order."""
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(self, module: ir.Module, counts: Mapping[Hashable, int]) -> None:
+        self.counts, self.templates = counts, Templates()
         self.e = Emitter()
         self.shapes = Shapes(self.e, Scalars(self.e))
         self.checks = Checks(module, self.e)
@@ -117,33 +148,36 @@ class _Converter:
         """Replaces one operation by its stages, or by a call of its kernel."""
         with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
             operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
-            make = self._maker(use.call)
             try:
-                values = make(use, operands)
+                values = self._values(use, operands)
             except OperatorError as error:
                 raise PassError(str(error), use.op.location) from None
             for old, value in zip(use.op.results, values, strict=True):
                 old.replace_all_uses_with(value)
         use.op.erase()
 
-    def _maker(self, call: Call) -> Callable[[_Use, list[Value]], list[Value]]:
-        """What converts a call."""
-        if is_external(call):
-            return self._call
-        return self._barrier if "barrier" in call.record.traits else self._stages
+    def _values(self, use: _Use, operands: Sequence[Value]) -> Sequence[Value]:
+        """The results of a call."""
+        if is_external(use.call):
+            return self._call(use, operands)
+        if "barrier" in use.call.record.traits:
+            return self._barrier(use, operands)
+        if self.counts.get(use.key, 0) < 2:
+            return self._stages(use, operands)
+        return self.templates.convert(use.key, operands, lambda values: self._stages(use, values))
 
-    def _barrier(self, use: _Use, operands: list[Value]) -> list[Value]:
+    def _barrier(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
         """The first operand, after the others."""
         value = self.e.op(BARRIER, operands[0].type, operands)
         self.shapes.remember(value, [self.shapes.extent(operands[0], i) for i in range(operands[0].type.rank)])
         return [self._stated(value, d) for d in use.stated]
 
-    def _stages(self, use: _Use, operands: list[Value]) -> list[Value]:
+    def _stages(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
         at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
         stages = meaning.stages(meaning.input_stages(use.call), use.results)
         return [self._result(at, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
 
-    def _call(self, use: _Use, operands: list[Value]) -> list[Value]:
+    def _call(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
         values = self.externals.call(use.op, use.call, operands, use.results)
         return [self._stated(v, d) for v, d in zip(values, use.stated, strict=True)]
 

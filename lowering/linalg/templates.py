@@ -1,0 +1,72 @@
+"""Conversions of operators kept and cloned: programs repeat their calls, and a clone takes a tenth of the time.
+
+A call on static tensors that makes no checks is converted once, in a module of its own. Imports `emit` and the MLIR
+seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.linalg.emit import Value
+from oneflow.passes.inline import clone_with
+
+#: What converts a call: from its operands to its results.
+Make: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
+
+
+@dataclass(frozen=True)
+class Template:
+    """The operations of one conversion, from `inputs` to `outputs`."""
+
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    ops: Sequence[ir.Operation]
+
+    def clone(self, operands: Sequence[Value]) -> list[Value]:
+        """The results on other operands, at the insertion point."""
+        values = dict(zip(self.inputs, operands, strict=True))
+        for op in self.ops:
+            clone_with(op, values).location = ir.Location.current
+        return [values[v] for v in self.outputs]
+
+
+class Templates:
+    """The conversions of a module by what they are conversions of."""
+
+    def __init__(self) -> None:
+        self.module = ir.Module.create(ir.Location.unknown())
+        self._known: dict[Hashable, Template | None] = {}
+
+    def convert(self, key: Hashable, operands: Sequence[Value], make: Make) -> Sequence[Value]:
+        """The results of the call `key` on operands, the same ones of which are the same each time."""
+        if key not in self._known:
+            self._known[key] = self._make(operands, make)
+        template = self._known[key]
+        return make(operands) if template is None else template.clone(operands)
+
+    def _make(self, operands: Sequence[Value], make: Make) -> Template | None:
+        """A template, or None where the conversion calls what knows its place."""
+        types = [v.type for v in operands]
+        function = func.FuncOp("template", (types, []), ip=ir.InsertionPoint(self.module.body))
+        block = function.add_entry_block()
+        same = [operands.index(v) for v in operands]
+        with ir.InsertionPoint(block):
+            outputs = make([block.arguments[i] for i in same])
+        ops = [o.operation for o in block.operations]
+        return None if any(map(_calls, ops)) else Template(list(block.arguments), outputs, ops)
+
+
+def _calls(op: ir.Operation) -> bool:
+    found = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        if inner.name == "func.call":
+            found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return bool(found)
