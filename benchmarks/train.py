@@ -192,12 +192,9 @@ def section() -> str:
 
     head = ["model", "step", "torch eager", "torch.compile", "eager / ours", "torch.compile / ours"]
     head += ["peak", "torch eager", "torch.compile"]
-    about = (
-        f"By `python benchmarks/train.py`, f32, PyTorch {torch.__version__}, {torch.get_num_threads()} threads on all"
-    )
-    about += (
-        f" sides; medians of {ROUNDS} blocks of {BLOCK} steps in turn. Ratios above 1: faster than PyTorch. Peaks"
-    )
+    threads = os.environ.get(THREADS, len(os.sched_getaffinity(0)))
+    about = f"By `python benchmarks/train.py --threads {threads}`, f32, PyTorch {torch.__version__}; medians of"
+    about += f" {ROUNDS} blocks of {BLOCK} steps in turn. Ratios above 1: faster than PyTorch. Peaks"
     about += " are of steps, above the imported framework; what compilation leaves behind counts."
     table = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *rows()]
     return "\n".join([HEADING, "", about, "", *table]) + "\n"

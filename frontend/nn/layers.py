@@ -82,9 +82,11 @@ class _Convolution(Module):
         dtype: DType = dtypes.float32,
     ) -> None:
         super().__init__()
-        if in_channels % groups or out_channels % groups:
+        if groups < 1 or in_channels % groups or out_channels % groups:
             raise ValueError(f"expected channels that groups divides, got {in_channels}, {out_channels} and {groups}")
         kernel = (kernel_size,) * self.spatial if isinstance(kernel_size, int) else tuple(kernel_size)
+        if len(kernel) != self.spatial or min(kernel) < 1:
+            raise ValueError(f"expected kernel_size of {self.spatial} numbers of at least 1, got {kernel_size}")
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
         self.options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         self.weight = made(out_channels, in_channels // groups, *kernel, dtype=dtype)
@@ -246,7 +248,7 @@ class GroupNorm(_Affine):
         *,
         dtype: DType = dtypes.float32,
     ) -> None:
-        if num_channels % num_groups:
+        if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"expected num_groups to divide {num_channels} channels, got {num_groups}")
         super().__init__((num_channels,), affine, affine, dtype)
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps

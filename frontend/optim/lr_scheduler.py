@@ -14,6 +14,17 @@ from typing import Any
 from oneflow.frontend.optim.optimizer import Optimizer
 
 
+def counted(value: int, name: str) -> int:
+    """A number of steps.
+
+    Raises:
+        ValueError: it is none of at least 1.
+    """
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"expected {name} to be a number of steps of at least 1, got {value!r}")
+    return value
+
+
 class LRScheduler:
     """The base of schedules: `rate(base, epoch)` is the rate after `epoch` steps of a group that began with `base`.
 
@@ -108,7 +119,7 @@ class PolynomialLR(LRScheduler):
     """The first rate times (1 - steps / total_iters)^power, 0 from `total_iters` on."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
-        self.total_iters, self.power = total_iters, power
+        self.total_iters, self.power = counted(total_iters, "total_iters"), power
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
@@ -120,7 +131,7 @@ class StepLR(LRScheduler):
     """The rate times `gamma` every `step_size` steps."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
-        self.step_size, self.gamma = step_size, gamma
+        self.step_size, self.gamma = counted(step_size, "step_size"), gamma
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
@@ -164,7 +175,7 @@ class CosineAnnealingLR(LRScheduler):
         eta_min: float = 0.0,
         last_epoch: int = -1,
     ) -> None:
-        self.period, self.eta_min = T_max, eta_min
+        self.period, self.eta_min = counted(T_max, "T_max"), eta_min
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
@@ -186,7 +197,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         eta_min: float = 0.0,
         last_epoch: int = -1,
     ) -> None:
-        self.first, self.growth, self.eta_min = T_0, T_mult, eta_min
+        self.first, self.growth, self.eta_min = counted(T_0, "T_0"), counted(T_mult, "T_mult"), eta_min
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
@@ -216,6 +227,7 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f'expected anneal_strategy to be "cos" or "linear", got {anneal_strategy!r}')
+        counted(total_steps, "total_steps")
         first = max_lr / div_factor
         self.levels, self.ends = (
             (first, max_lr, first / final_div_factor),
@@ -229,7 +241,7 @@ class OneCycleLR(LRScheduler):
         late = epoch > self.ends[0]
         begin, end = self.ends if late else (0.0, self.ends[0])
         start, goal = self.levels[late : late + 2]
-        share = min((epoch - begin) / (end - begin), 1.0)
+        share = min((epoch - begin) / (end - begin), 1.0) if end != begin else 1.0
         if self.strategy == "cos":
             share = (1 - math.cos(math.pi * share)) / 2
         return start + (goal - start) * share
@@ -337,7 +349,7 @@ class LinearLR(LRScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        self.ends, self.total_iters = (start_factor, end_factor), total_iters
+        self.ends, self.total_iters = (start_factor, end_factor), counted(total_iters, "total_iters")
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:

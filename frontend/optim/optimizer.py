@@ -87,9 +87,9 @@ class Optimizer(Stateful):
         for name in ("lr", "eps", "weight_decay", "lr_decay", "momentum", "initial_accumulator_value"):
             if not group.get(name, 0) >= 0:
                 raise ValueError(f"expected {name} of at least 0, got {group[name]}")
-        for beta in group.get("betas", ()):
-            if not 0 <= beta < 1:
-                raise ValueError(f"expected betas in [0, 1), got {group['betas']}")
+        betas = group.get("betas", (0.0, 0.0))
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"expected two betas in [0, 1), got {betas}")
 
     def _all(self) -> list[Any]:
         return [p for group in self.param_groups for p in group["params"]]

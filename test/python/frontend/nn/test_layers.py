@@ -56,8 +56,14 @@ def test_convolutions():
     line = nn.Conv1d(4, 2, 3)
     windows = np.lib.stride_tricks.sliding_window_view(x[:, :, 0], 3, 2)
     close(call(line, x[:, :, 0]), np.einsum("ncli,oci->nol", windows, value(line.weight)) + value(line.bias)[:, None])
-    with pytest.raises(ValueError, match="expected channels that groups divides"):
-        nn.Conv2d(3, 4, 1, groups=2)
+    for groups in (2, 0):
+        with pytest.raises(ValueError, match="expected channels that groups divides"):
+            nn.Conv2d(3, 4, 1, groups=groups)
+    for kernel in (0, (3,)):
+        with pytest.raises(ValueError, match="expected kernel_size of 2 numbers of at least 1"):
+            nn.Conv2d(3, 4, kernel)
+    with pytest.raises(ValueError, match="expected num_groups to divide 4 channels, got 0"):
+        nn.GroupNorm(0, 4)
 
 
 def test_embedding():

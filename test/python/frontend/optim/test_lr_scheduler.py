@@ -57,3 +57,22 @@ def test_going_on():
     assert again.get_last_lr() == [0.5]
     again.load_state_dict({"last_epoch": 3, "base_lrs": [1.0]})
     assert optimizer.param_groups[0]["lr"] == 0.125
+
+
+NO_STEPS = {
+    "step_size": lambda o: s.StepLR(o, 0),
+    "T_max": lambda o: s.CosineAnnealingLR(o, 0),
+    "T_0": lambda o: s.CosineAnnealingWarmRestarts(o, 0),
+    "T_mult": lambda o: s.CosineAnnealingWarmRestarts(o, 2, 0),
+    "total_iters": lambda o: s.LinearLR(o, total_iters=0),
+    "total_steps": lambda o: s.OneCycleLR(o, 0.1, 0),
+}
+
+
+@pytest.mark.parametrize("name", NO_STEPS)
+def test_numbers_of_steps_are_checked(name):
+    optimizer = optim.SGD([nn.Parameter(np.zeros(1, np.float32))], lr=1.0)
+    with pytest.raises(ValueError, match=f"expected {name} to be a number of steps of at least 1, got 0"):
+        NO_STEPS[name](optimizer)
+    with pytest.raises(ValueError, match=r"expected two betas in \[0, 1\), got \(0\.9,\)"):
+        optim.Adam([nn.Parameter(np.zeros(1, np.float32))], betas=(0.9,))
