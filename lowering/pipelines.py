@@ -50,7 +50,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "canonicalize",
         "cse",
     ),
-    "gpu-kernels": (SplitReductions.name, f"{form.FormKernels.name}{{fuse=false siblings=true}}"),
+    "gpu-kernels": (SplitReductions.name, f"{form.FormKernels.name}{{fuse=false siblings=true beside=2}}"),
     "triton": (EmitTriton.name,),
 }
 #: The stage that each follows.

@@ -13,6 +13,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir, passmanager, scf
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.donation import wait_for_readers
+from oneflow.lowering.kernels.expect import expect_linalg
 from oneflow.lowering.kernels.graph import Graph, grow
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, analyse, is_contraction, loop_size, read_node
 from oneflow.lowering.kernels.outline import Outliner
@@ -36,7 +37,8 @@ FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
-    With `siblings`, reductions of the same tensors are one nest too, though none reads another's result.
+    With `siblings`, reductions of the same tensors are one nest too, though none reads another's result. What follows
+    a product and costs more than `beside` (see `joins`) is a kernel of its own.
 
     %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
     return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
@@ -45,15 +47,26 @@ class FormKernels(Pass):
     name: ClassVar[str] = "oneflow-form-kernels"
     fuse: bool = True
     siblings: bool = False
+    beside: int = 64
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Forms the kernels of every public function with a body."""
+        """Forms the kernels of every public function with a body.
+
+        Raises:
+            PassError: a function has operators still.
+        """
+        for function in _entries(module):
+            expect_linalg(function.operation)
         if self.fuse:
             fuse_elementwise(module)
         outliner = Outliner(module)
-        for op in list(module.body.operations):
-            if isinstance(op, func.FuncOp) and not op.is_external and "oneflow.kernel" not in op.attributes:
-                _form(op, outliner, self.siblings)
+        for function in _entries(module):
+            _form(function, outliner, self.siblings, self.beside)
+
+
+def _entries(module: ir.Module) -> list[func.FuncOp]:
+    functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
+    return [f for f in functions if "oneflow.kernel" not in f.attributes]
 
 
 def fuse_elementwise(module: ir.Module) -> None:
@@ -117,12 +130,12 @@ def _computes(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) > 1
 
 
-def _form(entry: func.FuncOp, outliner: Outliner, siblings: bool) -> None:
+def _form(entry: func.FuncOp, outliner: Outliner, siblings: bool, beside: int) -> None:
     block = entry.regions[0].blocks[0]
     graph = Graph([o.operation for o in block.operations])
     nodes = _read_nodes(graph)
     wait_for_readers(entry.operation, graph)
-    grow(graph, sorted(nodes), lambda members: joins([nodes[m] for m in members]))
+    grow(graph, sorted(nodes), lambda members: joins([nodes[m] for m in members], beside))
     if siblings:
         _join_siblings(graph, nodes)
     _join_insertions(graph)
@@ -187,8 +200,11 @@ def _stays(op: ir.Operation) -> bool:
     return op.name in PLAN or op.name.partition(".")[0] in ("arith", "math", "index")
 
 
-def joins(nodes: list[Node]) -> bool:
-    """Whether nodes become one kernel; see `analyse` for what can, this for what should."""
+def joins(nodes: list[Node], beside: int = 64) -> bool:
+    """Whether nodes become one kernel; see `analyse` for what can, this for what should.
+
+    `beside` is what may follow a product: each tensor of its size that is read counts 1, each result but one 2.
+    """
     contractions = [n for n in nodes if is_contraction(n)]
     if len(contractions) > 1:
         return False
@@ -197,10 +213,19 @@ def joins(nodes: list[Node]) -> bool:
         return False
     if contractions:
         others = [n for n in nodes if n is not contractions[0]]
-        return all(not n.folds and n.loops == contractions[0].loops & set(structure.outer) for n in others)
+        loops = contractions[0].loops & set(structure.outer)
+        return _costs(nodes, others) <= beside and all(not n.folds and n.loops == loops for n in others)
     if not structure.inner:
         return True
     return bool(structure.outer) and _lies_along(structure) and _busy(structure)
+
+
+def _costs(nodes: list[Node], others: list[Node]) -> int:
+    """What follows a product, the `others` among `nodes`: see `joins`."""
+    made, ops = {r for n in nodes for r in n.results}, [n.op for n in nodes]
+    read = {u.value for n in others for u in n.inputs if u.value not in made and len(u.access) == len(n.loops)}
+    left = [r for r in made if any(u.owner.operation not in ops for u in r.uses)]
+    return len(read) + 2 * max(len(left) - 1, 0)
 
 
 def _lies_along(structure: Structure) -> bool:

@@ -42,7 +42,7 @@ TEMPLATES = {
 FAST = {
     "math.exp": "tl.exp({0})", "math.exp2": "tl.exp2({0})", "math.log": "tl.log({0})", "math.log2": "tl.log2({0})",
     "arith.divf": "{0} / {1}", "math.sqrt": "tl.sqrt({0})", "math.rsqrt": "tl.rsqrt({0})",
-    "math.erf": "coarse_erf({0})",
+    "math.erf": "coarse_erf({0})", "math.tanh": "coarse_tanh({0})",
 }  # fmt: skip
 #: Operations on the operands as unsigned integers.
 UNSIGNED = {

@@ -50,6 +50,11 @@ FUNCTIONS = {
     value = 1.0 - tail * tl.exp(-size * size)
     return tl.where(x < 0, -value, value)
 """,
+    "coarse_tanh": """(x):
+    size = tl.abs(x)
+    value = tl.where(size < 0.04, size - size * size * size / 3, 1.0 - 2.0 / (tl.exp(2.0 * size) + 1.0))
+    return tl.where(x < 0, -value, value)
+""",
     "check_index": """(position, size, site, inside, failure):
     bad = ((position < 0) | (position >= size)) & inside
     slot = failure + site.to(tl.int64) * 3 + position * 0
