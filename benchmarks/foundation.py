@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -163,7 +164,8 @@ def main() -> None:
     if only_print:
         print(text)
     else:
-        RESULTS.write_text(text)
+        others = re.search(r"^## .*", RESULTS.read_text(), re.MULTILINE | re.DOTALL)
+        RESULTS.write_text(text + ("\n" + others[0] if others else ""))
 
 
 if __name__ == "__main__":
