@@ -257,7 +257,7 @@ def move_pieces(world: World, layout: Layout, before: Lying, after: Lying, piece
     def take(rank: int) -> Array | None:
         piece = target = None
         if rank in sources:
-            piece = _summed(world, before.mesh, before.at, before.nd, sources[rank], pieces[sources[rank]])
+            piece = _reduced(world, before, sources[rank], pieces[sources[rank]])
         if rank in targets:
             shape = [n for _, n in after.region(layout.shape, targets[rank])]
             target = np.empty(shape, layout.desc.dtype.numpy)
@@ -269,13 +269,14 @@ def move_pieces(world: World, layout: Layout, before: Lying, after: Lying, piece
     return {targets[r]: a for r, a in zip(world.here, made, strict=True) if a is not None}
 
 
-def _summed(world: World, mesh: Mesh, ranks: Sequence[int], nd: NdSbp, place: int, piece: Array) -> Array:
-    """The piece of one place, with what the mesh axes of partial sums have of it added up."""
-    sums = [k for k, s in enumerate(nd) if s.kind == "P"]
-    members = [ranks[p] for p in group(place, mesh, sums)]
-    if len(members) == 1:
-        return piece
-    total = np.empty_like(piece)
-    with world.step(ranks[place], 0, "adding up a result"):
-        carry_out("ccl_all_reduce", world.transport(ranks[place], members), {}, np.ascontiguousarray(piece), total)
-    return total
+def _reduced(world: World, before: Lying, place: int, piece: Array) -> Array:
+    """The piece of one place, with what the mesh axes of partial sums and maxima have of it brought together."""
+    for letter, kind in (("P", "sum"), ("M", "max")):
+        axes = [k for k, s in enumerate(before.nd) if s.kind == letter]
+        members = [before.at[p] for p in group(place, before.mesh, axes)]
+        if len(members) > 1:
+            total, transport = np.empty_like(piece, order="C"), world.transport(before.at[place], members)
+            with world.step(before.at[place], 0, "bringing the parts of a tensor together"):
+                carry_out("ccl_all_reduce", transport, {"reduce_type": kind}, np.ascontiguousarray(piece), total)
+            piece = total
+    return piece

@@ -1,6 +1,6 @@
 """Compiled programs: `compile_module(module, entry)` gives an `Executable` to call with arrays.
 
-Imports `cache`, `objects`, `arguments`, `footprint`, the pipelines of `lowering` and the dialect.
+Imports `cache`, `objects`, `arguments`, `footprint`, `results`, the pipelines of `lowering` and the dialect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from oneflow import dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY, Registry
-from oneflow.dialect.tensor_desc import TensorDesc, from_mlir, parse_desc
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.external import places
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.inline import keep_entry
@@ -27,6 +27,7 @@ from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_a
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.footprint import Donated, Footprint
+from oneflow.runtime.results import Form, Memory, described, dynamic_axes
 
 #: The stages that the rules of operators make.
 _BY_RULES = ("oneflow", "linalg")
@@ -211,55 +212,11 @@ class ProgramSource:
         """The facts of a module at the `llvm` stage; `types` are the results' before unsigned types went."""
         attributes = lowered.operation.attributes
         sites = [ir.StringAttr(s).value for s in attributes["oneflow.sites"]] if "oneflow.sites" in attributes else []
-        shapes = [_described(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
+        shapes = [described(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
         results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
         externals = [str(a) for a in attributes["oneflow.externals"]]
         in_place = [list(pair) for pair in attributes["oneflow.in_place"]]
         return Facts(ir.IntegerAttr(attributes["oneflow.workspace"]).value, sites, results, externals, in_place)
-
-
-class _Memory:
-    """A result's memory; NumPy keeps it alive through the array interface."""
-
-    __slots__ = ("__array_interface__", "address")
-
-    def __init__(self, address: int, shape: tuple[int, ...], typestr: str) -> None:
-        self.address = address
-        self.__array_interface__ = {"data": (address, False), "shape": shape, "typestr": typestr, "version": 3}
-
-    def __del__(self, free: Any = None) -> None:
-        (free or _free)(self.address)
-
-
-def _free(address: int) -> None:
-    native.library().oneflow_rt_free(address)
-
-
-def _described(text: str) -> TensorDesc:
-    desc = parse_desc(text)
-    assert desc is not None, text
-    return desc
-
-
-def _dynamic(desc: TensorDesc) -> list[int]:
-    return [axis for axis, size in enumerate(desc.shape or ()) if size is None]
-
-
-@dataclass(frozen=True)
-class _Form:
-    """How a result becomes an array: its sizes (None: from the run), how NumPy reads it, the type it is seen as."""
-
-    shape: tuple[int | None, ...]
-    dynamic: int
-    typestr: str
-    view: np.dtype | None
-
-    @classmethod
-    def of(cls, desc: TensorDesc) -> _Form:
-        dtype = desc.dtype.numpy
-        special = dtype.kind == "V"
-        typestr = f"<u{dtype.itemsize}" if special else dtype.str
-        return cls(desc.shape or (), len(_dynamic(desc)), typestr, dtype if special else None)
 
 
 @dataclass
@@ -279,8 +236,8 @@ class Executable:
     _collectives: Collectives | None = None
 
     def __post_init__(self) -> None:
-        self._forms = [_Form.of(_described(text)) for text in self._facts.results]
-        self._plain = [(p, p.desc.dtype.numpy, p.desc.shape, _dynamic(p.desc)) for p in self.inputs]
+        self._forms = [Form.of(described(text)) for text in self._facts.results]
+        self._plain = [(p, p.desc.dtype.numpy, p.desc.shape, dynamic_axes(p.desc)) for p in self.inputs]
         self._first = sum(1 + len(dynamic) for *_, dynamic in self._plain)
         self._static = self._first == len(self._plain)
         source = self._source
@@ -301,7 +258,7 @@ class Executable:
     @property
     def memory(self) -> Footprint:
         """The bytes that a run takes, for arguments, results and the workspace; to be printed or compared."""
-        inputs, results = [p.desc for p in self.inputs], [_described(text) for text in self._facts.results]
+        inputs, results = [p.desc for p in self.inputs], [described(text) for text in self._facts.results]
         return Footprint.of(inputs, results, self._donated.by_result, self._facts.workspace)
 
     def ir(self, stage: str) -> str:
@@ -367,7 +324,7 @@ class Executable:
             if form.dynamic:
                 sizes = iter(io[slot + 1 : slot + 1 + form.dynamic])
                 shape = tuple(next(sizes) if size is None else size for size in shape)
-            array = np.asarray(_Memory(io[slot], shape, form.typestr))
+            array = np.asarray(Memory(io[slot], shape, form.typestr))
             results.append(array if form.view is None else array.view(form.view))
             slot += 1 + form.dynamic
         return results
