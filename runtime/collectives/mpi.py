@@ -72,9 +72,9 @@ class MpiTransport(Transport):
     def __init__(self, comm: Any) -> None:
         self._comm = comm
 
-    def all_reduce(self, source: Array, target: Array) -> None:
+    def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
         """MPI's."""
-        self._comm.Allreduce(source, target)
+        self._comm.Allreduce(source, target, mpi().MAX if reduce == "max" else mpi().SUM)
 
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
         """MPI's."""
