@@ -84,12 +84,15 @@ _FILE_LOC = re.compile(r'"(?P<file>[^"]*)":(?P<line>\d+):(?P<col>\d+)')
 
 
 def place_of(location: ir.Location, name: str = "-") -> str:
-    """`file:line:col`, the first in a location (`name` for text that came without a file), or `<unknown>:0`."""
+    """`file:line:col`, the first in a location (`name` for text that came without a file), or `<unknown>:0`.
+
+    The place of a whole program, which has no line, is `file`.
+    """
     match = _FILE_LOC.search(str(location))
     if match is None:
         return "<unknown>:0"
     file = name if match["file"] == "-" else match["file"]
-    return f"{file}:{match['line']}:{match['col']}"
+    return file if match["line"] == "0" else f"{file}:{match['line']}:{match['col']}"
 
 
 def read_module(

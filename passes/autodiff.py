@@ -78,8 +78,10 @@ class Autodiff(Pass):
         if not self.func and len(functions) == 1:
             return next(iter(functions.values()))
         if self.func not in functions:
-            near = suggestion(self.func, functions, "@") if self.func else ", to say which of several functions"
-            raise PassError(f"{self.name}: expected func to name a function, got {self.func!r}{near}")
+            known = ", ".join(f"@{name}" for name in functions) or "none"
+            near = suggestion(self.func, functions, "@") or f"; the module has {known}"
+            got = repr(self.func) if self.func else "nothing"
+            raise PassError(f"{self.name}: expected the option func=NAME to name a function, got {got}{near}")
         return functions[self.func]
 
 

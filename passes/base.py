@@ -20,7 +20,7 @@ import dataclasses
 import inspect
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -40,6 +40,20 @@ class PipelineError(ValueError):
     """A pipeline text or a pass option that cannot be understood."""
 
 
+_BOOLS = {"true": True, "1": True, "": True, "false": False, "0": False}
+
+
+def parse_bool(text: str) -> bool:
+    """What an option of two values says; without a value it is true.
+
+    Raises:
+        PipelineError: it is neither.
+    """
+    if text.lower() not in _BOOLS:
+        raise PipelineError(f"expected true or false, got {text!r}")
+    return _BOOLS[text.lower()]
+
+
 @dataclass(frozen=True)
 class Option:
     """One option of a pass: its command-line name (dashes), field, Python type and default."""
@@ -56,7 +70,7 @@ class Option:
             PipelineError: it is not a value of the option's type.
         """
         if self.type is bool:
-            return self._one_of(text, {"true": True, "1": True, "": True, "false": False, "0": False})
+            return self._named(parse_bool, text)
         if self.type in (int, float):
             try:
                 return self.type(text)
@@ -67,10 +81,23 @@ class Option:
         items = [t.strip() for t in text.split(",") if t.strip()]
         return typing.get_origin(self.type)(items)
 
-    def _one_of(self, text: str, values: Mapping[str, bool]) -> bool:
-        if text not in values:
-            raise PipelineError(f"option {self.name}: expected true or false, got {text!r}")
-        return values[text]
+    def _named(self, parse: Callable[[str], Any], text: str) -> Any:
+        try:
+            return parse(text)
+        except PipelineError as error:
+            raise PipelineError(f"option {self.name}: {error}") from None
+
+    @property
+    def required(self) -> bool:
+        """Whether a pass cannot do without it."""
+        return self.default is dataclasses.MISSING
+
+    @property
+    def default_text(self) -> str:
+        """What lists of options say of the default."""
+        if self.required:
+            return "required"
+        return f"default {text}" if (text := self.format(self.default)) else "optional"
 
     def format(self, value: Any) -> str:
         """`value` as `parse` reads it."""
@@ -123,6 +150,9 @@ class Pass(ABC):
                 values[option.field] = option.parse(text)
             except PipelineError as error:
                 raise PipelineError(f"pass {cls.name}: {error}") from None
+        missing = [o.name for o in options.values() if o.required and o.field not in values]
+        if missing:
+            raise PipelineError(f"pass {cls.name}: expected the option {missing[0]}, as in {missing[0]}=..")
         return cls(**values)
 
     @classmethod

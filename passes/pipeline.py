@@ -14,6 +14,7 @@ import shlex
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -24,7 +25,7 @@ from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.oneflow import Verifier
 from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic
 from oneflow.dialect.record import REGISTRY, Registry
-from oneflow.passes.base import PassError
+from oneflow.passes.base import Pass, PassError
 from oneflow.passes.pipeline_text import Step, format_steps, parse_flag, parse_pipeline
 
 
@@ -112,7 +113,7 @@ class Pipeline:
                 try:
                     _run_watched(group, module, registry, verifier, watch)
                 except PassError as error:
-                    _emit(error, module, collector)
+                    _emit(error, collector)
                     self._fail(original, registry, verifier, watch, collector.diagnostics)
 
     def _fail(
@@ -165,13 +166,31 @@ def _run_watched(
 def _run(group: list[Step], module: ir.Module, registry: Registry, verifier: Verifier | None) -> None:
     ours = group[0].ours
     if ours is not None:
-        ours.run(module, registry)
+        _run_ours(ours, module, registry)
         if verifier is not None and not _verifies(module):
             raise PassError("")
     else:
         _run_upstream(group, module, verifier is not None)
     if verifier is not None and not verifier.verify(module.operation):
         raise PassError("")
+
+
+def _run_ours(ours: Pass, module: ir.Module, registry: Registry) -> None:
+    """Runs one of our passes; what it does not expect of a program is an error of the pass as well."""
+    try:
+        ours.run(module, registry)
+    except Exception as error:
+        if type(error).__module__ != "builtins":
+            raise
+        raise PassError(f"{ours.name}: {unforeseen(error)}") from error
+
+
+def unforeseen(error: BaseException) -> str:
+    """What is said of an exception that nobody raised on purpose: what it is and where it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"did not foresee this program ({what}{where}); if the program is at the right stage, please report it"
 
 
 def _run_upstream(group: list[Step], module: ir.Module, verify: bool) -> None:
@@ -198,13 +217,15 @@ class UpstreamError(PassError):
         self.diagnostics = error.error_diagnostics
 
 
-def _emit(error: PassError, module: ir.Module, collector: Collector) -> None:
-    """Hands the error to `collector`; an empty message has been emitted before."""
+def _emit(error: PassError, collector: Collector) -> None:
+    """Hands the error to `collector`; an empty message has been emitted before, one without place is of the file."""
     if isinstance(error, UpstreamError):
         for diagnostic in error.diagnostics:
             collector.add(convert_diagnostic(diagnostic, collector.name))
+    elif error.message and error.location is not None:
+        error.location.emit_error(error.message)
     elif error.message:
-        (error.location or module.operation.location).emit_error(error.message)
+        collector.add(Diagnostic("error", error.message, collector.name))
 
 
 def _write_reproducer(step: Step, text: str, watch: Watch) -> str:
@@ -215,6 +236,7 @@ def _write_reproducer(step: Step, text: str, watch: Watch) -> str:
     path = watch.reproducers / f"{stem}.{step.name}.reproducer.mlir"
     command = f"oneflow-opt {shlex.quote(str(path))} --pass-pipeline={shlex.quote(format_steps([step]))}"
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"// {command}\n{text}\n", encoding="utf-8")
     except OSError as error:
         return f"--pass-pipeline={shlex.quote(format_steps([step]))} (the program could not be written: {error})"

@@ -71,7 +71,10 @@ def parse_pipeline(text: str) -> list[Step]:
 
 
 def _parse_list(text: str, anchors: tuple[str, ...]) -> Iterator[Step]:
-    for part in split_commas(text):
+    parts = split_commas(text)
+    if not parts and text.strip():
+        raise PipelineError(f"expected passes between commas, got {text!r}")
+    for part in parts:
         match = _PART.fullmatch(part)
         if match is None:
             raise PipelineError(f"expected a pass, `pass{{option=value}}` or `operation(passes)`, got {part!r}")

@@ -5,10 +5,12 @@ Modules register their passes when imported; `passes.all` and `lowering.pipeline
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from oneflow.dialect.record import suggestion
 from oneflow.passes.base import Pass, PipelineError
+from oneflow.passes.upstream import UPSTREAM
 
 P = TypeVar("P", bound=type[Pass])
 
@@ -60,3 +62,16 @@ def lookup_pass(name: str) -> type[Pass]:
     if name not in PASSES:
         raise PipelineError(f"unknown pass {name}{suggestion(name, [*PASSES, *PIPELINES])}")
     return PASSES[name]
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuses names that are those of no pass, of ours or of MLIR.
+
+    Raises:
+        PipelineError: one is; the nearest name is suggested.
+    """
+    for name in names:
+        if name in PIPELINES:
+            raise PipelineError(f"expected passes, got {name}, which stands for several; name one of them")
+        if name not in PASSES and name not in UPSTREAM:
+            raise PipelineError(f"expected passes, got {name!r}{suggestion(name, [*PASSES, *UPSTREAM])}")

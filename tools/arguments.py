@@ -5,23 +5,56 @@ Flags take one or two dashes, values as `--flag=value` or `--flag value`. Import
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from oneflow.dialect.record import suggestion
-from oneflow.passes.registry import PASSES, PIPELINES
+from oneflow.passes.base import PipelineError, parse_bool
+from oneflow.passes.registry import PASSES, PIPELINES, check_names
 from oneflow.passes.upstream import UPSTREAM
 from oneflow.tools.command import UsageError
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag: what its value is called (None: it takes none), whether the value may be left out, what it does."""
+    """One flag: what its value is called (None: it takes none), what it does, whether the value may be left out.
+
+    `check` raises a `PipelineError` for a value that the flag does not take.
+    """
 
     name: str
     value: str | None
     text: str
     optional: bool = False
+    check: Callable[[str], object] = str
+
+    def __str__(self) -> str:
+        return f"-{self.name}" if len(self.name) == 1 else f"--{self.name}"
+
+
+#: What `--verify-diagnostics` holds against the comments: everything, or only what comments expect.
+MODES = ("all", "only-expected")
+
+
+def _check_mode(text: str) -> None:
+    if text and text not in MODES:
+        raise PipelineError(f"expected {' or '.join(MODES)}, got {text!r}{suggestion(text, MODES)}")
+
+
+def _check_folder(text: str) -> None:
+    if Path(text).exists() and not Path(text).is_dir():
+        raise PipelineError(f"expected a folder, got the file {text!r}")
+
+
+def _check_arch(text: str) -> None:
+    if not re.fullmatch(r"sm_\d+[af]?", text):
+        raise PipelineError(f"expected an architecture such as sm_90, got {text!r}")
+
+
+def _check_passes(text: str) -> None:
+    check_names(text.split(","))
 
 
 FLAGS = {
@@ -35,21 +68,27 @@ FLAGS = {
             "FOLDER",
             "write the kernels of the triton stage: source, PTX and machine code",
         ),
-        Flag("gpu-arch", "ARCH", "the architecture to compile kernels for (default: sm_90)"),
+        Flag("gpu-arch", "ARCH", "the architecture to compile kernels for (default: sm_90)", check=_check_arch),
         Flag("load-ops", "FILE", "load operators first: a Python file that defines them, or a C++ library (.so)"),
         Flag("split-input-file", "MARKER", "process the parts between lines `// -----` one by one", optional=True),
-        Flag("verify-diagnostics", "MODE", "hold diagnostics against `expected-error` comments", optional=True),
-        Flag("verify-each", "BOOL", "verify after each pass (default: true)", optional=True),
+        Flag(
+            "verify-diagnostics",
+            "MODE",
+            f"hold diagnostics against `expected-error` comments: {' or '.join(MODES)}",
+            optional=True,
+            check=_check_mode,
+        ),
+        Flag("verify-each", "BOOL", "verify after each pass (default: true)", optional=True, check=parse_bool),
         Flag("allow-unregistered-dialect", None, "accept operations of unknown dialects"),
-        Flag("mlir-print-ir-before", "PASSES", "print the program before these passes"),
-        Flag("mlir-print-ir-after", "PASSES", "print the program after these passes"),
+        Flag("mlir-print-ir-before", "PASSES", "print the program before these passes", check=_check_passes),
+        Flag("mlir-print-ir-after", "PASSES", "print the program after these passes", check=_check_passes),
         Flag("mlir-print-ir-before-all", None, "print the program before each pass"),
         Flag("mlir-print-ir-after-all", None, "print the program after each pass"),
         Flag("view-sbp", "FILE", "draw what oneflow-infer-sbp chooses, as an HTML page"),
         Flag("mlir-timing", None, "print how long each pass took"),
         Flag("mlir-print-op-generic", None, "print operations in generic form"),
         Flag("mlir-print-debuginfo", None, "print locations"),
-        Flag("reproducer-dir", "FOLDER", "where the program before a failing pass is written"),
+        Flag("reproducer-dir", "FOLDER", "where the program before a failing pass is written", check=_check_folder),
         Flag("show-dialects", None, "list the dialects and exit"),
         Flag("list-passes", None, "list the passes and exit"),
         Flag("list-ops", None, "list the operators and exit"),
@@ -69,8 +108,8 @@ class Arguments:
     input: str = "-"
 
     def is_on(self, name: str) -> bool:
-        """Whether a flag without a value, or with a true one, is given."""
-        return name in self.flags and self.flags[name] not in ("0", "false")
+        """Whether a flag is given."""
+        return name in self.flags
 
     def names(self, when: str) -> frozenset[str]:
         """The passes to print the program at; `*` for all."""
@@ -101,38 +140,45 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     arguments.input = inputs[0] if inputs else "-"
     if arguments.passes and arguments.flags.keys() & {"pass-pipeline", "stage"}:
         raise UsageError("expected either --pass-pipeline, --stage or flags of passes, got several of them")
+    if "gpu-arch" in arguments.flags and "dump-kernels" not in arguments.flags:
+        raise UsageError("--gpu-arch: expected together with --dump-kernels=FOLDER, for which kernels are compiled")
     return arguments
 
 
 def _add_flag(arguments: Arguments, flag: Flag, value: str | None, rest: list[str]) -> None:
     if flag.name in arguments.flags:
-        raise UsageError(f"--{flag.name}: given twice")
+        raise UsageError(f"{flag}: given twice")
     if flag.value is None and value is not None:
-        raise UsageError(f"--{flag.name}: expected no value, got {value!r}")
-    if flag.value is not None and value is None and not flag.optional:
-        if not rest:
-            raise UsageError(f"--{flag.name}: expected {flag.value}")
-        value = rest.pop(0)
+        raise UsageError(f"{flag}: expected no value, got {value!r}")
+    if flag.value is not None and not flag.optional:
+        value = (rest.pop(0) if rest else "") if value is None else value
+        if not value:
+            raise UsageError(f"{flag}: expected {flag.value}, got nothing")
+    try:
+        flag.check(value or "")
+    except PipelineError as error:
+        raise UsageError(f"{flag}: {error}") from None
     arguments.flags[flag.name] = value or ""
 
 
 def _pass_name(name: str) -> str:
     known = {*PASSES, *PIPELINES, *UPSTREAM}
     if name not in known:
-        raise UsageError(f"unknown option or pass --{name}{suggestion(name, [*known, *FLAGS], '--')}; see --help")
+        near = suggestion(name.lstrip("-"), [*known, *FLAGS], "--")
+        raise UsageError(f"unknown option or pass --{name}{near}; see --help")
     return name
 
 
 def help_text() -> str:
     """What `--help` prints: the flags, and our passes with their options."""
     lines = ["usage: oneflow-opt [FILE] [flags and passes]", "", "Flags:"]
-    lines += [_row(f"--{f.name}" + _value(f), f.text) for f in FLAGS.values()]
+    lines += [_row(f"{f}" + _value(f), f.text) for f in FLAGS.values()]
     lines += ["", "Passes and pipelines of oneflow (MLIR's are named by --list-passes):"]
     for name, cls in sorted(PASSES.items()):
         lines.append(_row(f"--{name}", cls.summary()))
         for option in cls.options().values():
             kind = getattr(option.type, "__name__", str(option.type))
-            lines.append(_row(f"    {option.name}=<{kind}>", f"default: {option.format(option.default) or 'none'}"))
+            lines.append(_row(f"    {option.name}=<{kind}>", option.default_text))
     lines += [_row(f"--{name}", "the pipeline " + text) for name, text in sorted(PIPELINES.items())]
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@ bfloat16 travels through .npy and .npz as two raw bytes, which NumPy writes of i
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +16,15 @@ from safetensors import numpy as safetensors
 from oneflow.tools.files import FileError
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
+#: How a file of each kind begins.
+_BEGINNINGS = {".npy": b"\x93NUMPY", ".npz": b"PK"}
 _BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, SafetensorError)
 
 
 def _suffix(path: str) -> str:
     suffix = Path(path).suffix
     if suffix not in SUFFIXES:
-        raise FileError(f"{path}: expected a file name that ends in {', '.join(SUFFIXES)}")
+        raise FileError(f"expected a file name that ends in {', '.join(SUFFIXES)}, got {path!r}")
     return suffix
 
 
@@ -35,6 +37,7 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     suffix = _suffix(path)
     if not Path(path).is_file():
         raise FileError(f"cannot read {path}: {'is a directory' if Path(path).is_dir() else 'no such file'}")
+    _expect_format(path, suffix)
     try:
         if suffix == ".safetensors":
             return safetensors.load_file(path)
@@ -44,21 +47,49 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
         raise FileError(f"cannot read {path}: not a valid {suffix} file: {error}") from None
 
 
+def _expect_format(path: str, suffix: str) -> None:
+    """Refuses a file that is of another kind than its name says.
+
+    Raises:
+        FileError: it is, or it cannot be read.
+    """
+    wanted = _BEGINNINGS.get(suffix, b"")
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(len(wanted))
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from None
+    if begin != wanted:
+        got = f"a file that begins with {begin!r}" if begin else "an empty file"
+        raise FileError(f"cannot read {path}: expected a {suffix} file as NumPy writes it, got {got}")
+
+
+def check_output(path: str, names: Sequence[str]) -> None:
+    """Refuses a file that arrays of these names cannot be written to, before they are computed.
+
+    Raises:
+        FileError: its suffix is none of ours, an .npy file has to hold one array, or its folder does not exist.
+    """
+    if _suffix(path) == ".npy" and len(names) != 1:
+        raise FileError(f"{path}: expected one result, got {len(names)} ({', '.join(names)}); write an .npz file")
+    if Path(path).is_dir() or not Path(path).parent.is_dir():
+        raise FileError(f"cannot write {path}: {'is a directory' if Path(path).is_dir() else 'no such folder'}")
+
+
 def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes arrays by name; an .npy file takes one.
 
     Raises:
         FileError: the file cannot be written, or is an .npy file and there are several arrays.
     """
+    check_output(path, list(arrays))
     suffix = _suffix(path)
-    if suffix == ".npy" and len(arrays) != 1:
-        raise FileError(f"{path}: expected one result, got {len(arrays)} ({', '.join(arrays)}); write an .npz file")
     try:
         if suffix == ".npy":
             np.save(path, next(iter(arrays.values())))
         elif suffix == ".npz":
             np.savez(path, **arrays)  # type: ignore[arg-type]
         else:
-            safetensors.save_file({k: np.ascontiguousarray(a) for k, a in arrays.items()}, path)
+            Path(path).write_bytes(safetensors.save({k: np.ascontiguousarray(a) for k, a in arrays.items()}))
     except (OSError, SafetensorError) as error:
-        raise FileError(f"cannot write {path}: {error}") from None
+        raise FileError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None

@@ -28,7 +28,7 @@ def list_passes() -> str:
     lines = []
     for name, cls in sorted(PASSES.items()):
         lines.append(f"{name}: {cls.summary()}")
-        lines += [f"    {o.name}: default {o.format(o.default) or 'none'}" for o in cls.options().values()]
+        lines += [f"    {o.name}: {o.default_text}" for o in cls.options().values()]
     lines += [f"{name}: {pipeline_summary(name)}" for name in sorted(PIPELINES)]
     return "\n".join([*lines, "", "MLIR's passes:", *textwrap.wrap(", ".join(sorted(UPSTREAM)), 116)])
 

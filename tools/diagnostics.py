@@ -102,9 +102,10 @@ def parse_expectations(source: Source) -> Iterator[Expectation]:
 
 @dataclass
 class Expectations:
-    """The expectations of one file, held against what is diagnosed."""
+    """The expectations of one file, held against what is diagnosed; `unexpected` says whether others are problems."""
 
     source: Source
+    unexpected: bool = True
     pending: list[Expectation] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +116,7 @@ class Expectations:
 
         Notes that nothing expects are let pass where their diagnostic was expected.
         """
-        problems = [p for d in diagnostics for p in self._unexpected(d)]
+        problems = [p for d in diagnostics for p in self._unexpected(d) if self.unexpected]
         for e in self.pending:
             if not e.met:
                 problems.append(

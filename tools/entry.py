@@ -13,6 +13,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import suggestion
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.tools.command import CommandError
@@ -97,11 +98,22 @@ def _fit(name: str, desc: TensorDesc, array: np.ndarray) -> np.ndarray:
     raw = array.dtype == np.dtype("V2") and desc.dtype == dtypes.bfloat16
     native = array.view(desc.dtype.numpy) if raw else array.astype(array.dtype.newbyteorder("="), copy=False)
     if native.dtype != desc.dtype.numpy:
-        raise EntryError(f"input {name}: expected element type {desc.dtype.name}, got {native.dtype}")
+        advice = _conversion(desc.dtype, native.dtype)
+        raise EntryError(f"input {name}: expected element type {desc.dtype.name}, got {native.dtype}{advice}")
     stated = TensorDesc(native.shape, desc.dtype)
     if not stated.refines(desc):
         raise EntryError(f"input {name}: expected {desc}, got an array of shape {_shape(native.shape)}")
     return np.asarray(native, order="C")
+
+
+def _conversion(wanted: DType, got: np.dtype) -> str:
+    """How the element type can be had, where it is one that programs can have."""
+    try:
+        known = dtypes.from_numpy(got)
+    except TypeError:
+        return ""
+    name = f"ml_dtypes.{wanted.name}" if wanted.numpy.kind == "V" else f"numpy.{wanted.numpy.name}"
+    return f"; convert the array, array.astype({name}), or let the program take tensors of {known.mlir} and cast them"
 
 
 def _shape(shape: Sequence[int]) -> str:

@@ -5,14 +5,18 @@ Imports the errors of commands.
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 import traceback
 from pathlib import Path
+from typing import IO
 
 from oneflow.runtime.user_ops.framework import FrameworkError
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.tools.command import CommandError
+
+_COMMENT = re.compile(r"//.*")
 
 
 class FileError(CommandError):
@@ -23,13 +27,15 @@ def read_text(path: str) -> str:
     """The text of a program; `-` is standard input.
 
     Raises:
-        FileError: there is none, or it is not text.
+        FileError: there is none, it is not text, or nothing but comments.
     """
+    if not path:
+        raise FileError("expected the name of a file, got an empty one")
     name = "<stdin>" if path == "-" else path
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise FileError(f"cannot read {name}: {error.strerror}") from None
+        data = _stdin().read() if path == "-" else Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot read {name}: {_reason(error)}") from None
     if data.startswith(b"ML\xefR"):
         raise FileError(f"cannot read {name}: expected MLIR text, got MLIR bytecode")
     try:
@@ -37,8 +43,9 @@ def read_text(path: str) -> str:
     except UnicodeDecodeError as error:
         what = f"the byte {data[error.start]:#04x} in line {data[: error.start].count(10) + 1}"
         raise FileError(f"cannot read {name}: expected UTF-8, got {what}") from None
-    if not text.strip():
-        raise FileError(f"cannot read {name}: expected a program, got an empty file")
+    if not _COMMENT.sub("", text).strip():
+        what = "nothing but comments" if text.strip() else "an empty file"
+        raise FileError(f"cannot read {name}: expected a program, got {what}")
     if "\0" in text:
         raise FileError(f"cannot read {name}: expected MLIR text, got a zero byte")
     return text
@@ -51,12 +58,38 @@ def write_text(path: str, text: str) -> None:
         FileError: it cannot be written.
     """
     if path == "-":
+        if sys.stdout is None:
+            raise FileError("cannot write <stdout>: it is closed")
         sys.stdout.write(text)
         return
+    if not path:
+        raise FileError("expected the name of a file to write, got an empty one")
     try:
         Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot write {path}: {_reason(error)}") from None
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, where they are missing.
+
+    Raises:
+        FileError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}") from None
+        raise FileError(f"cannot make the folder {path}: {_reason(error)}") from None
+
+
+def _stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise ValueError("it is closed")
+    return sys.stdin.buffer
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def load_operators(path: str) -> None:
@@ -68,9 +101,12 @@ def load_operators(path: str) -> None:
     loaders = {".py": _run_python, ".so": _load_library}
     loader = loaders.get(Path(path).suffix)
     if loader is None:
-        raise FileError(f"cannot load {path}: expected a Python file (.py) or a library (.so) that defines operators")
+        raise FileError(
+            f"cannot load {path or 'a file without name'}: expected a Python file (.py) or a library (.so) that "
+            "defines operators"
+        )
     if not Path(path).is_file():
-        raise FileError(f"cannot load {path}: no such file")
+        raise FileError(f"cannot load {path}: {'is a directory' if Path(path).is_dir() else 'no such file'}")
     loader(path)
 
 
@@ -84,7 +120,8 @@ def _load_library(path: str) -> None:
 def _run_python(path: str) -> None:
     try:
         runpy.run_path(path, run_name=Path(path).stem)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
-        line = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno if frames else 0
-        raise FileError(f"cannot load {path}: line {line}: {type(error).__name__}: {error}") from None
+        line = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno if frames else None
+        where = "" if line is None else f"line {line}: "
+        raise FileError(f"cannot load {path}: {where}{type(error).__name__}: {error}") from None

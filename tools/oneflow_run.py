@@ -11,12 +11,13 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 
-import oneflow.dialect.ops  # noqa: F401  registers the operators
+import oneflow
+import oneflow.dialect.ops
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import Mesh
 from oneflow.dialect.oneflow import create_context
@@ -27,17 +28,38 @@ from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.tools import ranks
-from oneflow.tools.arrays import read_arrays, write_arrays
-from oneflow.tools.command import UsageError, run_command
+from oneflow.tools.arrays import check_output, read_arrays, write_arrays
+from oneflow.tools.command import Parser, UsageError, run_command
+from oneflow.tools.describe import version_text
 from oneflow.tools.diagnostics import Source
 from oneflow.tools.entry import Entry, EntryError, find_entry, match_inputs
 from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.seeds import set_seed
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see --help")
+class _Once(argparse.Action):
+    """An option that may be given once."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
+        given: set[str] = namespace.__dict__.setdefault("given", set())
+        if self.dest in given:
+            parser.error(f"{self.option_strings[0]} is given twice")
+        given.add(self.dest)
+        setattr(namespace, self.dest, value)
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    """Reads an integer within limits."""
+
+    def read(text: str) -> int:
+        try:
+            if least <= (number := int(text)) <= most:
+                return number
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"expected an integer from {least} to {most}, got {text!r}")
+
+    return read
 
 
 #: Options by name: what argparse is told of each.
@@ -54,12 +76,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": f"print the program at a stage ({', '.join(STAGES)}) or after a pass",
     },
     "--time": {
-        "type": int, "nargs": "?", "const": 10, "metavar": "N",
+        "type": _number(1, 10**9), "nargs": "?", "const": 10, "metavar": "N",
         "help": "print how long compiling and the median of N runs (default 10) take",
     },
-    "--seed": {"type": int, "metavar": "N", "help": "the seed of random operators that have none"},
+    "--seed": {
+        "type": _number(-(2**63), 2**63 - 1), "metavar": "N", "help": "the seed of random operators that have none",
+    },
     "--load-ops": {"metavar": "FILE", "help": "load operators first, from a Python file or a library (.so)"},
-    "--nproc": {"type": int, "metavar": "N", "help": "run as N ranks, which are started by mpiexec"},
+    "--nproc": {
+        "type": _number(1, 65536), "metavar": "N", "help": "run as N ranks, which are started by mpiexec",
+    },
     "--simulate": {"action": "store_true", "help": "run all ranks of the program's mesh in this process"},
     "--mesh": {"metavar": "N,..", "help": "the mesh of ranks (default: the program's oneflow.mesh)"},
     "--sbp": {
@@ -72,9 +98,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def _parser() -> argparse.ArgumentParser:
     text = "Compiles one function of an MLIR program and runs it on arrays from files."
-    parser = _Parser(prog="oneflow-run", description=text, allow_abbrev=False)
+    parser = Parser(prog="oneflow-run", description=text, allow_abbrev=False)
     for name, details in OPTIONS.items():
-        parser.add_argument(name, **details)
+        once = {} if "action" in details or not name.startswith("-") else {"action": _Once}
+        parser.add_argument(name, **details, **once)
+    parser.add_argument("--version", action="version", version=version_text(oneflow.__version__))
     return parser
 
 
@@ -120,22 +148,24 @@ def _read_program(file: str) -> ir.Module | None:
 
 def _run(arguments: argparse.Namespace) -> int:
     place = _place(arguments)
-    if arguments.load_ops:
+    if arguments.load_ops is not None:
         load_operators(arguments.load_ops)
     module = _read_program(arguments.file)
     if module is None:
         return 1
     entry = find_entry(module, arguments.entry_point)
-    arrays = match_inputs(entry, _read_inputs(arguments.input))
+    if arguments.output is not None:
+        check_output(arguments.output, entry.outputs)
     if arguments.seed is not None:
         set_seed(module, arguments.seed)
     mesh = ranks.find_mesh(module, arguments.mesh)
     if mesh is not None:
-        return _run_ranks(arguments, module, entry, arrays, mesh)
+        return _run_ranks(arguments, module, entry, mesh)
     if arguments.nproc is not None or arguments.simulate:
         raise UsageError("expected a program with a mesh: the module attribute oneflow.mesh, or --mesh 2,2")
     for name in arguments.print_ir_after:
         print_after(module, name, arguments.file)
+    arrays = match_inputs(entry, _read_inputs(arguments.input))
     start = time.perf_counter()
     executable = _guarded(lambda: compile_for(place, module, entry.name))
     compiled = time.perf_counter() - start
@@ -159,16 +189,18 @@ def _place(arguments: argparse.Namespace) -> Device:
         raise UsageError(f"--device: {error}") from None
 
 
-def _run_ranks(
-    arguments: argparse.Namespace, module: ir.Module, entry: Entry, arrays: Sequence[np.ndarray], mesh: Mesh
-) -> int:
+def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, mesh: Mesh) -> int:
     """Runs the ranks that this process has; the first one delivers what the whole results are."""
+    for name in arguments.print_ir_after:
+        expect_known(name, ranks.STAGES, "--print-ir-after: expected a stage")
+    arrays = [] if arguments.print_ir_after else match_inputs(entry, _read_inputs(arguments.input))
     start = time.perf_counter()
     program = _guarded(lambda: ranks.prepare(module, entry.name, mesh, arguments.sbp, arguments.simulate))
     compiled = time.perf_counter() - start
     is_first = 0 in program.programs
     for name in arguments.print_ir_after if is_first else ():
         print(f"// -----// IR at stage {name} //----- //\n{_guarded(lambda n=name: program.ir(n))}")
+    arrays = arrays or match_inputs(entry, _read_inputs(arguments.input))
     pieces = [program.cut(i, a) for i, a in enumerate(arrays)]
     made = _guarded(lambda: program.run(pieces))
     if arguments.time is not None:
@@ -212,9 +244,18 @@ def print_after(module: ir.Module, name: str, file: str) -> None:
         return
     pipeline = Pipeline.parse(pipeline_between(None, "llvm"), module.context)
     names = list(dict.fromkeys(step.name for step in pipeline.steps))
-    if name not in names:
-        raise UsageError(f"--print-ir-after: expected a stage ({', '.join(STAGES)}) or one of {', '.join(names)}")
+    expect_known(name, [*STAGES, *names], "--print-ir-after: expected a stage, or a pass on the way to llvm")
     pipeline.run(copy, REGISTRY, Watch(after=frozenset({name}), file=file, stream=sys.stdout))
+
+
+def expect_known(name: str, known: Collection[str], text: str) -> None:
+    """Refuses a name that is none of those known.
+
+    Raises:
+        UsageError: it is not; the nearest is suggested, or all are named.
+    """
+    if name not in known:
+        raise UsageError(f"{text}, got {name!r}{suggestion(name, known) or '; known are ' + ', '.join(known)}")
 
 
 def _guarded(call: Callable[[], Any]) -> Any:
@@ -226,8 +267,6 @@ def _guarded(call: Callable[[], Any]) -> Any:
 
 
 def _report_times(compiled: float, call: Callable[[], Any], runs: int, prints: bool = True) -> None:
-    if runs < 1:
-        raise UsageError(f"--time: expected at least 1 run, got {runs}")
     seconds = []
     for _ in range(runs):
         start = time.perf_counter()

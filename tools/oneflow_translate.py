@@ -13,25 +13,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect.record import REGISTRY
-from oneflow.tools.command import UsageError, run_command
-from oneflow.tools.files import read_text, write_text
+from oneflow.tools.command import Parser, run_command
+from oneflow.tools.files import make_folder, read_text, write_text
 from oneflow.tools.ods import OdsOp, read_ods, registration_text, schema_text
 from oneflow.tools.ods_parser import OdsError
 
 HEADER = "oneflow/core/framework/op_generated.h"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see --help")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="oneflow-translate", description="C++ from operators declared in ODS (.td).", allow_abbrev=False
     )
     what = parser.add_mutually_exclusive_group(required=True)
@@ -58,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> int:
     name = Path(file).name
     text = registration_text(ops, name, arguments.header) if arguments.import_ods else schema_text(ops, name)
     if arguments.output != "-":
-        Path(arguments.output).parent.mkdir(parents=True, exist_ok=True)
+        make_folder(Path(arguments.output).parent)
     write_text(arguments.output, text)
     return 0
 

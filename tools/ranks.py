@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import Mesh, devices
+from oneflow.lowering.pipelines import STAGES as RANK_STAGES
 from oneflow.passes.sbp import annotations as notes
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.threads import ThreadWorld
@@ -30,16 +31,16 @@ _NOISE = re.compile(
     r"|Abort\(\d+\) on node.*|^MPI_ABORT was invoked.*|^-{20,}|^prterun .*|^mpirun noticed.*)$"
 )
 _RANK = "ONEFLOW_RUN_RANK"
+#: Where `--print-ir-after` shows a program of many ranks.
+STAGES = ("sbp", "physical", *RANK_STAGES)
 
 
 def start_ranks(command: Sequence[str], count: int) -> int:
     """Runs a command of the package as `count` ranks of one MPI job; the exit status.
 
     Raises:
-        UsageError: the number is not positive, or there is no launcher.
+        UsageError: there is no launcher.
     """
-    if count < 1:
-        raise UsageError(f"--nproc: expected at least 1, got {count}")
     line = [*launcher(), "-n", str(count), sys.executable, "-m", *command]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
     with subprocess.Popen(line, env={**os.environ, _RANK: "1"}, **pipes) as job:
@@ -101,7 +102,7 @@ def find_mesh(module: ir.Module, given: str | None) -> Mesh | None:
         PassError: it is not a list of positive sizes.
     """
     if given is not None:
-        sizes = tuple(int(n) if n.isdigit() else 0 for n in given.split(","))
+        sizes = tuple(int(n) if n.isdecimal() else 0 for n in given.split(","))
         with module.context:
             notes.write_mesh(module.operation, notes.check_mesh(sizes, f"--mesh {given}"))
     return notes.read_mesh(module.operation) if notes.MESH in module.operation.attributes else None

@@ -13,6 +13,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.triton.program import read_program
+from oneflow.passes.base import parse_bool
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.runtime.cuda.dump import dump_kernels
@@ -41,7 +42,8 @@ class Session:
         outputs = [self._process(chunk) for chunk in self._chunks(text)]
         ok = None not in outputs
         if self.verifying:
-            problems = Expectations(self.source).check(self.diagnostics)
+            unexpected = self.arguments.flags["verify-diagnostics"] != "only-expected"
+            problems = Expectations(self.source, unexpected).check(self.diagnostics)
             print(*problems, sep="\n", end="\n" if problems else "", file=sys.stderr)
             ok = not problems
         self._report_times()
@@ -93,7 +95,7 @@ class Session:
 
     def _watch(self) -> Watch:
         watch = Watch(
-            verify_each=self.arguments.flags.get("verify-each", "1") not in ("0", "false"),
+            verify_each=parse_bool(self.arguments.flags.get("verify-each", "true")),
             before=self.arguments.names("before"),
             after=self.arguments.names("after"),
             timing=self.arguments.is_on("mlir-timing"),

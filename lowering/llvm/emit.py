@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.expect import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse, read_node
 from oneflow.lowering.linalg.external import declarations
 from oneflow.lowering.llvm.contraction import emit_contraction
@@ -23,7 +24,7 @@ from oneflow.lowering.llvm.placement import emit_placement
 from oneflow.lowering.llvm.plan import RUNTIME as PLANNED
 from oneflow.lowering.llvm.plan import Plan, planned
 from oneflow.lowering.llvm.tiles import emit_tiles
-from oneflow.passes.base import Pass, PassError
+from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
 RUNTIME = """
@@ -66,7 +67,7 @@ class EmitKernels(Pass):
         kernels = [read_kernel(f.operation) for f in functions if "oneflow.kernel" in f.attributes]
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
         for entry in entries:
-            _expect_formed(entry)
+            expect_formed(entry)
         texts = [emit_kernel(k) for k in kernels]
         loose = [k for k, text in zip(kernels, texts, strict=True) if text is None]
         external = declarations(module)
@@ -108,21 +109,6 @@ def emit_kernel(kernel: Kernel) -> str | None:
 def _is_runtime(op: ir.Operation) -> bool:
     name = op.attributes.get("sym_name")
     return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
-
-
-def _expect_formed(entry: ir.Operation) -> None:
-    """Refuses an entry that still computes by itself.
-
-    Raises:
-        PassError: it has operations that have to lie in kernels.
-    """
-    for op in entry.regions[0].blocks[0].operations:
-        if op.operation.name.startswith(("oneflow.", "linalg.")):
-            raise PassError(
-                f"expected kernels, views and sizes in the entry, got {op.operation.name}: "
-                "run convert-oneflow-to-linalg and oneflow-form-kernels first",
-                op.operation.location,
-            )
 
 
 def _replace(module: ir.Module, made: ir.Module, bufferized: ir.Module | None) -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.expect import expect_formed
 from oneflow.lowering.kernels.nodes import Uncovered, analyse
 from oneflow.lowering.linalg.external import declarations
 from oneflow.lowering.triton.access import read_any_node
@@ -48,16 +49,18 @@ class EmitTriton(Pass):
         """Emits every kernel of the module and plans its entry.
 
         Raises:
-            PassError: a kernel has an operation that no emitter covers.
+            PassError: a kernel has an operation that no emitter covers, or kernels are not formed yet.
         """
         external = declarations(module)
         functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
         kernels = [f.operation for f in functions if "oneflow.kernel" in f.attributes]
+        entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
+        for entry in entries:
+            expect_formed(entry)
         sources = {}
         for function in kernels:
             source = emit_kernel(function, self.deterministic)
             sources[source.name] = source
-        entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
         names = {ir.StringAttr(k.attributes["sym_name"]).value: k for k in kernels}
         for entry in entries[:1]:
             group_calls(module, entry, names, sources)

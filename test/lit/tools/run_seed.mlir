@@ -11,7 +11,7 @@
 
 // Equal seeds, equal values; each operator has its own; values are within their bounds.
 // CHECK: (2, 64) False True
-// BAD: oneflow-run: error: argument --seed: invalid int value: 'seven'
+// BAD: oneflow-run: error: --seed: expected an integer from -9223372036854775808 to 9223372036854775807, got 'seven'
 func.func @unset() -> tensor<2x64xf32> {
   %0 = "oneflow.uniform"() {dtype = f32, shape = [1, 64], to = 1.0 : f64} : () -> tensor<1x64xf32>
   %1 = "oneflow.uniform"() {dtype = f32, shape = [1, 64], to = 1.0 : f64} : () -> tensor<1x64xf32>

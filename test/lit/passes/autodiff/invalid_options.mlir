@@ -5,8 +5,8 @@
 // RUN: not oneflow-opt %s --oneflow-autodiff="func=loss wrt=x" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not oneflow-opt %s --oneflow-autodiff="func=loss wrt=1" --reproducer-dir=%t 2>&1 | FileCheck %s --check-prefix=INT
 
-// NAME: oneflow-autodiff: expected func to name a function, got 'los'; did you mean @loss?
-// NONE: oneflow-autodiff: expected func to name a function, got '', to say which of several functions
+// NAME: oneflow-autodiff: expected the option func=NAME to name a function, got 'los'; did you mean @loss?
+// NONE: invalid_options.mlir: error: oneflow-autodiff: expected the option func=NAME to name a function, got nothing; the module has @
 // HIGH: oneflow-autodiff: expected wrt to be different argument numbers below 2, got '2'
 // TWICE: oneflow-autodiff: expected wrt to be different argument numbers below 2, got '0'
 // WORD: oneflow-autodiff: expected wrt to be different argument numbers below 2, got 'x'
