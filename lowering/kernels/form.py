@@ -164,12 +164,13 @@ def _join_siblings(graph: Graph, nodes: dict[int, Node]) -> None:
 
 
 def _same_loops(graph: Graph, nodes: dict[int, Node], members: list[int]) -> bool:
-    """Whether reductions that need nothing of each other run over the same loops."""
+    """Whether reductions that need nothing of each other run over the same loops, of known sizes."""
     found = [nodes[m] for m in members]
     groups = {graph.group[m] for m in members}
     if any(is_contraction(n) for n in found) or not graph.may_merge(*groups) or analyse(found, True) is None:
         return False
-    return all(n.loops == found[0].loops and n.parallel == found[0].parallel for n in found)
+    known = all(loop_size(found, name) is not None for n in found for name in n.names)
+    return known and all(n.loops == found[0].loops and n.parallel == found[0].parallel for n in found)
 
 
 def _join_insertions(graph: Graph) -> None:
