@@ -21,9 +21,11 @@ from oneflow.frontend import (  # noqa: F401
     experimental,
     functional,
     inplace,
+    optimizer,
     sbp,
     scope,
     sysconfig,
+    variables,
 )
 from oneflow.frontend.autograd import *  # noqa: F403
 from oneflow.frontend.checkpoint import Checkpoint
@@ -34,15 +36,17 @@ from oneflow.frontend.errors import CallError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
-from oneflow.frontend.global_function import global_function, user_op_builder
 from oneflow.frontend.global_tensor import to_global
+from oneflow.frontend.jobs import FunctionConfig, global_function, watch, watch_diff
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.serialization import load, save
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.tensor_type import Tensor
 from oneflow.frontend.trace import trace
+from oneflow.frontend.user_op_builder import user_op_builder
+from oneflow.frontend.variables import *  # noqa: F403
 from oneflow.runtime.global_array import Placement as placement  # noqa: N813
 from oneflow.runtime.user_ops.c_kernel import c_kernel
 from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
@@ -53,6 +57,7 @@ __all__ = [
     "CompiledFunction",
     "DType",
     "Device",
+    "FunctionConfig",
     "Tensor",
     "TensorDesc",
     "TensorSpec",
@@ -82,6 +87,7 @@ __all__ = [
     "numpy_kernel",
     "operator",
     "ops",
+    "optimizer",
     "placement",
     "save",
     "sbp",
@@ -95,6 +101,9 @@ __all__ = [
     "trace",
     "uint8",
     "user_op_builder",
+    "watch",
+    "watch_diff",
 ]  # fmt: skip
 __all__ += autograd.__all__
 __all__ += functional.__all__
+__all__ += variables.__all__

@@ -1,9 +1,10 @@
-"""Settings of the process: `flow.config`. Imports the loaders of user libraries and of their functions."""
+"""Settings of the process: `flow.config`. Imports the loaders of user libraries and of their functions, and `jobs`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from oneflow.frontend import jobs
 from oneflow.frontend.functional_c import FUNCTIONS
 from oneflow.runtime.user_ops import library, rules
 
@@ -35,10 +36,19 @@ def enable_debug_mode(on: bool = True) -> None:
 
 
 def gpu_device_num(count: int) -> None:
-    """How many GPUs an older program asks for; where programs run is said when they are compiled.
+    """How many GPUs jobs may use: with 0 those that do not say where they run stay on the CPU.
 
     Raises:
         ValueError: `count` is below 0.
     """
-    if count < 0:
-        raise ValueError(f"expected a number of devices of at least 0, got {count}")
+    jobs.allow_gpus(count)
+
+
+def cpu_device_num(count: int) -> None:
+    """How many CPU devices an older program asks for: 1, which uses every core.
+
+    Raises:
+        ValueError: `count` is another.
+    """
+    if count != 1:
+        raise ValueError(f"expected 1 CPU device, got {count}; $ONEFLOW_NUM_THREADS says how many cores it uses")

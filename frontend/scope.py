@@ -1,5 +1,5 @@
-"""`flow.scope`: where calls run. Imports `global_function`."""
+"""`flow.scope`: where calls run. Imports `jobs`."""
 
-from oneflow.frontend.global_function import placement
+from oneflow.frontend.jobs import placement
 
 __all__ = ["placement"]

@@ -1,5 +1,5 @@
-"""Annotations of global functions: `import oneflow.typing as tp`, `x: tp.Numpy.Placeholder((5,))`."""
+"""Annotations of job functions: `import oneflow.typing as tp`, `x: tp.Numpy.Placeholder((5,))`."""
 
-from oneflow.frontend.global_function import Numpy
+from oneflow.frontend.jobs import Numpy
 
 __all__ = ["Numpy"]

@@ -1,4 +1,4 @@
-"""Operators of a folder with kernels in Python, calls by `user_op_builder`, global functions."""
+"""Operators of a folder with kernels in Python, in jobs and with gradients; calls by `user_op_builder`."""
 
 import numpy as np
 import pytest
@@ -114,13 +114,6 @@ def test_builders_of_calls():
 def test_what_is_refused(tmp_path):
     with pytest.raises(flow.CallError, match=r"expected x to be annotated with tp\.Numpy\.Placeholder"):
         flow.global_function()(lambda x: x)
-    with pytest.raises(flow.CallError, match="expected type=\"predict\", got 'train'"):
-        flow.global_function(type="train")
-    with (
-        pytest.raises(flow.CallError, match="expected the placement \"cpu\", got 'gpu'"),
-        flow.scope.placement("gpu"),
-    ):
-        pass
     with pytest.raises(LibraryError, match=r"expected the file .*nothing_py_api.py"):
         flow.experimental.custom_op_module("nothing", str(tmp_path)).py_api()
     (tmp_path / "broken").mkdir()

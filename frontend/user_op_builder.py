@@ -1,40 +1,22 @@
-"""The older form of programs: `flow.user_op_builder`, `@flow.global_function`, `flow.scope.placement`.
+"""Calls of operators in OneFlow's older form: `flow.user_op_builder`.
 
-    @flow.global_function(type="predict")
-    def job(x: tp.Numpy.Placeholder((5,), dtype=flow.float32)) -> tp.Numpy:
-        with flow.scope.placement("cpu", "0:0"):
-            return flow.user_op_builder("mine").Op("relu").Input("x", [x]).Output("y").Build().InferAndTryRun(
-            ).SoleOutputBlob()
+    flow.user_op_builder("mine").Op("relu").Input("x", [x]).Output("y").Build().InferAndTryRun().SoleOutputBlob()
 
-Imports `compiled` and `dispatch`.
+Imports `dispatch`.
 """
 
 # ruff: noqa: N802  the methods have OneFlow's names
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.dialect.signature import ArgDef
-from oneflow.frontend.compiled import CompiledFunction
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.errors import CallError
-from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tensor import Tensor
-
-
-class Placeholder(TensorSpec):
-    """What an argument of a global function is: `tp.Numpy.Placeholder((5,), dtype=flow.float32)`."""
-
-
-class Numpy:
-    """As the annotation of a result: a NumPy array."""
-
-    Placeholder = Placeholder
 
 
 class UserOpConfBuilder:
@@ -144,42 +126,3 @@ class UserOp:
 def user_op_builder(name: str) -> UserOpConfBuilder:
     """A builder of one call of an operator; `name` is the call's own."""
     return UserOpConfBuilder(name)
-
-
-def global_function(type: str = "predict", function_config: Any = None) -> Callable[..., CompiledFunction]:
-    """A decorator that compiles a function whose parameters are annotated with placeholders.
-
-    Args:
-        type: "predict"; training is done with `flow.optim` and modules.
-        function_config: taken for the sake of older programs, without effect.
-
-    Raises:
-        CallError: another type, or a parameter without placeholder.
-    """
-    if type != "predict":
-        raise CallError(f'expected type="predict", got {type!r}; train with flow.compile and flow.optim')
-
-    def wrap(fn: Callable[..., Any]) -> CompiledFunction:
-        hints = inspect.get_annotations(fn, eval_str=True)
-        specs = {}
-        for name in inspect.signature(fn).parameters:
-            if not isinstance(hints.get(name), TensorSpec):
-                raise CallError(
-                    f"{fn.__name__}: expected {name} to be annotated with tp.Numpy.Placeholder(shape, dtype)"
-                )
-            specs[name] = hints[name]
-        return CompiledFunction(fn, specs, "cpu")
-
-    return wrap
-
-
-@contextmanager
-def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any = None) -> Iterator[None]:
-    """Says where the calls inside run: on "cpu".
-
-    Raises:
-        CallError: another device.
-    """
-    if device_tag != "cpu":
-        raise CallError(f'expected the placement "cpu", got {device_tag!r}')
-    yield
