@@ -1,4 +1,4 @@
-"""Settings of the process: `flow.config`. Imports the loaders of user libraries and of their functions, and `jobs`."""
+"""Settings of the process: `flow.config`. Imports `jobs`, the loaders of user libraries and of their functions."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from oneflow.dialect.dtypes import DType, float32
 from oneflow.frontend import cuda
 from oneflow.frontend.compiled import CompiledFunction, Specialization
 from oneflow.frontend.devices import Device, device
+from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import Leaf
@@ -147,9 +148,8 @@ class Job(CompiledFunction):
 
 def _array(value: Any) -> Any:
     """A result as an array of NumPy."""
-    return (
-        value.detach().numpy() if isinstance(value, Tensor) else value.numpy() if hasattr(value, "numpy") else value
-    )
+    value = value.detach() if isinstance(value, EagerTensor) else value
+    return value.numpy() if hasattr(value, "numpy") else value
 
 
 def _default() -> Device:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.frontend.errors import CallError
+from oneflow.frontend.functional import mean
 from oneflow.frontend.jobs import current_job
 from oneflow.frontend.optim import algorithms
 from oneflow.frontend.optim.optimizer import Optimizer
@@ -50,7 +51,7 @@ class JobOptimizer:
         """Traces one update."""
         if self._base is None:
             self._base = self._make(list(variables), lr=self.schedule(0), **self._numbers)
-        loss.mean().backward()
+        mean(loss).backward()
         self._base.step()
         for v in variables:
             v.grad = None
