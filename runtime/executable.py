@@ -6,6 +6,7 @@ Imports `cache`, `objects`, `arguments`, `footprint`, `results`, the pipelines o
 from __future__ import annotations
 
 import ctypes
+import functools
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -141,6 +142,12 @@ def _results(op: ir.Operation) -> list[TensorDesc]:
     return [d for d in descs if d is not None]
 
 
+@functools.cache
+def _passes(text: str) -> Pipeline:
+    """The pipeline of a text; a context has to be current."""
+    return Pipeline.parse(text, ir.Context.current)
+
+
 @dataclass
 class Facts:
     """What a run needs to know besides the code.
@@ -201,10 +208,9 @@ class ProgramSource:
             module = ir.Module.parse(text or self.text)
             keep_entry(module, self.entry)
             first = stage if stage in _BY_RULES else "linalg"
-            Pipeline.parse(pipeline_between(None, first), self.context).run(module, self.registry)
+            _passes(pipeline_between(None, first)).run(module, self.registry)
             if stage != first:
-                rest = Pipeline.parse(pipeline_between(first, stage), self.context)
-                rest.run(module, self.registry, Watch(verify_each=False))
+                _passes(pipeline_between(first, stage)).run(module, self.registry, Watch(verify_each=False))
                 module.operation.verify()
         return module
 
