@@ -153,6 +153,7 @@ def main() -> None:
         for text in lines:
             print(text, flush=True)
             file.write(text + "\n")
+            file.flush()
         for text in compile_seconds() if given.first_call else ():
             print(text, flush=True)
             file.write(f"\n- {text}\n")
