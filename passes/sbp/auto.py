@@ -1,9 +1,12 @@
-"""The automatic strategy: the cheapest signatures of a whole graph, by integer programming.
+"""The automatic strategy: the cheapest signatures of a whole graph.
+
+Elimination of nodes (`elimination`) gives a choice in linear time; graphs of moderate size are solved by integer
+programming, which is exact.
 
 One variable says that a node has a signature; one for every tensor, use and pair of layouts says that the
 tensor has to get from the one to the other there. The latter are tied to the former by their sums, so that the
 relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it.
-Imports `cost`, `graph`, SciPy.
+Imports `cost`, `elimination`, `graph`, SciPy.
 """
 
 from __future__ import annotations
@@ -16,8 +19,11 @@ from scipy import optimize, sparse
 
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
+#: Larger programs than of so many variables for moves are not solved.
+MOST_MOVES = 20_000
 #: How much a rounding of the solver may matter, relative to the cost.
 TINY = 1e-9
 
@@ -68,12 +74,20 @@ def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) 
     start = dict(greedy) if costs.fits(graph, greedy) else None
     if not graph.nodes:
         return start
-    found = _solve(graph, costs, seconds)
+    found = _solve(graph, costs, seconds) if _count_moves(graph) <= MOST_MOVES else None
     if found is None or not costs.fits(graph, found):
+        found = choose_by_elimination(graph, costs, greedy)
+    if found is None:
         return start
     if start is not None and costs.total(graph, start) <= costs.total(graph, found) * (1 + TINY):
         return start
     return found
+
+
+def _count_moves(graph: Graph) -> int:
+    """How many variables the moves of all tensors would be."""
+    uses = ((t.producer, node) for t in dict.fromkeys(graph.tensors.values()) for node, _ in t.uses)
+    return sum(len(producer.choices.signatures) * len(node.choices.signatures) for producer, node in uses)
 
 
 def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:

@@ -1,7 +1,6 @@
-"""Greedy against OneFlow's rules, auto against greedy and against exhaustive search, and the speed of inference."""
+"""Greedy against OneFlow's rules, auto against greedy and against exhaustive search."""
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from oneflow.passes.pipeline import PipelineFailure
 from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Costs, Machine
+from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.graph import GraphReader
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.structure import Structure
@@ -161,10 +161,39 @@ def long_program(layers):
     return "\n".join([head, *lines, f"return {x} : tensor<32x64xf32>", "}"])
 
 
-def test_greedy_is_fast(context):
-    """10,000 operators on a mesh of two axes in 5 seconds, reading and verifying aside."""
+@pytest.mark.parametrize("x", [S(0), S(1), P], ids=str)
+def test_elimination_is_optimal_on_trees(x, context):
+    """Where no tensor is moved twice, node after node gives what exhaustive search gives."""
     with context:
-        module = read_module(long_program(2500), context)
-        start = time.perf_counter()
-        run_passes(module, "oneflow-infer-sbp{mesh=2,2}")
-        assert time.perf_counter() - start < 5
+        text = CHAIN.format(x=annotate((x,)), y=annotate((B,)))
+        _, graph = graph_of(text, context, (2,))
+        costs = Costs((2,), Machine(1e-3, 0.1, 1e-3), Boxing((2,)))
+        found = choose_by_elimination(graph, costs, choose_greedily(graph, (2,)))
+        assert costs.total(graph, found) == pytest.approx(exhaustive(graph, costs), rel=1e-9)
+
+
+def test_elimination_keeps_memory(context):
+    """The price of memory rises until tensors fit."""
+    text = """
+    func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %0 = "oneflow.tanh"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+      return %0 : tensor<64x64xf32>
+    }"""
+    with context:
+        _, graph = graph_of(text, context, (2, 2))
+        costs = Costs((2, 2), Machine(compute=1e9, memory=8192e-9 + 1e-12), Boxing((2, 2)))
+        found = choose_by_elimination(graph, costs, choose_greedily(graph, (2, 2)))
+        assert found is not None and costs.memory(graph, found) == 8192
+
+
+@pytest.mark.parametrize("layers", [3, 300])
+def test_large_programs_are_not_worse(layers, context):
+    """With a weight that all layers share: the solver's choice for a few layers, and better than greedy for many."""
+    with context:
+        _, graph = graph_of(long_program(layers), context, (2, 2))
+        costs = Costs((2, 2), Machine(), Boxing((2, 2)))
+        greedy = choose_greedily(graph, (2, 2))
+        found = choose_cheapest(graph, costs, greedy, 60.0)
+        by_elimination = choose_by_elimination(graph, costs, greedy)
+        assert costs.total(graph, found) < costs.total(graph, greedy)
+        assert costs.total(graph, by_elimination) == pytest.approx(costs.total(graph, found), rel=1e-9)
