@@ -63,6 +63,7 @@ class Text:
     def __init__(self, filled: Filled, shape: Shape) -> None:
         self.filled, self.shape = filled, shape
         self.lines: list[str] = []
+        self.described: set[str] = set()
         self.causal = bool(filled.attributes["causal"])
         self.scale = float(filled.attributes["scale"]) * LOG2E
         self.element = f"tl.{TYPES[filled.tensors['query'].element]}"
@@ -72,23 +73,38 @@ class Text:
         self.lines += ["    " * indent + line for line in lines]
 
     def describe(self, name: str, rows: int) -> None:
-        """The descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width)."""
+        """The descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width), for use in a loop."""
+        self.described.add(name)
         tensor = self.filled.tensors[name]
         sizes, strides = ([str(s) for s in x] for x in (tensor.shape, tensor.strides))
-        block = f"[1, 1, {rows}, {max(16, power_of_two(tensor.shape[3].static or 0))}]"
+        block = f"[1, 1, {rows}, {self._width(name)}]"
         lists = f"[{', '.join(sizes)}], [{', '.join(strides)}], {block}"
         self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.name}, {lists})")
 
     def load(self, name: str, head: str, start: str, rows: int) -> str:
-        """The text of a block of a described tensor."""
-        width = max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
-        return f"block_{name}.load([batch, {head}, {start}, 0]).reshape({rows}, {width})"
+        """The text of a block of a tensor, by its descriptor where it has one."""
+        width = self._width(name)
+        if name in self.described:
+            return f"block_{name}.load([batch, {head}, {start}, 0]).reshape({rows}, {width})"
+        place, inside = self._block(name, head, start, rows)
+        return f"tl.load({place}, {inside}, 0.0)"
 
     def store(self, name: str, head: str, start: str, value: str, rows: int) -> str:
-        """The text that writes a block of a described tensor."""
-        width = max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
-        block = f"{value}.to({self.element}).reshape(1, 1, {rows}, {width})"
-        return f"block_{name}.store([batch, {head}, {start}, 0], {block})"
+        """The text that writes a block of a tensor."""
+        place, inside = self._block(name, head, start, rows)
+        return f"tl.store({place}, {value}.to({self.element}), {inside})"
+
+    def _width(self, name: str) -> int:
+        return max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
+
+    def _block(self, name: str, head: str, start: str, rows: int) -> tuple[str, str]:
+        """Where the elements of a block are, and which of them there are."""
+        tensor = self.filled.tensors[name]
+        (_, heads, length, width), full = (s.static or 0 for s in tensor.shape), self._width(name)
+        lines, lanes = f"({start} + tl.arange(0, {rows}))[:, None]", f"tl.arange(0, {full})[None, :]"
+        first = f"(batch * {heads} + {head}).to(tl.int64) * {length * width}"
+        inside = f"{lines} < {length}" if width == full else f"({lines} < {length}) & ({lanes} < {width})"
+        return f"{tensor.name} + {first} + {lines} * {width} + {lanes}", inside
 
     def statistics(self, name: str, place: str) -> str:
         """The text of a number for each query of a block, 0 after the last; `place` are positions."""
@@ -161,8 +177,8 @@ def _forward(filled: Filled) -> Source:
     text, s = Text(filled, shape), shape
     blocks = -(-s.length // s.rows)
     out = max(16, power_of_two(s.out))
-    for name, rows in (("query", s.rows), ("key", s.columns), ("value", s.columns), ("out", s.rows)):
-        text.describe(name, rows)
+    for name in ("key", "value"):
+        text.describe(name, s.columns)
     _program(text, blocks, s.heads)
     text.add(
         f"rows = start * {s.rows} + tl.arange(0, {s.rows})",
@@ -218,8 +234,6 @@ def _by_key(filled: Filled) -> Source:
     width, out = (max(16, power_of_two(n)) for n in (s.width, s.out))
     for name in ("query", "dy"):
         text.describe(name, s.rows)
-    for name in ("key", "value", "dkey", "dvalue"):
-        text.describe(name, s.columns)
     _program(text, blocks, s.groups, "group")
     text.add(
         f"columns = start * {s.columns} + tl.arange(0, {s.columns})",

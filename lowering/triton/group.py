@@ -19,9 +19,9 @@ from oneflow.lowering.triton.source import Source
 
 #: The attribute of a function that stands for several calls of another: which one.
 MEMBER = "oneflow.member"
-#: Programs of a call that is small by the kind of its kernel: updates of parameters may wait, and keep nothing alive
-#: that is not a result; and the most parameters of a kernel.
-SMALL = {"pointwise": 8192, "row": 264}
+#: Programs of a call that is small, by the kind of its kernel (larger ones fill the device alone), and the most
+#: parameters of a kernel.
+SMALL = {"pointwise": 264, "row": 264}
 PARAMETERS = 480
 
 
@@ -158,6 +158,7 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     lines = [
         f"which = tl.program_id(0) // {programs}",
         *_chosen(names, 0, count),
+        *(f"{n} = tl.multiple_of({n}, 16)" for n in names),
         f"{one}(tl.program_id(0) % {programs}, {', '.join(names)})",
     ]
     parameters = [(f"{n}_{call}", kinds[n]) for call, n in order]

@@ -1,0 +1,106 @@
+"""Reductions cut in two, products by descriptors, transposes in tiles: values against NumPy, by the interpreter."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton import contract
+from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.tuning import DESCRIBED, Product, choose, split_depth, split_parts
+from oneflow.passes.pipeline import Pipeline
+from oneflow.testing.triton_interpreter import interpret_program
+
+
+def lower(text):
+    context = create_context()
+    with context, ir.Location.unknown():
+        module = read_module(text, context)
+        Pipeline.parse(pipeline_between(None, "triton"), context).run(module, REGISTRY)
+        return read_program(module)
+
+
+def call(op, operands, attributes, result):
+    names = [f"%a{i}" for i in range(len(operands))]
+    arguments = ", ".join(f"{n}: tensor<{k}>" for n, k in zip(names, operands, strict=True))
+    kinds = ", ".join(f"tensor<{k}>" for k in operands)
+    return f"""func.func @main({arguments}) -> tensor<{result}> {{
+      %0 = "oneflow.{op}"({", ".join(names)}) {{{attributes}}} : ({kinds}) -> tensor<{result}>
+      return %0 : tensor<{result}>
+    }}"""
+
+
+def normal(*shape):
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "result"),
+    [((4096, 64), (0,), "64xf32"), ((8, 65536), (1,), "8xf32"), ((512, 1024), (0, 1), "f32")],
+)
+@pytest.mark.parametrize(("op", "reference"), [("reduce_sum", np.sum), ("reduce_max", np.max)])
+def test_a_reduction_in_two(shape, axes, result, op, reference):
+    attributes = f"axis = [{', '.join(f'{a} : si32' for a in axes)}], keepdims = false"
+    program = lower(call(op, ["x".join([*map(str, shape), "f32"])], attributes, result))
+    assert program.plan.count("run.launch") == 2
+    x = normal(*shape)
+    np.testing.assert_allclose(interpret_program(program, x)[0], reference(x.astype(np.float64), axes), 1e-5, 1e-3)
+
+
+def test_a_maximum_in_two_keeps_nan():
+    program = lower(call("reduce_max", ["4096x64xf32"], "axis = [0 : si32], keepdims = false", "64xf32"))
+    x = normal(4096, 64)
+    x[4095, 3] = np.nan
+    (got,) = interpret_program(program, x)
+    assert np.isnan(got[3]) and np.isfinite(np.delete(got, 3)).all()
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_deep_product_in_parts(flip):
+    a, b = normal(64, 8192).astype(ml_dtypes.bfloat16), normal(8192, 64).astype(ml_dtypes.bfloat16)
+    kind = "64x8192xbf16" if flip else "8192x64xbf16"
+    program = lower(call("matmul", ["64x8192xbf16", kind], f"transpose_b = {str(flip).lower()}", "64x64xbf16"))
+    assert program.plan.count("run.launch") == 2
+    (got,) = interpret_program(program, a, np.ascontiguousarray(b.T) if flip else b)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_allclose(got.view(ml_dtypes.bfloat16).astype(np.float32), want, 1e-2, 0.5)
+
+
+@pytest.mark.parametrize("config", DESCRIBED, ids=lambda c: f"{c.rows}x{c.columns}")
+@pytest.mark.parametrize("flip", [False, True])
+def test_products_by_descriptors(config, flip, monkeypatch):
+    """Blocks beyond the edges, every transpose; with more tiles than processors programs stay."""
+    monkeypatch.setattr(contract, "choose", lambda product: [config])
+    rows, columns = (1600, 3000) if config.rows == config.columns / 2 == 128 else (136, 264)
+    a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
+    kinds = [f"72x{rows}xf16", f"{columns}x72xf16"] if flip else [f"{rows}x72xf16", f"72x{columns}xf16"]
+    flags = f"transpose_a = {str(flip).lower()}, transpose_b = {str(flip).lower()}"
+    program = lower(call("matmul", kinds, flags, f"{rows}x{columns}xf16"))
+    assert "make_tensor_descriptor" in program.text and ("for tile in" in program.text) == (rows == 1600)
+    (got,) = interpret_program(program, *([np.ascontiguousarray(x.T) for x in (a, b)] if flip else [a, b]))
+    np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), 1e-2, 2e-2)
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)], ids=str)
+def test_a_transpose_in_tiles(order):
+    shape = (70, 33, 130)
+    result = "x".join([*(str(shape[i]) for i in order), "f32"])
+    attributes = f"perm = [{', '.join(f'{i} : si32' for i in order)}]"
+    program = lower(call("transpose", ["70x33x130xf32"], attributes, result))
+    x = normal(*shape)
+    np.testing.assert_array_equal(interpret_program(program, x)[0], x.transpose(order))
+    assert ("[:, None]" in program.text) == (order[2] != 2)
+
+
+def test_the_choice_of_a_product_follows_its_shape():
+    """Large products stay on a processor in large blocks, flat ones have small blocks, deep ones are split."""
+    large, flat = choose(Product(1, 8192, 8192, 8192, 2, True))[0], choose(Product(1, 16, 4096, 4096, 2, False))[0]
+    assert (large.rows, large.columns, large.described) == (128, 256, True) and flat.rows == 16
+    assert split_depth(Product(1, 64, 64, 65536, 2, True), 65536) > 8
+    assert split_depth(Product(1, 8192, 8192, 8192, 2, True), 8192) == 1
+    assert split_parts(65536, 65536, 1024, True) > 32 and split_parts(64, 64, 8192, True) == 1
