@@ -16,7 +16,7 @@ from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.finish import filled_with, finish_ops, initial, program_id, tiles
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.online import Rescaled, read_rescaled
-from oneflow.lowering.triton.reduction import Folded, Selected, neutral, read_folds, read_selection
+from oneflow.lowering.triton.reduction import Accumulator, Folded, Pair, Selected, neutral, read_folds, read_selection
 from oneflow.lowering.triton.shape import EACH, Blocks, choose_blocks, crossing, sides, warps_of
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
@@ -25,27 +25,6 @@ from oneflow.lowering.triton.writer import V, Writer
 
 INNER = frozenset({"r"})
 OUTER = frozenset({"x"})
-
-
-@dataclass
-class Accumulator:
-    """A running value of the open pass: result `value` of a node is read from it after the loop."""
-
-    value: ir.Value
-    name: str
-    element: str
-    start: V | None
-    fold: Folded | None
-
-
-@dataclass
-class Pair:
-    """Running values of the open pass that a selection makes, by the function `name`."""
-
-    node: Node
-    names: tuple[str, str]
-    starts: tuple[V, V]
-    function: str
 
 
 @dataclass

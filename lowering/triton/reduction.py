@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node
 from oneflow.lowering.triton.body import needed_ops
+from oneflow.lowering.triton.writer import V
 
 #: Combining operations: the function of the prelude and the neutral element, `least` and `most` by type.
 COMBINE = {
@@ -61,6 +62,27 @@ class Selected:
     condition: ir.Value
     value: ir.Value
     position: ir.Value
+
+
+@dataclass
+class Accumulator:
+    """A running value of the open pass: result `value` of a node is read from it after the loop."""
+
+    value: ir.Value
+    name: str
+    element: str
+    start: V | None
+    fold: Folded | None
+
+
+@dataclass
+class Pair:
+    """Running values of the open pass that a selection makes, by the function `name`."""
+
+    node: Node
+    names: tuple[str, str]
+    starts: tuple[V, V]
+    function: str
 
 
 def neutral(name: str, element: str) -> str:
