@@ -178,6 +178,18 @@ def smaller(a: Size, b: Size) -> Size:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else s.minimum(as_expr(a), as_expr(b))
 
 
+def is_natural(size: Size) -> bool:
+    """Whether a size cannot be negative, as far as its expression shows."""
+    if isinstance(size, int) or size.kind == "const":
+        return (size if isinstance(size, int) else size.value) >= 0
+    if size.kind in ("size", "at_least"):
+        return True
+    args = size.args[1:] if size.kind == "select" else size.args
+    if size.kind == "max":
+        return any(map(is_natural, args))
+    return size.kind in ("add", "mul", "floordiv", "min", "select") and all(map(is_natural, args))
+
+
 def element_wise(shape: Sequence[Size], body: Callable[..., Expr], dtype: DType | None = None) -> Stage:
     """The tensor whose element (i, j, ..) is `body(i, j, ..)`, converted to `dtype`."""
     positions = _names.positions(len(shape))

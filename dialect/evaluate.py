@@ -110,6 +110,8 @@ class _Scalars:
             return convert(args[0], node.dtype)
         if node.kind == "checked":
             return self._checked(node, *args)
+        if node.kind == "at_least":
+            return self._at_least(node, *args)
         assert node.kind in UNARY or node.kind in BINARY, f"unbound {node.kind} {node.value}"
         function = UNARY[node.kind] if node.kind in UNARY else BINARY[node.kind]
         return np.asarray(function(*args), node.dtype.numpy)
@@ -125,6 +127,12 @@ class _Scalars:
             worst = np.asarray(position)[bad].flat[0] if np.ndim(position) else position
             raise IndexError(f"{node.value}: index {worst} is out of range for size {size}")
         return position
+
+    @staticmethod
+    def _at_least(node: Expr, size: Array, least: Array) -> Array:
+        if size < least:
+            raise ValueError(f"{node.value}: expected {least}, got {size}")
+        return size
 
 
 def convert(x: Array, dtype: dtypes.DType) -> Array:

@@ -33,8 +33,8 @@ BINARY = frozenset("add sub mul div floordiv rem max min pow atan2 and or xor sh
 #: Two arguments of one type and a bool result. Comparisons with NaN are false, `ne` true.
 COMPARE = frozenset("eq ne lt le gt ge".split())
 #: Everything else: a literal; an operand of a scalar body; a position; the size of an operand's
-#: dimension; an element read; condition ? a : b; a conversion; a position checked at run time.
-OTHER = frozenset("const arg index size load select cast checked".split())
+#: dimension; an element read; condition ? a : b; a conversion; a position and a size checked at run time.
+OTHER = frozenset("const arg index size load select cast checked at_least".split())
 KINDS = UNARY | BINARY | COMPARE | OTHER
 
 Number = bool | int | float
@@ -306,6 +306,11 @@ def checked(position: Expr, size: Operand, text: str) -> Expr:
     """`position`, verified at run time to be in `[0, size)`; the failure message starts with `text`."""
     extent = size if isinstance(size, Expr) else const(size, dtypes.index)
     return Expr("checked", (position, extent), dtypes.index, text)
+
+
+def at_least(size: Expr, least: int, text: str) -> Expr:
+    """A dimension's `size`, verified at run time to be at least `least`; the failure message starts with `text`."""
+    return Expr("at_least", (size, const(least, dtypes.index)), dtypes.index, text)
 
 
 def _unary_function(kind: str) -> Callable[[Expr], Expr]:

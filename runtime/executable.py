@@ -19,39 +19,35 @@ from oneflow import dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.lowering.linalg.checks import read_sites
 from oneflow.lowering.linalg.external import places
-from oneflow.lowering.pipelines import STAGES, pipeline_between
+from oneflow.lowering.pipelines import BEFORE, STAGES, pipeline_between
 from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.runtime import cache, native, objects
 from oneflow.runtime.arguments import ArgumentError, Parameter, address_of, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.external import make_externals
+from oneflow.runtime.failures import (
+    KernelError,
+    PositionError,
+    RunError,
+    Sites,
+    SizeError,
+    position_error,
+    size_error,
+)
 from oneflow.runtime.footprint import Donated, Footprint
 from oneflow.runtime.results import Form, Memory, described, dynamic_axes
 
 #: The stages that the rules of operators make.
-_BY_RULES = ("oneflow", "linalg")
+_BY_RULES = ("oneflow", "linalg", "gpu-linalg")
+#: What a run gives when a position is out of range.
+_POSITION = 1
 #: What a run gives when memory ran out.
 _NO_MEMORY = 3
 #: What a run gives when a kernel made elsewhere failed.
 _KERNEL_FAILED = 4
-
-
-class RunError(RuntimeError):
-    """A run that did not finish."""
-
-
-class PositionError(RunError, IndexError):
-    """A position that came from data was out of range; the text is the operator's."""
-
-
-class SizeError(RunError, ValueError):
-    """Sizes that are only known at run time did not fit."""
-
-
-class KernelError(RunError):
-    """A kernel made elsewhere failed; the text is its own."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ def _compile(source: ProgramSource, signature: Any, options: Options, key: str) 
 
 def program_source(module: ir.Module, entry: str, registry: Registry) -> ProgramSource:
     """The program of an entry, to lower in its module's context."""
-    return ProgramSource(str(module), entry, registry, module.context)
+    return ProgramSource(str(module), entry, registry, module.context, module.operation.clone())
 
 
 def signature_of(module: ir.Module, entry: str) -> tuple[list[Parameter], list[TensorDesc]]:
@@ -167,14 +163,14 @@ class Facts:
 class ProgramSource:
     """The program as it was given, to lower again on demand.
 
-    `located` is its text with places in the source, of programs with operators from outside the package.
+    `original` has the places in its source, which `text` has not: programs that only lie elsewhere are one.
     """
 
     text: str
     entry: str
     registry: Registry
     context: ir.Context
-    located: str = ""
+    original: ir.Operation
 
     def fingerprint(self, module: ir.Module) -> str:
         """The text that the cache's key covers for operators defined outside the package: their linalg."""
@@ -191,12 +187,19 @@ class ProgramSource:
         foreign = [n for n in names if not self.registry[n].where.startswith(own)]
         if not foreign:
             return ""
-        self.located = module.operation.get_asm(enable_debug_info=True)
         return str(self.lower("linalg"))
 
     def places(self) -> list[str]:
         """Where in the program as it was given each kernel made elsewhere is called."""
-        return places(self.lower("linalg", self.located))
+        return places(self.located("linalg"))
+
+    def sites(self, stage: str, texts: Sequence[str]) -> Sites:
+        """What the checks of a program say, whose texts without places are those; they are made by `stage`."""
+        return Sites(texts, lambda: read_sites(self.located(stage)))
+
+    def located(self, stage: str) -> ir.Module:
+        """The program at a stage with the places in its source."""
+        return self.lower(stage, str(self.original.get_asm(enable_debug_info=True)))
 
     def lower(self, stage: str, text: str = "") -> ir.Module:
         """A copy of the program, or of its form in `text`, at a stage.
@@ -207,7 +210,9 @@ class ProgramSource:
         with self.context, ir.Location.unknown():
             module = ir.Module.parse(text or self.text)
             keep_entry(module, self.entry)
-            first = stage if stage in _BY_RULES else "linalg"
+            first = stage
+            while first not in _BY_RULES:
+                first = BEFORE[first]
             _passes(pipeline_between(None, first)).run(module, self.registry)
             if stage != first:
                 _passes(pipeline_between(first, stage)).run(module, self.registry, Watch(verify_each=False))
@@ -217,12 +222,13 @@ class ProgramSource:
     def facts(self, lowered: ir.Module, types: Sequence[TensorDesc]) -> Facts:
         """The facts of a module at the `llvm` stage; `types` are the results' before unsigned types went."""
         attributes = lowered.operation.attributes
-        sites = [ir.StringAttr(s).value for s in attributes["oneflow.sites"]] if "oneflow.sites" in attributes else []
         shapes = [described(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
         results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
         externals = [str(a) for a in attributes["oneflow.externals"]]
         in_place = [list(pair) for pair in attributes["oneflow.in_place"]]
-        return Facts(ir.IntegerAttr(attributes["oneflow.workspace"]).value, sites, results, externals, in_place)
+        return Facts(
+            ir.IntegerAttr(attributes["oneflow.workspace"]).value, read_sites(lowered), results, externals, in_place
+        )
 
 
 @dataclass
@@ -255,6 +261,7 @@ class Executable:
         self._io = ctypes.c_int64 * max(self._last + len(self._called), 1)
         self._run = native.library().oneflow_rt_run
         self._donated = Donated(self._facts.in_place)
+        self._sites = source.sites("linalg", self._facts.sites)
 
     @property
     def peak_bytes(self) -> int:
@@ -354,12 +361,10 @@ class Executable:
         site, got, wanted = failure
         if status == _KERNEL_FAILED:
             failed = self._externals[site]
-            text = f"{failed.call.error(failed.kernel.error())} ({self._source.places()[site]})"
+            text = f"{failed.call.error(failed.kernel.error())}{self._source.places()[site]}"
             return KernelError(text + updated)
-        text = self._facts.sites[site]
-        if status == 1:
-            return PositionError(f"{text}: expected a position in [0, {wanted}), got {got}{updated}")
-        return SizeError(f"{text}: expected {wanted}, got {got}{updated}")
+        make = position_error if status == _POSITION else size_error
+        return make(self._sites[site], got, wanted, updated)
 
 
 __all__ = [

@@ -43,7 +43,7 @@ def make_externals(
             try:
                 made.append(_make(read_external(text, registry), collectives))
             except OperatorError as error:
-                raise OperatorError(f"{error} ({places()[len(made)]})") from None
+                raise OperatorError(f"{error}{places()[len(made)]}") from None
     return made
 
 

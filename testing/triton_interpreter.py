@@ -32,8 +32,8 @@ from oneflow.lowering.triton.program import Program, read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import triton
-from oneflow.runtime.executable import PositionError, SizeError
 from oneflow.runtime.external import make_externals
+from oneflow.runtime.failures import position_error, size_error
 from oneflow.testing.backend import call_module
 from oneflow.testing.checks import assert_close, make_call
 from oneflow.testing.sample import Sample
@@ -166,11 +166,11 @@ class _Run:
 
     def check_size(self, got: int, wanted: int, site: int) -> None:
         if got != wanted:
-            raise SizeError(f"{self.program.sites[site]}: expected {wanted}, got {got}")
+            raise size_error(self.program.sites[site], got, wanted)
 
     def check_index(self, got: int, wanted: int, site: int) -> int:
         if not 0 <= got < wanted:
-            raise PositionError(f"{self.program.sites[site]}: expected a position in [0, {wanted}), got {got}")
+            raise position_error(self.program.sites[site], got, wanted)
         return got
 
     def check(self) -> None:

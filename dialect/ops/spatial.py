@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import compute as c
+from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.record import Call
+from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_rank
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
@@ -90,6 +92,13 @@ class Windows:
         """The number of windows along each dimension of images of these sizes; None for None."""
         return tuple(None if size is None else self._count(axis, size) for axis, size in enumerate(sizes))
 
+    def least(self, axis: int) -> int:
+        """The least size of an image along a dimension that has room for a window."""
+        whole = self.reach[axis] + 1 - 2 * self.padding[axis]
+        if not self.ceil:
+            return max(whole, 0)
+        return max(whole - self.stride[axis] + 1, 1 - self.padding[axis], 0)
+
     def tile(self, sizes: Sequence[Any]) -> bool:
         """Whether images of these sizes are known to be cut into windows that lie side by side."""
         packed = self.stride == self.kernel and not any(self.padding) and set(self.dilation) <= {1}
@@ -97,6 +106,10 @@ class Windows:
 
     def _count(self, axis: int, size: Size) -> Size:
         stride, padding = self.stride[axis], self.padding[axis]
+        if isinstance(size, Expr):
+            size = s.at_least(
+                size, self.least(axis), f"spatial dimension {axis} of the image, which is smaller than a window"
+            )
         room = size + (2 * padding - self.reach[axis] - 1)
         if not self.ceil:
             return room // stride + 1
@@ -152,12 +165,10 @@ def expect_room(op: Call, windows: Windows, sizes: Sequence[Dim]) -> tuple[Dim, 
     Raises:
         OperatorError: an image is smaller than one window.
     """
-    counts = windows.counts(sizes)
-    for size, count, padding, reach in zip(sizes, counts, windows.padding, windows.reach, strict=True):
-        if count is not None and count < 1:
-            wanted = reach + 1 - 2 * padding
-            raise op.error(f"expected spatial sizes of at least {max(wanted, 1)}, got {size}")
-    return counts
+    for axis, size in enumerate(sizes):
+        if size is not None and size < windows.least(axis):
+            raise op.error(f"expected spatial sizes of at least {windows.least(axis)}, got {size}")
+    return windows.counts(sizes)
 
 
 def channels_first(x: Any, data_format: str) -> Any:

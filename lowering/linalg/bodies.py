@@ -42,6 +42,10 @@ def needed(roots: Sequence[Expr], bound: Mapping[int, object]) -> list[Expr]:
     return [n for n in order if id(n) in wanted and id(n) not in bound]
 
 
+#: Nodes that are extents.
+SIZES = ("size", "at_least")
+
+
 class Body:
     """Writes one body in one or several steps.
 
@@ -60,7 +64,7 @@ class Body:
         """Computes outside of the loop, at the insertion point, what the body takes from there."""
         self.context, self.positions, self.relaxed = context, positions, relaxed
         nodes = needed(roots, dict.fromkeys(leaves))
-        self.sizes = {id(n): context.sizes.extent(n) for n in nodes if n.kind == "size"}
+        self.sizes = {id(n): context.sizes.extent(n) for n in nodes if n.kind in SIZES}
         self.tensors = {id(n): context.tensor(n.value) for n in nodes if n.kind == "load"}
         self.values: dict[int, Value] = {}
 
@@ -75,7 +79,7 @@ class Body:
         e = self.context.emitter
         if node.kind == "load":
             return e.op("tensor.extract", e.element(node.dtype), [self.tensors[id(node)], *args])
-        if node.kind == "size":
+        if node.kind in SIZES:
             extent = self.sizes[id(node)]
             return e.index(extent) if isinstance(extent, int) else extent
         if node.kind == "index":

@@ -1,12 +1,11 @@
 """Checks made at run time: calls of `oneflow_rt_check_index` and `oneflow_rt_check_size`.
 
 A site is what a failing check says: its text and the place in the program. Calls carry the site's number; the
-module attribute `oneflow.sites` lists the texts. Imports `emit` and the reader's place of a location.
+module attribute `oneflow.sites` lists the texts. Numbers do not depend on places: lowered again with its locations, a
+program has the same sites. Imports `emit` and the reader's place of a location.
 """
 
 from __future__ import annotations
-
-import re
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
@@ -16,6 +15,8 @@ from oneflow.lowering.linalg.emit import Emitter, Value
 SITES = "oneflow.sites"
 CHECK_INDEX = "oneflow_rt_check_index"
 CHECK_SIZE = "oneflow_rt_check_size"
+#: What is said of a dimension that has to be that of other operands, as in element-wise operators.
+BESIDE = " beside that of other operands"
 _TYPES = {CHECK_INDEX: "(i64, i64, i32) -> i64", CHECK_SIZE: "(i64, i64, i32) -> ()"}
 
 
@@ -24,11 +25,15 @@ class Checks:
 
     def __init__(self, module: ir.Module, emitter: Emitter) -> None:
         self.module, self.e = module, emitter
-        known = module.operation.attributes
-        texts = [ir.StringAttr(a).value for a in known[SITES]] if SITES in known else []
-        self.sites: dict[str, int] = {text: number for number, text in enumerate(texts)}
+        self.sites = read_sites(module)
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._operation = 0
         self._declared = {str(op.attributes["sym_name"].value) for op in module.body if "sym_name" in op.attributes}
         self._made: set[tuple[ir.Block, Value, Value]] = set()
+
+    def begin(self) -> None:
+        """Says that checks are of another operation from now on: what they say alike is another site."""
+        self._operation += 1
 
     def index(self, position: Value, size: Value, text: str, place: ir.Location) -> Value:
         """`position`, or a safe one where it is not in `[0, size)`: then the run fails with the site's text."""
@@ -54,8 +59,10 @@ class Checks:
         return self.e.op("arith.index_cast", self.e.element(dtypes.int64), [value])
 
     def _site(self, text: str, place: ir.Location) -> Value:
-        whole = f"{text} ({site_place(place)})"
-        return self.e.constant(self.sites.setdefault(whole, len(self.sites)), dtypes.int32)
+        number = self._numbers.setdefault((self._operation, text), len(self.sites))
+        if number == len(self.sites):
+            self.sites.append(text + in_brackets(place))
+        return self.e.constant(number, dtypes.int32)
 
     def _call(self, callee: str, operands: list[Value], results: list[ir.Type]) -> ir.Operation:
         self._declare(callee)
@@ -75,6 +82,19 @@ class Checks:
         ir.Operation.create("func.func", attributes=attributes, regions=1, ip=start, loc=ir.Location.unknown())
 
 
+def read_sites(module: ir.Module) -> list[str]:
+    """The texts of a module's checks by their numbers."""
+    known = module.operation.attributes
+    return [ir.StringAttr(a).value for a in known[SITES]] if SITES in known else []
+
+
+def in_brackets(place: ir.Location) -> str:
+    """` (file:line:col)` of a location; nothing where it is unknown."""
+    text = site_place(place)
+    return f" ({text})" if text else ""
+
+
 def site_place(place: ir.Location) -> str:
-    """`file:line` of a location, or what MLIR writes for it."""
-    return re.sub(r"(:\d+):\d+$", r"\1", place_of(place))
+    """`file:line:col` of a location; nothing where it is unknown."""
+    text = place_of(place)
+    return "" if text.startswith("<unknown>") else text

@@ -13,7 +13,7 @@ from typing import ClassVar
 from oneflow.dialect import meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.compute import Stage
+from oneflow.dialect.compute import Stage, is_natural
 from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import Checks
@@ -146,6 +146,7 @@ class _Converter:
 
     def convert(self, use: _Use) -> None:
         """Replaces one operation by its stages, or by a call of its kernel."""
+        self.checks.begin()
         with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
             operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
             try:
@@ -202,6 +203,8 @@ class _Converter:
         for number, (size, dim) in enumerate(zip(stage.shape, stated.shape, strict=True)):
             if dim is not None:
                 at.expect_equal(size, dim, f"dimension {number} of the result")
+            elif not is_natural(size):
+                at.expect_at_least(size, 0, f"dimension {number} of the result, which is too small")
         cast = self.e.cast(value, self.e.tensor(stated.shape, stated.dtype))
         self.shapes.remember(cast, at.sizes.extents(stage.shape))
         return cast

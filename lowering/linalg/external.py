@@ -99,8 +99,9 @@ class _Stated:
 
 
 def places(module: ir.Module) -> list[str]:
-    """Where in the program each declared kernel is called."""
-    return [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
+    """Where in the program each declared kernel is called: ` (file:line:col)`, or nothing."""
+    found = [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
+    return [f" ({place})" if place else "" for place in found]
 
 
 def read_external(text: str, registry: Registry) -> Call:

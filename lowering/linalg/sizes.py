@@ -56,6 +56,10 @@ class Shapes:
         operands = [value, self.value(dim)]
         return self._once(("dim", value, dim), lambda: self.e.op("tensor.dim", self.e.index_type, operands))
 
+    def smaller(self, a: Value, b: Value) -> Value:
+        """The smaller of two extents, computed once."""
+        return self._once(("smaller", a, b), lambda: self.e.op("arith.minsi", self.e.index_type, [a, b]))
+
     def value(self, extent: Extent) -> Value:
         """An extent as a value of type `index`."""
         if isinstance(extent, int):
@@ -94,10 +98,12 @@ def cast_source(value: Value) -> Value | None:
 
 
 class Sizes:
-    """Sizes of the stages of one operator call, whose operands are `operands`."""
+    """Sizes of the stages of one operator call, whose operands are `operands`; `expect` checks a least size."""
 
-    def __init__(self, shapes: Shapes, operands: Sequence[Value]) -> None:
-        self.shapes, self.operands = shapes, operands
+    def __init__(
+        self, shapes: Shapes, operands: Sequence[Value], expect: Callable[[c.Size, c.Size, str], None]
+    ) -> None:
+        self.shapes, self.operands, self.expect = shapes, operands, expect
         self._done: dict[int, tuple[Expr, Extent]] = {}
 
     def extent(self, size: c.Size) -> Extent:
@@ -125,6 +131,9 @@ class Sizes:
         if node.kind == "size":
             operand, dim = node.value
             return self.shapes.extent(self.operands[operand], dim)
+        if node.kind == "at_least":
+            self.expect(*node.args, node.value)
+            return self._done[id(node.args[0])][1]
         return self.shapes.node(node, [self._done[id(a)][1] for a in node.args])
 
 

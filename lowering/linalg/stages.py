@@ -16,7 +16,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.scalar import Expr
 from oneflow.lowering.linalg.bodies import Body, Context, depending
-from oneflow.lowering.linalg.checks import Checks
+from oneflow.lowering.linalg.checks import BESIDE, Checks
 from oneflow.lowering.linalg.emit import Emitter, Value
 from oneflow.lowering.linalg.generic import Loops, Reads, find_reads, largest
 from oneflow.lowering.linalg.hoist import hoist_checks
@@ -43,7 +43,7 @@ class Stages:
         self.rules, self.e, self.shapes, self.checks = rules, emitter, shapes, checks
         self.operands, self.names, self.label = operands, names, label
         self.place = ir.Location.current
-        self.sizes = Sizes(shapes, operands)
+        self.sizes = Sizes(shapes, operands, self.expect_at_least)
         self.context = Context(emitter, shapes.scalars, checks, self.sizes, self.tensor, self.place)
         self.reductions: dict[int, Sequence[Value]] = {}
         self._done: dict[int, tuple[Stage, Value]] = {}
@@ -127,11 +127,13 @@ class Stages:
 
     def _check(self, loops: Loops, reads: Reads) -> None:
         for load, dim, loop in reads.equated:
-            self.expect_equal(load.value.shape[dim], loops.extents[loop], self._dimension(load, dim))
+            what = self._dimension(load, dim) + ("" if loops.reductions else BESIDE)
+            self.expect_equal(load.value.shape[dim], loops.extents[loop], what)
         for load, dim in reads.bounded:
             last = largest(load.args[dim], loops)
             if last is not None:
-                self.expect_at_least(load.value.shape[dim], last + 1, self._dimension(load, dim))
+                what = f"{self._dimension(load, dim)}, which is too small"
+                self.expect_at_least(load.value.shape[dim], last + 1, what)
 
     def expect_equal(self, got: c.Size, wanted: c.Size, text: str) -> None:
         """Lets the run fail where two sizes differ, unless they are known to be equal."""
@@ -145,8 +147,7 @@ class Stages:
         if got == wanted or (isinstance(got, int) and isinstance(wanted, int) and got >= wanted):
             return
         limits = [self.shapes.value(got), self.shapes.value(wanted)]
-        smaller = self.e.op("arith.minsi", self.e.index_type, limits)
-        self.checks.size(smaller, limits[1], f"{self.label}: {text}", self.place)
+        self.checks.size(self.shapes.smaller(*limits), limits[1], f"{self.label}: {text}", self.place)
 
     def _dimension(self, load: Expr, dim: int) -> str:
         stage = load.value

@@ -6,7 +6,7 @@ Imports `source` and the MLIR seam.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class Program:
     plan: str
     sources: dict[str, Source]
     workspace: int
-    sites: tuple[str, ...]
+    sites: Sequence[str]
     results: tuple[TensorDesc, ...]
     constants: tuple[np.ndarray, ...]
     externals: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,9 @@ from oneflow.runtime.cuda.direct import Direct
 from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
-from oneflow.runtime.executable import (
-    KernelError,
-    Options,
-    PositionError,
-    ProgramSource,
-    program_source,
-    signature_of,
-)
+from oneflow.runtime.executable import Options, ProgramSource, program_source, signature_of
 from oneflow.runtime.external import make_externals
+from oneflow.runtime.failures import KernelError, position_error
 from oneflow.runtime.footprint import Footprint
 
 #: What kernels are told of every pointer.
@@ -68,6 +63,7 @@ def compile_cuda(
 
     key = cache.key_of("cuda", source.text, entry, source.fingerprint(module)) if options.cached else ""
     program = find_program(key, make) if options.cached else make()
+    program = replace(program, sites=source.sites("gpu-linalg", program.sites))
     return CudaExecutable(source, inputs, outputs, program, found, options.cached)
 
 
@@ -230,7 +226,7 @@ class CudaExecutable:
         external = self._externals[number]
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
         if Launch(external.kernel.function)(external.kernel.context, memory, None) != 0:
-            raise KernelError(f"{external.call.error(external.kernel.error())} ({self._source.places()[number]})")
+            raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.places()[number]}")
 
     @property
     def failure(self) -> int:
@@ -248,7 +244,7 @@ class CudaExecutable:
         site = next(i for i, failed in enumerate(self.words[::3]) if failed)
         _, got, wanted = self.words[3 * site : 3 * site + 3]
         ctypes.memset(self.failure, 0, ctypes.sizeof(self.words))
-        raise PositionError(f"{self.program.sites[site]}: expected a position in [0, {wanted}), got {got}")
+        raise position_error(self.program.sites[site], got, wanted)
 
 
 def _check(parameter: Parameter, array: DeviceArray, device: driver.Device) -> None:

@@ -20,7 +20,7 @@ from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.lowering.llvm.memory import Buffer, place
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import Source
-from oneflow.runtime.executable import PositionError, SizeError
+from oneflow.runtime.failures import position_error, size_error
 
 #: The bits of a place that are the offset in its region.
 SHIFT = 56
@@ -208,7 +208,7 @@ class Recorder:
             SizeError: they are not.
         """
         if got != wanted:
-            raise SizeError(f"{self.program.sites[site]}: expected {wanted}, got {got}")
+            raise size_error(self.program.sites[site], got, wanted)
 
     def check_index(self, got: int, wanted: int, site: int) -> int:
         """A position that has to lie in a tensor.
@@ -217,7 +217,7 @@ class Recorder:
             PositionError: it does not.
         """
         if not 0 <= got < wanted:
-            raise PositionError(f"{self.program.sites[site]}: expected a position in [0, {wanted}), got {got}")
+            raise position_error(self.program.sites[site], got, wanted)
         return got
 
     def script(self) -> Script:

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg | FileCheck %s
 
-// CHECK: oneflow.sites = ["oneflow.dim_scatter_add: index ({{.*}}:19)"]
+// CHECK: oneflow.sites = ["oneflow.dim_scatter_add: index ({{.*}}:19:{{[0-9]+}})"]
 // CHECK: func.func private @oneflow_rt_check_index(i64, i64, i32) -> i64
 
 // CHECK-LABEL: func.func @add(

@@ -71,7 +71,7 @@ def naughty_text(mode, size="2"):
 def test_a_failing_kernel_is_a_located_error(naughty):
     program = compiled(naughty_text("kernel_throws"), naughty)
     for _ in range(2):
-        with pytest.raises(KernelError, match=r"oneflow.t_naughty: .*thrown by the kernel(?s:.*) \(-:2\)"):
+        with pytest.raises(KernelError, match=r"oneflow.t_naughty: .*thrown by the kernel(?s:.*) \(-:2:12\)"):
             program(np.ones(2, np.float32))
 
 

@@ -1,0 +1,124 @@
+"""Checks that fail at run time name the user's file and line, on the first run and from the cache."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.nn import functional as F  # noqa: N812
+from oneflow.runtime.executable import PositionError, SizeError
+from oneflow.tools import oneflow_run
+
+KERNEL = np.ones((2, 3, 3, 3), np.float32)
+IMAGES = flow.TensorSpec((None, 3, None, None))
+SIGNAL = flow.TensorSpec((None, 3, None))
+ROWS = flow.TensorSpec((None, 3))
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+def place(function: Callable[..., Any], below: int = 1) -> str:
+    return f"{re.escape(__file__)}:{inspect.getsourcelines(function)[1] + below}:"
+
+
+def test_a_position_of_a_compiled_function() -> None:
+    """The line of the call, whatever else is on it, and again when the object comes from the cache."""
+
+    def pick(x: Any, i: Any, j: Any) -> Any:
+        return flow.gather(x, 0, i), flow.gather(x, 0, j)
+
+    good, bad = np.array([1]), np.array([7])
+    for _ in range(2):
+        program = flow.compile(pick)
+        for arguments in ((good, bad), (bad, good)):
+            with pytest.raises(PositionError, match=place(pick) + r"\d+\): expected a position in \[0, 3\), got 7"):
+                program(np.ones(3, np.float32), *arguments)
+
+
+def test_equal_programs_in_other_places_share_an_object_and_not_the_place() -> None:
+    """The cache knows programs without their places."""
+
+    def first(x: Any, i: Any) -> Any:
+        return flow.gather(x * 7.25, 0, i)
+
+    def second(x: Any, i: Any) -> Any:
+
+        return flow.gather(x * 7.25, 0, i)
+
+    second.__name__ = "first"
+    for function, below in ((first, 1), (second, 2)):
+        with pytest.raises(PositionError, match=place(function, below)):
+            flow.compile(function)(np.ones(3, np.float32), np.array([7]))
+
+
+@pytest.mark.parametrize(
+    ("function", "spec", "array", "least"),
+    [
+        (lambda x: F.conv2d(x, KERNEL), IMAGES, ones(1, 3, 2, 5), 3),
+        (lambda x: F.conv2d(x, KERNEL, stride=2), IMAGES, ones(1, 3, 5, 2), 3),
+        (lambda x: F.conv2d(x, KERNEL, padding=1, dilation=2), IMAGES, ones(1, 3, 2, 4), 3),
+        (lambda x: F.conv1d(x, KERNEL[:, :, 0]), SIGNAL, ones(1, 3, 2), 3),
+        (lambda x: F.conv3d(x, KERNEL[..., None]), flow.TensorSpec((1, 3, None, 4, None)), ones(1, 3, 1, 4, 1), 3),
+        (lambda x: F.max_pool2d(x, 3, 2), IMAGES, ones(1, 3, 2, 5), 3),
+        (lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), IMAGES, ones(1, 3, 1, 5), 2),
+        (lambda x: F.avg_pool2d(x, 3, 2), IMAGES, ones(1, 3, 5, 2), 3),
+        (lambda x: F.avg_pool2d(x, 3, 2, padding=1), IMAGES, ones(1, 3, 0, 5), 1),
+    ],
+)  # fmt: skip
+def test_images_smaller_than_a_window(function: Callable[..., Any], spec: Any, array: np.ndarray, least: int) -> None:
+    """What types refuse where sizes are known, runs refuse where they are not; the least size is computed."""
+    program = flow.compile(function, specs=[spec])
+    text = rf"of the image, which is smaller than a window \({re.escape(__file__)}:\d+:\d+\): expected {least}, got"
+    with pytest.raises(SizeError, match=text):
+        program(array)
+    grown = ones(*(max(size, least) if i > 1 else size for i, size in enumerate(array.shape)))
+    assert program(grown).size
+    static = flow.TensorSpec(tuple(array.shape))
+    with pytest.raises(flow.TraceError, match=f"expected spatial sizes of at least {least}"):
+        flow.trace(function, static)
+
+
+def test_a_dynamic_dimension_is_not_broadcast() -> None:
+    """The message says so and what to write; with the static size 1 it is."""
+
+    def add(x: Any, y: Any) -> Any:
+        return x + y
+
+    with pytest.raises(
+        SizeError, match=place(add) + r".*expected 1, got 4; dimensions .* are not broadcast: .*state"
+    ):
+        flow.compile(add, specs=[ROWS, ROWS])(ones(1, 3), ones(4, 3))
+    with pytest.raises(SizeError, match=r"expected 2, got 4$"):
+        flow.compile(add, specs=[ROWS, ROWS])(ones(2, 3), ones(4, 3))
+    summed = flow.compile(add, specs=[flow.TensorSpec((1, 3)), ROWS])(ones(1, 3), ones(4, 3))
+    np.testing.assert_array_equal(summed, 2 * ones(4, 3))
+
+
+def test_eager_mode_has_no_place() -> None:
+    """The traceback has it."""
+    with pytest.raises(PositionError, match=r"^oneflow.dim_gather: index: expected"):
+        flow.gather(flow.tensor(ones(3)), 0, flow.tensor(np.array([5]))).numpy()
+
+
+def test_a_program_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """File, line and column of the operation."""
+    file = tmp_path / "p.mlir"
+    file.write_text("""// A comment before it.
+func.func @main(%x: tensor<?x3xf32> {oneflow.name = "x"}) -> tensor<4x3xf32> {
+  %0 = "oneflow.narrow"(%x) {dim = 0 : si64, start = 2 : si64, length = 4 : si64}
+      : (tensor<?x3xf32>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}
+""")
+    np.save(tmp_path / "x.npy", ones(5, 3))
+    assert oneflow_run.main([str(file), f"--input=x={tmp_path / 'x.npy'}"]) == 1
+    assert f"({file}:3:8)" in capsys.readouterr().err
