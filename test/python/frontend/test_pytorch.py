@@ -80,7 +80,7 @@ MODELS = {
 OPTIMIZERS = {
     "sgd": lambda o, p: o.SGD(p, lr=0.05),
     "sgd, momentum": lambda o, p: o.SGD(p, lr=0.01, momentum=0.9),
-    "sgd, nesterov, decay": lambda o, p: o.SGD(p, lr=4e-3, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "sgd, nesterov, decay": lambda o, p: o.SGD(p, lr=2e-3, momentum=0.9, nesterov=True, weight_decay=1e-3),
     "adam": lambda o, p: o.Adam(p, lr=1e-3),
     "adam, decay": lambda o, p: o.Adam(p, lr=1e-3, weight_decay=1e-2, betas=(0.8, 0.99)),
     "adam, amsgrad": lambda o, p: o.Adam(p, lr=1e-3, amsgrad=True),

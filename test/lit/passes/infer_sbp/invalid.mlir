@@ -97,7 +97,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 
 // -----
 
-// expected-error@below {{expected a mesh: the module attribute oneflow.mesh = array<i64: 2, 2>, or the option mesh=2,2}}
+// expected-error@unknown {{expected a mesh: the module attribute oneflow.mesh = array<i64: 2, 2>, or the option mesh=2,2}}
 module {
   func.func @no_mesh(%x: tensor<8xf32>) {
     return
@@ -106,7 +106,7 @@ module {
 
 // -----
 
-// expected-error@below {{expected a mesh of positive sizes such as array<i64: 2, 2>, got array<i64: 2, 0>}}
+// expected-error@unknown {{expected a mesh of positive sizes such as array<i64: 2, 2>, got array<i64: 2, 0>}}
 module attributes {oneflow.mesh = array<i64: 2, 0>} {
 }
 
@@ -122,6 +122,6 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 
 // -----
 
-// expected-error@below {{expected a mesh of at most 65536 devices and 4 axes, got array<i64: 1000, 1000>}}
+// expected-error@unknown {{expected a mesh of at most 65536 devices and 4 axes, got array<i64: 1000, 1000>}}
 module attributes {oneflow.mesh = array<i64: 1000, 1000>} {
 }

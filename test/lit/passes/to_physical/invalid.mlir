@@ -11,7 +11,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 
 // -----
 
-// expected-error@below {{option rank: expected one of the 1 ranks of the mesh, got 1}}
+// expected-error@unknown {{option rank: expected one of the 1 ranks of the mesh, got 1}}
 module attributes {oneflow.mesh = array<i64: 1>} {
 }
 
