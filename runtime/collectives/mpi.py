@@ -175,7 +175,7 @@ class MpiWorld(World):
     def fail(self, message: str) -> NoReturn:
         """Ends all ranks; the first rank that fails says why."""
         if self.size == 1 or watchman.claim(self.folder):
-            print(message, file=sys.stderr, flush=True)
+            print(message, file=watchman.launcher_stream(os.getpid()) or sys.stderr, flush=True)
         if self.size > 1:
             self._note(FAILED)
         sys.stdout.flush()
