@@ -20,6 +20,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
+from oneflow.frontend.callables import Callee
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, compile_for, move
 from oneflow.frontend.devices import device as named_device
@@ -119,14 +120,28 @@ class CompiledFunction:
         placement: Placement | None = None,
         strategy: str = "greedy",
     ) -> None:
+        self._callee = callee = Callee.of(fn)
+        self._fn = fn = callee.function
         functools.update_wrapper(self, fn, updated=())
-        self.__name__ = getattr(fn, "__name__", type(fn).__name__)
-        self._fn, self.device, self.placement, self._strategy = fn, device, placement, strategy
-        self._spec = None if specs is None else _flat(_bind_specs(fn, specs))
+        self.__name__ = callee.name
+        self.device, self.placement, self._strategy = device, placement, strategy
+        self._given = specs
+        self._spec = None if specs is None or callee.awaits_self else _flat(_bind_specs(fn, specs))
         self._known: dict[Any, list[Specialization]] = {}
         self._seen: dict[Any, tuple[Specialization, Device | None]] = {}
         self._last: Specialization | None = None
         self._lock = Lock()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
+        """The function as a method of `instance`, of which it has programs of its own."""
+        return self._callee.bound(instance, owner, self, self._of)
+
+    def _of(self, fn: Callable[..., Any]) -> CompiledFunction:
+        return CompiledFunction(fn, self._given, self.device, self.placement, self._strategy)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has no programs yet."""
+        return CompiledFunction, (self._fn, self._given, self.device, self.placement, self._strategy)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function on arrays.
@@ -244,6 +259,10 @@ class CompiledFunction:
 
 
 def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:
+    if isinstance(specs, TensorSpec):
+        specs = (specs,)
+    if not isinstance(specs, (Mapping, Sequence)) or isinstance(specs, str):
+        raise CallError(f"expected specs as a list, one for each parameter, or a dict by their names, got {specs!r}")
     return bind(fn, (), dict(specs)) if isinstance(specs, Mapping) else bind(fn, specs, {})
 
 
@@ -318,7 +337,7 @@ def _outline(leaves: Sequence[Any], tree: Tree) -> str:
 @overload
 def compile(
     fn: Callable[..., Any],
-    *,
+    *positional: Any,
     specs: Any = None,
     device: Any = None,
     placement: Placement | None = None,
@@ -329,8 +348,8 @@ def compile(
 
 @overload
 def compile(
-    fn: None = None,
-    *,
+    fn: TensorSpec | None = None,
+    *positional: Any,
     specs: Any = None,
     device: Any = None,
     placement: Placement | None = None,
@@ -340,8 +359,8 @@ def compile(
 
 
 def compile(
-    fn: Callable[..., Any] | None = None,
-    *,
+    fn: Callable[..., Any] | TensorSpec | None = None,
+    *positional: Any,
     specs: Any = None,
     device: Any = None,
     placement: Placement | None = None,
@@ -350,7 +369,10 @@ def compile(
     """Compiles a Python function of tensors; also a decorator, with or without arguments.
 
     Args:
-        fn: a function built of oneflow's functions and operators.
+        fn: a function built of oneflow's functions and operators: also a method, a `functools.partial`, an object
+            that is called. What it takes from outside its arguments is read when it is traced; when numbers, strings
+            and flags of the object that it is a method of change, it is traced again.
+        positional: `specs` one by one: `flow.compile(fn, flow.TensorSpec((None, 64)))`.
         specs: what its arguments are: `TensorSpec`s, or lists, tuples and dicts of them, one per parameter in order
             or by name. Without them it is compiled for the shapes and element types of each new call.
         device: where it runs, "cpu", "cuda" or "cuda:1"; without it where the tensors are that it is called with or
@@ -362,6 +384,11 @@ def compile(
             "auto", the cheapest for the whole function.
     """
     place = None if device is None else named_device(device)
-    if fn is None:
-        return lambda function: CompiledFunction(function, specs, place, placement, strategy)
-    return CompiledFunction(fn, specs, place, placement, strategy)
+    decorates = fn is None or isinstance(fn, TensorSpec)
+    given = (fn, *positional) if isinstance(fn, TensorSpec) else positional
+    if given and specs is not None:
+        raise CallError(f"expected specs by position or as specs=.., got both: {given} and {specs!r}")
+    wanted = given or specs
+    if decorates:
+        return lambda function: CompiledFunction(function, wanted, place, placement, strategy)
+    return CompiledFunction(fn, wanted, place, placement, strategy)  # type: ignore[arg-type]

@@ -41,10 +41,19 @@ def fail(text: str) -> TraceError:
     return TraceError(text, user_place())
 
 
+def called_by_user() -> bool:
+    """Whether what called the caller is outside of this package."""
+    return not _is_ours(sys._getframe(2))
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return bool(frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE)
+
+
 def user_place() -> Place:
     """Where the innermost frame outside this package stands."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+    while frame is not None and _is_ours(frame):
         frame = frame.f_back
     if frame is None:
         return Place("<unknown>", 1, 1)

@@ -5,7 +5,8 @@ Imports the dialect and `runtime.global_array`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,11 +45,11 @@ class TensorSpec:
         placement: Placement | None = None,
         sbp: Any = None,
     ) -> None:
-        for size in shape:
-            if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
-                raise ValueError(f"expected sizes of at least 0, or None for a dynamic one, got {size!r} in {shape}")
-        object.__setattr__(self, "shape", tuple(shape))
-        object.__setattr__(self, "dtype", dtype if isinstance(dtype, DType) else dtypes.from_numpy(dtype))
+        if not isinstance(shape, Iterable) or isinstance(shape, str):
+            raise ValueError(f"expected a shape such as (None, 64), got {shape!r}")
+        sizes = tuple(shape)
+        object.__setattr__(self, "shape", tuple(_size(size, sizes) for size in sizes))
+        object.__setattr__(self, "dtype", _dtype(dtype))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "placement", placement)
         given = (sbp,) if isinstance(sbp, Sbp) else sbp
@@ -63,3 +64,28 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return str(self.desc)
+
+
+def _size(size: Any, shape: tuple[Any, ...]) -> int | None:
+    """One size of a shape: anything that is an integer, such as NumPy's."""
+    if size is None:
+        return None
+    try:
+        number = -1 if isinstance(size, bool) else operator.index(size)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 2**63:
+        raise ValueError(f"expected sizes from 0 to 2^63 - 1, or None for a dynamic one, got {size!r} in {shape}")
+    return number
+
+
+def _dtype(dtype: Any) -> DType:
+    """An element type of ours, or what stands for one."""
+    if isinstance(dtype, DType):
+        return dtype
+    try:
+        if dtype is not None:
+            return dtypes.from_numpy(dtype)
+    except TypeError:
+        pass
+    raise TypeError(f"expected an element type, one of {', '.join(dtypes.BY_NAME)}, got {dtype!r}")

@@ -6,12 +6,14 @@ are the functional API's; here is what it knows of itself, and what it refuses. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
-from oneflow.dialect.tensor_desc import Shape
-from oneflow.frontend.errors import fail
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.errors import called_by_user, fail
 
 
 class Tensor(Value):
@@ -19,6 +21,14 @@ class Tensor(Value):
 
     __slots__ = ()
     __hash__ = object.__hash__
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes. One that is only known at run time is a number of the program to users (`Size`), None inside."""
+        known = super().shape
+        if None not in known or not called_by_user():
+            return known
+        return self.sizes()
 
     @property
     def ndim(self) -> int:
@@ -29,28 +39,27 @@ class Tensor(Value):
         """The number of dimensions."""
         return self.rank
 
-    def size(self, dim: int | None = None) -> Shape | int:
-        """The shape, or the size of one dimension.
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension: a `Size` where it is only known at run time.
 
         Raises:
-            TraceError: that dimension is only known at run time.
+            TraceError: there is no such dimension.
         """
+        sizes = self.sizes()
         if dim is None:
-            return self.shape
+            return sizes
         if not -self.rank <= dim < self.rank:
             raise fail(f"expected dim in [{-self.rank}, {self.rank}), got {dim}")
-        return self._known(dim, "its size is no number yet; write -1 in reshape and expand, or give a static size")
+        return sizes[dim]
 
-    def numel(self) -> int:
-        """The number of elements.
+    def sizes(self) -> tuple[Any, ...]:
+        """The shape, with a `Size` for each dimension that is only known at run time."""
+        known = super().shape
+        return tuple(Size(self, i) if d is None else d for i, d in enumerate(known))
 
-        Raises:
-            TraceError: a dimension is only known at run time.
-        """
-        count = self.desc.element_count
-        if count is None:
-            raise fail(f"the number of elements of {self.desc} is only known at run time; use flow.mean for averages")
-        return count
+    def numel(self) -> Any:
+        """The number of elements: a tensor of one number where it is only known at run time."""
+        return math.prod(self.sizes())
 
     def is_floating_point(self) -> bool:
         """Whether the elements are floating-point numbers."""
@@ -62,7 +71,7 @@ class Tensor(Value):
         return False
 
     def _known(self, dim: int, advice: str) -> int:
-        size = self.shape[dim]
+        size = super().shape[dim]
         if size is None:
             raise fail(f"dimension {dim % self.rank} of {self.desc} is only known at run time: {advice}")
         return size
@@ -84,7 +93,7 @@ class Tensor(Value):
     def __bool__(self) -> NoReturn:
         raise fail(
             "a branch on a tensor's value: the value is not known while the function is traced; "
-            "write flow.where(condition, a, b), or branch on shapes and Python values"
+            "write flow.where(condition, a, b), or branch on static sizes and Python values"
         )
 
     def __int__(self) -> NoReturn:
@@ -123,6 +132,46 @@ class Tensor(Value):
 
     def __repr__(self) -> str:
         return f"Tensor({self.desc})"
+
+
+class Size(Tensor):
+    """The size of a dimension that is only known at run time: a tensor of one int64, made when it is first used.
+
+    `reshape`, `view`, `expand` and their like take it for that dimension.
+    """
+
+    __slots__ = ("_made", "at", "of")
+
+    def __init__(self, of: Tensor, at: int) -> None:
+        self.builder, self.desc = of.builder, TensorDesc((), dtypes.int64)
+        self.of, self.at, self._made = of, at, None
+
+    @property
+    def handle(self) -> Any:
+        """The number in the program."""
+        if self._made is None:
+            self._made = self.builder.call("dim_size", self.of, dim=self.at)[0].handle
+        return self._made
+
+    def __bool__(self) -> NoReturn:
+        raise self._unknown("a Python value to branch on")
+
+    def __index__(self) -> NoReturn:
+        raise self._unknown("a Python int")
+
+    __int__ = __index__
+
+    def __float__(self) -> NoReturn:
+        raise self._unknown("a Python float")
+
+    def __repr__(self) -> str:
+        return f"Size(dimension {self.at} of {self.of.desc})"
+
+    def _unknown(self, what: str) -> Exception:
+        return fail(
+            f"expected {what}, got dimension {self.at} of {self.of.desc}, which is only known at run time; compute "
+            "with it as with a tensor, write -1 in reshape and expand, or give the dimension a static size"
+        )
 
 
 def _no_value(what: str, advice: str) -> Exception:

@@ -30,10 +30,11 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.callables import Callee, settings_of
 from oneflow.frontend.capture import Captures, Effects, Guard, layout_of
 from oneflow.frontend.dispatch import TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
-from oneflow.frontend.errors import Place, TraceError, fail, user_place
+from oneflow.frontend.errors import CallError, Place, TraceError, fail, user_place
 from oneflow.frontend.layouts import annotate, one_placement
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
@@ -43,6 +44,8 @@ from oneflow.runtime.global_array import Placement
 
 #: Captured arrays of more bytes than this become inputs of a compiled function.
 INLINE_BYTES = 1024
+#: The most elements that a tensor may have.
+LARGEST = 2**63 - 1
 #: The attribute of an argument whose memory a result may take: the number of the result.
 DONATED = "oneflow.donated"
 
@@ -65,6 +68,9 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Creates the operation with the user's line as its location."""
         self.loc = location(user_place())
+        for desc in results:
+            if desc.element_count is not None and desc.element_count > LARGEST:
+                raise fail(f"oneflow.{op.record.name}: a result has more than 2^63 - 1 elements: {desc}")
         tensors = [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
         if self.tapes or self._recording():
             outputs = distribute(op.record.signature.outputs, tensors, None)
@@ -249,8 +255,10 @@ def trace(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> ir.Mo
         name: the name of the `func.func` in place of the function's own.
 
     Raises:
+        CallError: the specs do not fit the function's parameters.
         TraceError: at the user's line, what cannot become a program and what to write instead.
     """
+    fn = Callee.of(fn).function
     arguments = bind(fn, specs, {})
     return trace_call(fn, arguments, name or entry_name(fn), float("inf")).module
 
@@ -259,12 +267,13 @@ def bind(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) ->
     """Arguments under the names of `fn`'s parameters, defaults filled in.
 
     Raises:
-        TraceError: they do not fit its parameters.
+        CallError: they do not fit its parameters.
     """
+    signature = inspect.signature(fn)
     try:
-        bound = inspect.signature(fn).bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TraceError(f"{entry_name(fn)}{inspect.signature(fn)}: {error}", user_place()) from None
+        raise CallError(f"{entry_name(fn)}{signature}: {error} ({user_place()})") from None
     bound.apply_defaults()
     return bound
 
@@ -290,6 +299,7 @@ def trace_call(
         TraceError: at the user's line, what cannot become a program.
     """
     leaves, tree = flatten(dict(arguments.arguments))
+    before = settings_of(fn)
     paths = zip(leaves, tree.paths(), strict=True)
     names = [s.name or path for s, path in paths if isinstance(s, TensorSpec)]
     home = _definition(fn)
@@ -319,9 +329,15 @@ def trace_call(
         module.operation.verify()
     statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
     captures = builder.captures
-    return Traced(
-        module, name, tuple(captures.inputs), outputs, statics, effects, tuple(captures.guards), builder.placement
-    )
+    guards = (*captures.guards, *_settings(fn, before))
+    return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, guards, builder.placement)
+
+
+def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]:
+    """What of an object's settings a trace depends on: those that it does not change itself, such as counters."""
+    kept = {k: v for k, v in settings_of(fn).items() if before.get(k, ...) == v}
+    if kept:
+        yield Guard(lambda: {k: v for k, v in settings_of(fn).items() if k in kept}, kept)
 
 
 def _lay_out(

@@ -22,6 +22,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
 from oneflow.lowering.linalg.external import places
 from oneflow.lowering.pipelines import BEFORE, STAGES, pipeline_between
+from oneflow.passes.base import PassError
 from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.runtime import cache, native, objects
@@ -199,16 +200,28 @@ class ProgramSource:
 
     def located(self, stage: str) -> ir.Module:
         """The program at a stage with the places in its source."""
-        return self.lower(stage, str(self.original.get_asm(enable_debug_info=True)))
+        return self._lower(stage, str(self.original.get_asm(enable_debug_info=True)))
 
-    def lower(self, stage: str, text: str = "") -> ir.Module:
-        """A copy of the program, or of its form in `text`, at a stage.
+    def lower(self, stage: str) -> ir.Module:
+        """A copy of the program at a stage.
+
+        Raises:
+            PassError: a pass could not do its work; the place in the program's source is named.
+        """
+        try:
+            return self._lower(stage, self.text)
+        except PassError:
+            self.located(stage)
+            raise
+
+    def _lower(self, stage: str, text: str) -> ir.Module:
+        """A copy of the program in the form of `text` at a stage.
 
         Up to linalg, where rules of users take part, it is verified after each pass; then it is at the end, since
         that takes longer than the passes.
         """
         with self.context, ir.Location.unknown():
-            module = ir.Module.parse(text or self.text)
+            module = ir.Module.parse(text)
             keep_entry(module, self.entry)
             first = stage
             while first not in _BY_RULES:

@@ -194,3 +194,31 @@ class OnesLike:
         return _full_like(op.like, 1)
 
     reference = np.ones_like
+
+
+def _size_sbp(op: Call) -> list[SbpSignature]:
+    """Parts of other dimensions have the whole size, parts of this one sizes that add up to it."""
+    at = op.dim % op.like.rank
+    split = [SbpSignature((S(i),), (P if i == at else B,)) for i, d in enumerate(op.like.shape) if d != 1]
+    return [*split, SbpSignature((P,), (B,))]
+
+
+@operator("dim_size(like, dim: int64 = 0) -> out")
+class DimSize:
+    """The size of dimension `dim` of `like`, a number; a negative `dim` counts from the end."""
+
+    sbp = _size_sbp
+    grad = zero_grad
+
+    def types(op: Call) -> TensorDesc:
+        rank = op.like.rank
+        if not -rank <= op.dim < rank:
+            raise op.error(f"expected dim in [{-rank}, {rank}) of like, got {op.dim}")
+        return TensorDesc((), dtypes.int64)
+
+    def compute(op: Call) -> Stage:
+        size = c.as_expr(op.like.shape[op.dim])
+        return c.element_wise((), lambda: s.cast(size, dtypes.int64), dtypes.int64)
+
+    def reference(like: Any, *, dim: int) -> Any:
+        return np.asarray(like.shape[dim], np.int64)

@@ -12,7 +12,7 @@ from typing import Any
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import as_common
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.tensor import Size, Tensor
 
 __all__ = [
     "broadcast_to", "cat", "chunk", "expand", "expand_as", "flatten", "flip", "movedim", "narrow", "pad", "permute",
@@ -20,7 +20,7 @@ __all__ = [
     "tril", "triu", "unbind", "unsqueeze", "view",
 ]  # fmt: skip
 
-Size = int | None
+Dim = int | None
 #: A `stop` that is the end of any dimension.
 END = 2**63 - 1
 
@@ -45,10 +45,21 @@ def on_vector(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 def spread(sizes: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments given one by one or as one list."""
     one = len(sizes) == 1 and isinstance(sizes[0], (list, tuple))
-    return tuple(sizes[0]) if one else tuple(sizes)
+    return tuple(map(_plain, sizes[0] if one else sizes))
 
 
-def reshape(x: Any, shape: Sequence[Size]) -> Tensor:
+def _plain(size: Any) -> Any:
+    """A size as rules take it: None for one of a tensor that is only known at run time.
+
+    Raises:
+        TraceError: it is computed from such.
+    """
+    if isinstance(size, Tensor) and not isinstance(size, Size):
+        raise fail("expected numbers as sizes, got one computed at run time; write -1 for one size of reshape")
+    return None if isinstance(size, Size) else size
+
+
+def reshape(x: Any, shape: Sequence[Dim]) -> Tensor:
     """The same elements in row-major order under another shape.
 
     One size may be -1, which is solved. None stands for a dynamic dimension of `x`, in their order.
@@ -57,14 +68,14 @@ def reshape(x: Any, shape: Sequence[Size]) -> Tensor:
         TraceError: the number of elements does not fit, or two sizes cannot be told.
     """
     x = as_tensor(x)
-    target = _solve(x, shape)
+    target = _solve(x, [_plain(d) for d in shape])
     if target.count(-1) > 1:
         advice = "give all but one as numbers, or write reshape_as"
         raise fail(f"cannot tell more than one size of {list(shape)} for {x.desc}; {advice}")
     return dispatch("reshape", x, shape=target)
 
 
-def _solve(x: Tensor, shape: Sequence[Size]) -> list[int]:
+def _solve(x: Tensor, shape: Sequence[Dim]) -> list[int]:
     """Sizes for the operator: -1 beside as many None as `x` has dynamic dimensions is what the static ones leave."""
     target = list(shape)
     if None in target and target.count(None) == x.shape.count(None) and -1 in target:
@@ -147,7 +158,7 @@ def expand(x: Any, *sizes: Any) -> Tensor:
     return dispatch("expand", x, expand_shape=[-1 if d is None else d for d in spread(sizes)])
 
 
-def broadcast_to(x: Any, shape: Sequence[Size]) -> Tensor:
+def broadcast_to(x: Any, shape: Sequence[Dim]) -> Tensor:
     """`x` in a shape that it broadcasts to."""
     return expand(x, shape)
 
@@ -167,8 +178,20 @@ def repeat(x: Any, *sizes: int) -> Tensor:
         out = unsqueeze(out, 0)
     for dim, count in enumerate(times):
         if count != 1:
-            out = cat([out] * count, dim) if count else narrow(out, dim, 0, 0)
+            out = _repeated(out, dim, count)
     return out
+
+
+def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
+    """`x` set beside itself `count` times along `dim`: expanded along a new dimension, if sizes are known."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise fail(f"expected numbers of repetitions of at least 0, got {count!r}")
+    if not count:
+        return narrow(x, dim, 0, 0)
+    if None in x.shape:
+        return cat([x] * count, dim)
+    beside = expand(unsqueeze(x, dim), *x.shape[:dim], count, *x.shape[dim:])
+    return reshape(beside, (*x.shape[:dim], count * (x.shape[dim] or 0), *x.shape[dim + 1 :]))
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
@@ -236,7 +259,7 @@ def narrow(x: Any, dim: int, start: int, length: int) -> Tensor:
     return dispatch("narrow", x, dim=dim, start=start, length=length)
 
 
-def slice(x: Any, slices: Sequence[Sequence[Size]]) -> Tensor:
+def slice(x: Any, slices: Sequence[Sequence[Dim]]) -> Tensor:
     """`(start, stop, step)` along each leading dimension, as Python slices; None is the default of each."""
     x = as_tensor(x)
     if len(slices) > x.rank:

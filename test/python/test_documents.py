@@ -54,6 +54,12 @@ def test_programs_of_training_run(tmp_path):
     assert float(re.search(r"loss ([\d.]+)", out)[1]) < 0.05
 
 
+def test_programs_of_dynamic_sizes_run(tmp_path):
+    program = tmp_path / "sizes.py"
+    program.write_text("\n".join(blocks(ROOT / "docs/sizes.md", "python")))
+    run([sys.executable, str(program)], tmp_path, ROOT)
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_programs_of_many_ranks_run(ranks, tmp_path):
     program = tmp_path / "distributed.py"

@@ -81,8 +81,8 @@ REFUSED = [
     (lambda x: 1.0 in x, X, "write flow.any(x == value)"),
     (lambda x: x.__setitem__(0, 1), X, "cannot be changed in place"),
     (lambda x: len(x), ANY, "len() needs a static size"),
-    (lambda x: x.size(0), ANY, "write -1 in reshape"),
-    (lambda x: x.numel(), ANY, "only known at run time"),
+    (lambda x: range(x.size(0)), ANY, "write -1 in reshape"),
+    (lambda x: int(x.numel()), ANY, "int() of a tensor needs its value"),
     (lambda x: x.nonzero(), X, "depends on values"),
     (lambda x: x.masked_select(x > 0), X, "write flow.where(mask, x, 0)"),
     (lambda x: flow.unique(x), X, "depends on values"),
@@ -136,7 +136,7 @@ def test_tensor_of_another_trace():
 
 
 def test_missing_argument():
-    with pytest.raises(flow.TraceError, match=r"branch\(x\): missing a required argument: 'x'"):
+    with pytest.raises(flow.CallError, match=r"branch\(x\): missing a required argument: 'x'"):
         flow.trace(branch)
 
 
@@ -147,7 +147,7 @@ def test_error_shows_the_source_line():
 
 
 @pytest.mark.parametrize(
-    "shape,dtype,text", [((-1,), flow.float32, "at least 0, or None"), ((1,), np.int16, "int16")]
+    "shape,dtype,text", [((-1,), flow.float32, "expected sizes from 0"), ((1,), np.int16, "int16")]
 )
 def test_bad_spec(shape, dtype, text):
     with pytest.raises((ValueError, TypeError), match=text):

@@ -29,6 +29,9 @@ SAMPLES = [
     Sample("zero_like", [t(0, 2)]),
     Sample("ones_like", [t(3, 4)], dtypes=ALL),
     Sample("ones_like", [t()], dtypes=NUMERIC),
+    Sample("dim_size", [t(3, 4)], dtypes=ALL),
+    Sample("dim_size", [t(3, 0, 2)], {"dim": -2}),
+    Sample("dim_size", [t(3, 1, 6)], {"dim": 2}),
 ]  # fmt: skip
 BAD = [
     Bad("constant", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
@@ -37,6 +40,8 @@ BAD = [
         match="expected a finite fill value for i32, got inf",
     ),
     Bad("empty", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
+    Bad("dim_size", [t(2, 3)], {"dim": 2}, match="expected dim in [-2, 2) of like, got 2"),
+    Bad("dim_size", [t()], match="expected dim in [0, 0) of like, got 0"),
     Bad("eye", [], {"dtype": float32, "rows": -1}, match="expected rows and cols of at least 0, got -1 and 0"),
     Bad(
         "arange", [], {"dtype": int32, "integer_delta": -1, "integer_limit": 3},
