@@ -41,7 +41,9 @@ def as_array(address: int | None, desc: TensorDesc) -> np.ndarray:
     count = math.prod(shape) * dtype.itemsize
     if not count or not address:
         return np.empty(shape, dtype)
-    return np.frombuffer((ctypes.c_char * count).from_address(address), dtype).reshape(shape)
+    memory: Any = (ctypes.c_char * count).from_address(address)
+    array: np.ndarray = np.frombuffer(memory, dtype).reshape(shape)
+    return array
 
 
 def map_operands(inputs: Mapping[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:

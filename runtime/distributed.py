@@ -90,7 +90,8 @@ class Layout:
         if group(place, mesh, sums)[0] != place:
             return np.zeros(local_shape(self.shape, self.nd, mesh, place), array.dtype)
         region = local_region(self.shape, self.nd, mesh, place)
-        return array[(*(slice(b, b + n) for b, n in region), ...)]
+        within: Any = (*(slice(b, b + n) for b, n in region), ...)
+        return array[within]
 
 
 def compile_distributed(

@@ -5,13 +5,12 @@ Imports `arguments` and the dialect.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.dialect.tensor_desc import TensorDesc, count
 from oneflow.runtime.arguments import address_of
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -55,21 +54,21 @@ class Footprint:
 
 
 def _bytes(descs: Iterable[TensorDesc]) -> int:
-    return sum(math.prod(d.shape or ()) * d.dtype.numpy.itemsize for d in descs if d.is_static)
+    return sum((count(d.shape or ()) or 0) * d.dtype.numpy.itemsize for d in descs if d.is_static)
 
 
-def _readable(count: float) -> str:
+def _readable(size: float) -> str:
     unit = 0
-    while count >= 1024 and unit + 1 < len(_UNITS):
-        count, unit = count / 1024, unit + 1
-    return f"{count:.4g} {_UNITS[unit]}"
+    while size >= 1024 and unit + 1 < len(_UNITS):
+        size, unit = size / 1024, unit + 1
+    return f"{size:.4g} {_UNITS[unit]}"
 
 
 class Donated:
     """The arguments that results lie in, by result; `own` makes sure that a run may write into them."""
 
     def __init__(self, pairs: Iterable[Sequence[int]]) -> None:
-        self.by_result: dict[int, int] = dict(map(tuple, pairs))
+        self.by_result: dict[int, int] = {result: argument for result, argument in pairs}
         self._apart: list[int] | None = None
 
     def own(self, arrays: list[np.ndarray], addresses: list[int]) -> None:

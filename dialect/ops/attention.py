@@ -70,6 +70,7 @@ def _grouped(ops: Builder, x: Value, like: Value) -> Value:
         return x
     batch, heads, rows, n = x.shape
     groups = like.shape[1]
+    assert heads is not None and groups is not None and rows is not None, "sizes that types() wants static"
     return ops.reshape(x, shape=[batch, groups, heads // groups * rows, n])
 
 
@@ -102,7 +103,7 @@ def _numpy_scores(query: Any, key: Any, mask: Any, scale: float, causal: bool) -
     whole = np.repeat(key.astype(np.float64), query.shape[1] // max(key.shape[1], 1), axis=1)
     scores = query.astype(np.float64) @ whole.swapaxes(2, 3) * scale
     scores = scores if mask is None else scores + mask.astype(np.float64)
-    return np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf) if causal else scores
+    return np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf) if causal else scores
 
 
 def _queries(op: Call) -> list[SbpSignature]:

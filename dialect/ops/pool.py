@@ -151,7 +151,7 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
         return found
 
     y = c.reduce_(shape, windows.kernel, low, s.maximum, lambda *p: element(*p)[0], op.x.dtype)
-    if whole and all(isinstance(n, int) for n in sizes) and count(windows.kernel) <= UNROLLED:
+    if whole and all(isinstance(n, int) for n in sizes) and (count(windows.kernel) or 0) <= UNROLLED:
         return y, c.element_wise(shape, search, dtypes.int64)
     inits = [s.const(low, op.x.dtype.accumulator), s.const(-1, dtypes.int64)]
     return y, c.fold(shape, windows.kernel, inits, step)[1]

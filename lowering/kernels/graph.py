@@ -18,7 +18,7 @@ MOST_MEMBERS = 64
 
 def is_external_call(op: ir.Operation) -> bool:
     """Whether a kernel made elsewhere is called; such calls keep their order, in which ranks meet in collectives."""
-    return op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value.startswith(PREFIX)
+    return op.name == "func.call" and str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value).startswith(PREFIX)
 
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:

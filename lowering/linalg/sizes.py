@@ -132,7 +132,7 @@ class Sizes:
             operand, dim = node.value
             return self.shapes.extent(self.operands[operand], dim)
         if node.kind == "at_least":
-            self.expect(*node.args, node.value)
+            self.expect(node.args[0], node.args[1], node.value)
             return self._done[id(node.args[0])][1]
         return self.shapes.node(node, [self._done[id(a)][1] for a in node.args])
 

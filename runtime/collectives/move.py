@@ -92,16 +92,17 @@ class Move:
         receives: list[tuple[int, Array]] = []
         filled: list[tuple[Any, Array]] = []
         for parcel in self.parcels():
+            there, here = _within(parcel.source), _within(parcel.target)
             if parcel.sender == parcel.receiver == me:
                 assert source is not None and target is not None
-                target[(*parcel.target, ...)] = source[(*parcel.source, ...)]
+                target[here] = source[there]
             elif parcel.sender == me:
                 assert source is not None
-                part = source[(*parcel.source, ...)]
+                part = source[there]
                 sends.append((parcel.receiver, np.ascontiguousarray(part).reshape(-1)))
             elif parcel.receiver == me:
                 assert target is not None
-                into = target[(*parcel.target, ...)]
+                into = target[here]
                 buffer = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
                 receives.append((parcel.sender, buffer.reshape(-1)))
                 if buffer is not into:
@@ -109,6 +110,11 @@ class Move:
         transport.exchange(sends, receives)
         for into, buffer in filled:
             into[...] = buffer
+
+
+def _within(slices: tuple[slice, ...]) -> Any:
+    """As an index that leaves a view, also where no axis is."""
+    return (*slices, ...)
 
 
 def _common(one: Region, other: Region) -> Region | None:

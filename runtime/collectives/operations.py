@@ -46,7 +46,8 @@ def ordered(array: Array) -> Array:
     """
     if array.dtype.kind == "f":
         array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array).view(f"i{array.dtype.itemsize}")
-    return array ^ ((array >> (8 * array.dtype.itemsize - 1)) & np.iinfo(array.dtype).max)
+    turned: Array = array ^ ((array >> (8 * array.dtype.itemsize - 1)) & np.iinfo(array.dtype).max)
+    return turned
 
 
 def _all_reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
