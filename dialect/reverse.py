@@ -145,7 +145,8 @@ def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: 
         at = source
     culprit = next(((e, v) for e, v in reversed(way) if not v.dtype.is_float), None)
     if culprit is not None:
-        path = [f"input {number}", *(name_of(e) for e, _ in reversed(way) if name_of(e)), "result"]
+        names = filter(None, (name_of(e) for e, _ in reversed(way)))
+        path = [f"input {number}", *names, "result"]
         raise NotDifferentiable(
             f"{name_of(culprit[0])} gives {culprit[1].dtype}, which has no gradient, and every way from input {number}"
             f" leads through such: {shortened(path)}; leave the input out, or stop its gradient before",

@@ -91,7 +91,8 @@ class Layout:
             return np.zeros(local_shape(self.shape, self.nd, mesh, place), array.dtype)
         region = local_region(self.shape, self.nd, mesh, place)
         within: Any = (*(slice(b, b + n) for b, n in region), ...)
-        return array[within]
+        piece: Array = array[within]
+        return piece
 
 
 def compile_distributed(

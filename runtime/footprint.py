@@ -67,8 +67,8 @@ def _readable(size: float) -> str:
 class Donated:
     """The arguments that results lie in, by result; `own` makes sure that a run may write into them."""
 
-    def __init__(self, pairs: Iterable[Sequence[int]]) -> None:
-        self.by_result: dict[int, int] = {result: argument for result, argument in pairs}
+    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
+        self.by_result: dict[int, int] = dict(pairs)
         self._apart: list[int] | None = None
 
     def own(self, arrays: list[np.ndarray], addresses: list[int]) -> None:
