@@ -3,8 +3,8 @@
     from oneflow.testing import lit_config
     lit_config.setup(config)
 
-RUN lines may use `oneflow-opt`, `oneflow-run`, `%python`, `FileCheck` (LLVM's if it is on the path, else the
-one pip installs) and `not`. A test that checks nothing fails. Imports lit and the server of commands.
+The suite is called like its folder, unless `config.name` was set. RUN lines may use `oneflow-opt`, `oneflow-run`,
+`%python`, `FileCheck` (LLVM's if it is on the path, else the one pip installs) and `not`. A test that checks nothing fails. Imports lit and the server of commands.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ COMMANDS = {
     "oneflow-run": "oneflow.tools.oneflow_run",
     "oneflow-translate": "oneflow.tools.oneflow_translate",
 }
+#: What lit calls a suite before anyone has named it.
+UNNAMED = "<unnamed>"
 _RUN = re.compile(r"RUN:(.*)")
 _WAIVED = re.compile(r"CHECKS: none because \S+")
 _COMPARES = re.compile(r"(^|[|&;\s])(diff|cmp)\s")
@@ -68,12 +70,14 @@ def has_check(text: str) -> bool:
 
 def setup(config: Any) -> None:
     """Makes `config`, lit's configuration object, a suite of `.mlir` and `.py` tests."""
-    config.name = config.name or "oneflow"
+    folder = Path(config.test_source_root or Path(sys._getframe(1).f_globals["__file__"]).parent).resolve()
+    if config.name in ("", None, UNNAMED):
+        config.name = folder.name
     config.test_format = CheckedShTest()
     config.suffixes = {".mlir", ".py"}
     config.excludes = {"lit.cfg.py", "lit.site.cfg.py", "Inputs", *(config.excludes or ())}
     if config.test_exec_root is None:
-        config.test_exec_root = str(_output_folder(config))
+        config.test_exec_root = str(_output_folder(folder))
     _set_environment(config.environment)
     config.substitutions.append(("%python", f'"{sys.executable}"'))
     config.substitutions += [(_word(name), command) for name, command in _commands(config.environment).items()]
@@ -102,10 +106,9 @@ def _commands(environment: dict[str, str]) -> dict[str, str]:
     return {name: f"{client} {module}" for name, module in modules.items()}
 
 
-def _output_folder(config: Any) -> Path:
+def _output_folder(folder: Path) -> Path:
     """Where `%t` files go: outside the sources, one folder per suite."""
-    source = config.test_source_root or os.getcwd()
-    digest = hashlib.sha256(f"{source}{os.getuid()}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{folder}{os.getuid()}".encode()).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"oneflow-lit-{digest}"
 
 

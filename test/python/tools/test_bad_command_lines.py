@@ -36,7 +36,8 @@ RUN = """
 --entry-point= --entry-point=man --output= --output=dir --output=no/x.npy --output=x.txt --output=dir.npy
 --print-ir-after= --print-ir-after=linalgg --time=0 --time=x --time=1e3 --seed=x --seed=99999999999999999999
 --load-ops= --seed=1.5 --load-ops=dir --load-ops=exit.py --nproc=0 --nproc=x --nproc=99999999 --mesh= --mesh=0
---mesh=x --mesh=2, --mesh=² --mesh=99999999 --mesh=2 --sbp=x --device= --device=gpu --device=cuda:x --nosuch extra --simulate
+--mesh=x --mesh=2, --mesh=² --mesh=99999999 --mesh=2 --sbp=x --device= --device=gpu --device=cuda:x --nosuch extra
+--simulate
 """.split()
 TRANSLATE = """
 --gen-op-schema --gen-op-schema=no.td --gen-op-schema=dir --gen-op-schema=junk.td --gen-op-schema=p.mlir

@@ -33,6 +33,7 @@ def test_user_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from lit.main import main; main()", "-q", "-o", str(report), str(tmp_path)]
     subprocess.run(command, env=environment, capture_output=True, check=False)
     tests = json.loads(report.read_text())["tests"]
+    assert {t["name"].partition(" :: ")[0] for t in tests} == {tmp_path.name}
     codes = {t["name"].partition(" :: ")[2]: t["code"] for t in tests}
     assert codes == {
         "good.mlir": "PASS",
@@ -43,6 +44,35 @@ def test_user_folder(tmp_path: Path) -> None:
     }
     assert "the test checks nothing" in next(t["output"] for t in tests if t["name"].endswith("unchecked.mlir"))
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["lit.cfg.py", *TESTS])
+
+
+def test_the_example_is_a_suite_outside_of_the_repository(tmp_path: Path) -> None:
+    """As README.md shows it: two lines of configuration, and a program with its checks."""
+    root = Path(__file__).parents[3]
+    for file in (root / "examples/lit").iterdir():
+        (tmp_path / file.name).write_text(file.read_text())
+    shown = (root / "README.md").read_text()
+    text = (tmp_path / "lit.cfg.py").read_text()
+    lines = [line.partition("  #")[0] for line in text.splitlines() if line]
+    assert len(lines) == 2 and "\n".join(lines) in shown
+    environment = {**os.environ, "PYTHONPATH": str(Path(oneflow.__file__).parents[1])}
+    command = [sys.executable, "-c", "from lit.main import main; main()", "-v", str(tmp_path)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert f"PASS: {tmp_path.name} :: double.mlir (1 of 1)" in done.stdout
+
+
+def test_the_suite_of_a_checkout_tests_that_checkout(tmp_path: Path) -> None:
+    """Not what is installed, or comes first on the path."""
+    root = Path(__file__).parents[3]
+    other = tmp_path / "installed" / "oneflow"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("raise ImportError('the wrong one')")
+    test = root / "test/lit/tools/opt_help.mlir"
+    command = [sys.executable, "-c", "from lit.main import main; main()", "-v", str(test)]
+    environment = {**os.environ, "PYTHONPATH": str(other.parent)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "PASS: oneflow :: tools/opt_help.mlir" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
