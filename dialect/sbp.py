@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
@@ -53,10 +53,14 @@ def S(axis: int) -> Sbp:  # noqa: N802
 
 @dataclass(frozen=True)
 class SbpSignature:
-    """One `Sbp` for each operand and each result of a call, in order."""
+    """One `Sbp` for each operand and each result of a call, in order.
+
+    It holds on devices whose number divides `multiple`; 0, which all do, is for signatures that hold on any.
+    """
 
     inputs: tuple[Sbp, ...]
     outputs: tuple[Sbp, ...]
+    multiple: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         sides = (", ".join(map(str, side)) for side in (self.inputs, self.outputs))
@@ -154,7 +158,8 @@ def sums_of_shapes(signatures: Sequence[SbpSignature], positions: Sequence[int])
 
 def _sums_in_place_of_wholes(signature: SbpSignature, positions: Sequence[int]) -> Iterator[SbpSignature]:
     kinds = [(s, P) if i in positions and s == B else (s,) for i, s in enumerate(signature.inputs)]
-    return (SbpSignature(inputs, signature.outputs) for inputs in itertools.product(*kinds))
+    every = itertools.product(*kinds)
+    return (SbpSignature(inputs, signature.outputs, signature.multiple) for inputs in every)
 
 
 def broadcast_everything(inputs: int, outputs: int) -> SbpSignature:

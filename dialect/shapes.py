@@ -173,6 +173,21 @@ def paired_axes(source: Shape, target: Shape) -> list[tuple[int, int]]:
     return [(i, j) for i, j in candidates if agree(i, j)]
 
 
+def leading_axes(source: Shape, target: Shape) -> list[tuple[int, int, int]]:
+    """Axes (of source, of target) that begin what a reshape joins or cuts, and into how many equal pieces both can be
+    cut so that these hold the same elements: numbers that divide the one given. Those of dynamic shapes are left out.
+    """
+    if None in source or None in target or 0 in source:
+        return []
+    found = []
+    for i, d in enumerate(source):
+        for j, e in enumerate(target):
+            together = math.gcd(d, e)  # type: ignore[arg-type]
+            if d != e and together > 1 and count(source[:i]) == count(target[:j]):
+                found.append((i, j, together))
+    return found
+
+
 def is_identity(source: Shape, target: Shape) -> bool:
     """Whether a reshape between these shapes, of equal element counts, is known to change nothing."""
     if source != target or source.count(None) > 1:

@@ -128,8 +128,10 @@ class InferSbp(Pass):
         with function.op.location:
             copy = ir.Module.parse(function.op.parent.get_asm(assume_verified=True))
         twin = Structure.of(copy.operation).functions[function.name]
-        write_out(written_out(reader.read(twin), reader.registry), reader.registry)
         other = reader.read(twin)
+        while nodes := written_out(other, reader.registry):
+            write_out(nodes, reader.registry)
+            other = reader.read(twin)
         return costs.total(other, self._choose(twin, other, costs)) < costs.total(graph, choice)
 
     def _choose(self, function: Function, graph: Graph, costs: Costs) -> Choice:

@@ -177,6 +177,8 @@ def _check_signature(sample: Sample, op: Call, whole: list[Array], signature: Sb
     text = f"{sample} on {devices} devices with {signature}"
     assert len(signature.inputs) == len(operands), f"{text}: {len(operands)} operands"
     assert len(signature.outputs) == len(whole), f"{text}: {len(whole)} results"
+    if signature.multiple % devices:
+        return False
     for sbp, array in zip((*signature.inputs, *signature.outputs), (*operands, *whole), strict=True):
         assert sbp.kind != "S" or 0 <= (sbp.axis or 0) < array.ndim, f"{text}: no axis {sbp.axis}"
         if sbp.kind == "S" and array.shape[sbp.axis] < devices:

@@ -17,10 +17,11 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.elementwise import sum_to
 from oneflow.dialect.record import Call, Law, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
+from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import (
     as_target,
     is_identity,
+    leading_axes,
     letters,
     paired_axes,
     solve_like,
@@ -70,9 +71,11 @@ class Reshape:
     def types(op: Call) -> TensorDesc:
         return TensorDesc(solve_reshape(op, op.in_.shape, op.shape), op.in_.dtype)
 
-    def sbp(op: Call) -> Factors:
+    def sbp(op: Call) -> list[SbpSignature]:
         left, right = _paired(op.in_.shape, op.out.shape)
-        return Factors(f"{left} -> {right}", "joint")
+        leading = leading_axes(op.in_.shape, op.out.shape)
+        regrouped = [SbpSignature((S(i),), (S(j),), pieces) for i, j, pieces in leading]
+        return [*Factors(f"{left} -> {right}", "joint").signatures(), *regrouped]
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return {"shape": as_target(shard.outputs[0].shape or ())}
@@ -113,7 +116,9 @@ class ReshapeLike:
     def sbp(op: Call) -> list[SbpSignature]:
         left, right = _paired(op.in_.shape, op.out.shape)
         split = Factors(f"{left}, {right} -> {right}", "joint").signatures()
-        return [*split, SbpSignature((P, B), (P,))]
+        leading = leading_axes(op.in_.shape, op.out.shape)
+        regrouped = [SbpSignature((S(i), S(j)), (S(j),), pieces) for i, j, pieces in leading]
+        return [*split, SbpSignature((P, B), (P,)), *regrouped]
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"in": ops.reshape_like(dout, op.in_), "like": None}

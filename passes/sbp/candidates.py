@@ -8,19 +8,34 @@ from collections.abc import Sequence
 
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, local_region, splits
 from oneflow.dialect.record import Call
-from oneflow.dialect.sbp import B, S, Sbp, Shard
+from oneflow.dialect.sbp import B, S, Sbp, SbpSignature, Shard
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 
 def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
     """Every signature of a call on descriptions: one of its signatures per mesh axis, in the records' order.
 
-    Left out are those that split an axis into more pieces than it has elements; the last is all-broadcast.
+    Left out are those that split an axis into more pieces than it has elements, or into a number of pieces that the
+    record does not allow; the last is all-broadcast.
     """
     alone = call.record.signatures(call)
     descs = [*call.operands, *call.results]
-    found = (NdSignature.product(p) for p in itertools.product(alone, repeat=len(mesh)))
-    return [s for s in found if _fits(s, descs, mesh)]
+    products = [p for p in itertools.product(alone, repeat=len(mesh)) if _divides(p, mesh)]
+    return [s for s in map(NdSignature.product, products) if _fits(s, descs, mesh)]
+
+
+def _divides(signatures: Sequence[SbpSignature], mesh: Mesh) -> bool:
+    """Whether the numbers of pieces divide the signatures' `multiple`.
+
+    Pieces are cut by all mesh axes that split the same axis of an operand.
+    """
+    every = [set(enumerate(s.inputs)) for s in signatures]
+    for signature in (s for s in signatures if s.multiple):
+        split = {(i, sbp) for i, sbp in enumerate(signature.inputs) if sbp.axis is not None}
+        pieces = math.prod(p for p, inputs in zip(mesh, every, strict=True) if split & inputs)
+        if signature.multiple % pieces:
+            return False
+    return True
 
 
 def _fits(signature: NdSignature, descs: Sequence[TensorDesc], mesh: Mesh) -> bool:

@@ -15,6 +15,8 @@ SHAPES = [
     Sample("reshape", [t(1, 2, 1, 2, 1, 2, 1, 2, 1)], {"shape": (4, 1, 1, 4)}),
     Sample("reshape_like", [t(2, 6), t(3, 4)], dtypes=FLOATS),
     Sample("reshape_like", [t(6, 4), t(6, 2, 2)]),
+    Sample("reshape", [t(3, 4, 6)], {"shape": (12, 6)}),
+    Sample("reshape", [t(12, 2)], {"shape": (6, 4)}),
     Sample("reshape_like", [t(1), t()]),
     Sample("reshape_like", [t(0, 3), t(3, 0, 2)]),
     Sample("transpose", [t(2, 3, 4)], {"perm": (2, 0, 1)}, dtypes=ALL),
