@@ -6,6 +6,7 @@ from pathlib import Path
 
 from oneflow.frontend import jobs
 from oneflow.frontend.functional_c import FUNCTIONS
+from oneflow.runtime import cache
 from oneflow.runtime.user_ops import library, rules
 
 
@@ -52,3 +53,14 @@ def cpu_device_num(count: int) -> None:
     """
     if count != 1:
         raise ValueError(f"expected 1 CPU device, got {count}; $ONEFLOW_NUM_THREADS says how many cores it uses")
+
+
+def cache_size(size: int | str | None) -> None:
+    """How many bytes compiled programs may take on disk together: a number, or text such as "500M" or "2G".
+
+    Those that were not used for longest are deleted. 0 keeps nothing; None is $ONEFLOW_CACHE_SIZE, or 2 GiB.
+
+    Raises:
+        ValueError: that is no size.
+    """
+    cache.set_limit(size)

@@ -2,24 +2,69 @@
 
 One entry is a file (a shared object, machine code of a device) and a description with its digest, both written under
 another name and renamed; the folder is its owner's alone, since what lies in it is run. Whatever goes wrong
-with the folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Imports nothing of the
-project but versions.
+with the folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Entries that were not used
+for longest go when all take more than `limit`. Imports nothing of the project but versions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import platform
+import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import oneflow
 from oneflow.dialect._mlir import VERSION
 from oneflow.runtime import native
+
+#: How many bytes entries take together, where neither `set_limit` nor $ONEFLOW_CACHE_SIZE says it.
+DEFAULT_LIMIT = 2 * 2**30
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_ENTRY = re.compile(r"(?P<key>[0-9a-f]{40})\.")
+_chosen: list[int] = []
+
+
+def parse_size(size: int | str) -> int:
+    """A number of bytes, or text such as `500M` or `2G`, as bytes.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(size).strip(), re.IGNORECASE)
+    if isinstance(size, bool) or match is None:
+        raise ValueError(f"expected a number of bytes such as 500000000, 500M or 2G, got {size!r}")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def set_limit(size: int | str | None) -> None:
+    """Sets how many bytes entries may take together from now on; 0 keeps nothing, None is the default again.
+
+    Raises:
+        ValueError: that is no size.
+    """
+    _chosen[:] = [] if size is None else [parse_size(size)]
+
+
+def limit() -> int:
+    """How many bytes entries may take: what was set, $ONEFLOW_CACHE_SIZE, or 2 GiB.
+
+    Raises:
+        ValueError: the variable is no size.
+    """
+    given = os.environ.get("ONEFLOW_CACHE_SIZE")
+    if _chosen or not given:
+        return _chosen[0] if _chosen else DEFAULT_LIMIT
+    try:
+        return parse_size(given)
+    except ValueError as error:
+        raise ValueError(f"ONEFLOW_CACHE_SIZE: {error}") from None
 
 
 def folder() -> Path:
@@ -72,21 +117,60 @@ def find(key: str, kind: str = "so") -> tuple[Path, dict[str, Any]] | None:
     try:
         description = json.loads((folder() / f"{key}.json").read_text(encoding="utf-8"))
         whole = hashlib.sha256(path.read_bytes()).hexdigest() == description["sha256"]
+        _touch(folder() / f"{key}.json")
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return (path, description) if whole else None
 
 
 def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: str = "so") -> None:
-    """Keeps a file and its description, if the folder lets us."""
+    """Keeps a file and its description, if the folder lets us, and lets go of what was not used for longest."""
+    most = limit()
+    if not most:
+        return
     try:
         data = compiled if isinstance(compiled, bytes) else compiled.read_bytes()
         folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(folder() / f"{key}.{kind}", data)
         text = json.dumps({**description, "sha256": hashlib.sha256(data).hexdigest()})
         _write(folder() / f"{key}.json", text.encode())
+        _trim(most)
     except OSError:
         return
+
+
+def _touch(path: Path) -> None:
+    """Notes that an entry was used; times of access are not kept on every disk."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def _trim(most: int) -> None:
+    """Deletes the entries that were used longest ago, until the others take at most `most` bytes."""
+    entries: dict[str, list[os.DirEntry[str]]] = {}
+    for file in os.scandir(folder()):
+        if match := _ENTRY.match(file.name):
+            entries.setdefault(match["key"], []).append(file)
+    facts = [(_used(files), _bytes(files), files) for files in entries.values()]
+    total = sum(size for _, size, _ in facts)
+    for _, size, files in sorted(facts, key=lambda fact: fact[0]):
+        if total <= most:
+            return
+        total -= size
+        for file in files:
+            Path(file.path).unlink(missing_ok=True)
+
+
+def _used(files: Sequence[os.DirEntry[str]]) -> int:
+    return max(status.st_mtime_ns for status in _states(files))
+
+
+def _bytes(files: Sequence[os.DirEntry[str]]) -> int:
+    return sum(status.st_size for status in _states(files))
+
+
+def _states(files: Sequence[os.DirEntry[str]]) -> list[os.stat_result]:
+    return [file.stat() for file in files]
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -4,7 +4,8 @@
     lit_config.setup(config)
 
 The suite is called like its folder, unless `config.name` was set. RUN lines may use `oneflow-opt`, `oneflow-run`,
-`%python`, `FileCheck` (LLVM's if it is on the path, else the one pip installs) and `not`. A test that checks nothing fails. Imports lit and the server of commands.
+`%python`, `FileCheck` (LLVM's if it is on the path, else the one pip installs) and `not`. A test that checks
+nothing fails. Imports lit and the server of commands.
 """
 
 from __future__ import annotations

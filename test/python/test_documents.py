@@ -71,6 +71,15 @@ def test_programs_of_many_ranks_run(ranks, tmp_path):
     assert out.count("(S(1),)") == ranks
 
 
+def test_environment_variables_are_documented():
+    """Those that Python code looks up by name."""
+    folders = ("dialect", "passes", "lowering", "runtime", "frontend", "testing", "tools")
+    texts = [p.read_text() for f in folders for p in (ROOT / f).rglob("*.py")]
+    used = {name for text in texts for name in re.findall(r'"(ONEFLOW_[A-Z_]+)"', text)} - {"ONEFLOW_RUN_RANK"}
+    told = set(re.findall(r"^\| `(ONEFLOW_[A-Z_]+)`", (ROOT / "docs/environment.md").read_text(), re.MULTILINE))
+    assert used - told == set() and told - used <= {"ONEFLOW_NUM_THREADS"}
+
+
 def console_commands() -> list[str]:
     text = "\n".join(blocks(ROOT / "README.md", "console"))
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
