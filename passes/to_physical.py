@@ -5,16 +5,16 @@ Imports the collectives and layouts of `passes.sbp`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature, devices, local_shape
 from oneflow.dialect.reader import share_types
-from oneflow.dialect.record import Call, OperatorError, Registry, infer
+from oneflow.dialect.record import Call, Operator, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
@@ -92,12 +92,30 @@ def lower_to_rank(module: ir.Module, rank: int, registry: Registry) -> None:
     module.operation.attributes[notes.RANK] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank)
 
 
+@dataclass(frozen=True)
+class _Local:
+    """What an operator becomes on one rank: attributes (None for those at their defaults), and types of results."""
+
+    record: Operator
+    attributes: Mapping[str, ir.Attribute | None]
+    types: Sequence[ir.Type]
+
+
+def _written(local: Call) -> dict[str, ir.Attribute | None]:
+    """The attributes of a call, None in place of those that are left out."""
+    attrs = local.record.signature.attrs
+    values = {a.name: a.kind.check(local.attrs[a.name]) for a in attrs}
+    said = {a.name for a in attrs if a.is_mandatory or values[a.name] != a.default}
+    return {a.name: a.kind.write(values[a.name]) if a.name in said else None for a in attrs}
+
+
 class _Lowering:
     """One function, first read as it is, then rewritten for one rank."""
 
     def __init__(self, function: Function, boxing: Boxing, layouts: Layouts, rank: int) -> None:
         self.function, self.boxing, self.layouts, self.rank = function, boxing, layouts, rank
         self.work: list[Callable[[], None]] = []
+        self.plans: dict[Any, _Local] = {}
 
     def read(self) -> None:
         """Plans the rewriting of every operation, while layouts and logical types are there."""
@@ -146,22 +164,35 @@ class _Lowering:
         return write
 
     def _plan_operator(self, op: ir.Operation) -> Callable[[], None]:
+        descs = [dialect.desc_of(v) for v in op.results]
+        key = (op.name, tuple(self.layouts.descs[v] for v in op.operands), tuple(descs), tuple(op.attributes.items()))
+        if key not in self.plans:
+            self.plans[key] = self._local_operator(op, descs)
+        local = self.plans[key]
+
+        def write() -> None:
+            notes.drop_operation(op)
+            for name, attribute in local.attributes.items():
+                if attribute is not None:
+                    op.attributes[name] = attribute
+                elif name in op.attributes:
+                    del op.attributes[name]
+            for value, kind in zip(op.results, local.types, strict=True):
+                value.set_type(kind)
+            share_types(op, local.record)
+
+        return write
+
+    def _local_operator(self, op: ir.Operation, descs: Sequence[TensorDesc]) -> _Local:
+        """The call that this rank makes in place of an operator whose results are described by `descs`."""
         record = dialect.record_of(op, self.layouts.registry)
         call = dialect.operand_call(op, record, self.layouts.descs.__getitem__)
-        descs = [dialect.desc_of(v) for v in op.results]
         call = dialect.bind_results(op, call, descs)
         sides = (self.layouts.wanted(self.function, op), self.layouts.made(op))
         ins, outs = (tuple(nd for nd in side if nd is not None) for side in sides)
         local = localize(call, NdSignature(ins, outs), self.boxing.mesh, self.rank)
         _check_local(op, local)
-
-        def write() -> None:
-            self._set_attributes(op, local)
-            for value, desc in zip(op.results, local.results, strict=True):
-                _retype(value, desc)
-            share_types(op, record)
-
-        return write
+        return _Local(record, _written(local), [d.to_mlir() for d in local.results])
 
     @staticmethod
     def _drop(op: ir.Operation) -> None:
@@ -169,18 +200,10 @@ class _Lowering:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 
-    @staticmethod
-    def _set_attributes(op: ir.Operation, local: Call) -> None:
-        notes.drop_operation(op)
-        for attr in local.record.signature.attrs:
-            value = attr.kind.check(local.attrs[attr.name])
-            if attr.is_mandatory or value != attr.default:
-                op.attributes[attr.name] = attr.kind.write(value)
-
     def _set_results(self, op: ir.Operation) -> None:
         for value in op.results:
             if value in self.layouts.values:
-                _retype(value, self._local(value))
+                value.set_type(self._local(value).to_mlir())
 
     def _local(self, value: ir.Value) -> TensorDesc:
         return local_desc(self.layouts.descs[value], self.layouts.values[value], self.boxing.mesh, self.rank)
@@ -214,10 +237,6 @@ def local_desc(desc: TensorDesc, nd: NdSbp, mesh: tuple[int, ...], rank: int) ->
     """What `rank` has of a tensor that lies as `nd` says."""
     assert desc.shape is not None, "unranked tensor"
     return TensorDesc(local_shape(desc.shape, nd, mesh, rank), desc.dtype)  # type: ignore[arg-type]
-
-
-def _retype(value: ir.Value, desc: TensorDesc) -> None:
-    value.set_type(desc.to_mlir())
 
 
 def _check_local(op: ir.Operation, local: Call) -> None:

@@ -120,8 +120,11 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
     """
     if from_mlir(value.type) is None:
         return None
+    desc = dialect.desc_of(value)
+    if desc.is_static:
+        return desc
     owner = value.owner
-    return notes.expect_static(dialect.desc_of(value), owner.owner if isinstance(owner, ir.Block) else owner)
+    return notes.expect_static(desc, owner.owner if isinstance(owner, ir.Block) else owner)
 
 
 class GraphReader:
