@@ -9,7 +9,7 @@ Imports the MLIR seam.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -186,37 +186,59 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     )
 
 
+#: A loop: the node's number, and its dimension there.
+_Loop = tuple[int, int]
+
+
+class _Classes:
+    """Loops that are one, by the first of them."""
+
+    def __init__(self) -> None:
+        self._parent: dict[_Loop, _Loop] = {}
+
+    def find(self, loop: _Loop) -> _Loop:
+        while self._parent.get(loop, loop) != loop:
+            loop = self._parent[loop]
+        return loop
+
+    def join(self, first: _Loop, second: _Loop) -> None:
+        self._parent[self.find(second)] = self.find(first)
+
+
 def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
     """Gives loops that producers and consumers share one name; False where an edge does not allow it."""
-    parent: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def find(key: tuple[int, int]) -> tuple[int, int]:
-        while parent.get(key, key) != key:
-            key = parent[key]
-        return key
-
-    makers = {r: (n, i) for n, node in enumerate(nodes) for i, r in enumerate(node.results)}
-    for c, node in enumerate(nodes):
-        for use in (*node.inputs, *node.outputs):
-            if use.value not in makers:
-                continue
-            p, number = makers[use.value]
-            for made, read in zip(nodes[p].outputs[number].access, use.access, strict=True):
-                if made.dim is None or read.dim is None:
-                    if not (_stays_put(nodes[p], made) and _stays_put(node, read)):
-                        return False
-                    continue
-                parent[find((c, read.dim))] = find((p, made.dim))
-    for (a, first), (b, second) in _shared_reads(nodes) if siblings else ():
+    edges = list(_edges(nodes))
+    if not all(_agree(nodes, *edge) for edge in edges):
+        return False
+    classes = _Classes()
+    for (a, first), (b, second) in (*edges, *(_shared_reads(nodes) if siblings else ())):
         for one, other in zip(first.access, second.access, strict=True):
             if one.dim is not None and other.dim is not None:
-                parent[find((b, other.dim))] = find((a, one.dim))
-    numbers: dict[tuple[int, int], int] = {}
+                classes.join((a, one.dim), (b, other.dim))
+    numbers: dict[_Loop, int] = {}
     for n, node in enumerate(nodes):
-        node.names = [numbers.setdefault(find((n, d)), len(numbers)) for d in range(len(node.names))]
-        if len(set(node.names)) != len(node.names):
-            return False
-    return True
+        node.names = [numbers.setdefault(classes.find((n, d)), len(numbers)) for d in range(len(node.names))]
+    return all(len(set(node.names)) == len(node.names) for node in nodes)
+
+
+def _edges(nodes: Sequence[Node]) -> Iterator[tuple[tuple[int, Use], tuple[int, Use]]]:
+    """Each use of a node's result by another: how it is made and how it is used, with the nodes' numbers."""
+    makers = {r: (n, i) for n, node in enumerate(nodes) for i, r in enumerate(node.results)}
+    for number, node in enumerate(nodes):
+        for use in (*node.inputs, *node.outputs):
+            if use.value in makers:
+                maker, result = makers[use.value]
+                yield (maker, nodes[maker].outputs[result]), (number, use)
+
+
+def _agree(nodes: Sequence[Node], made: tuple[int, Use], read: tuple[int, Use]) -> bool:
+    """Whether positions that are no loop on one side are always 0 on both."""
+    (maker, first), (reader, second) = made, read
+    return all(
+        (one.dim is not None and other.dim is not None)
+        or (_stays_put(nodes[maker], one) and _stays_put(nodes[reader], other))
+        for one, other in zip(first.access, second.access, strict=True)
+    )
 
 
 def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[int, Use]]]:

@@ -34,6 +34,60 @@ def test_functions_are_short():
     assert statistics.quantiles(lengths, n=10)[-1] <= 40
 
 
+#: Functions that may nest more deeply, with the reason.
+DEEP = {
+    "dialect/reader.py: share_types": "operands of operands, which are cast where they differ",
+    "passes/inline.py: _expand": "results of calls in functions",
+    "lowering/kernels/graph.py: order": "a search with its queue",
+    "lowering/kernels/nodes.py: _sizes": "forms of uses of nodes",
+    "lowering/kernels/nodes.py: loop_size": "forms of uses of nodes",
+    "lowering/kernels/share.py: _calls": "operands of operations of functions",
+    "lowering/llvm/loops.py: _size_of": "forms of uses of nodes",
+    "passes/sbp/auto.py: _add_transfers": "pairs of signatures of an edge",
+    "lowering/triton/kernel.py: loop_sizes": "forms of uses of operations",
+}
+NESTS = (ast.If, ast.For, ast.While, ast.Try, ast.Match)
+
+
+def nesting(node, depth=0):
+    """How many branches and loops stand in each other; `elif` is no deeper than its `if`."""
+    deepest = depth
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
+            continue
+        is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
+        deepest = max(deepest, nesting(child, depth + (isinstance(child, NESTS) and not is_elif)))
+    return deepest
+
+
+def test_nesting_is_shallow():
+    deep = {
+        f"{name(path)}: {node.name}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, FUNCTIONS) and nesting(node) > 3
+    }
+    assert deep <= DEEP.keys(), f"nested more than 3 deep: {deep - DEEP.keys()}; return early, or name a part"
+    assert DEEP.keys() <= deep, f"not deep any more: {DEEP.keys() - deep}"
+
+
+def test_the_licence_is_stated_once():
+    """Sources have no headers of their own: LICENSE and the SPDX expression of pyproject.toml hold for all."""
+    assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+    headed = [name(p) for p in MODULES if "SPDX-License-Identifier" in p.read_text()]
+    assert not headed, f"licence headers: {headed}"
+
+
+def test_hooks_are_what_ci_runs():
+    """The hooks before a commit, the commands of CI and the pinned versions are the same."""
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    commands = [line.removeprefix(".venv/bin/") for line in (ROOT / ".ci/run").read_text().splitlines()]
+    entries = [line.partition("entry: ")[2] for line in hooks.splitlines() if "entry: " in line]
+    missing = [entry for entry in entries if not any(c.startswith(entry.split(" --")[0]) for c in commands)]
+    assert entries and not missing, f"CI does not run {missing}"
+
+
 def test_public_functions_are_documented():
     bare = [
         f"{name(path)}: {node.name}"
