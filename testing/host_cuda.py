@@ -21,6 +21,7 @@ import struct
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -31,8 +32,8 @@ from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 
-SUCCESS = (0,)
-INVALID = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
+SUCCESS: tuple[Any, ...] = (0,)
+INVALID: tuple[Any, ...] = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
 EXHAUSTED = (types.SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
 
 
@@ -97,7 +98,7 @@ class HostCuda:
     def cuDeviceGetAttribute(self, name: str, handle: int) -> tuple[int, int]:  # noqa: N802
         return 0, 9 if "MAJOR" in name else 0
 
-    def cuCtxSetCurrent(self, context: int) -> tuple[int]:  # noqa: N802
+    def cuCtxSetCurrent(self, context: int) -> tuple[Any, ...]:  # noqa: N802
         self.context = context
         return SUCCESS
 
@@ -121,11 +122,11 @@ class HostCuda:
     def cuEventCreate(self, flags: Any) -> tuple[int, int]:  # noqa: N802
         return 0, next(self.numbers)
 
-    def cuEventRecord(self, event: int, handle: int) -> tuple[int]:  # noqa: N802
+    def cuEventRecord(self, event: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         self.events[event] = int(handle)
         return SUCCESS
 
-    def cuStreamWaitEvent(self, handle: int, event: int, flags: int) -> tuple[int]:  # noqa: N802
+    def cuStreamWaitEvent(self, handle: int, event: int, flags: int) -> tuple[Any, ...]:  # noqa: N802
         self.orders.append((self.events[event], int(handle)))
         return SUCCESS
 
@@ -148,7 +149,7 @@ class HostCuda:
         self.pinned[block.ctypes.data] = block
         return 0, block.ctypes.data
 
-    def cuMemFreeHost(self, address: int) -> tuple[int]:  # noqa: N802
+    def cuMemFreeHost(self, address: int) -> tuple[Any, ...]:  # noqa: N802
         return INVALID if self.pinned.pop(address, None) is None else SUCCESS
 
     def cuPointerGetAttribute(self, name: str, address: int) -> tuple[Any, ...]:  # noqa: N802
@@ -169,6 +170,15 @@ class HostCuda:
     def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         self.log.append("copy")
         return self._move(target, source, size, target, source)
+
+    def cuMemcpy3DAsync(self, params: Any, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        assert min(params.srcPitch, params.dstPitch) >= params.WidthInBytes
+        self.log.append("copy")
+        for row in range(params.Height):
+            target, source = params.dstDevice + row * params.dstPitch, params.srcDevice + row * params.srcPitch
+            if self._move(target, source, params.WidthInBytes, target, source) != SUCCESS:
+                return INVALID
+        return SUCCESS
 
     def _move(self, target: int, source: int, size: int, *places: int) -> tuple[Any, ...]:
         if not all(self._is_live(p, size) for p in places):
@@ -203,7 +213,7 @@ class HostCuda:
         self.modules[number] = Source.from_dict(json.loads(cubin))
         return 0, number
 
-    def cuModuleUnload(self, module: int) -> tuple[int]:  # noqa: N802
+    def cuModuleUnload(self, module: int) -> tuple[Any, ...]:  # noqa: N802
         return INVALID if self.modules.pop(module, None) is None else SUCCESS
 
     def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[int, int]:  # noqa: N802
@@ -259,14 +269,14 @@ class HostCuda:
         self.graphs[number] = [list(node) for node in self.graphs[graph]]
         return 0, number
 
-    def _change(self, program: int, node: int, params: Any, *_: Any) -> tuple[int]:
+    def _change(self, program: int, node: int, params: Any, *_: Any) -> tuple[Any, ...]:
         self.log.append("change")
         self.graphs[program][node][1] = self._taken(params)
         return SUCCESS
 
     cuGraphExecKernelNodeSetParams = cuGraphExecMemcpyNodeSetParams = cuGraphExecMemsetNodeSetParams = _change  # noqa: N815
 
-    def cuGraphLaunch(self, program: int, handle: int) -> tuple[int]:  # noqa: N802
+    def cuGraphLaunch(self, program: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         self.log.append("graph")
         waiting = dict(enumerate(self.graphs[program]))
         while waiting:
@@ -306,16 +316,17 @@ def _compile(source: Source, arch: str) -> Binary:
 def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
     """Makes this the driver of the process."""
     made = HostCuda(devices, limit)
-    before = driver._cuda, driver._library, cached.compile_source, dict(driver._devices)
+    before = dict(driver._devices)
     _forget()
-    driver._cuda = driver._library = lambda: made
-    cached.compile_source = _compile
-    try:
-        yield made
-    finally:
-        _forget()
-        driver._cuda, driver._library, cached.compile_source = before[:3]
-        driver._devices.update(before[3])
+    with (
+        mock.patch.multiple(driver, _cuda=lambda: made, _library=lambda: made),
+        mock.patch.object(cached, "compile_source", _compile),
+    ):
+        try:
+            yield made
+        finally:
+            _forget()
+            driver._devices.update(before)
 
 
 def _forget() -> None:

@@ -108,7 +108,9 @@ class _Run:
     """The plan's side of a run on NumPy memory."""
 
     def __init__(self, program: Program) -> None:
-        self.program, self.kept, self.given = program, [], []
+        self.program = program
+        self.kept: list[np.ndarray] = []
+        self.given: list[np.ndarray] = []
         self.results: dict[int, np.ndarray] = {}
         self.sites = np.zeros(3 * max(len(program.sites), 1), np.int64)
         self.failure = self.address(self.sites)
@@ -228,7 +230,8 @@ def _function(text: str, name: str) -> Callable[..., None]:
     namespace = {"triton": jit, "tl": triton("language"), "libdevice": _Libdevice(),
                  "interpreter_semantic": interpreter.interpreter_semantic}  # fmt: skip
     exec(compile(tree, f"<interpreted {name}>", "exec"), namespace)
-    return namespace[identifier(name)]
+    function: Callable[..., None] = namespace[identifier(name)]
+    return function
 
 
 class _Libdevice:
@@ -282,7 +285,8 @@ def _convert_float(data: np.ndarray, source: Any, target: Any, rounding: Any) ->
     """f32 to bf16 and back, as bits."""
     if source.primitive_bitwidth == 32:
         return data.astype(ml_dtypes.bfloat16).view(np.uint16)
-    return data.view(ml_dtypes.bfloat16).astype(np.float32).view(np.uint32)
+    widened: np.ndarray = data.view(ml_dtypes.bfloat16).astype(np.float32)
+    return widened.view(np.uint32)
 
 
 def _create_dot(builder: Any, a: Any, b: Any, c: Any, precision: Any, imprecise: Any) -> Any:

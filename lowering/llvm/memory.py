@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered, read_node
-from oneflow.lowering.llvm.kernel import Kernel, returned_values
+from oneflow.lowering.llvm.kernel import returned_values
 
 ALIGNMENT = 64
 
@@ -39,6 +40,14 @@ class Buffer:
     def dynamic(self) -> bool:
         """Whether the run allocates and frees it."""
         return self.kind == "temporary" and self.bytes is None and self.result is None
+
+
+class Kernel(Protocol):
+    """A kernel of any device."""
+
+    @property
+    def block(self) -> ir.Block:
+        """The block of its function."""
 
 
 class Lives:

@@ -285,7 +285,9 @@ class Plan:
         if buffer.argument is not None:
             self.pointers[buffer.number] = f"%in{buffer.argument}"
         elif buffer.offset is not None:
-            text = f"llvm.getelementptr %workspace[{buffer.offset}] : ({ADDRESS}) -> {ADDRESS}, i8"
+            # Constants in the operation have 32 bits; programs may take more.
+            offset = self.writer.constant(str(buffer.offset), "i64")
+            text = f"llvm.getelementptr %workspace[{offset}] : ({ADDRESS}, i64) -> {ADDRESS}, i8"
             self.pointers[buffer.number] = self.writer.op(text)
         else:
             kind = "temporary" if buffer.result is None else "alloc"

@@ -55,7 +55,7 @@ class Contraction:
         self.forms = [linear_form(self.kernel, n, u) for n, u in uses]
 
     def _classify(self) -> None:
-        """Tells the loops of the product apart.
+        """Tells the loops of the product apart; those of one step are of no kind, their position is 0.
 
         Raises:
             Uncovered: a loop is of no kind, a kind but batch has one step, or elements are not f16, bf16 or f32.
@@ -63,7 +63,7 @@ class Contraction:
         left, right = (self._loops(u) for u in self.product.inputs)
         out = self._loops(self.product.outputs[0])
         summed = {self.product.names[d] for d in self.product.reductions}
-        order = self.product.names
+        order = [n for n in self.product.names if n in self.product.loops]
         self.batch = [n for n in order if n in left & right & out]
         self.rows = [n for n in order if n in (left & out) - right]
         self.columns = [n for n in order if n in (right & out) - left]
@@ -82,9 +82,9 @@ class Contraction:
 
     def shape(self) -> Product:
         """The product as tuning sees it."""
-        counts = [self._count(loops) for loops in (self.batch, self.rows, self.columns, self.depth)]
+        batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        return Product(*counts, width, width == 2 and self._described())
+        return Product(batch, rows, columns, depth, width, width == 2 and self._described())
 
     def _count(self, loops: list[int]) -> int:
         static = product(self.sizes[n] for n in loops).static

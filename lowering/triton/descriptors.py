@@ -48,8 +48,8 @@ def describe(tile: Tile, tensor: Tensor, form: Form, axes: Sequence[Axis]) -> li
                 return None
             found += [Dimension(axis, tuple(group), size, stride)] if stride else []
     ordered = sorted(found, key=lambda d: -d.stride)
-    covered = {n for d in found for n in d.loops}
-    if not set(form.loops) <= covered or not 2 <= len(ordered) <= RANK:
+    missing = {n for n in form.loops if tile.sizes[n] != Size.of(1)} - {n for d in found for n in d.loops}
+    if missing or not 2 <= len(ordered) <= RANK:
         return None
     return ordered if _allowed(ordered, tensor) else None
 

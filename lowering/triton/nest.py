@@ -367,7 +367,7 @@ class Nest:
         self.writer.line(f"{name} = {fold.function}({name}, {self._reduce(value, fold).name})")
         self.open.append(Accumulator(result, name, value.element, None, None))
 
-    def _streams(self, node: Node, fold: Folded, start: V, value: V, first: bool) -> None:
+    def _streams(self, node: Node, fold: Folded, start: V | None, value: V, first: bool) -> None:
         """The streams of a scan: every partial result."""
         streams = [i for i in range(len(node.outputs)) if node.streams(i)]
         if streams:

@@ -126,12 +126,13 @@ class Plan:
         return parameters
 
     def _op(self, op: ir.Operation) -> None:
-        result = op.results[0] if len(op.results) else None
         if op.name == "func.call":
             self._call(op)
-        elif op.name in ("tensor.empty", "linalg.fill", "tensor.from_elements"):
             return
-        elif op.name == "tensor.dim":
+        if op.name in ("tensor.empty", "linalg.fill", "tensor.from_elements"):
+            return
+        result = op.results[0]
+        if op.name == "tensor.dim":
             axis = self._size(op.operands[1]).static or 0
             self.scalars[result] = self._shape(op.operands[0])[axis]
         elif op.name == "tensor.extract":
@@ -238,8 +239,9 @@ class Plan:
         for number, operand in source.updates.items():
             self._copy(op.results[number], op.operands[operand])
         for number, value in source.fills.items():
-            made = self.places[op.results[number]]
-            text = f'run.fill({self._pointer(made.buffer)}, {product(made.shape)}, {value}, "{made.element}")'
+            filled = self.places[op.results[number]]
+            at, size = self._pointer(filled.buffer), product(filled.shape)
+            text = f'run.fill({at}, {size}, {value}, "{filled.element}")'
             self.lines.append(text)
         arguments = [a for v in (*inputs, *op.results) for a in self._arguments(v)]
         arguments += ["run.failure"] if source.parameters and source.parameters[-1][0] == FAILURE else []

@@ -6,13 +6,15 @@ Imports `source` and the MLIR seam.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from oneflow.dialect._mlir import ir
+from oneflow.dialect import dtypes
+from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
 from oneflow.lowering.triton.names import PLAN, SOURCE, identifier
 from oneflow.lowering.triton.source import Source
@@ -34,8 +36,9 @@ class Program:
     def function(self) -> Callable[..., None]:
         """The plan as a function of a run, addresses and sizes."""
         namespace: dict[str, Any] = {}
-        exec(compile(self.plan, f"<plan of {self.name}>", "exec"), {}, namespace)
-        return namespace[identifier(self.name)]
+        exec(compile(self.plan, f"<plan of {self.name}>", "exec"), {"math": math}, namespace)
+        function: Callable[..., None] = namespace[identifier(self.name)]
+        return function
 
     @property
     def text(self) -> str:
@@ -61,7 +64,7 @@ def read_program(module: ir.Module) -> Program:
         {s.name: s for s in found},
         ir.IntegerAttr(attributes["oneflow.workspace"]).value,
         tuple(ir.StringAttr(s).value for s in attributes["oneflow.sites"]) if "oneflow.sites" in attributes else (),
-        tuple(parse_desc(ir.StringAttr(s).value) for s in attributes["oneflow.results"]),
+        tuple(d for s in attributes["oneflow.results"] if (d := parse_desc(ir.StringAttr(s).value)) is not None),
         tuple(_array(c) for c in attributes["oneflow.constants"]),
         tuple(str(a) for a in attributes["oneflow.externals"]) if "oneflow.externals" in attributes else (),
     )
@@ -80,5 +83,23 @@ def _source(function: ir.Operation) -> Source:
 
 
 def _array(constant: ir.Attribute) -> np.ndarray:
-    """The elements of a dense constant; 16-bit floats are given as their bits."""
-    return np.ascontiguousarray(np.array(constant))
+    """The elements of a dense constant."""
+    if str(constant.type.element_type) != "bf16":
+        return np.ascontiguousarray(np.array(constant))
+    return np.ascontiguousarray(np.array(_bits(constant))).view(dtypes.bfloat16.numpy)
+
+
+def _bits(constant: ir.Attribute) -> ir.Attribute:
+    """A constant of bf16, which Python's buffers lack, as its bits: MLIR folds a cast of it."""
+    kind = constant.type
+    with kind.context, ir.Location.unknown():
+        module = ir.Module.create()
+        made = ir.RankedTensorType.get(kind.shape, ir.IntegerType.get_signless(16))
+        text = (
+            f"func.func @bits() -> {made} {{ %0 = arith.constant {constant} "
+            f"%1 = arith.bitcast %0 : {kind} to {made} return %1 : {made} }}"
+        )
+        function = ir.Operation.parse(text)
+        module.body.append(function)
+        passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+        return function.regions[0].blocks[0].operations[0].operation.attributes["value"]

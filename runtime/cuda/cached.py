@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import parse_desc
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import Source
@@ -92,6 +93,11 @@ def _bits(array: np.ndarray) -> np.ndarray:
     return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
 
 
+def _from_bits(array: np.ndarray) -> np.ndarray:
+    """The array whose `_bits` these are: bf16 is the one type of ours that NumPy's files do not know."""
+    return array.view(dtypes.bfloat16.numpy) if array.dtype == np.uint16 else array
+
+
 def _description(program: Program) -> dict[str, Any]:
     return {
         "name": program.name, "plan": program.plan, "workspace": program.workspace, "sites": list(program.sites),
@@ -103,7 +109,7 @@ def _description(program: Program) -> dict[str, Any]:
 def _read(fields: dict[str, Any], constants: bytes) -> Program:
     sources = [Source.from_dict(s) for s in fields["sources"]]
     with np.load(io.BytesIO(constants), allow_pickle=False) as arrays:
-        held = tuple(arrays[f"arr_{i}"] for i in range(len(arrays.files)))
+        held = tuple(_from_bits(arrays[f"arr_{i}"]) for i in range(len(arrays.files)))
     results = tuple(d for d in map(parse_desc, fields["results"]) if d is not None)
     by_name = {s.name: s for s in sources}
     return Program(

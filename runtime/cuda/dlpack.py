@@ -50,16 +50,17 @@ _given: dict[int, tuple[Any, ...]] = {}
 _numbers = itertools.count(1)
 
 
-@_DELETER
 def _delete(address: int) -> None:
     _given.pop(_Managed.from_address(address).context, None)
 
 
-@_DESTRUCTOR
 def _destroy(capsule: int) -> None:
     """Takes back what nobody took out of its capsule."""
     if _is_valid(capsule, NAME):
         _delete(_pointer_of(capsule, NAME))
+
+
+_deleter, _destructor = _DELETER(_delete), _DESTRUCTOR(_destroy)
 
 
 def export(owner: Any, address: int, shape: tuple[int, ...], dtype: DType, number: int) -> Any:
@@ -70,9 +71,9 @@ def export(owner: Any, address: int, shape: tuple[int, ...], dtype: DType, numbe
     code, bits = KINDS[dtype]
     # Strides are written out: not every library takes a null pointer for a contiguous tensor.
     tensor = _Tensor(address, CUDA, number, rank, code, bits, 1, sizes, strides, 0)
-    managed = _Managed(tensor, key, ctypes.cast(_delete, ctypes.c_void_p))
+    managed = _Managed(tensor, key, ctypes.cast(_deleter, ctypes.c_void_p))
     _given[key] = (owner, sizes, strides, managed)
-    return _capsule_new(ctypes.addressof(managed), NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+    return _capsule_new(ctypes.addressof(managed), NAME, ctypes.cast(_destructor, ctypes.c_void_p))
 
 
 class Taken:

@@ -1,5 +1,6 @@
 """Programs larger than one block: several programs, looped rows, columns, products in blocks, scatters."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -220,3 +221,44 @@ def test_one_plan_runs_with_several_sizes():
         y = np.tanh(x) @ np.tanh(x).T
         e = np.exp(y - y.max(1, keepdims=True))
         np.testing.assert_allclose(interpret_program(program, x)[0], e / e.sum(1, keepdims=True), 1e-4, 1e-6)
+
+
+@pytest.mark.parametrize("units", [(1,), (1, 1)], ids=str)
+@pytest.mark.parametrize(("element", "wide"), [("f32", 96), ("bf16", 128)])
+def test_products_with_dimensions_of_one_are_products(units, element, wide):
+    lead = "x".join(map(str, units))
+    x, w, b = f"tensor<{lead}x64x48x{element}>", f"tensor<48x{wide}x{element}>", f"tensor<{wide}x{element}>"
+    y = f"tensor<{lead}x64x{wide}x{element}>"
+    text = f"""func.func @main(%x: {x}, %w: {w}, %b: {b}) -> {y} {{
+      %0 = "oneflow.broadcast_matmul"(%x, %w) : ({x}, {w}) -> {y}
+      %1 = "oneflow.broadcast_add"(%0, %b) : ({y}, {b}) -> {y}
+      return %1 : {y}
+    }}"""
+    kind = np.float32 if element == "f32" else ml_dtypes.bfloat16
+    arrays = [floats(*shape).astype(kind) for shape in ((*units, 64, 48), (48, wide), (wide,))]
+    program = check(text, *arrays, **({} if element == "f32" else {"rtol": 2e-2, "atol": 2e-2}))
+    assert "tl.dot" in program.text
+
+
+def test_descriptors_leave_out_dimensions_of_one():
+    text = """func.func @main(%x: tensor<1x4096x1024xbf16>, %w: tensor<1024x4096xbf16>) -> tensor<1x4096x4096xbf16> {
+      %0 = "oneflow.broadcast_matmul"(%x, %w)
+        : (tensor<1x4096x1024xbf16>, tensor<1024x4096xbf16>) -> tensor<1x4096x4096xbf16>
+      return %0 : tensor<1x4096x4096xbf16>
+    }"""
+    assert lower(text).text.count("tl.make_tensor_descriptor") == 3
+    assert "[4096, 1024], [1024, 1]" in lower(text).text
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_constants_of_half_the_digits(element):
+    kind = f"tensor<2x3x{element}>"
+    text = f"""func.func @main(%x: {kind}) -> {kind} {{
+      %c = arith.constant dense<[[1.0, 2.0, 3.5], [4.0, 0.1, -0.3]]> : {kind}
+      %0 = "oneflow.broadcast_mul"(%x, %c) : ({kind}, {kind}) -> {kind}
+      return %0 : {kind}
+    }}"""
+    half = np.float16 if element == "f16" else ml_dtypes.bfloat16
+    (got,) = interpret_program(lower(text), np.ones((2, 3), half))
+    wanted = np.array([[1.0, 2.0, 3.5], [4.0, 0.1, -0.3]], half)
+    np.testing.assert_array_equal(got.view(np.uint16), wanted.view(np.uint16))
