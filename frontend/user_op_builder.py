@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from oneflow.dialect.record import REGISTRY, suggestion
+from oneflow.dialect.record import REGISTRY, OperatorError, suggestion
 from oneflow.dialect.signature import ArgDef
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.user_ops.operations import count_attributes, find_operator
 
 
 class UserOpConfBuilder:
@@ -25,6 +26,7 @@ class UserOpConfBuilder:
     def __init__(self, name: str) -> None:
         self.name = name
         self._op = ""
+        self._renamed: dict[str, str] = {}
         self._inputs: dict[str, list[Tensor]] = {}
         self._attrs: dict[str, Any] = {}
 
@@ -34,9 +36,11 @@ class UserOpConfBuilder:
         Raises:
             CallError: there is none of this name.
         """
-        if op_type_name not in REGISTRY:
-            raise CallError(REGISTRY.unknown(op_type_name))
-        self._op = op_type_name
+        try:
+            record, self._renamed = find_operator(REGISTRY, op_type_name)
+        except OperatorError as error:
+            raise CallError(str(error)) from None
+        self._op = record.name
         return self
 
     def Input(self, name: str, tensors: Sequence[Any]) -> UserOpConfBuilder:
@@ -52,12 +56,17 @@ class UserOpConfBuilder:
         return self
 
     def Output(self, name: str, num: int = 1) -> UserOpConfBuilder:
-        """Names a result.
+        """Asks for a result, or `num` tensors of it.
 
         Raises:
-            CallError: the operator has no such result.
+            CallError: the operator has no such result, or not so many tensors of it.
         """
+        name = self._renamed.get(name, name)
         self._arg(name, self._record.signature.outputs, "result")
+        try:
+            self._attrs |= count_attributes(self._record, {name: num})
+        except OperatorError as error:
+            raise CallError(str(error)) from None
         return self
 
     def Attr(self, name: str, value: Any, attr_type_name: str | None = None) -> UserOpConfBuilder:

@@ -48,7 +48,7 @@ class _Session:
     def _results(self, request: dict[str, Any]) -> tuple[Value, ...]:
         inputs = {k: tuple(self.values[i] for i in ids) for k, ids in request["inputs"].items()}
         attrs = {k: marshal.decode_value(v) for k, v in request["attrs"].items()}
-        return call_by_name(self.ops, request["op"], inputs, attrs, ())[1]
+        return tuple(flatten(call_by_name(self.ops, request["op"], inputs, attrs, request["outputs"]).values()))
 
     def ask(self, function: str, *args: Any, failure: Callable[[str], Exception]) -> list[Value | None]:
         """The values that a function gives.
@@ -98,7 +98,7 @@ def class_gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
     def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
         session = _Session(ops)
         tensors = [session.encode(v) for v in (*op.operands, *op.results, *cotangents)]
-        call = marshal.encode_call(_counted(op), rules.sizes)
+        call = rules.encode(_counted(op))
         array = (TensorStruct * len(tensors))(*tensors)
         found = session.ask("grad_function", ctypes.byref(call), array, failure=op.error)
         rest = iter([*found, *[None] * (len(op.operands) - len(found))])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.dialect.builder import Builder, Value, describe
-from oneflow.dialect.record import Call, OperatorError, distribute, flatten
+from oneflow.dialect.record import Call, OperatorError, flatten
 from oneflow.runtime.user_ops.marshal import decode_value
 from oneflow.runtime.user_ops.operations import call_by_name
 from oneflow.runtime.user_ops.rules import LibraryRules
@@ -22,6 +22,7 @@ def gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
     """The gradient slot of an operator with a registered gradient function."""
 
     def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+        op = Call(op.record, op.inputs, op.attrs, rules.by_result(op))
         described = Call(op.record, _described(op.inputs), op.attrs, _described(op.outputs))
         programs = run_for_sizes(described, lambda call: rules.ask("gradient", call))
         if any(json.dumps(p) != json.dumps(programs[0]) for p in programs):
@@ -88,10 +89,10 @@ class _Emitter:
         inputs = {k: tuple(map(self.value, v)) for k, v in operation["inputs"].items()}
         attrs = {k: decode_value(v) for k, v in operation["attrs"].items()}
         try:
-            record, results = call_by_name(self.ops, operation["op"], inputs, attrs, operation["outputs"])
+            results = call_by_name(self.ops, operation["op"], inputs, attrs, operation["outputs"])
         except OperatorError as error:
             raise self.op.error(f"the operations of its gradient function: {error}") from None
-        return _numbered(distribute(record.signature.outputs, results, None))
+        return _numbered(results)
 
 
 def _numbered(groups: Mapping[str, Any]) -> dict[str, Value]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import oneflow.dialect.ops  # noqa: F401  (its operators are registered first)
+from oneflow.dialect.attributes import KINDS
 from oneflow.dialect.external import run_kernel
 from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, Registry, Rule, no_grad
 from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature, SignatureError
@@ -19,6 +20,7 @@ from oneflow.runtime.user_ops import framework
 from oneflow.runtime.user_ops.functions import class_gradient_rule
 from oneflow.runtime.user_ops.gradient import gradient_rule
 from oneflow.runtime.user_ops.marshal import decode_value, kind_of
+from oneflow.runtime.user_ops.operations import count_attribute
 from oneflow.runtime.user_ops.rules import Counts, LibraryRules
 
 _MARK = re.compile(rb"oneflow-sdk-version=(\d+);")
@@ -130,18 +132,15 @@ def _counts(args: Sequence[Mapping[str, Any]]) -> list[Counts]:
 
 
 def _signature(description: Mapping[str, Any]) -> Signature:
-    return Signature(
-        description["name"],
-        tuple(map(_arg, _counts(description["inputs"]))),
-        tuple(map(_arg, _counts(description["outputs"]))),
-        tuple(map(_attr, description["attrs"])),
-    )
+    inputs, outputs = _counts(description["inputs"]), _counts(description["outputs"])
+    counting = [AttrDef(count_attribute(c.name), KINDS["int64"], c.fewest) for c in outputs if c.is_open]
+    attrs = (*map(_attr, description["attrs"]), *counting)
+    return Signature(description["name"], tuple(map(_arg, inputs)), tuple(map(_arg, outputs)), attrs)
 
 
 def _arg(counts: Counts) -> ArgDef:
     """A fixed number other than 1 is a repeated operand whose number the types rule checks."""
-    least = 0 if counts.optional else counts.least
-    return ArgDef(counts.name, least, 1 if counts.most == 1 else None)
+    return ArgDef(counts.name, counts.fewest, 1 if counts.most == 1 else None)
 
 
 def _attr(attr: Mapping[str, Any]) -> AttrDef:

@@ -12,6 +12,7 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.attributes import KINDS, AttrKind, AttrValue
 from oneflow.dialect.record import Call, flatten
+from oneflow.dialect.signature import AttrDef
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.user_ops.framework import (
     ArgStruct,
@@ -113,17 +114,14 @@ def encode_argument(kind: str | None, value: AttrValue, tensors: Sequence[Tensor
     return ArgumentStruct(2, 0, None, encode_value("", kind, value))
 
 
-def encode_call(op: Call, sizes: Mapping[str, int]) -> CallStruct:
-    """A call on static `TensorDesc`s for the framework; results that are not known have `sizes` tensors each."""
-    attrs = [encode_value(a.name, a.kind.name, op.attrs[a.name]) for a in op.record.signature.attrs]
+def encode_call(op: Call, attrs: Sequence[AttrDef], results: Mapping[str, Sequence[TensorDesc | None]]) -> CallStruct:
+    """A call on static `TensorDesc`s for the framework; results that are not known yet are None."""
+    values = [encode_value(a.name, a.kind.name, op.attrs[a.name]) for a in attrs]
     inputs = [_encode_arg(name, flatten([x])) for name, x in op.inputs.items()]
-    outputs = [
-        _encode_arg(a.name, flatten([op.outputs[a.name]]) if op.outputs else [None] * sizes[a.name])
-        for a in op.record.signature.outputs
-    ]
+    outputs = [_encode_arg(name, descs) for name, descs in results.items()]
     return CallStruct(
-        op.record.name.encode(), CPU, len(attrs), len(inputs), len(outputs),
-        _array(AttrStruct, attrs), _array(ArgStruct, inputs), _array(ArgStruct, outputs),
+        op.record.name.encode(), CPU, len(values), len(inputs), len(outputs),
+        _array(AttrStruct, values), _array(ArgStruct, inputs), _array(ArgStruct, outputs),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Operations that C++ code asks for, operands and results by name. Imports `dialect`."""
+"""Operations that C++ code or a builder of calls asks for, operands and results by name. Imports `dialect`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,81 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.record import Operator, OperatorError, suggestion
+from oneflow.dialect.record import Operator, OperatorError, Registry, distribute, suggestion
+
+#: Operators that OneFlow's documents call by another name, and what their results are called there.
+OLDER_NAMES: dict[str, tuple[str, dict[str, str]]] = {"multiply": ("broadcast_mul", {"out": "z"})}
 
 
 def call_by_name(
-    ops: Builder, name: str, inputs: Mapping[str, tuple[Value, ...]], attrs: Mapping[str, Any], outputs: Iterable[str]
-) -> tuple[Operator, tuple[Value, ...]]:
-    """The operator `name` and its results on the operands `inputs`; `outputs` are the results that will be used.
+    ops: Builder,
+    name: str,
+    inputs: Mapping[str, tuple[Value, ...]],
+    attrs: Mapping[str, Any],
+    outputs: Mapping[str, int],
+) -> dict[str, Any]:
+    """The results of the operator `name` on the operands `inputs`, by name; `outputs` says how many of each.
 
     Raises:
         OperatorError: the operator, an operand or a result does not exist, or it does not allow the call.
     """
-    if name not in ops.registry:
-        raise OperatorError(ops.registry.unknown(name))
-    record = ops.registry[name]
-    _check_names(record, "operand", inputs, [a.name for a in record.signature.inputs])
-    _check_names(record, "result", outputs, [a.name for a in record.signature.outputs])
+    record, renamed = find_operator(ops.registry, name)
+    check_names(record, "operand", inputs, [a.name for a in record.signature.inputs])
     operands = [_operand(inputs.get(a.name, ()), a.is_variadic) for a in record.signature.inputs]
-    return record, ops.call(name, *operands, **attrs)
+    wanted = {renamed.get(n, n): count for n, count in outputs.items()}
+    results = ops.call(record.name, *operands, **attrs, **count_attributes(record, wanted))
+    older = {new: old for old, new in renamed.items()}
+    return {older.get(n, n): group for n, group in name_results(record, results, wanted).items()}
+
+
+def find_operator(registry: Registry, name: str) -> tuple[Operator, dict[str, str]]:
+    """The operator that `name` stands for, and what its results are called in place of older names.
+
+    Raises:
+        OperatorError: there is none.
+    """
+    now, renamed = OLDER_NAMES.get(name, (name, {})) if name not in registry else (name, {})
+    if now not in registry:
+        raise OperatorError(registry.unknown(now))
+    return registry[now], renamed
+
+
+def count_attribute(output: str) -> str:
+    """The attribute that says how many tensors a result has whose number a call chooses."""
+    return f"{output}_count"
+
+
+def count_attributes(record: Operator, outputs: Mapping[str, int]) -> dict[str, int]:
+    """The attributes that ask for `outputs[name]` tensors of each result.
+
+    Raises:
+        OperatorError: there is no such result, or not so many tensors of it.
+    """
+    check_names(record, "result", outputs, [a.name for a in record.signature.outputs])
+    found = {}
+    for arg in record.signature.outputs:
+        if arg.name not in outputs:
+            continue
+        if count_attribute(arg.name) in record.signature.attr_by_name:
+            found[count_attribute(arg.name)] = outputs[arg.name]
+        elif arg.is_single and outputs[arg.name] != 1:
+            raise OperatorError(f"oneflow.{record.name}: expected 1 tensor of {arg.name}, got {outputs[arg.name]}")
+    return found
+
+
+def name_results(record: Operator, results: Sequence[Any], outputs: Mapping[str, int]) -> dict[str, Any]:
+    """Results in order under their names.
+
+    Raises:
+        OperatorError: there are not as many as `outputs` says.
+    """
+    names = [a.name for a in record.signature.outputs]
+    sizes = [outputs[name] for name in names] if all(name in outputs for name in names) else None
+    try:
+        return distribute(record.signature.outputs, results, sizes)
+    except ValueError:
+        wanted = ", ".join(f"{count} of {name}" for name, count in outputs.items())
+        raise OperatorError(f"oneflow.{record.name}: expected {wanted}, got {len(results)} results") from None
 
 
 def _operand(values: tuple[Value, ...], is_variadic: bool) -> Any:
@@ -31,7 +88,12 @@ def _operand(values: tuple[Value, ...], is_variadic: bool) -> Any:
     return values if is_variadic or len(values) > 1 else values[0] if values else None
 
 
-def _check_names(record: Operator, what: str, given: Iterable[str], known: Sequence[str]) -> None:
+def check_names(record: Operator, what: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Checks that a record has operands or results of these names.
+
+    Raises:
+        OperatorError: it has not.
+    """
     for name in given:
         if name not in known:
             raise OperatorError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect.external import ExternalKernel
@@ -16,6 +16,7 @@ from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Sbp, SbpSignature
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.user_ops import framework, marshal
+from oneflow.runtime.user_ops.operations import count_attribute
 from oneflow.runtime.user_ops.sizes import common_desc, run_for_sizes
 
 
@@ -27,6 +28,26 @@ class Counts:
     least: int
     most: int | None
     optional: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the number differs between calls."""
+        return self.optional or self.most != self.least
+
+    @property
+    def fewest(self) -> int:
+        """How many there are where nothing says so."""
+        return 0 if self.optional else self.least
+
+    def check(self, count: int, op: Call) -> int:
+        """`count`.
+
+        Raises:
+            OperatorError: it is not a right number.
+        """
+        if not self.allows(count):
+            raise op.error(f"expected {self} for {self.name}, got {count}")
+        return count
 
     def allows(self, count: int) -> bool:
         """Whether `count` tensors are a right number."""
@@ -63,10 +84,25 @@ class LibraryRules:
 
     inputs: list[Counts]
     outputs: list[Counts]
-    sizes: dict[str, int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.sizes = {c.name: 0 if c.optional else c.least for c in self.outputs}
+    def by_result(self, op: Call) -> dict[str, tuple[Any, ...]]:
+        """The results of a call by name; None for those that are not known yet.
+
+        Raises:
+            OperatorError: a result is asked for in a wrong number.
+        """
+        rest, named = iter(op.results), {}
+        for counts in self.outputs:
+            asked = op.attrs[count_attribute(counts.name)] if counts.is_open else counts.least
+            size = counts.check(int(asked), op)
+            named[counts.name] = tuple(next(rest, None) for _ in range(size))
+        return named
+
+    def encode(self, op: Call) -> framework.CallStruct:
+        """A static call for the framework, which knows nothing of attributes that count results."""
+        counting = {count_attribute(c.name) for c in self.outputs if c.is_open}
+        attrs = [a for a in op.record.signature.attrs if a.name not in counting]
+        return marshal.encode_call(op, attrs, self.by_result(op))
 
     def ask(self, function: str, op: Call, *args: Any) -> Any:
         """What the framework says of a static call.
@@ -74,7 +110,7 @@ class LibraryRules:
         Raises:
             OperatorError: the operator's function fails.
         """
-        call = marshal.encode_call(op, self.sizes)
+        call = self.encode(op)
         return framework.ask(function, ctypes.byref(call), *args, failure=op.error)
 
     def types(self, op: Call) -> tuple[TensorDesc, ...]:
@@ -84,9 +120,7 @@ class LibraryRules:
             OperatorError: a count is wrong, or a function refuses the call.
         """
         for counts, given in zip(self.inputs, op.inputs.values(), strict=True):
-            count = len(given) if isinstance(given, tuple) else int(given is not None)
-            if not counts.allows(count):
-                raise op.error(f"expected {counts} for {counts.name}, got {count}")
+            counts.check(len(given) if isinstance(given, tuple) else int(given is not None), op)
         bare = Call(op.record, op.inputs, op.attrs)
         found = run_for_sizes(bare, lambda call: self.ask("infer", call)["results"])
         results = [tuple(map(marshal.decode_desc, result)) for result in found]

@@ -28,7 +28,7 @@ std::string Ids(const TensorTuple &tensors, size_t begin, size_t end) {
 }
 
 std::string Request(const UserOpExpr &op, const TensorTuple &inputs, const AttrMap &attrs) {
-  std::vector<std::pair<std::string, std::string>> named, values;
+  std::vector<std::pair<std::string, std::string>> named, outputs, values;
   size_t next = 0;
   for (const auto &input : op.inputs()) {
     const bool is_last = &input == &op.inputs().back();
@@ -41,8 +41,11 @@ std::string Request(const UserOpExpr &op, const TensorTuple &inputs, const AttrM
   for (const auto &attr : composed.values()) {
     values.emplace_back(attr.first, json::Attribute(attr.second));
   }
-  return json::Object(
-      {{"op", json::Text(op.op_type_name())}, {"inputs", json::Object(named)}, {"attrs", json::Object(values)}});
+  for (const auto &output : op.proto().outputs) outputs.emplace_back(output.first, std::to_string(output.second.size()));
+  return json::Object({{"op", json::Text(op.op_type_name())},
+                       {"inputs", json::Object(named)},
+                       {"outputs", json::Object(outputs)},
+                       {"attrs", json::Object(values)}});
 }
 
 }  // namespace

@@ -99,6 +99,10 @@ def test_builders_of_calls():
     x = np.array([1.5, -2.5], np.float32)
     build = flow.user_op_builder("b").Op("cast").Input("in", [x]).Output("out").Attr("dtype", flow.int32).Build()
     np.testing.assert_array_equal(build.InferAndTryRun().RemoteBlobList()[0].numpy(), [1, -2])
+    doubled = flow.user_op_builder("m").Op("multiply").Input("x", [x]).Input("y", [x]).Output("out").Build()
+    np.testing.assert_array_equal(doubled.InferAndTryRun().SoleOutputBlob().numpy(), x * x)
+    with pytest.raises(flow.CallError, match=r"expected 1 tensor of out, got 2"):
+        flow.user_op_builder("b").Op("cast").Input("in", [x]).Output("out", 2)
     with pytest.raises(flow.CallError, match=r"unknown operator oneflow\.castt; did you mean oneflow\.cast"):
         flow.user_op_builder("b").Op("castt")
     with pytest.raises(flow.CallError, match=r"expected Op\(..\) before Input"):

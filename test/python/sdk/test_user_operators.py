@@ -7,7 +7,7 @@ import pytest
 from oneflow.dialect import dtypes as dt
 from oneflow.dialect.external import launch
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.record import Call, attribute_values, infer
+from oneflow.dialect.record import Call, OperatorError, attribute_values, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.testing import checks
 from oneflow.testing.gradients import check_gradient
@@ -20,6 +20,7 @@ SAMPLES = [
     Sample("t_sum", [[t(5, 3), t(5, 3), t(5, 3)]], {"weights": [1.0, -2.0, 0.5]}, dtypes=[dt.float64]),
     Sample("t_sum", [[t(5, 3), t(5, 3)], t(5, 3)], dtypes=[dt.float64]),
     Sample("t_scale_double", [t(40, 5)], {"factor": -0.3}, dtypes=[dt.float64]),
+    Sample("t_open", [t(5, 3)], {"many_count": 3, "extra_count": 1}, dtypes=[dt.float64]),
     Sample("t_halves", [[t(4), t(4), t(4)]], dtypes=[dt.float32], gradient=False, why="registered as NoGrad"),
 ]
 CASES = [pytest.param(s, d, id=f"{s}-{d}") for s in SAMPLES for d in s.dtypes]
@@ -57,6 +58,31 @@ def test_results_of_several_types(ops):
     np.testing.assert_array_equal(first.handle, [0, 1, 2])
     np.testing.assert_array_equal(second.handle, [30, 40, 50])
     assert count.handle == 3
+
+
+def test_a_call_chooses_how_many_results_there_are(ops):
+    x = np.array([1.0, -2.0])
+    for many, extra, more in ((1, 0, 0), (2, 1, 3), (3, 0, 2)):
+        found = ops.t_open(x, many_count=many, extra_count=extra, more_count=more)
+        factors = [*range(1, many + 1), *range(-1, -1 - more, -1)]
+        wanted = [x * f for f in factors]
+        wanted[many:many] = [x + 100] * extra
+        got = found if isinstance(found, tuple) else (found,)
+        np.testing.assert_array_equal([v.handle for v in got], wanted)
+
+
+@pytest.mark.parametrize(
+    "attrs, message",
+    [
+        ({"many_count": 0}, "expected at least 1 for many, got 0"),
+        ({"extra_count": 2}, "expected none or 1 for extra, got 2"),
+        ({"more_count": 1}, "expected none or at least 2 for more, got 1"),
+        ({"many_count": -1}, "expected at least 1 for many, got -1"),
+    ],
+)
+def test_wrong_numbers_of_results(ops, attrs, message):
+    with pytest.raises(OperatorError, match=message):
+        ops.t_open(np.zeros(2), **attrs)
 
 
 def test_attributes_arrive(ops):

@@ -363,5 +363,54 @@ REGISTER_USER_OP_GRAD("t_count").SetBackwardOpConfGenFn([](user_op::BackwardOpCo
   ctx->FwOp().InputGradBind(user_op::OpArg("x", 0), [&ctx]() { return ctx->FwOp().output_grad("out", 0); });
 });
 
+// open: results whose numbers the call chooses; each "many" is x times its number, "extra" is x + 100.
+REGISTER_USER_OP("t_open")
+    .Input("x")
+    .OutputWithMinimum("many", 1)
+    .OptionalOutput("extra")
+    .OptionalOutputWithMininum("more", 2)
+    .SetTensorDescInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
+      for (const auto &out : ctx->outputs()) {
+        ctx->SetOutputShape(out.first, out.second, ctx->InputShape("x", 0));
+      }
+      return Maybe<void>::Ok();
+    })
+    .SetGetSbpFn(user_op::GetSbpFnUtil::SplitForEachAxis);
+
+class OpenKernel final : public user_op::OpKernel {
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
+    for (const auto &out : ctx->outputs()) {
+      double *y = ctx->Tensor4ArgNameAndIndex(out.first, out.second)->mut_dptr<double>();
+      const double factor = out.first == "many" ? out.second + 1 : out.first == "more" ? -out.second - 1 : 1;
+      FOR_RANGE(int64_t, i, 0, x->shape().elem_cnt()) {
+        y[i] = x->dptr<double>()[i] * factor + (out.first == "extra" ? 100 : 0);
+      }
+    }
+    CHECK_EQ(ctx->has_output("extra", 0), ctx->Tensor4ArgNameAndIndex("extra", 0) != nullptr);
+  }
+};
+REGISTER_USER_KERNEL("t_open").SetCreateFn<OpenKernel>().SetIsMatchedHob(user_op::HobDataType("x", 0) == kDouble);
+REGISTER_USER_OP_GRAD("t_open").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) {
+  ctx->DefineOp("sum", [&ctx](user_op::BackwardOpBuilder &builder) {
+    builder.OpTypeName("add_n").Output("out");
+    FOR_RANGE(int32_t, i, 0, ctx->FwOp().output_size("many")) {
+      ctx->DefineOp("part" + std::to_string(i), [&ctx, i](user_op::BackwardOpBuilder &part) {
+        return part.OpTypeName("t_scale_double")
+            .InputBind("x", ctx->FwOp().output_grad("many", i))
+            .Attr<double>("factor", i + 1)
+            .Output("out")
+            .Build();
+      });
+      builder.InputBind("in", ctx->GetOp("part" + std::to_string(i)).output("out", 0));
+    }
+    FOR_RANGE(int32_t, i, 0, ctx->FwOp().output_size("extra")) {
+      builder.InputBind("in", ctx->FwOp().output_grad("extra", i));
+    }
+    return builder.Build();
+  });
+  ctx->FwOp().InputGradBind(user_op::OpArg("x", 0), [&ctx]() { return ctx->GetOp("sum").output("out", 0); });
+});
+
 }  // namespace
 }  // namespace oneflow
