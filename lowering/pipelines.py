@@ -10,6 +10,7 @@ from __future__ import annotations
 from oneflow.lowering.kernels import form, share
 from oneflow.lowering.linalg import convert
 from oneflow.lowering.llvm import emit, launch, polynomials
+from oneflow.lowering.llvm.split import SplitForThreads
 from oneflow.lowering.triton import attention  # noqa: F401
 from oneflow.lowering.triton.emit import EmitTriton
 from oneflow.lowering.triton.split import SplitReductions
@@ -21,7 +22,7 @@ from oneflow.passes.registry import register_pipeline
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": ("oneflow-decompose", convert.ConvertOneflowToLinalg.name, "canonicalize", "cse"),
-    "kernels": (form.FormKernels.name, share.ShareKernels.name),
+    "kernels": (SplitForThreads.name, form.FormKernels.name, share.ShareKernels.name),
     "llvm": (
         emit.EmitKernels.name,
         polynomials.ExpandMath.name,

@@ -23,7 +23,7 @@ from oneflow.lowering.llvm.body import Lanes, V
 from oneflow.lowering.llvm.combine import is_free_sum
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops
-from oneflow.lowering.llvm.nest import VECTOR_BITS
+from oneflow.lowering.llvm.nest import VECTOR_BITS, as_written
 from oneflow.lowering.llvm.panels import Panels
 from oneflow.lowering.llvm.places import element_bits
 from oneflow.lowering.llvm.sweeps import Sweep
@@ -43,7 +43,7 @@ def emit_contraction(kernel: Kernel, structure: Structure) -> str:
     Raises:
         Uncovered: it has no rows or columns to make tiles of.
     """
-    return Contraction(kernel, structure, "column").emit()
+    return Contraction(kernel, as_written(structure), "column").emit()
 
 
 @dataclass
@@ -52,24 +52,37 @@ class Contraction(Panels):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.rows = self._longest_rows()
+        self.walked = self._walked_rows()
+        self.rows = Loop(self.walked[0].names, self.writer.product([loop.size for loop in self.walked]))
         bits = element_bits(self.sides.element)
         self.width = VECTOR_BITS // bits
         self.vectors = self._vectors()
         self.tile = TILES[self.vectors]
         if isinstance(self.rows.size, int):
-            self.tile = max(min(self.tile, self.rows.size), 1)
+            # Tiles as equal as can be: a small one at the end would wait for its sums.
+            self.tile = max(math.ceil(self.rows.size / max(math.ceil(self.rows.size / self.tile), 1)), 1)
         self.chunk_rows = self._chunk_rows()
         self.block = self.width * self.vectors
         sizes = [loop.size for loop in self.loops.inner]
         free = is_free_sum(self.node, 0)
         self.cascade = sums.cascade(sizes, [1] * len(sizes), DEPTH) if free else None
 
-    def _longest_rows(self) -> Loop:
+    def _walked_rows(self) -> list[Loop]:
+        """The loops that together are the rows: all where their sizes are known, else the longest."""
         rows = self._row_loops()
         if not rows:
             raise Uncovered("a contraction without rows")
-        return max(rows, key=lambda loop: loop.size if isinstance(loop.size, int) else 1 << 30)
+        if all(isinstance(loop.size, int) for loop in rows):
+            return rows
+        return [max(rows, key=lambda loop: loop.size if isinstance(loop.size, int) else 1 << 30)]
+
+    def _digits(self, row: Index) -> dict[int, Index]:
+        """The positions of the row loops at a row."""
+        found: dict[int, Index] = {}
+        for loop in reversed(self.walked[1:]):
+            found[loop.id] = self.writer.binary("remui", row, loop.size)
+            row = self.writer.binary("divui", row, loop.size)
+        return {**found, self.walked[0].id: row}
 
     def _vectors(self) -> int:
         """Vectors of a row: no more than there are columns; few or many where all rows fit in one tile then."""
@@ -86,13 +99,13 @@ class Contraction(Panels):
         return math.ceil(tiles / chunks) * self.tile
 
     def _others(self, loops: Loops) -> list[Loop]:
-        taken = {self.rows.id, self.columns.id}
+        taken = {*(loop.id for loop in self.walked), self.columns.id}
         return [loop for loop in loops.outer if loop.id not in taken]
 
     def _factors(self, writer: Writer, loops: Loops) -> list[Index]:
         """The sizes whose product is the parallel range: other loops, chunks of rows, blocks of columns."""
         sizes = {loop.id: loop.size for loop in loops.outer}
-        chunks = writer.ceildiv(sizes[self.rows.id], self.chunk_rows)
+        chunks = writer.ceildiv(writer.product([sizes[loop.id] for loop in self.walked]), self.chunk_rows)
         blocks = writer.ceildiv(sizes[self.columns.id], self.block)
         return [*(loop.size for loop in self._others(loops)), blocks, chunks]
 
@@ -168,16 +181,16 @@ class Contraction(Panels):
 
     def _tile(self, row: str, rows: int) -> None:
         w = self.writer
-        at = [w.add(row, r) for r in range(rows)]
+        at = [self._digits(w.add(row, r)) for r in range(rows)]
         inits = []
         for r in range(rows):
-            self.position[self.rows.id] = at[r]
+            self.position |= at[r]
             inits += [self._initial(self.node, 0, self._lanes(v)) for v in range(self.vectors)]
         self.tile_rows, keys = at, [(self.node, 0)] * len(inits)
         summed = list(range(len(inits))) if self.cascade else []
         totals = self._accumulate(Sweep([self.node], keys, self._scalar_lanes(), summed, self.cascade), inits)
         for r in range(rows):
-            self.position[self.rows.id] = at[r]
+            self.position |= at[r]
             for v in range(self.vectors):
                 self._follow(totals[r * self.vectors + v], self._lanes(v))
 
@@ -187,7 +200,7 @@ class Contraction(Panels):
         right = [self._right(flat, v) for v in range(self.vectors)]
         left, lanes, after = self.node.inputs[self.sides.left], self._scalar_lanes(), []
         for r, row in enumerate(self.tile_rows):
-            self.position[self.rows.id] = row
+            self.position |= row
             factor = self._widened(self.sides.left, self._load_input(left, lanes), lanes)
             kind = f"vector<{self.width}x{factor.element}>"
             spread = self.writer.op(f"vector.broadcast {factor.name} : {factor.element} to {kind}")

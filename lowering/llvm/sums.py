@@ -45,6 +45,11 @@ def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = FIRST) ->
     return None
 
 
+def of_parts(loops: int) -> Cascade:
+    """The cascade for sums of partial sums, which are few and large: every one is added with its error."""
+    return Cascade(loops - 1, (1,), True)
+
+
 def add(lanes: Lanes, a: V, b: V) -> V:
     """a + b, in this order."""
     return _arith(lanes, "addf", a, b)

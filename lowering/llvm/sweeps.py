@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from oneflow.lowering.kernels.cut import PARTS
 from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.llvm import sums
 from oneflow.lowering.llvm.body import BodyCloner, Lanes, V, clone_scalar
@@ -65,6 +66,8 @@ class Sweeps(Places):
         free = [number for number, (n, i) in enumerate(keys) if is_free_sum(n, i)]
         steps = [(self.width or 1) if self._is_vector(loop) else 1 for loop in self.loops.inner]
         cascade = sums.cascade([loop.size for loop in self.loops.inner], steps) if free else None
+        if free and self.mode != "row" and self.loops.inner and any(PARTS in n.op.attributes for n in nodes):
+            cascade = sums.of_parts(len(self.loops.inner))
         return Sweep(nodes, keys, lanes, free if cascade else [], cascade)
 
     def _is_vector(self, loop: Loop) -> bool:

@@ -1,0 +1,112 @@
+"""`oneflow-split-for-threads`: reductions over much that give little become two, so that every thread has a part.
+
+Sums of everything, column sums, vectors by matrices, and products of a long depth with few results (the gradient of
+a convolution's filter) are cut in parts; each is reduced by itself, then the partial results are, in order. How many
+parts there are depends on the sizes alone: results are the same with any number of threads.
+Imports `kernels`, `combine`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import func, ir
+from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.cut import Cut, Joined, longest
+from oneflow.lowering.kernels.form import fuse_elementwise
+from oneflow.lowering.kernels.nodes import Node, Uncovered, is_contraction, loop_size, read_node
+from oneflow.lowering.llvm.combine import combiner_of
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+
+#: Parts at most, and element operations that make a part worth while.
+PARTS, WORK = 16, 1 << 15
+#: Results of a reduction, and of a product, that make steps enough for threads by themselves.
+KEPT, TILES = 4096, 1 << 16
+#: Steps of the depth of a product that a part has at least.
+DEPTH = 512
+#: Steps of the last dimension of results that fill a vector.
+LANES = 8
+
+
+@register_pass
+@dataclass(frozen=True)
+class SplitForThreads(Pass):
+    """Fuses element-wise operations, then cuts reductions that would leave threads idle in two.
+
+    %s = linalg.generic {reduction over 65536} ins(%x : tensor<65536xf32>)
+      ->   %v = tensor.expand_shape %x : tensor<65536xf32> into tensor<16x4096xf32>
+           %p = linalg.generic {reduction over 4096} ins(%v) -> tensor<16xf32>
+           %s = linalg.generic {reduction over 16} ins(%p)
+    """
+
+    name: ClassVar[str] = "oneflow-split-for-threads"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Splits what is worth it in every function with a body."""
+        fuse_elementwise(module)
+        for function in module.body.operations:
+            if isinstance(function, func.FuncOp) and not function.is_external:
+                views: dict[object, ir.Value] = {}
+                for op in [o.operation for o in function.regions[0].blocks[0].operations]:
+                    _split(op, views)
+
+
+def _split(op: ir.Operation, views: dict[object, ir.Value]) -> None:
+    try:
+        node = read_node(op)
+        joined = [_joined(node, number) for number in range(len(node.results))] if node.folds else []
+    except Uncovered:
+        return
+    loop = longest(node) if joined else None
+    parts = 1 if loop is None else _parts(node, loop)
+    if loop is not None and parts > 1:
+        Cut(node, joined, loop, parts, views, _order(node)).replace()
+
+
+def _joined(node: Node, number: int) -> Joined:
+    """How a result combines.
+
+    Raises:
+        Uncovered: the order of its elements matters, or it has one for each of them.
+    """
+    if node.streams(number):
+        raise Uncovered("a scan")
+    combiner = combiner_of(node, number)
+    typed = "" if combiner.element == "i1" else f" : {combiner.element}"
+    return Joined(combiner.op, ir.Attribute.parse(f"{combiner.neutral}{typed}"))
+
+
+def _parts(node: Node, loop: int) -> int:
+    """How many parts to cut a loop in; 1 leaves it whole."""
+    found = [loop_size([node], n) for n in node.names]
+    sizes = [s for s in found if s is not None]
+    if len(sizes) < len(found):
+        return 1
+    kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
+    depth, product = math.prod(sizes[d] for d in node.folds), is_contraction(node)
+    if not kept or not depth or kept > (TILES if product else KEPT):
+        return 1
+    if product and depth < 4 * DEPTH:
+        return 1
+    most = min(PARTS, kept * depth // WORK, depth // DEPTH if product else depth)
+    return max((n for n in range(2, min(sizes[loop], most) + 1) if sizes[loop] % n == 0), default=1)
+
+
+def _order(node: Node) -> list[int] | None:
+    """The dimensions of a product's partial results with the side last whose one dimension is longest.
+
+    That one is walked in vectors: the last dimension of a filter is too short.
+    """
+    output = [form.dim for form in node.outputs[0].access]
+    if not is_contraction(node) or None in output or len(output) < 3:
+        return None
+    sizes = {d: loop_size([node], node.names[d]) or 0 for d in output if d is not None}
+    sides = [set().union(*(f.dims for f in u.access)) for u in node.inputs]
+    apart = [d for d in sizes if sum(d in side for side in sides) == 1]
+    if not apart or sizes[output[-1]] >= LANES:  # type: ignore[index]
+        return None
+    last = output.index(max(apart, key=lambda d: sizes[d]))
+    return [*(i for i in range(len(output)) if i != last), last]

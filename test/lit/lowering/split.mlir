@@ -1,0 +1,35 @@
+// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-split-for-threads | FileCheck %s
+
+// A sum of everything is cut in parts, whose sums are added afterwards.
+// CHECK-LABEL: func.func @total
+// CHECK: %[[PARTS:.*]] = tensor.expand_shape %arg0 {{\[\[}}0, 1]] output_shape [16, 65536]
+// CHECK: %[[PARTIAL:.*]] = linalg.generic
+// CHECK-SAME: iterator_types = ["parallel", "reduction"]
+// CHECK: linalg.generic
+// CHECK-SAME: iterator_types = ["reduction"]
+// CHECK-SAME: ins(%[[PARTIAL]] : tensor<16xf32>)
+func.func @total(%x: tensor<1048576xf32>) -> tensor<f32> {
+  %0 = "oneflow.reduce_sum"(%x) {axis = [0 : si32], keepdims = false} : (tensor<1048576xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// The rows of a sum are steps enough, and a small sum is not worth it.
+// CHECK-LABEL: func.func @rows
+// CHECK-NOT: tensor.expand_shape
+func.func @rows(%x: tensor<8192x64xf32>, %y: tensor<256xf32>) -> (tensor<8192xf32>, tensor<f32>) {
+  %0 = "oneflow.reduce_sum"(%x) {axis = [1 : si32], keepdims = false} : (tensor<8192x64xf32>) -> tensor<8192xf32>
+  %1 = "oneflow.reduce_sum"(%y) {axis = [0 : si32], keepdims = false} : (tensor<256xf32>) -> tensor<f32>
+  return %0, %1 : tensor<8192xf32>, tensor<f32>
+}
+
+// A filter's gradient has images and pixels as its depth; its partial results have the longest side last.
+// CHECK-LABEL: func.func @filter
+// CHECK: tensor.expand_shape %arg1
+// CHECK: linalg.generic
+// CHECK-SAME: outs({{.*}} : tensor<8x8x3x3x16xf32>)
+// CHECK: linalg.generic
+// CHECK-SAME: ins({{.*}}tensor<8x8x3x3x16xf32>)
+func.func @filter(%x: tensor<32x8x16x16xf32>, %dy: tensor<32x16x14x14xf32>) -> tensor<16x8x3x3xf32> {
+  %0 = "oneflow.conv_filter_grad"(%dy, %x) {data_format = "channels_first", dilation_rate = array<i32: 1, 1>, groups = 1 : i32, kernel_size = array<i32: 3, 3>, num_spatial_dims = 2 : i32, padding_before = array<i32: 0, 0>, strides = array<i32: 1, 1>} : (tensor<32x16x14x14xf32>, tensor<32x8x16x16xf32>) -> tensor<16x8x3x3xf32>
+  return %0 : tensor<16x8x3x3xf32>
+}

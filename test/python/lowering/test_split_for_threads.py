@@ -1,0 +1,57 @@
+"""Reductions in parts give what they give in one piece, and their partial sums lose nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.signal
+
+import oneflow as flow
+
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(4096, 48)).astype(np.float32)
+Y = RNG.normal(size=(4096, 48)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("fn", "reference"),
+    [
+        (lambda x, y: flow.sum(x * y), lambda x, y: (x * y).sum()),
+        (lambda x, y: flow.sum(x - y, dim=0), lambda x, y: (x - y).sum(0)),
+        (lambda x, y: flow.max(x * y), lambda x, y: (x * y).max()),
+        (lambda x, y: flow.any(x > y + 100), lambda x, y: (x > y + 100).any()),
+        (lambda x, y: flow.all(x < y + 100), lambda x, y: (x < y + 100).all()),
+        (lambda x, y: flow.min(flow.cast(x * 100, flow.int32)), lambda x, y: (x * 100).astype(np.int32).min()),
+        (lambda x, y: x.T @ y, lambda x, y: x.T @ y),
+        (lambda x, y: flow.relu(x[:, 0] @ y), lambda x, y: np.maximum(x[:, 0] @ y, 0)),
+    ],
+)
+def test_values(fn, reference):
+    compiled = flow.compile(fn)
+    got = np.asarray(compiled(X, Y))
+    assert "oneflow.parts" in compiled.ir("kernels")
+    wide = reference(X.astype(np.float64), Y.astype(np.float64))
+    np.testing.assert_allclose(got, wide, rtol=1e-6, atol=1e-4)
+
+
+def test_gradient_of_a_filter():
+    x, dy = RNG.normal(size=(24, 3, 16, 15)), RNG.normal(size=(24, 20, 14, 14))
+
+    def gradient(x, dy, w):
+        return flow.vjp(lambda w: flow.conv2d(x, w), w)[1](dy)
+
+    compiled = flow.compile(gradient)
+    got = compiled(*(a.astype(np.float32) for a in (x, dy, np.zeros((20, 3, 3, 2)))))
+    assert "oneflow.parts" in compiled.ir("kernels")
+    expected = [
+        [sum(scipy.signal.correlate(a[i], b[o], "valid") for a, b in zip(x, dy, strict=True)) for i in range(3)]
+        for o in range(20)
+    ]
+    np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-5, atol=1e-3)
+
+
+def test_partial_sums_keep_their_digits():
+    x = (10000 + RNG.random((4000, 250))).astype(np.float32)
+    got = np.asarray(flow.compile(lambda x: flow.sum(x, dim=0))(x))
+    wide = x.astype(np.float64).sum(0)
+    assert np.abs(got - wide).max() <= np.spacing(np.float32(wide.max()))
