@@ -27,6 +27,7 @@ from oneflow.dialect.record import (
     Call,
     OperatorError,
     Registry,
+    Rule,
     attribute_values,
     distribute,
     flatten,
@@ -119,10 +120,16 @@ def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
 
 
 def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """The meaning, evaluated with NumPy (a kernel: run), gives the reference's results."""
+    """The meaning, evaluated with NumPy (a kernel: run), gives the reference's results, and so does `by_parts`."""
     op = make_case(sample, dtype, registry)
-    for number, (got, want) in enumerate(zip(run_meaning(op), run_reference(op), strict=True)):
-        assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), f"{sample} {dtype} result {number}")
+    wanted = run_reference(op)
+    ways = {"": run_meaning(op)}
+    if op.record.by_parts is not None:
+        ways[" by parts"] = _run_rule(op.record.by_parts, op)
+    for way, results in ways.items():
+        for number, (got, want) in enumerate(zip(results, wanted, strict=True)):
+            text = f"{sample} {dtype}{way} result {number}"
+            assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), text)
 
 
 def run_meaning(op: Call) -> list[Array]:
@@ -133,10 +140,15 @@ def run_meaning(op: Call) -> list[Array]:
     if op.record.decompose is None:
         stages = meaning.stages(meaning.input_stages(call), call.results)
         return evaluate(stages, flatten(op.inputs.values()))
+    return _run_rule(op.record.decompose, op)
+
+
+def _run_rule(rule: Rule, op: Call) -> list[Array]:
+    """The results of a call on arrays by a rule that writes it with other operators, these by their meanings."""
     ops = _MeaningBuilder()
     wrap = {k: tuple(map(ops.wrap, x)) if isinstance(x, tuple) else None if x is None else ops.wrap(x)
             for k, x in op.inputs.items()}  # fmt: skip
-    result = op.record.decompose(ops, Call(op.record, wrap, op.attrs))
+    result = rule(ops, Call(op.record, wrap, op.attrs))
     return [r.handle for r in (result if isinstance(result, (tuple, list)) else [result])]
 
 

@@ -1,4 +1,8 @@
-"""Normalization over trailing dimensions. Imports `rows`, `record`, `compute`, `shapes`, `sbp`."""
+"""Normalization over trailing dimensions.
+
+Where these are split, `by_parts` is a call by operators that sum up what the pieces have of every row. Imports
+`rows`, `record`, `compute`, `shapes`, `sbp`.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +75,14 @@ class LayerNorm:
         if dy is None:
             return {"x": dx}
         return {"x": dx, "beta": lambda: param(0), "gamma": lambda: param(1)}
+
+    def by_parts(ops: Builder, op: Call) -> list[Value]:
+        begin = op.normalize_axis(op.begin_norm_axis, op.x.rank)
+        y, mean, inv = rows.standardized(ops, widen(ops, op.x), begin, op.epsilon)
+        y = y if op.gamma is None else y * widen(ops, op.gamma)
+        y = y if op.beta is None else y + widen(ops, op.beta)
+        assert mean is not None
+        return [narrow(ops, y, op.x.dtype), mean, inv]
 
     def compute(op: Call) -> tuple[Stage, ...]:
         x, rank = op.x, op.x.rank
@@ -146,6 +158,12 @@ class LayerNormGrad:
             "gamma": by_gamma,
             "_add_to_output": ddx,
         }
+
+    def by_parts(ops: Builder, op: Call) -> Value:
+        dy = widen(ops, op.dy)
+        slope = dy if op.gamma is None else dy * widen(ops, op.gamma)
+        dx = narrow(ops, rows.projected(ops, widen(ops, op.x), slope, op.mean, op.inv_variance), op.x.dtype)
+        return dx if op._add_to_output is None else dx + op._add_to_output
 
     def compute(op: Call) -> Stage:
         def slope(*i: Expr) -> Expr:
@@ -253,6 +271,12 @@ class RmsNorm:
         weight = None if dy is None else lambda: ops.rms_norm_param_grad(dy, op.x, op.inv_rms)
         return {"x": dx, "weight": weight}
 
+    def by_parts(ops: Builder, op: Call) -> list[Value]:
+        begin = op.x.rank - len(op.normalized_shape)
+        y, _, inv = rows.standardized(ops, widen(ops, op.x), begin, op.epsilon, centred=False)
+        y = y if op.weight is None else y * widen(ops, op.weight)
+        return [narrow(ops, y, op.x.dtype), inv]
+
     def compute(op: Call) -> tuple[Stage, Stage]:
         x, begin = op.x, op.x.rank - len(op.normalized_shape)
         _, inv = rows.moments(x, begin, op.epsilon, centred=False)
@@ -306,6 +330,11 @@ class RmsNormGrad:
             "inv_rms": parts["inv"],
             "weight": lambda: narrow(ops, rows.lead_sum(ops, parts["slope"]() * dy, op.inv_rms.rank), op.x.dtype),
         }
+
+    def by_parts(ops: Builder, op: Call) -> Value:
+        dy = widen(ops, op.dy)
+        slope = dy if op.weight is None else dy * widen(ops, op.weight)
+        return narrow(ops, rows.projected(ops, widen(ops, op.x), slope, None, op.inv_rms), op.x.dtype)
 
     def compute(op: Call) -> Stage:
         begin = op.inv_rms.rank

@@ -148,6 +148,26 @@ def shared(ops: Builder, value: Value, x: Value) -> Value:
     return everywhere / spread(ops, row_sum(ops, ops.call("ones_like", x)[0], value.rank), x)
 
 
+def standardized(
+    ops: Builder, x: Value, begin: int, epsilon: float, centred: bool = True
+) -> tuple[Value, Value | None, Value]:
+    """(x - mean) / deviation over the dimensions from `begin` on, which are static, the mean and 1 / deviation.
+
+    By operators that may be split along these dimensions; without the mean unless `centred`.
+    """
+    count = int(np.prod(x.shape[begin:], dtype=np.int64))  # type: ignore[arg-type]
+    share = 1.0 / count if count else np.inf
+    mean = row_sum(ops, x, begin) * share if centred else None
+    apart = x if mean is None else x - spread(ops, mean, x)
+    inv = ops.call("rsqrt", row_sum(ops, apart * apart, begin) * share + float(epsilon))[0]
+    return apart * spread(ops, inv, x), mean, inv
+
+
+def projected(ops: Builder, x: Value, slope: Value, mean: Value | None, inv: Value) -> Value:
+    """The gradient `row_gradient` by operators that may be split along the rows."""
+    return second_gradient(ops, x, slope, slope, mean, inv)["slope"]()
+
+
 def moment_gradient(
     ops: Builder, x: Value, mean: Value | None, inv: Value, dmean: Value | None, dinv: Value | None
 ) -> list[Value]:

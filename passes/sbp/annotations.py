@@ -137,7 +137,11 @@ def expect_static(desc: TensorDesc | None, op: ir.Operation) -> TensorDesc | Non
         PassError: its shape is not static.
     """
     if desc is not None and not desc.is_static:
-        raise PassError(f"expected static shapes where tensors are split over devices, got {desc}", op.location)
+        raise PassError(
+            f"expected static shapes where tensors are split over devices, got {desc};"
+            " state the shapes: programs of many devices are compiled for each of them",
+            op.location,
+        )
     return desc
 
 

@@ -111,3 +111,28 @@ module attributes {oneflow.mesh = array<i64: 2>} {
     return %1 : tensor<8x4xf32>
   }
 }
+
+// -----
+
+// Four heads stay split over two devices; three devices do not divide them, so rows are split.
+// CHECK-LABEL: func.func @heads
+// CHECK: "oneflow.reshape"
+// CHECK-SAME: oneflow.in_nd_sbp = {{\[\[}}#sbp.split<1 : i64>{{\]\]}}, oneflow.out_nd_sbp = {{\[\[}}#sbp.split<1 : i64>{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @heads(%x: tensor<6x8xf32> {oneflow.nd_sbp = [#sbp.split<1>]}) -> tensor<6x4x2xf32> {
+    %0 = "oneflow.reshape"(%x) {shape = [6, 4, 2]} : (tensor<6x8xf32>) -> tensor<6x4x2xf32>
+    return %0 : tensor<6x4x2xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @heads_that_do_not_divide
+// CHECK: "oneflow.reshape"
+// CHECK-SAME: oneflow.in_nd_sbp = {{\[\[}}#sbp.split<0 : i64>{{\]\]}}, oneflow.out_nd_sbp = {{\[\[}}#sbp.split<0 : i64>{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 3>} {
+  func.func @heads_that_do_not_divide(%x: tensor<6x8xf32> {oneflow.nd_sbp = [#sbp.split<1>]}) -> tensor<6x4x2xf32> {
+    %0 = "oneflow.reshape"(%x) {shape = [6, 4, 2]} : (tensor<6x8xf32>) -> tensor<6x4x2xf32>
+    return %0 : tensor<6x4x2xf32>
+  }
+}

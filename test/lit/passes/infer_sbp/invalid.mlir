@@ -69,7 +69,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 // -----
 
 module attributes {oneflow.mesh = array<i64: 2>} {
-  // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<?xf32>}}
+  // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<?xf32>; state the shapes: programs of many devices are compiled for each of them}}
   func.func @dynamic(%x: tensor<?xf32>) {
     return
   }
@@ -78,7 +78,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 // -----
 
 module attributes {oneflow.mesh = array<i64: 2>} {
-  // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<?xf32>}}
+  // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<?xf32>; state the shapes: programs of many devices are compiled for each of them}}
   func.func @dynamic_result(%x: tensor<4xf32>) -> tensor<?xf32> {
     %0 = tensor.cast %x : tensor<4xf32> to tensor<?xf32>
     return %0 : tensor<?xf32>
@@ -89,7 +89,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 
 module attributes {oneflow.mesh = array<i64: 2>} {
   func.func @unranked(%x: tensor<4xf32>) {
-    // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<*xf32>}}
+    // expected-error@below {{expected static shapes where tensors are split over devices, got tensor<*xf32>; state the shapes: programs of many devices are compiled for each of them}}
     %0 = "oneflow.relu"(%x) : (tensor<4xf32>) -> tensor<*xf32>
     return
   }

@@ -48,6 +48,38 @@ module attributes {oneflow.mesh = array<i64: 2>} {
     return %x : tensor<5x4xf32>
   }
 
+  // Partial maxima meet as they are used whole; no other layout can be made of them but by way of the whole.
+  // CHECK-LABEL: func.func @m_to_b
+  // CHECK: %[[M:.*]] = "oneflow.reduce_max"(%arg0) {{.*}}oneflow.out_nd_sbp = {{\[\[}}#sbp.partial_max{{\]\]}}
+  // CHECK-NEXT: hierarchical_parallel_cast"(%[[M]]) {nd_sbp = [#sbp.broadcast], oneflow.in_nd_sbp = {{\[\[}}#sbp.partial_max{{\]\]}}, oneflow.out_nd_sbp = {{\[\[}}#sbp.broadcast{{\]\]}}}
+  // CHECK-NEXT: return
+  // RANK-LABEL: func.func @m_to_b
+  // RANK: %[[M:.*]] = "oneflow.reduce_max"(%arg0)
+  // RANK-NEXT: %[[W:.*]] = "oneflow.ccl_all_reduce"(%[[M]]) {index = 1 : i64, members = 2 : i64, mesh_axes = array<i32: 0>, reduce_type = "max"} : (tensor<5xf32>) -> tensor<5xf32>
+  // RANK-NEXT: return %[[W]]
+  func.func @m_to_b(%x: tensor<5x4xf32> {oneflow.nd_sbp = [#sbp.split<1>]}) -> (tensor<5xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) {
+    %0 = "oneflow.reduce_max"(%x) {axis = [1 : si32]} : (tensor<5x4xf32>) -> tensor<5xf32>
+    return %0 : tensor<5xf32>
+  }
+
+  // RANK-LABEL: func.func @m_to_s
+  // RANK: %[[M:.*]] = "oneflow.reduce_max"(%arg0)
+  // RANK-NEXT: %[[W:.*]] = "oneflow.ccl_all_reduce"(%[[M]]) {{.*}}reduce_type = "max"
+  // RANK-NEXT: "oneflow.narrow"(%[[W]]) {length = 2 : i64, start = 3 : i64} : (tensor<5xf32>) -> tensor<2xf32>
+  func.func @m_to_s(%x: tensor<5x4xf32> {oneflow.nd_sbp = [#sbp.split<1>]}) -> (tensor<5xf32> {oneflow.nd_sbp = [#sbp.split<0>]}) {
+    %0 = "oneflow.reduce_max"(%x) {axis = [1 : si32]} : (tensor<5x4xf32>) -> tensor<5xf32>
+    return %0 : tensor<5xf32>
+  }
+
+  // RANK-LABEL: func.func @m_to_p
+  // RANK: %[[M:.*]] = "oneflow.reduce_max"(%arg0)
+  // RANK-NEXT: "oneflow.ccl_all_reduce"(%[[M]]) {{.*}}reduce_type = "max"
+  // RANK-NEXT: "oneflow.zero_like"
+  func.func @m_to_p(%x: tensor<5x4xf32> {oneflow.nd_sbp = [#sbp.split<1>]}) -> (tensor<5xf32> {oneflow.nd_sbp = [#sbp.partial_sum]}) {
+    %0 = "oneflow.reduce_max"(%x) {axis = [1 : si32]} : (tensor<5x4xf32>) -> tensor<5xf32>
+    return %0 : tensor<5xf32>
+  }
+
   // CHECK-LABEL: func.func @same
   // CHECK-NEXT: return
   func.func @same(%x: tensor<5x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}) -> (tensor<5x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}) {

@@ -1,0 +1,251 @@
+"""Measures SBP: bytes that layouts move, choices against the best ones, times of the passes, scaling over processes.
+
+    python benchmarks/sbp.py [--print]
+
+Everything is on the CPU. The part of results.md about SBP is replaced; others stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import oneflow as flow
+import oneflow.passes.all
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
+from oneflow.passes.pipeline import Pipeline, Watch
+from oneflow.passes.sbp.auto import choose_cheapest
+from oneflow.passes.sbp.boxing import Boxing
+from oneflow.passes.sbp.cost import Costs, Machine
+from oneflow.passes.sbp.graph import Graph, GraphReader
+from oneflow.passes.sbp.greedy import choose_greedily
+from oneflow.passes.structure import Structure
+from oneflow.runtime.collectives import mpi
+from oneflow.testing.layouts import LAYOUTS, physical_bytes, planned_bytes
+from oneflow.tools.ranks import launcher
+
+RESULTS = Path(__file__).with_name("results.md")
+HEADING = "## SBP"
+STRATEGIES = {"greedy": "strategy=greedy", "auto": "strategy=auto latency=0 compute=1e9"}
+PASSES = ("oneflow-insert-boxing", "oneflow-to-physical")
+#: Graphs of more assignments are not searched.
+MOST, GRAPHS = 30_000, 20
+#: Operators of the large program, whose every layer has four.
+OPERATORS = 10_000
+#: Rows of a batch for every process, the width of layers, how many steps are timed how often, how often in turn.
+BATCH, WIDTH, BLOCK, ROUNDS, TURNS = 512, 512, 3, 15, 5
+
+
+def run_passes(module: ir.Module, *passes: str) -> float:
+    """The seconds that passes take on a module."""
+    pipeline = Pipeline.parse(f"builtin.module({','.join(passes)})", module.context)
+    start = time.perf_counter()
+    pipeline.run(module, watch=Watch(reproducers=None))
+    return time.perf_counter() - start
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table of Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def layout_rows(ranks: int = 4) -> Iterator[list[object]]:
+    """For every classic layout the fewest bytes, and those planned and received."""
+    for name, layout in LAYOUTS.items():
+        least, row = layout.fewest_bytes(ranks), [name]
+        for options in STRATEGIES.values():
+            module = layout.module(ranks)
+            run_passes(module, f"oneflow-infer-sbp{{{options}}}", "oneflow-insert-boxing")
+            row += [f"{n:,}" for n in (planned_bytes(module), physical_bytes(module))]
+        yield [row[0], f"{least:,}", *row[1:]]
+
+
+def small_program(rng: np.random.Generator) -> str:
+    """Three random operators on matrices, which may lie anyhow."""
+    kind, names, lines = "tensor<6x6xf32>", ["%x", "%y"], []
+    for number in range(3):
+        a, b = (names[rng.integers(len(names))] for _ in range(2))
+        name = ("matmul", "broadcast_add", "broadcast_mul", "tanh", "softmax")[rng.integers(5)]
+        operands = [a, b] if name in ("matmul", "broadcast_add", "broadcast_mul") else [a]
+        kinds = ", ".join([kind] * len(operands))
+        lines.append(f'  %{number} = "oneflow.{name}"({", ".join(operands)}) : ({kinds}) -> {kind}')
+        names.append(f"%{number}")
+    layouts = ("#sbp.split<0>", "#sbp.split<1>", "#sbp.broadcast", "#sbp.partial_sum")
+    notes = [f"{{oneflow.nd_sbp = [{layouts[rng.integers(4)]}]}}" for _ in range(2)]
+    head = f"func.func @main(%x: {kind} {notes[0]}, %y: {kind} {notes[1]}) -> {kind} {{"
+    return "\n".join([head, *lines, f"  return {names[-1]} : {kind}", "}"])
+
+
+def graph_of(module: ir.Module, mesh: Mesh) -> Graph:
+    """The graph of a module's one function; the module has to stay alive with it."""
+    (function,) = Structure.of(module.operation).functions.values()
+    return GraphReader(mesh, REGISTRY).read(function)
+
+
+def cheapest(graph: Graph, costs: Costs) -> float:
+    """The least cost of all assignments."""
+    every = itertools.product(*(n.choices.signatures for n in graph.nodes))
+    return min(costs.total(graph, dict(zip(graph.nodes, chosen, strict=True))) for chosen in every)
+
+
+def search(context: ir.Context) -> dict[str, Any]:
+    """Greedy and automatic choices against exhaustive search, on small random graphs."""
+    rng, mesh = np.random.default_rng(0), (2,)
+    costs = Costs(mesh, Machine(1e-3, 0.1, 1e-3), Boxing(mesh))
+    found: dict[str, list[float]] = {"greedy": [], "auto": []}
+    while len(found["auto"]) < GRAPHS:
+        module = read_module(small_program(rng), context)
+        graph = graph_of(module, mesh)
+        if math.prod(len(n.choices.signatures) for n in graph.nodes) > MOST:
+            continue
+        best, greedy = cheapest(graph, costs), choose_greedily(graph, mesh)
+        chosen = choose_cheapest(graph, costs, greedy, 60.0)
+        for name, choice in (("greedy", greedy), ("auto", chosen or {})):
+            found[name].append(costs.total(graph, choice) / best)
+    return found
+
+
+def large_program(layers: int) -> str:
+    """Layers of a product, a sum, an activation and a product by elements, over one weight."""
+    x, w, b = "tensor<32x64xf32>", "tensor<64x64xf32>", "tensor<64xf32>"
+    data = "{oneflow.nd_sbp = [#sbp.split<0>, #sbp.broadcast]}"
+    model = "{oneflow.nd_sbp = [#sbp.broadcast, #sbp.split<1>]}"
+    lines, last = [f"func.func @main(%x: {x} {data}, %w: {w} {model}, %b: {b}) -> {x} {{"], "%x"
+    for i in range(layers):
+        lines += [
+            f'  %a{i} = "oneflow.matmul"({last}, %w) : ({x}, {w}) -> {x}',
+            f'  %b{i} = "oneflow.broadcast_add"(%a{i}, %b) : ({x}, {b}) -> {x}',
+            f'  %c{i} = "oneflow.gelu"(%b{i}) : ({x}) -> {x}',
+            f'  %d{i} = "oneflow.broadcast_mul"(%c{i}, {last}) : ({x}, {x}) -> {x}',
+        ]
+        last = f"%d{i}"
+    return "\n".join([*lines, f"  return {last} : {x}", "}"])
+
+
+def pass_times(context: ir.Context) -> Iterator[list[object]]:
+    """The seconds of every pass on the large program, for both strategies."""
+    text = large_program(OPERATORS // 4)
+    for strategy in ("greedy", "auto"):
+        passes = (f"oneflow-infer-sbp{{mesh=2,2 strategy={strategy}}}", *PASSES)
+        runs = []
+        for _ in range(3):
+            module = read_module(text, context)
+            runs.append([run_passes(module, p) for p in passes])
+        yield [strategy, *(f"{statistics.median(t):.2f} s" for t in zip(*runs, strict=True))]
+
+
+def step_time(ranks: int) -> float:
+    """The seconds of a data-parallel step of three layers, of as many rows on every rank; here is one rank."""
+    placement = flow.placement("cpu", ranks=list(range(ranks)))
+    rng = np.random.default_rng(0)
+    net = flow.nn.Sequential(*(flow.nn.Linear(WIDTH, WIDTH) for _ in range(3)))
+    optimizer = flow.optim.SGD(net.parameters(), lr=1e-3)
+    model = flow.nn.parallel.DistributedDataParallel(net, placement)
+    x = rng.standard_normal((BATCH * ranks, WIDTH)).astype(np.float32)
+
+    @flow.compile
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    def block() -> float:
+        start = time.perf_counter()
+        for _ in range(BLOCK):
+            step(x).item()
+        return (time.perf_counter() - start) / BLOCK
+
+    block()
+    return statistics.median(block() for _ in range(ROUNDS))
+
+
+def processes_time(ranks: int) -> float:
+    """The seconds of a step on so many processes of one thread each."""
+    line = [*launcher(), "-n", str(ranks), sys.executable, __file__, "--step", str(ranks)]
+    environment = {**os.environ, "ONEFLOW_NUM_THREADS": "1"}
+    said = subprocess.run(line, check=True, stdout=subprocess.PIPE, env=environment, text=True).stdout
+    return float(said)
+
+
+def scaling() -> str:
+    """One process and two in turn: their times, and the ratio."""
+    pairs = [(processes_time(1), processes_time(2)) for _ in range(TURNS)]
+    one, two, kept = map(statistics.median, zip(*((a, b, a / b) for a, b in pairs), strict=True))
+    rows = [[1, BATCH, f"{one * 1e3:.1f} ms", ""], [2, 2 * BATCH, f"{two * 1e3:.1f} ms", f"{kept:.2f}"]]
+    return table(["processes", "rows", "step", "time of one / time"], rows)
+
+
+def section() -> str:
+    """The part of results.md about SBP."""
+    context = dialect.create_context()
+    with context:
+        layouts = list(layout_rows())
+        found = search(context)
+        times = list(pass_times(context))
+    optimal = {name: sum(r <= 1 + 1e-9 for r in ratios) for name, ratios in found.items()}
+    worst = {name: max(ratios) for name, ratios in found.items()}
+    head = ["layout, 4 ranks", "fewest", "greedy: planned", "received", "auto: planned", "received"]
+    return "\n\n".join(
+        [
+            HEADING,
+            "By `python benchmarks/sbp.py`. Bytes that all ranks together receive in a step, forward and backward:"
+            " the fewest that the layout needs, what boxing plans, and what the collectives of the programs receive."
+            " Arguments and results alone are annotated.",
+            table(head, layouts),
+            f"Costs of choices on {GRAPHS} random graphs of three operators, against the least of all assignments:"
+            f" auto is optimal on {optimal['auto']} of them (worst ratio {worst['auto']:.3f}), greedy on"
+            f" {optimal['greedy']} (worst ratio {worst['greedy']:.2f}).",
+            f"A program of {OPERATORS:,} operators on a mesh of 2 x 2; medians of 3. Goal for inference: 5 s.",
+            table(["strategy", "oneflow-infer-sbp", *PASSES], times),
+            f"Weak scaling over MPI: a data-parallel step of three layers of {WIDTH} on {BATCH} rows for each process"
+            f" of one thread; medians of {TURNS} runs in turn. Other work ran on the machine.",
+            scaling(),
+            "",
+        ]
+    )
+
+
+def noted(page: str, part: str) -> str:
+    """A page with its part of the same heading replaced, or with the part at its end."""
+    before, found, after = page.partition(f"{HEADING}\n")
+    rest = re.search(r"^## ", after, re.MULTILINE) if found else None
+    return before.rstrip() + "\n\n" + part.rstrip() + "\n" + ("\n" + after[rest.start() :] if rest else "")
+
+
+def main() -> None:
+    """Writes or prints the part."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--print", action="store_true", help="print instead of writing results.md")
+    parser.add_argument("--step", type=int, metavar="RANKS", help="print the seconds of a step, as one rank")
+    options = parser.parse_args()
+    if options.step:
+        seconds = step_time(options.step)
+        if mpi.world().rank == 0:
+            print(seconds)
+    elif options.print:
+        print(section())
+    else:
+        RESULTS.write_text(noted(RESULTS.read_text(), section()))
+
+
+if __name__ == "__main__":
+    main()
