@@ -4,7 +4,7 @@
         y = f(x)
     flow.cuda.synchronize()
 
-Imports the runtime's `driver` and `stream`.
+Imports the runtime's `driver`, `stream` and `array`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from oneflow.frontend.devices import Device, device
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams
+from oneflow.runtime.cuda.array import clear_spares
 
 __all__ = [
     "Stream", "current_stream", "device_count", "empty_cache", "is_available", "max_memory_allocated",
@@ -90,5 +91,6 @@ def reset_peak_memory_stats(place: str | Device | int | None = None) -> None:
 def empty_cache(place: str | Device | int | None = None) -> None:
     """Gives memory that nothing uses back to the system."""
     found = _found(place)
+    clear_spares(found)
     streams.default(found).trim()
     found.trim()

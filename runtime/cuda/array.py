@@ -9,6 +9,7 @@ An array knows the stream that its values are made on; using it on another makes
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,24 +20,82 @@ from oneflow.dialect.dtypes import DType
 from oneflow.runtime.cuda import dlpack, driver
 from oneflow.runtime.cuda.stream import Stream, current
 
+#: Addresses that one result keeps for the runs that follow.
+SPARE = 2
 
-class Memory:
-    """Device memory of this package, freed with its last array: when every stream that used it gets there."""
 
-    __slots__ = ("__weakref__", "address", "stream", "users")
+class Spares:
+    """Memory of one result of a program that nobody holds any more, for its next runs on a stream.
 
-    def __init__(self, size: int, stream: Stream) -> None:
-        self.stream, self.users = stream, set[int]()
-        self.address = driver.allocate(size, stream.handle)
+    Where addresses come again, runs need no other graph and no allocation.
+    """
+
+    __slots__ = ("__weakref__", "addresses", "stream")
+    known: weakref.WeakSet[Spares] = weakref.WeakSet()
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.addresses = stream, list[int]()
+        self.known.add(self)
+
+    def clear(self, driver: Any = driver) -> None:
+        """Gives the memory back to the device."""
+        self.stream.device.use()
+        while self.addresses:
+            driver.free(self.addresses.pop(), self.stream.handle)
 
     def __del__(self, driver: Any = driver) -> None:
         try:
-            self.stream.device.use()
+            self.clear(driver)
+        except (driver.CudaError, AttributeError, TypeError):
+            return
+
+
+def clear_spares(device: driver.Device) -> None:
+    """Gives memory that programs on a device keep for results of their next runs back to it."""
+    for spares in list(Spares.known):
+        if spares.stream.device is device:
+            spares.clear()
+
+
+class Memory:
+    """Device memory of this package, freed with its last array: when every stream that used it gets there.
+
+    With `spares` it is taken from there and goes back there, all of one size.
+    """
+
+    __slots__ = ("__weakref__", "address", "spares", "stream", "users")
+
+    def __init__(self, size: int, stream: Stream, spares: Spares | None = None) -> None:
+        self.stream, self.users, self.spares = stream, set[int](), spares
+        self.address = _take(spares) or _allocate(size, stream)
+
+    def __del__(self, driver: Any = driver) -> None:
+        try:
+            spares = self.spares if self.spares is not None and len(self.spares.addresses) < SPARE else None
+            if self.users or spares is None:
+                self.stream.device.use()
             for user in self.users:
                 driver.order(user, self.stream.handle)
+            if spares is not None:
+                spares.addresses.append(self.address)
+                return
             driver.free(self.address, self.stream.handle)
         except (driver.CudaError, AttributeError, TypeError):
             return
+
+
+def _take(spares: Spares | None) -> int:
+    """A spare address, 0 where there is none."""
+    return spares.addresses.pop() if spares is not None and spares.addresses else 0
+
+
+def _allocate(size: int, stream: Stream) -> int:
+    """New memory, if need be after what programs keep has been given back."""
+    try:
+        return driver.allocate(size, stream.handle)
+    except driver.OutOfMemoryError:
+        clear_spares(stream.device)
+        return driver.allocate(size, stream.handle)
 
 
 class DeviceArray:

@@ -23,7 +23,7 @@ from oneflow.lowering.triton.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.cached import compile_all, find_program
 from oneflow.runtime.cuda.direct import Direct
 from oneflow.runtime.cuda.script import NeedsValues, record
@@ -155,8 +155,8 @@ class CudaExecutable:
     def _argument(self, number: int, value: Any, stream: Stream) -> DeviceArray:
         parameter = self.inputs[number]
         if not is_on_device(value):
-            array = as_array(parameter, value)
-            return DeviceArray.of(array, self.device) if array.ndim else self._number(number, array, stream)
+            given = as_array(parameter, value)
+            return DeviceArray.of(given, self.device) if given.ndim else self._number(number, given, stream)
         try:
             array = from_other(value)
         except (TypeError, ValueError) as error:
@@ -181,10 +181,13 @@ class CudaExecutable:
             arguments = self._own(arguments, steps)
         check = None if self.words is None else self.check
         results = []
-        for made, desc in zip(steps.script.results, self.outputs, strict=True):
-            fresh = made.argument is None
-            array = DeviceArray.empty(made.shape, desc.dtype, stream) if fresh else arguments[made.argument or 0]
-            array.check = check
+        for made, spares, desc in zip(steps.script.results, steps.spares_on(stream), self.outputs, strict=True):
+            if made.argument is None:
+                memory = Memory(made.size, stream, spares)
+                array = DeviceArray(memory, memory.address, made.shape, desc.dtype, stream, check)
+            else:
+                array = arguments[made.argument]
+                array.check = check
             results.append(array)
         workspace = stream.workspace(steps.script.workspace)
         steps.run([0, self.failure, workspace, *(a.address for a in (*arguments, *results, *self.constants))],

@@ -1,7 +1,8 @@
 """Commands of a script ready for the driver: launch handles resolved, parameters in memory, addresses filled in.
 
-A `Sequence` runs them one by one on a stream, or as one graph in which what is independent runs side by side. When
-memory lies elsewhere than in the run before, only the commands that touch it are changed. Imports `driver`, `script`.
+`Steps` runs them one by one on a stream, or as one graph in which what is independent runs side by side. Where memory
+lies as in one of the runs before, a run is one launch of that run's graph; else the commands that touch what has
+moved are changed. Imports `driver`, `script`, `array`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from typing import Any
 
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda.array import Spares
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, Fill, Launch, Region, Script
+from oneflow.runtime.cuda.stream import Stream
 
 #: How floats are packed into a parameter's slot of 8 bytes.
 FLOATS = {"fp32": "<fxxxx", "fp64": "<d"}
 #: Graphs pay for programs of at least this many commands: starting one costs as much as a few launches.
 GRAPH_FROM = 4
+#: Graphs that a script has at most: results of one run often live until the next one has made new ones.
+GRAPHS = 2
 
 
 #: Where the addresses of regions that there is one of are in the list that steps run with.
@@ -129,6 +134,15 @@ def make_step(command: Command, kernels: Mapping[str, Kernel]) -> Step:
 
 
 @dataclass
+class Made:
+    """A graph, the node of each step, and where the regions lie that it works on."""
+
+    graph: driver.Graph
+    nodes: list[Any]
+    bases: list[int]
+
+
+@dataclass
 class Steps:
     """A script for the driver; from its second run on it is a graph, where `graphs` are wanted and pay.
 
@@ -145,53 +159,65 @@ class Steps:
 
     def __post_init__(self) -> None:
         self.steps = [make_step(c, self.kernels) for c in self.script.commands]
+        self.nodes = self.steps
+        self.graphs &= len(self.steps) >= GRAPH_FROM
         self.taken = {r.argument for r in self.script.results if r.argument is not None}
         self.order = [self._number(r) for r in self.script.regions]
-        self.bases: list[int] = [-1] * len(self.script.regions)
-        self.graph: driver.Graph | None = None
-        self.runs, self.nodes = 0, list[Any]()
-        self.touching: list[list[int]] = [[] for _ in self.bases]
+        self.runs, self.made = 0, list[Made]()
+        self.spares, self.none = list[Spares](), [None] * len(self.script.results)
+        self.touching: list[list[int]] = [[] for _ in self.order]
         for number, step in enumerate(self.steps):
             for region in {p >> SHIFT for p in step.places.values()}:
                 self.touching[region].append(number)
+
+    def spares_on(self, stream: Stream) -> Sequence[Spares | None]:
+        """Where the memory of each result comes from and goes to, on one stream; None before there is a graph."""
+        if not self.graphs or not self.runs:
+            return self.none
+        if not self.spares or self.spares[0].stream is not stream:
+            self.spares = [Spares(stream) for _ in self.script.results]
+        return self.spares
 
     def _number(self, region: Region) -> int:
         """Where the address of a region is in the list that `run` gets."""
         first = {"argument": 3, "result": 3 + self.counts[0], "constant": 3 + sum(self.counts)}
         return FIXED[region.kind] if region.kind in FIXED else first[region.kind] + region.number
 
-    def _moved(self, addresses: Sequence[int]) -> list[int]:
-        """Fills in where memory lies now; the steps for which that is elsewhere."""
-        bases = [addresses[i] for i in self.order]
-        if bases == self.bases:
-            return []
-        changed = [n for n, (old, new) in enumerate(zip(self.bases, bases, strict=True)) if old != new]
-        touched = sorted({step for region in changed for step in self.touching[region]})
-        for number in touched:
-            self.steps[number].set(bases)
-        self.bases = bases
-        return touched
-
     def run(self, addresses: Sequence[int], stream: Any) -> None:
         """Gives a stream the commands. Memory lies at `addresses`: none, for failures, the workspace, arguments,
         results, constants.
         """
-        touched = self._moved(addresses)
+        bases = [addresses[i] for i in self.order]
+        for made in self.made:
+            if made.bases == bases:
+                made.graph.launch(stream)
+                return
         self.runs += 1
-        if self.graph is not None:
-            for number in touched:
-                self.steps[number].change(self.graph, self.nodes[number])
-            self.graph.launch(stream)
-        elif self.graphs and self.runs == 2 and len(self.steps) >= GRAPH_FROM:
-            self._make_graph().launch(stream)
-        else:
-            for step in self.steps:
-                step.start(stream)
+        if self.runs > 1 and self.graphs:
+            self._graph(bases).launch(stream)
+            return
+        for step in self.steps:
+            step.set(bases)
+            step.start(stream)
 
-    def _make_graph(self) -> driver.Graph:
-        graph = driver.Graph(self.context)
-        for step, after in zip(self.steps, self.script.after, strict=True):
-            self.nodes.append(step.add(graph, [self.nodes[n] for n in after]))
-        graph.finish()
-        self.graph = graph
-        return graph
+    def _graph(self, bases: list[int]) -> driver.Graph:
+        """A new graph, or the one for which least has moved, changed."""
+        if len(self.made) < GRAPHS:
+            self.made.append(self._make_graph(bases))
+            return self.made[-1].graph
+        moved = [[n for n, (a, b) in enumerate(zip(m.bases, bases, strict=True)) if a != b] for m in self.made]
+        made, regions = min(zip(self.made, moved, strict=True), key=lambda pair: len(pair[1]))
+        for number in sorted({step for region in regions for step in self.touching[region]}):
+            step = self.nodes[number]
+            step.set(bases)
+            step.change(made.graph, made.nodes[number])
+        made.bases = bases
+        return made.graph
+
+    def _make_graph(self, bases: list[int]) -> Made:
+        made = Made(driver.Graph(self.context), [], bases)
+        for step, after in zip(self.nodes, self.script.after, strict=True):
+            step.set(bases)
+            made.nodes.append(step.add(made.graph, [made.nodes[n] for n in after]))
+        made.graph.finish()
+        return made

@@ -8,7 +8,7 @@ import pytest
 import oneflow as flow
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import driver, executable
-from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.cuda.array import DeviceArray, Spares, clear_spares, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, parse_arch
 from oneflow.runtime.cuda.stream import Stream, current, using
 from oneflow.runtime.executable import KernelError, PositionError
@@ -53,11 +53,51 @@ def test_a_compiled_function(cuda):
 
 def test_nothing_but_the_program_stays_allocated(cuda):
     function = flow.compile(chain, device="cuda")
-    function(floats(6, 9), floats(9, 9))
+    for _ in range(2):
+        function(floats(6, 9), floats(9, 9))
     before = len(cuda.live)
     for _ in range(3):
         function(floats(6, 9), floats(9, 9))
     assert len(cuda.live) == before
+    clear_spares(driver.device(0))
+    assert len(cuda.live) < before
+
+
+def test_a_step_whose_results_replace_those_before_is_one_launch_of_a_graph(cuda):
+    x, w = on(floats(6, 9)), on(floats(9, 9))
+    function, want = flow.compile(chain, device="cuda"), flow.compile(chain)(x.numpy(), w.numpy())
+    for _ in range(4):
+        results = function(x, w)
+    addresses = set()
+    for _ in range(4):
+        cuda.log.clear()
+        results = function(x, w)
+        addresses.add(results[0].address)
+        assert cuda.log == ["graph"] and len(addresses) <= 2
+    for one, other in zip(results, want, strict=True):
+        np.testing.assert_allclose(one.numpy(), other, 1e-4, 1e-5)
+
+
+def test_results_that_are_held_are_not_written_again(cuda):
+    function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
+    given = [(floats(6, 9, seed=i), floats(9, 9, seed=i)) for i in range(6)]
+    kept = [function(on(x), on(w)) for x, w in given]
+    for got, (x, w) in zip(kept, given, strict=True):
+        for one, other in zip(got, want(x, w), strict=True):
+            np.testing.assert_allclose(one.numpy(), other, 1e-4, 1e-5)
+
+
+def test_memory_kept_for_results_is_given_back_where_it_runs_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    with host_cuda(limit=1 << 14) as cuda:
+        function = flow.compile(chain, device="cuda")
+        for _ in range(3):
+            function(floats(6, 9), floats(9, 9))
+        used = sum(b.size for b in cuda.live.values())
+        clear = sum(len(s.addresses) for s in Spares.known if s.stream.device is driver.device(0))
+        assert clear
+        array = on(np.zeros((1 << 14) - used + 1, np.uint8))
+        assert not sum(len(s.addresses) for s in Spares.known if s.stream.device is array.device)
 
 
 def test_arrays_on_the_device_are_not_copied_and_results_stay_there(cuda):
