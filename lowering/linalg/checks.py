@@ -43,10 +43,10 @@ class Checks:
 
     def size(self, got: Value, wanted: Value, text: str, place: ir.Location) -> None:
         """Lets the run fail with the site's text where `got` is not `wanted`; once per pair and block."""
-        key = (ir.InsertionPoint.current.block, got, wanted)
-        if got == wanted or key in self._made:
+        block = ir.InsertionPoint.current.block
+        if got == wanted or (block, got, wanted) in self._made:
             return
-        self._made.add(key)
+        self._made |= {(block, got, wanted), (block, wanted, got)}
         self._call(CHECK_SIZE, [self._wide(got), self._wide(wanted), self._site(text, place)], [])
 
     def finish(self) -> None:

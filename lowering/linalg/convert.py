@@ -13,9 +13,10 @@ from typing import ClassVar
 from oneflow.dialect import meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.compute import Stage, is_natural
-from oneflow.dialect.record import Call, OperatorError, Registry, infer
+from oneflow.dialect.compute import Size, Stage, is_natural
+from oneflow.dialect.record import Call, OperatorError, Registry, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.linalg.agreement import equal_sizes
 from oneflow.lowering.linalg.checks import Checks
 from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
 from oneflow.lowering.linalg.external import Externals, is_external
@@ -175,8 +176,18 @@ class _Converter:
 
     def _stages(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
         at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
-        stages = meaning.stages(meaning.input_stages(use.call), use.results)
-        return [self._result(at, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
+        inputs = meaning.input_stages(use.call)
+        stages = meaning.stages(inputs, use.results)
+        results = [self._result(at, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
+        self._agree(at, use.call, [stage.shape for stage in flatten(inputs.inputs.values())])
+        return results
+
+    def _agree(self, at: Stages, call: Call, shapes: Sequence[Sequence[Size]]) -> None:
+        """Checks what types would say of sizes that are only known at run time, where loops do not."""
+        for (first, axis), *others in equal_sizes(call):
+            for number, other in others:
+                text = f"dimension {other} of {at.names[number]}, which is dimension {axis} of {at.names[first]}"
+                at.expect_equal(shapes[number][other], shapes[first][axis], text)
 
     def _call(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
         values = self.externals.call(use.op, use.call, operands, use.results)

@@ -122,3 +122,26 @@ func.func @main(%x: tensor<?x3xf32> {oneflow.name = "x"}) -> tensor<4x3xf32> {
     np.save(tmp_path / "x.npy", ones(5, 3))
     assert oneflow_run.main([str(file), f"--input=x={tmp_path / 'x.npy'}"]) == 1
     assert f"({file}:3:8)" in capsys.readouterr().err
+
+
+def test_what_types_equate_is_checked() -> None:
+    """Where no loop takes it for granted, too: a target for each row."""
+
+    def loss(x: Any, target: Any) -> Any:
+        return F.nll_loss(x, target)
+
+    program = flow.compile(loss, flow.TensorSpec((None, 5)), flow.TensorSpec((None,), flow.int64))
+    assert program(-ones(3, 5), np.zeros(3, np.int64)) == 1
+    text = r"dimension 0 of target, which is dimension 0 of input \(.*\): expected 3, got 4"
+    with pytest.raises(SizeError, match=place(loss) + r"|" + text):
+        program(ones(3, 5), np.zeros(4, np.int64))
+
+
+def test_what_types_equate_by_counts_is_not_refused() -> None:
+    """Shapes of as many elements, rows of none."""
+    either = flow.TensorSpec((None, None))
+    shaped = flow.compile(lambda x, y: x.reshape_as(y), either, either)
+    assert shaped(ones(2, 6), ones(3, 4)).shape == (3, 4)
+    assert shaped(ones(6, 2), ones(12, 1)).shape == (12, 1)
+    assert flow.compile(lambda x: flow.softmax(x, -1), either)(ones(2, 0)).shape == (2, 0)
+    assert flow.compile(lambda x, y: x @ y, either, either)(ones(2, 6), ones(6, 4)).shape == (2, 4)
