@@ -209,7 +209,7 @@ def section() -> str:
             HEADING,
             "By `python benchmarks/sbp.py`. Bytes that all ranks together receive in a step, forward and backward:"
             " the fewest that the layout needs, what boxing plans, and what the collectives of the programs receive."
-            " Arguments and results alone are annotated.",
+            " Arguments and results alone are annotated; auto minds bytes alone (`latency=0 compute=1e9`).",
             table(head, layouts),
             f"Costs of choices on {GRAPHS} random graphs of three operators, against the least of all assignments:"
             f" auto is optimal on {optimal['auto']} of them (worst ratio {worst['auto']:.3f}), greedy on"
