@@ -36,8 +36,6 @@ def test_functions_are_short():
 
 #: Functions that may nest more deeply, with the reason.
 DEEP = {
-    "dialect/reader.py: share_types": "operands of operands, which are cast where they differ",
-    "passes/inline.py: _expand": "results of calls in functions",
     "lowering/kernels/graph.py: order": "a search with its queue",
     "lowering/kernels/nodes.py: _sizes": "forms of uses of nodes",
     "lowering/kernels/nodes.py: loop_size": "forms of uses of nodes",

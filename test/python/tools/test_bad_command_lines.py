@@ -80,6 +80,12 @@ def test_opt(word: str, failed: Failed) -> None:
     assert failed(oneflow_opt.main, "p.mlir", word)
 
 
+def test_a_pipeline_nested_too_deeply(failed: Failed) -> None:
+    """Not the end of Python's stack."""
+    text = "builtin.module(" + 3000 * "func.func(" + "cse" + 3001 * ")"
+    assert "expected at most 200 operations" in failed(oneflow_opt.main, "p.mlir", f"--pass-pipeline={text}")
+
+
 @pytest.mark.parametrize("word", RUN)
 def test_run(word: str, failed: Failed) -> None:
     """An option of oneflow-run, with the program's input."""
