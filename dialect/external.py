@@ -26,13 +26,15 @@ class ExternalKernel:
     """A kernel made for one call whose operands and results are static.
 
     `function` is the address of a `Launch` function, `context` its first argument; `error()` is the text of the
-    thread's last failure. `owner` keeps the context alive.
+    thread's last failure. `owner` keeps the context alive. `on_device`: it takes memory of a device, and its work is
+    given to the stream.
     """
 
     function: int
     context: int
     error: Callable[[], str]
     owner: object
+    on_device: bool = False
 
 
 def as_array(address: int | None, desc: TensorDesc) -> np.ndarray:

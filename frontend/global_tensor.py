@@ -19,6 +19,7 @@ from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray, Placement, shared
 
 
@@ -74,9 +75,10 @@ def to_local(x: EagerTensor) -> Tensor:
     if not isinstance(data, GlobalArray):
         raise RuntimeError("expected a global tensor; x.to_global(placement, sbp) makes one")
     try:
-        return from_numpy(data.local())
+        piece = data.local()
     except ValueError as error:
         raise RuntimeError(str(error)) from None
+    return EagerTensor(BUILDER.wrap(piece)) if isinstance(piece, DeviceArray) else from_numpy(piece)
 
 
 def _placement(x: EagerTensor) -> Placement | None:

@@ -32,7 +32,8 @@ class GlobalProgram:
         placement = traced.placement
         assert placement is not None
         boxed = lay_out(traced.module, strategy)
-        return cls(placement, compile_distributed(boxed, traced.entry, placement.world, placement.members))
+        ranks = placement.world, placement.members
+        return cls(placement, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
 
     def run(self, given: Sequence[Data]) -> list[Data]:
         """The results as global arrays, of arguments that are global arrays or whole on every rank."""

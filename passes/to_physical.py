@@ -57,7 +57,7 @@ class ToPhysical(Pass):
         if not 0 <= self.rank < devices(mesh):
             raise PassError(f"option rank: expected one of the {devices(mesh)} ranks of the mesh, got {self.rank}")
         if self.check:
-            check_same_collectives([physical(module, r, registry) for r in range(devices(mesh))], registry)
+            check_same_collectives([physical(module, r, registry) for r in range(devices(mesh))], registry, mesh)
         lower_to_rank(module, self.rank, registry)
 
 

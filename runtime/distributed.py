@@ -22,21 +22,24 @@ from oneflow.lowering.linalg.checks import site_place
 from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
-from oneflow.passes.sbp.collectives import collectives_of
+from oneflow.passes.sbp.collectives import collectives_of, meeting
 from oneflow.passes.to_physical import physical
 from oneflow.runtime.arguments import Parameter, as_array, bind
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.collectives.move import Lying, Move
+from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.operations import carry_out
 from oneflow.runtime.collectives.threads import ThreadWorld
 from oneflow.runtime.collectives.transport import Array, World, WorldError
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
 from oneflow.runtime.executable import Executable, Options, compile_module, signature_of
 
 #: The passes from a program with a few annotations to one in which every operator has its layout.
 PASSES = "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing"
-#: The pieces of one tensor, by the place in the mesh of each rank that this process runs.
-Pieces = dict[int, Array]
+#: The pieces of one tensor, on the host or a GPU, by the place in the mesh of each rank that this process runs.
+Pieces = dict[int, Any]
 
 
 def world_of(size: int, ranks: Sequence[int] | None = None) -> World:
@@ -102,6 +105,7 @@ def compile_distributed(
     ranks: Sequence[int] | None = None,
     options: Options | None = None,
     registry: Registry = REGISTRY,
+    device: str = "cpu",
 ) -> DistributedExecutable:
     """Compiles the programs of those ranks that this process runs.
 
@@ -112,6 +116,7 @@ def compile_distributed(
         ranks: the rank of the world at each place of the mesh; by default the first ones.
         options: how each rank's program is compiled.
         registry: the operators.
+        device: "cpu", or "cuda" for a GPU of its own for every rank.
 
     Raises:
         PassError: the program is not annotated and boxed.
@@ -127,10 +132,16 @@ def compile_distributed(
     results = _layouts(function, notes.RESULTS, outputs, mesh)
     places = [p for p, r in enumerate(ranks) if r in world.here]
     programs = {p: _program(boxed, entry, p, registry) for p in places}
+    shown = programs[places[0]] if places else _program(boxed, entry, 0, registry)
+    world.agree("collectives", "\n".join(map(meeting, collectives_of(shown, registry))))
 
-    def load(place: int) -> Executable:
+    near = gpus(world) if device == "cuda" else None
+
+    def load(place: int) -> Executable | CudaExecutable:
         sites = [site_place(op.location) for op in collectives_of(programs[place], registry)]
-        kernels = Collectives(world, mesh, ranks, place, sites)
+        kernels = Collectives(world, mesh, ranks, place, sites, near)
+        if near is not None:
+            return compile_cuda(programs[place], entry, options, registry, near.device.number, kernels)
         return compile_module(programs[place], entry, options, registry, kernels)
 
     made = world.run([functools.partial(load, p) for p in places])
@@ -155,7 +166,13 @@ class Program:
     """The program of one rank, as text of operators and compiled."""
 
     module: ir.Module
-    executable: Executable
+    executable: Executable | CudaExecutable
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """The results of a run, on its device."""
+        if isinstance(self.executable, CudaExecutable):
+            return self.executable.launch(bind(self.executable.inputs, arrays, {}))
+        return self.executable(*arrays)
 
 
 @dataclass
@@ -213,9 +230,7 @@ class DistributedExecutable:
         Raises:
             RunError: a check of the data failed on a rank, or a collective did.
         """
-        tasks = [
-            functools.partial(program.executable, *(x[p] for x in pieces)) for p, program in self.programs.items()
-        ]
+        tasks = [functools.partial(program.run, [x[p] for x in pieces]) for p, program in self.programs.items()]
         made = self.world.run(tasks)
         return [dict(zip(self.programs, column, strict=True)) for column in zip(*made, strict=True)] or [
             {} for _ in self.results
@@ -245,10 +260,18 @@ def collect(
     receivers = tuple(range(world.size)) if root is None else (root,)
     first = world.here[0]
     if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
-        return pieces[ranks.index(first)] if first in receivers else None
+        return on_host(world, pieces[ranks.index(first)]) if first in receivers else None
     after = Lying((len(receivers),), broadcast((1,)), receivers)
     made = move_pieces(world, layout, Lying(mesh, layout.nd, tuple(ranks)), after, pieces)
     return made[receivers.index(first)] if first in receivers else None
+
+
+def on_host(world: World, piece: Array | DeviceArray) -> Array:
+    """The elements of a piece, when a device has computed them."""
+    if not isinstance(piece, DeviceArray):
+        return piece
+    with world.step(world.here[0], 0, "waiting for a GPU"):
+        return piece.numpy()
 
 
 def move_pieces(world: World, layout: Layout, before: Lying, after: Lying, pieces: Pieces) -> Pieces:
@@ -259,7 +282,7 @@ def move_pieces(world: World, layout: Layout, before: Lying, after: Lying, piece
     def take(rank: int) -> Array | None:
         piece = target = None
         if rank in sources:
-            piece = _reduced(world, before, sources[rank], pieces[sources[rank]])
+            piece = _reduced(world, before, sources[rank], on_host(world, pieces[sources[rank]]))
         if rank in targets:
             shape = [n for _, n in after.region(layout.shape, targets[rank])]
             target = np.empty(shape, layout.desc.dtype.numpy)

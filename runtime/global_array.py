@@ -20,7 +20,9 @@ from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.move import Lying
+from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.transport import World
+from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import Layout, Pieces, collect, move_pieces, world_of
 
 
@@ -29,7 +31,7 @@ class Placement:
     """The ranks of a mesh: `Placement("cpu", ((0, 1), (2, 3)))`, or any nesting of lists.
 
     Attributes:
-        type: the kind of device: "cpu".
+        type: the kind of device: "cpu", or "cuda" for ranks that are processes with a GPU each.
         mesh: the sizes of the mesh axes.
         members: the rank of the job at each place of the mesh, row by row.
     """
@@ -41,8 +43,8 @@ class Placement:
     def __init__(self, type: str, ranks: Any) -> None:
         array = np.asarray(ranks)
         members = tuple(int(r) for r in array.reshape(-1)) if array.dtype.kind in "iu" else ()
-        if type != "cpu":
-            raise ValueError(f'expected the placement type "cpu", got {type!r}')
+        if type not in ("cpu", "cuda"):
+            raise ValueError(f'expected the placement type "cpu" or "cuda", got {type!r}')
         if not array.ndim or not members or min(members) < 0 or len(set(members)) < len(members):
             raise ValueError(f"expected ranks such as [0, 1] or [[0, 1], [2, 3]], each once, got {ranks!r}")
         object.__setattr__(self, "type", type)
@@ -92,6 +94,16 @@ class Placement:
             raise ValueError(f"{wrong} for {desc}")
         return nd
 
+    def put(self, pieces: Pieces) -> Pieces:
+        """The pieces of this process on its GPU, where the placement has one for every rank.
+
+        Raises:
+            WorldError: there are too few GPUs.
+        """
+        if self.type == "cpu":
+            return pieces
+        return {p: DeviceArray.of(a, gpus(self.world).device) for p, a in pieces.items()}
+
     def lying(self, nd: NdSbp) -> Lying:
         """How a tensor of a layout lies on the job's ranks."""
         return Lying(self.mesh, nd, self.members)
@@ -121,7 +133,7 @@ class GlobalArray:
         """The pieces of a whole array, which all ranks have."""
         layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
         pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.here}
-        return cls(placement, layout, pieces)
+        return cls(placement, layout, placement.put(pieces))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -196,9 +208,9 @@ class GlobalArray:
             placement.lying(nd),
             self.pieces,
         )
-        return GlobalArray(placement, layout, made)
+        return GlobalArray(placement, layout, placement.put(made))
 
-    def local(self) -> np.ndarray:
+    def local(self) -> np.ndarray | DeviceArray:
         """What the first rank of this process has.
 
         Raises:

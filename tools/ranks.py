@@ -108,7 +108,9 @@ def find_mesh(module: ir.Module, given: str | None) -> Mesh | None:
     return notes.read_mesh(module.operation) if notes.MESH in module.operation.attributes else None
 
 
-def prepare(module: ir.Module, entry: str, mesh: Mesh, strategy: str, simulate: bool) -> DistributedExecutable:
+def prepare(
+    module: ir.Module, entry: str, mesh: Mesh, strategy: str, simulate: bool, device: str = "cpu"
+) -> DistributedExecutable:
     """The program of those ranks that this process runs.
 
     Raises:
@@ -117,7 +119,7 @@ def prepare(module: ir.Module, entry: str, mesh: Mesh, strategy: str, simulate: 
         WorldError: ranks have other programs.
     """
     world = _world(mesh, simulate)
-    return compile_distributed(lay_out(module, strategy), entry, world)
+    return compile_distributed(lay_out(module, strategy), entry, world, device=device)
 
 
 def _world(mesh: Mesh, simulate: bool) -> World:

@@ -139,25 +139,26 @@ _RULES: dict[str, Callable[[Builder, Value, Place], Value]] = {
 }
 
 
-def collectives_of(module: ir.Module, registry: Registry) -> list[ir.Operation]:
+def collectives_of(module: ir.Module | ir.Operation, registry: Registry) -> list[ir.Operation]:
     """The collectives of one rank's program, in program order."""
+    program = module.operation
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> None:
         if "collective" in dialect.record_of(op, registry).traits:
             found.append(op)
 
-    dialect.walk(module.operation, visit)
+    dialect.walk(program, visit)
     return found
 
 
-def check_same_collectives(modules: Sequence[ir.Module], registry: Registry) -> None:
-    """Checks that the programs of all ranks issue the same collectives in the same order.
+def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry: Registry, mesh: Mesh) -> None:
+    """Checks that the programs of all ranks of a mesh, in their order, issue the same collectives in the same order.
 
-    They may differ in the index of the rank and, along mesh axes outside the group, in sizes.
+    Members of one group agree in all attributes but the index, and in element types; others may differ in sizes.
 
     Raises:
-        PassError: two ranks of one group would not meet; both and the place are named.
+        PassError: ranks would not meet, or not understand each other; both and the place are named.
     """
     programs = [collectives_of(m, registry) for m in modules]
     counts = [len(p) for p in programs]
@@ -169,17 +170,42 @@ def check_same_collectives(modules: Sequence[ir.Module], registry: Registry) -> 
         )
     for number, ops in enumerate(zip(*programs, strict=True)):
         _check_meeting(number, ops)
+        for rank, op in enumerate(ops):
+            first = group(rank, mesh, list(op.attributes["mesh_axes"]))[0]
+            _check_agreement(number, (first, ops[first]), (rank, op))
+
+
+def _check_agreement(number: int, one: tuple[int, ir.Operation], two: tuple[int, ir.Operation]) -> None:
+    """Checks that two members of one group say the same of a collective."""
+    (a, x), (b, y) = ((rank, _said(op)) for rank, op in (one, two))
+    for name in sorted(x.keys() | y.keys()):
+        if x.get(name) != y.get(name):
+            raise PassError(
+                f"collective {number}, {two[1].name}: expected ranks {a} and {b} to have the same {name},"
+                f" got {x.get(name)} and {y.get(name)}",
+                two[1].location,
+            )
+
+
+def _said(op: ir.Operation) -> dict[str, str]:
+    """What all members of a group have to say alike."""
+    stated = {name: str(op.attributes[name]) for name in op.attributes if name != "index"}
+    return stated | {"element type": str(ir.RankedTensorType(op.operands[0].type).element_type)}
+
+
+def meeting(op: ir.Operation) -> str:
+    """Which collective this is, and with whom: the same on all ranks that meet."""
+    return f"{op.name} along mesh axes {op.attributes['mesh_axes']}"
 
 
 def _check_meeting(number: int, ops: Sequence[ir.Operation]) -> None:
     """Checks the collective that comes `number`-th on every rank."""
-    meetings: dict[tuple[str, str], list[int]] = {}
+    meetings: dict[str, list[int]] = {}
     for rank, op in enumerate(ops):
-        meetings.setdefault((op.name, str(op.attributes["mesh_axes"])), []).append(rank)
+        meetings.setdefault(meeting(op), []).append(rank)
     if len(meetings) > 1:
         (one, [a, *_]), (two, [b, *_]), *_ = meetings.items()
         raise PassError(
-            f"collective {number}: rank {a} issues {one[0]} along mesh axes {one[1]},"
-            f" but rank {b} issues {two[0]} along mesh axes {two[1]}",
+            f"collective {number}: rank {a} issues {one}, but rank {b} issues {two}",
             ops[a].location,
         )

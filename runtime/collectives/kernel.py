@@ -1,6 +1,6 @@
 """Collectives as kernels that a compiled program calls between its own, like those of users' libraries.
 
-Imports `operations`, `transport`, the dialect's external kernels.
+Imports `operations`, `transport`, `nccl`, the dialect's external kernels.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect.external import ExternalKernel, Launch, as_array
 from oneflow.dialect.nd_sbp import Mesh, group
 from oneflow.dialect.record import Call
+from oneflow.runtime.collectives.nccl import Gpus, NcclTransport
 from oneflow.runtime.collectives.operations import carry_out
 from oneflow.runtime.collectives.transport import Transport, World
 
@@ -27,6 +28,7 @@ class Collectives:
         ranks: the rank of the world at each place of the mesh.
         place: where in the mesh this program stands.
         sites: where in the program each collective is, in order.
+        gpus: the ways between devices, where the program runs on those.
     """
 
     world: World
@@ -34,6 +36,7 @@ class Collectives:
     ranks: Sequence[int]
     place: int
     sites: Sequence[str]
+    gpus: Gpus | None = None
     _made: int = field(default=0, init=False)
 
     def kernel(self, op: Call) -> ExternalKernel:
@@ -43,7 +46,7 @@ class Collectives:
         number = self._made
         self._made += 1
         text = f"step {number}, oneflow.{op.record.name} along mesh axes {axes} ({self.sites[number]})"
-        transport = self.world.transport(self.ranks[self.place], members)
+        transport = (self.gpus or self.world).transport(self.ranks[self.place], members)
         return _Kernel(op, transport, self.world, self.ranks[self.place], number, text).external()
 
 
@@ -64,7 +67,8 @@ class _Kernel:
         launch = Launch(self._run)
         address = ctypes.cast(launch, ctypes.c_void_p).value
         assert address is not None
-        return ExternalKernel(address, 0, lambda: self.failure, (self, launch))
+        on_device = isinstance(self.transport, NcclTransport)
+        return ExternalKernel(address, 0, lambda: self.failure, (self, launch), on_device)
 
     def _run(self, context: int, buffers: Sequence[int], stream: int) -> int:
         """The C function: 0, or 1 after an exception, none of which may leave it."""
@@ -72,7 +76,7 @@ class _Kernel:
             source, target = (
                 as_array(buffers[i], d) for i, d in enumerate((self.op.operands[0], self.op.results[0]))
             )
-            with self.world.step(self.rank, self.number, self.text):
+            with self.world.step(self.rank, self.number, self.text), self.transport.on(stream):
                 carry_out(self.op.record.name, self.transport, self.op.attrs, source, target)
         except BaseException as error:
             self.failure = "".join(traceback.format_exception_only(error)).strip()

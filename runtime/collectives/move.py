@@ -1,7 +1,7 @@
 """Pieces of one tensor from how they lie on some ranks to how they shall lie on the same or on others.
 
 What a rank needs and does not have it is sent by one of those that have it. Used for exchanges within a program,
-for tensors that go from one placement to another, and for gathering results. Imports `transport`, `nd_sbp`, NumPy.
+for tensors that go from one placement to another, and for gathering results. Imports `transport`, `nd_sbp`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, Region, coordinate, devices, group, local_region
 from oneflow.runtime.collectives.transport import Array, Transport
@@ -95,21 +93,29 @@ class Move:
             there, here = _within(parcel.source), _within(parcel.target)
             if parcel.sender == parcel.receiver == me:
                 assert source is not None and target is not None
-                target[here] = source[there]
+                transport.copy(target[here], source[there])
             elif parcel.sender == me:
                 assert source is not None
-                part = source[there]
-                sends.append((parcel.receiver, np.ascontiguousarray(part).reshape(-1)))
+                sends.append((parcel.receiver, _contiguous(transport, source[there])))
             elif parcel.receiver == me:
                 assert target is not None
                 into = target[here]
-                buffer = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
+                buffer = into if into.flags.c_contiguous else transport.empty(into.shape, into.dtype)
                 receives.append((parcel.sender, buffer.reshape(-1)))
                 if buffer is not into:
                     filled.append((into, buffer))
         transport.exchange(sends, receives)
         for into, buffer in filled:
-            into[...] = buffer
+            transport.copy(into, buffer)
+
+
+def _contiguous(transport: Transport, part: Array) -> Array:
+    """The elements of a view one behind the other; no copy where they lie so."""
+    packed = part
+    if not part.flags.c_contiguous:
+        packed = transport.empty(part.shape, part.dtype)
+        transport.copy(packed, part)
+    return packed.reshape(-1)
 
 
 def _within(slices: tuple[slice, ...]) -> Any:

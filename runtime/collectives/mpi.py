@@ -167,6 +167,10 @@ class MpiWorld(World):
         """Runs the one task."""
         return [task() for task in tasks]
 
+    def near(self) -> tuple[int, int]:
+        """Which of the ranks of this machine this is, and how many there are."""
+        return (self._row, self._table.rows) if self.size > 1 else (0, 1)
+
     def gather(self, text: str) -> list[str]:
         """The texts of all ranks."""
         with self.step(self.rank, 0, "comparing programs"):

@@ -1,7 +1,7 @@
 """The `ccl_*` operators on arrays: pieces of tensors are packed, moved by a transport and put in their places.
 
-Sums of f16 and bf16 are computed in f32: MPI has no such types, and a sum in 16 bits would lose more with every
-rank. Imports `transport`, `move` and NumPy.
+Sums of f16 and bf16 are computed in f32 where the transport does not add them: MPI has no such types, and a sum in
+16 bits would lose more with every rank. Imports `transport`, `move` and NumPy.
 """
 
 from __future__ import annotations
@@ -29,10 +29,15 @@ def _wide(array: Array) -> Array:
     return array.astype(np.float32) if is_short else array
 
 
-def _sum_into(target: Array, reduce: Callable[[Array], None]) -> None:
+def _terms(transport: Transport, array: Array) -> Array:
+    return array if transport.adds_short else _wide(array)
+
+
+def _sum_into(transport: Transport, target: Array, reduce: Callable[[Array], None]) -> None:
     """Has `reduce` write a sum into the flat elements of `target`."""
     flat = target.reshape(-1)
-    total = np.empty(flat.shape, np.float32) if target.dtype.itemsize == 2 else flat
+    is_short = target.dtype.itemsize == 2 and not transport.adds_short
+    total = np.empty(flat.shape, np.float32) if is_short else flat
     reduce(total)
     if total is not flat:
         flat[:] = total
@@ -51,37 +56,42 @@ def ordered(array: Array) -> Array:
 
 
 def _all_reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    terms = _wide(source.reshape(-1))
-    if attrs["reduce_type"] == "max":
-        _largest(transport, terms, target)
-        return
-    _sum_into(target, lambda total: transport.all_reduce(terms, total))
+    flat, into = source.reshape(-1), target.reshape(-1)
+    if attrs["reduce_type"] == "sum":
+        terms = _terms(transport, flat)
+        _sum_into(transport, target, lambda total: transport.all_reduce(terms, total))
+    elif flat.dtype.kind in "iub":
+        transport.all_reduce(flat, into, "max")
+    else:
+        _largest_float(transport, flat, into)
 
 
-def _largest(transport: Transport, terms: Array, target: Array) -> None:
-    is_float = terms.dtype.kind == "f"
-    found = ordered(terms) if is_float else terms.copy()
-    transport.all_reduce(found.copy(), found, "max")
-    target.reshape(-1)[:] = ordered(found).view(terms.dtype) if is_float else found
+def _largest_float(transport: Transport, source: Array, target: Array) -> None:
+    """The largest of floats, NaN above all, as the largest of integers on the host."""
+    terms = _wide(transport.fetch(source))
+    found = ordered(terms)
+    transport.host.all_reduce(found.copy(), found, "max")
+    transport.store(target, ordered(found).view(terms.dtype).astype(target.dtype))
 
 
 def _reduce_scatter(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
     pieces = cut_along(source, attrs["axis"], attrs["sizes"])
-    terms = _wide(packed(source, pieces))
+    terms = _terms(transport, packed(transport, source, pieces))
     counts = [p.size for p in pieces]
-    _sum_into(target, lambda total: transport.reduce_scatter(terms, total, counts))
+    _sum_into(transport, target, lambda total: transport.reduce_scatter(terms, total, counts))
 
 
 def _all_gather(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
     pieces = cut_along(target, attrs["axis"], attrs["sizes"])
-    _receive(pieces, target, lambda flat, counts: transport.all_gather(source.reshape(-1), flat, counts))
+    _receive(transport, pieces, target, lambda flat, counts: transport.all_gather(source.reshape(-1), flat, counts))
 
 
 def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
     sent = cut_along(source, attrs["out_axis"], attrs["out_sizes"])
     counts = [p.size for p in sent]
     received = cut_along(target, attrs["in_axis"], attrs["in_sizes"])
-    _receive(received, target, lambda flat, sizes: transport.all_to_all(packed(source, sent), flat, counts, sizes))
+    given = packed(transport, source, sent)
+    _receive(transport, received, target, lambda flat, sizes: transport.all_to_all(given, flat, counts, sizes))
 
 
 def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
@@ -104,24 +114,30 @@ def cut_along(array: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
     return [array[(slice(None),) * axis + (slice(e - n, e),)] for n, e in zip(sizes, ends, strict=True)]
 
 
-def packed(source: Array, pieces: Sequence[Array]) -> Array:
+def packed(transport: Transport, source: Array, pieces: Sequence[Array]) -> Array:
     """The elements of the pieces of `source` one behind the other; no copy where they lie so."""
     if source.flags.c_contiguous and _are_blocks(pieces):
         return source.reshape(-1)
-    return np.concatenate([p.reshape(-1) for p in pieces])
+    counts = [p.size for p in pieces]
+    flat = transport.empty((sum(counts),), source.dtype)
+    for piece, part in zip(pieces, cut_along(flat, 0, counts), strict=True):
+        transport.copy(part.reshape(piece.shape), piece)
+    return flat
 
 
 def _are_blocks(pieces: Sequence[Array]) -> bool:
     return all(p.flags.c_contiguous for p in pieces)
 
 
-def _receive(pieces: Sequence[Array], target: Array, move: Callable[[Array, list[int]], None]) -> None:
+def _receive(
+    transport: Transport, pieces: Sequence[Array], target: Array, move: Callable[[Array, list[int]], None]
+) -> None:
     """Has `move` fill the pieces of `target`, through a buffer where they are no blocks of it."""
     counts = [p.size for p in pieces]
     if _are_blocks(pieces):
         move(target.reshape(-1), counts)
         return
-    flat = np.empty(target.size, target.dtype)
+    flat = transport.empty((target.size,), target.dtype)
     move(flat, counts)
     for piece, part in zip(pieces, cut_along(flat, 0, counts), strict=True):
-        piece[...] = part.reshape(piece.shape)
+        transport.copy(piece, part.reshape(piece.shape))

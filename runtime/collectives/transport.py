@@ -27,8 +27,37 @@ class WorldError(RuntimeError):
 class Transport(ABC):
     """One rank's way to the members of a group, which are numbered from 0; all of them call the same method.
 
-    Arrays are flat and contiguous. Sums are of element types that are added as they are: no 16-bit floats.
+    Arrays are flat and contiguous. Sums are of element types that are added as they are: 16-bit floats where
+    `adds_short`. `host` is the way for arrays on the host; where it is another, arrays are a device's, of which
+    nothing but `copy`, `fetch` and `store` may touch the elements.
     """
+
+    adds_short: bool = False
+
+    @property
+    def host(self) -> Transport:
+        """The way between the same members for arrays on the host."""
+        return self
+
+    def on(self, stream: int | None) -> AbstractContextManager[None]:
+        """What a collective is carried out in: the order of a device's stream."""
+        return nullcontext()
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
+        """Memory to pack into, until the collective is done."""
+        return np.empty(shape, dtype)
+
+    def copy(self, target: Array, source: Array) -> None:
+        """Copies the elements of one view to another of the same shape."""
+        target[...] = source
+
+    def fetch(self, array: Array) -> Array:
+        """The elements on the host; not to be written to."""
+        return array
+
+    def store(self, target: Array, array: Array) -> None:
+        """Writes elements that the host has to flat `target`."""
+        target[...] = array
 
     @abstractmethod
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
@@ -73,6 +102,17 @@ class World(ABC):
     @abstractmethod
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results of tasks, one for each rank in `here`, which may meet."""
+
+    def near(self) -> tuple[int, int]:
+        """The number of this process's rank among those of this machine, and how many these are.
+
+        Raises:
+            WorldError: this process runs several.
+        """
+        raise WorldError(
+            f"expected a process for each of the {self.size} ranks on GPUs; run them with mpirun -n {self.size}"
+            f" or oneflow-run --nproc {self.size}"
+        )
 
     @abstractmethod
     def gather(self, text: str) -> list[str]:

@@ -21,7 +21,7 @@ class Direct(Recorder):
     """A plan's `run` that gives commands to a stream; places are addresses."""
 
     def __init__(self, executable: Any, arguments: Sequence[DeviceArray], stream: Stream) -> None:
-        super().__init__(executable.program, executable.scratch)
+        super().__init__(executable.program, executable.scratch, executable.on_device)
         self.executable, self.arguments, self.stream = executable, arguments, stream
         self.held: dict[int, Memory] = {}
         self.made: dict[int, DeviceArray] = {}
@@ -73,23 +73,26 @@ class Direct(Recorder):
         return made[0].item()
 
     def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
-        """A kernel that only the host has: operands are copied there, and results back.
+        """A kernel made elsewhere; where only the host has it operands are copied there, and results back.
 
         Raises:
             KernelError: it fails.
         """
+        if number in self.on_device:
+            super().host(number, inputs, results)
+            return
         arrays = [np.empty(max(size, 1), np.uint8) for _, size in (*inputs, *results)]
         for array, (address, size) in zip(arrays, inputs, strict=False):
             driver.copy_out(array.ctypes.data, address, size, self.stream.handle)
         driver.synchronize(self.stream.handle)
         self.executable.check()
-        self.executable.call_host(number, [a.ctypes.data for a in arrays])
+        self.executable.call_external(number, [a.ctypes.data for a in arrays])
         for array, (address, size) in zip(arrays[len(inputs) :], results, strict=True):
             driver.copy_in(address, array.ctypes.data, size, self.stream.handle)
 
     def add(self, command: Command) -> None:
         """Runs a command."""
-        step = make_step(command, self.executable.kernels)
+        step = make_step(command, self.executable.kernels, self.executable.call_external)
         step.set([0])
         step.start(self.stream.handle)
 

@@ -242,6 +242,14 @@ def copy(target: int, source: int, size: int, stream: Any) -> None:
     call("cuMemcpyDtoDAsync", target, source, size, stream)
 
 
+def copy_rows(target: tuple[int, int], source: tuple[int, int], size: int, count: int, stream: Any) -> None:
+    """`count` rows of `size` bytes on the device; both sides are an address and the bytes between rows."""
+    made = _copy_params(target[0], source[0], size)
+    made.Height = made.srcHeight = made.dstHeight = count
+    made.dstPitch, made.srcPitch = target[1], source[1]
+    call("cuMemcpy3DAsync", made, stream)
+
+
 def fill(target: int, pattern: bytes, count: int, pitch: int, stream: Any) -> None:
     """`count` times a pattern of 1, 2 or 4 bytes, `pitch` bytes apart; only those of 4 may have gaps."""
     value = int.from_bytes(pattern, "little")

@@ -22,6 +22,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
+from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.cached import compile_all, find_program
@@ -42,11 +43,12 @@ GRAPHS = "ONEFLOW_CUDA_GRAPHS"
 
 def compile_cuda(
     module: ir.Module, entry: str = "main", options: Options | None = None, registry: Registry = REGISTRY,
-    device: int = 0,
+    device: int = 0, collectives: Collectives | None = None,
 ) -> CudaExecutable:  # fmt: skip
     """Compiles function `entry` of a module of operators for a device.
 
-    An argument with the attribute `oneflow.donated` may be overwritten by the result that it names.
+    An argument with the attribute `oneflow.donated` may be overwritten by the result that it names. `collectives`
+    makes the kernels in which the program of one rank meets the others.
 
     Raises:
         CompileError: Triton is missing or refuses a kernel.
@@ -64,7 +66,7 @@ def compile_cuda(
     key = cache.key_of("cuda", source.text, entry, source.fingerprint(module)) if options.cached else ""
     program = find_program(key, make) if options.cached else make()
     program = replace(program, sites=source.sites("gpu-linalg", program.sites))
-    return CudaExecutable(source, inputs, outputs, program, found, options.cached)
+    return CudaExecutable(source, inputs, outputs, program, found, options.cached, collectives)
 
 
 class CudaExecutable:
@@ -76,7 +78,8 @@ class CudaExecutable:
     """
 
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
-                 device: driver.Device, cached: bool = True) -> None:  # fmt: skip
+                 device: driver.Device, cached: bool = True,
+                 collectives: Collectives | None = None) -> None:  # fmt: skip
         self._source, self.inputs, self.outputs, self.program = source, inputs, outputs, program
         self.device = device
         binaries = compile_all(program, device.arch, cached)
@@ -86,7 +89,10 @@ class CudaExecutable:
         self.constants = [DeviceArray.of(np.asarray(c), device) for c in program.constants]
         if self.constants:
             current(device).synchronize()
-        self._externals = make_externals(program.externals, source.registry, source.context, source.places)
+        self._externals = make_externals(
+            program.externals, source.registry, source.context, source.places, collectives
+        )
+        self.on_device = {i for i, e in enumerate(self._externals) if e.kernel.on_device}
         self.words = driver.host_words(3 * len(program.sites)) if program.sites else None
         self._graphs = os.environ.get(GRAPHS, "1") != "0"
         self._known: dict[tuple[Any, ...], Steps | None] = {}
@@ -180,7 +186,7 @@ class CudaExecutable:
         if steps.taken:
             arguments = self._own(arguments, steps)
         check = None if self.words is None else self.check
-        results = []
+        results: list[DeviceArray] = []
         for made, spares, desc in zip(steps.script.results, steps.spares_on(stream), self.outputs, strict=True):
             if made.argument is None:
                 memory = Memory(made.size, stream, spares)
@@ -200,9 +206,10 @@ class CudaExecutable:
         key = tuple(sizes) if self._is_dynamic else ()
         if key not in self._known:
             try:
-                script = record(self.program, sizes, self.scratch)
+                script = record(self.program, sizes, self.scratch, self.on_device)
                 counts = len(self.inputs), len(self.outputs)
-                self._known[key] = Steps(script, self.kernels, self.device.context, counts, self._graphs)
+                known = self.kernels, self.device.context, counts, self.call_external, self._graphs
+                self._known[key] = Steps(script, *known)
             except NeedsValues:
                 self._known[key] = None
         return self._known[key]
@@ -220,15 +227,17 @@ class CudaExecutable:
         steps.apart = addresses
         return arguments
 
-    def call_host(self, number: int, addresses: Sequence[int]) -> None:
-        """Calls a kernel made elsewhere for the host on memory of operands and results.
+    def call_external(self, number: int, addresses: Sequence[int], stream: Any = None) -> None:
+        """Calls a kernel made elsewhere on memory of operands and results: of the host, or of the device in order of
+        a stream.
 
         Raises:
             KernelError: it fails.
         """
         external = self._externals[number]
+        handle = None if stream is None else int(stream)
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
-        if Launch(external.kernel.function)(external.kernel.context, memory, None) != 0:
+        if Launch(external.kernel.function)(external.kernel.context, memory, handle) != 0:
             raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.places()[number]}")
 
     @property

@@ -10,7 +10,7 @@ ones. Region 0 is memory that has an address already. `after` says which command
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,7 +74,16 @@ class Fill:
     pitch: int
 
 
-Command = Launch | Copy | Fill
+@dataclass(frozen=True)
+class External:
+    """A kernel made elsewhere that takes memory of the device: the places of its operands, then of its results."""
+
+    number: int
+    places: tuple[int, ...]
+    operands: int
+
+
+Command = Launch | Copy | Fill | External
 #: What a command does to memory: region, first byte, end, whether it writes.
 Access = tuple[int, int, int, bool]
 
@@ -101,10 +110,13 @@ class Script:
 
 @dataclass
 class Recorder:
-    """A plan's `run` that writes down. `scratch` is what each program of a kernel needs, by the kernel's name."""
+    """A plan's `run` that writes down. `scratch` is what each program of a kernel needs, by the kernel's name;
+    `on_device` are the kernels made elsewhere that take memory of the device.
+    """
 
     program: Program
     scratch: Mapping[str, int]
+    on_device: Collection[int] = ()
     commands: list[Command] = field(default_factory=list)
     regions: dict[Region, int] = field(default_factory=lambda: {Region("absolute"): 0})
     results: dict[int, Result] = field(default_factory=dict)
@@ -173,8 +185,11 @@ class Recorder:
         raise NeedsValues
 
     def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
-        """A kernel that only the host has, on memory of (address, bytes)."""
-        raise NeedsValues
+        """A kernel made elsewhere, on memory of (address, bytes)."""
+        if number not in self.on_device:
+            raise NeedsValues
+        memory = [a for a, _ in (*inputs, *results)]
+        self.add(External(number, tuple(memory), len(inputs)))
 
     def launch(self, name: str, *arguments: Any, writes: int = 0) -> None:
         """A launch of a kernel on addresses, sizes and scalars."""
@@ -232,14 +247,16 @@ class Recorder:
         return Script(commands, after, tuple(self.regions), results, size)
 
 
-def record(program: Program, sizes: Sequence[tuple[int, ...]], scratch: Mapping[str, int]) -> Script:
+def record(
+    program: Program, sizes: Sequence[tuple[int, ...]], scratch: Mapping[str, int], on_device: Collection[int] = ()
+) -> Script:
     """What a program does when the dynamic sizes of its arguments are `sizes`.
 
     Raises:
         NeedsValues: that depends on values.
         SizeError: the sizes do not fit.
     """
-    recorder = Recorder(program, scratch)
+    recorder = Recorder(program, scratch, on_device)
     arguments = [x for i, own in enumerate(sizes) for x in (recorder.at_region("argument", i), *own)]
     program.function()(recorder, *arguments)
     return recorder.script()
@@ -259,6 +276,8 @@ def _moved(command: Command, moved: Mapping[int, int]) -> Command:
         places = set(command.pointers)
         values = (moved.get(v, v) if i in places else v for i, v in enumerate(command.arguments))
         return replace(command, arguments=tuple(values))
+    if isinstance(command, External):
+        return replace(command, places=tuple(moved.get(p, p) for p in command.places))
     target = moved.get(command.target & ~7, command.target & ~7) + (command.target & 7)
     if isinstance(command, Copy):
         return replace(command, target=target, source=moved.get(command.source, command.source))
@@ -280,6 +299,8 @@ def accesses(command: Command, extents: Mapping[int, int]) -> list[Access]:
         return [_access(command.target & ~7, extents, True)]
     if isinstance(command, Copy):
         return [_access(command.source, extents, False), _access(command.target, extents, True)]
+    if isinstance(command, External):
+        return [_access(p, extents, i >= command.operands) for i, p in enumerate(command.places)]
     written = set(command.writes)
     return [_access(command.arguments[i], extents, i in written) for i in command.pointers if command.arguments[i]]
 

@@ -8,7 +8,7 @@ moved are changed. Imports `driver`, `script`, `array`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import Spares
 from oneflow.runtime.cuda.compiler import Binary
-from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, Fill, Launch, Region, Script
+from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, External, Fill, Launch, Region, Script
 from oneflow.runtime.cuda.stream import Stream
 
 #: How floats are packed into a parameter's slot of 8 bytes.
@@ -27,6 +27,8 @@ GRAPH_FROM = 4
 GRAPHS = 2
 
 
+#: Gives kernel `number` of those made elsewhere, on memory of the device, to a stream.
+ExternalCall = Callable[[int, Sequence[int], Any], None]
 #: Where the addresses of regions that there is one of are in the list that steps run with.
 FIXED = {"absolute": 0, "temporary": 0, "failure": 1, "workspace": 2}
 
@@ -123,11 +125,30 @@ class FillStep:
         graph.change_fill(node, self.now, *self.what)
 
 
-Step = LaunchStep | CopyStep | FillStep
+class ExternalStep:
+    """A kernel made elsewhere, which `call` gives to a stream. It is no node of a graph."""
+
+    def __init__(self, command: External, call: ExternalCall) -> None:
+        self.places, self.number, self.call = dict(enumerate(command.places)), command.number, call
+        self.now: list[int] = []
+
+    def set(self, bases: Sequence[int]) -> None:
+        """Fills in where regions lie."""
+        self.now = [bases[p >> SHIFT] + (p & OFFSET) for p in self.places.values()]
+
+    def start(self, stream: Any) -> None:
+        """Gives it to a stream."""
+        self.call(self.number, self.now, stream)
 
 
-def make_step(command: Command, kernels: Mapping[str, Kernel]) -> Step:
-    """A command for the driver."""
+Node = LaunchStep | CopyStep | FillStep
+Step = Node | ExternalStep
+
+
+def make_step(command: Command, kernels: Mapping[str, Kernel], call: ExternalCall) -> Step:
+    """A command for the driver; `call` does what kernels made elsewhere do."""
+    if isinstance(command, External):
+        return ExternalStep(command, call)
     if isinstance(command, Launch):
         return LaunchStep(command, kernels[command.kernel])
     return CopyStep(command) if isinstance(command, Copy) else FillStep(command)
@@ -147,20 +168,22 @@ class Steps:
     """A script for the driver; from its second run on it is a graph, where `graphs` are wanted and pay.
 
     `counts` are the numbers of arguments and results; results take the memory of the arguments in `taken`. `apart`
-    are addresses of arguments that were found not to be in one another's way.
+    are addresses of arguments that were found not to be in one another's way. Scripts with kernels made elsewhere
+    are no graphs; `call` gives those to a stream.
     """
 
     script: Script
     kernels: Mapping[str, Kernel]
     context: Any
     counts: tuple[int, int]
+    call: ExternalCall
     graphs: bool = True
     apart: list[int] | None = None
 
     def __post_init__(self) -> None:
-        self.steps = [make_step(c, self.kernels) for c in self.script.commands]
-        self.nodes = self.steps
-        self.graphs &= len(self.steps) >= GRAPH_FROM
+        self.steps = [make_step(c, self.kernels, self.call) for c in self.script.commands]
+        self.nodes = [s for s in self.steps if not isinstance(s, ExternalStep)]
+        self.graphs &= len(self.nodes) == len(self.steps) >= GRAPH_FROM
         self.taken = {r.argument for r in self.script.results if r.argument is not None}
         self.order = [self._number(r) for r in self.script.regions]
         self.runs, self.made = 0, list[Made]()

@@ -59,11 +59,11 @@ def program(mesh: Mesh, dtype: DType, pairs: Sequence[tuple[NdSbp, NdSbp]]) -> s
     )
 
 
-def check(world: World, mesh: Mesh, dtype: DType) -> None:
+def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
     """Moves tensors of a type between layouts on a mesh, partial sums of both signs among them."""
     pairs = pairs_of(mesh, dtype)
     module = read_module(program(mesh, dtype, pairs), create_context(REGISTRY), "boxing.mlir")
-    executable = compile_distributed(lay_out(module), "main", world)
+    executable = compile_distributed(lay_out(module), "main", world, device=device)
     rng = np.random.default_rng(7)
     low = 0 if dtype.kind == "bool" else 1 if dtype.name == "uint8" else -4
     arrays = [rng.integers(low, 2 if low == 0 else 5, SHAPE).astype(dtype.numpy) for _ in pairs]

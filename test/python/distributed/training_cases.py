@@ -17,6 +17,8 @@ from oneflow.runtime.collectives import mpi
 
 B, split = flow.sbp.broadcast, flow.sbp.split
 STEPS = 4
+#: Where the ranks are; jobs with GPUs say "cuda".
+DEVICE = "cpu"
 
 
 class Net(nn.Module):
@@ -33,7 +35,7 @@ class Net(nn.Module):
 
 def one_axis(ranks: list[int]) -> Any:
     """A placement along one axis."""
-    return flow.placement("cpu", ranks)
+    return flow.placement(DEVICE, ranks)
 
 
 def data_parallel(net: Net, optimizer: Any, ranks: list[int]) -> Any:
@@ -57,7 +59,7 @@ def zero(net: Net, optimizer: Any, ranks: list[int]) -> Any:
 
 def mixed(net: Net, optimizer: Any, ranks: list[int]) -> Any:
     """The batch along one axis of the mesh, the layers along the other."""
-    placement = flow.placement("cpu", np.reshape(ranks, (2, -1)))
+    placement = flow.placement(DEVICE, np.reshape(ranks, (2, -1)))
     rows = {"first.weight": (B, split(0)), "first.bias": (B, split(0)), "second.weight": (B, split(1))}
     net.to_global(placement, rows)
     return lambda x: net(x.to_global(placement, (split(0), B)))
@@ -65,7 +67,7 @@ def mixed(net: Net, optimizer: Any, ranks: list[int]) -> Any:
 
 def grid(net: Net, optimizer: Any, ranks: list[int]) -> Any:
     """The weights along both axes of the mesh."""
-    placement = flow.placement("cpu", np.reshape(ranks, (2, -1)))
+    placement = flow.placement(DEVICE, np.reshape(ranks, (2, -1)))
     return net.to_global(placement, {"first.weight": (split(0), split(1)), "second.weight": (split(1), split(0))})
 
 

@@ -42,7 +42,7 @@ def test_same_order(context):
     """What the passes write meets."""
     with context:
         modules = ranks(context)
-        check_same_collectives(modules, REGISTRY)
+        check_same_collectives(modules, REGISTRY, (2,))
         assert [len(r) for r in run(modules)] == [2, 2]
 
 
@@ -51,7 +51,7 @@ def test_another_order(context):
     with context:
         modules = swapped(context)
         with pytest.raises(PassError, match=r"collective 0: rank 0 issues oneflow.ccl_all_gather .* but rank 1"):
-            check_same_collectives(modules, REGISTRY)
+            check_same_collectives(modules, REGISTRY, (2,))
         with pytest.raises(
             simulation.SimulationError,
             match=r"rank 0 waits at ccl_all_gather along mesh axes \[0\] for rank 1, which is at ccl_all_reduce",
@@ -67,7 +67,7 @@ def test_one_less(context):
         last.results[0].replace_all_uses_with(last.operands[0])
         last.erase()
         with pytest.raises(PassError, match="the same collectives, got 2 on rank 0 and 1 on rank 1"):
-            check_same_collectives([one, two], REGISTRY)
+            check_same_collectives([one, two], REGISTRY, (2,))
         with pytest.raises(simulation.SimulationError, match="for rank 1, which has returned"):
             run([one, two])
 

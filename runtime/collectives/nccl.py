@@ -1,0 +1,280 @@
+"""Ranks with a GPU each: the one module that loads NCCL.
+
+Arrays here are NumPy's in type alone: their memory is the device's, so only addresses, shapes and strides are read.
+NCCL is loaded when a program of several GPUs is first compiled; ranks tell each other its unique id, and what NCCL
+cannot do is done on the host, over the world's own transports. Imports `transport`, `cuda.driver`, NumPy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib.util
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneflow.runtime.collectives.transport import Array, Parcels, Transport, World, WorldError
+from oneflow.runtime.cuda import driver
+
+#: NCCL's numbers of element types; anything else is moved as bytes and not added.
+TYPES = {
+    "int8": 0, "uint8": 1, "bool": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5,
+    "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
+}  # fmt: skip
+BYTES, REDUCTIONS = 1, {"sum": 0, "max": 2}
+SIZE, POINTER, NUMBER = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
+
+
+class UniqueId(ctypes.Structure):
+    """What the members of a communicator know each other by."""
+
+    _fields_ = (("data", ctypes.c_byte * 128),)
+
+
+#: The functions that are called, with the types of their arguments; all return a status.
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "ncclGetUniqueId": (ctypes.POINTER(UniqueId),),
+    "ncclCommInitRank": (ctypes.POINTER(POINTER), NUMBER, UniqueId, NUMBER),
+    "ncclAllReduce": (POINTER, POINTER, SIZE, NUMBER, NUMBER, POINTER, POINTER),
+    "ncclReduceScatter": (POINTER, POINTER, SIZE, NUMBER, NUMBER, POINTER, POINTER),
+    "ncclReduce": (POINTER, POINTER, SIZE, NUMBER, NUMBER, NUMBER, POINTER, POINTER),
+    "ncclAllGather": (POINTER, POINTER, SIZE, NUMBER, POINTER, POINTER),
+    "ncclBroadcast": (POINTER, POINTER, SIZE, NUMBER, NUMBER, POINTER, POINTER),
+    "ncclSend": (POINTER, SIZE, NUMBER, NUMBER, POINTER, POINTER),
+    "ncclRecv": (POINTER, SIZE, NUMBER, NUMBER, POINTER, POINTER),
+    "ncclGroupStart": (),
+    "ncclGroupEnd": (),
+}
+
+
+@functools.cache
+def library() -> Any:
+    """NCCL, from NVIDIA's package or from where the system finds it.
+
+    Raises:
+        WorldError: it is not installed.
+    """
+    found = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
+    folders = [Path(f) / "lib" for f in (found.submodule_search_locations or ())] if found else []
+    files = [str(f / "libnccl.so.2") for f in folders if (f / "libnccl.so.2").exists()]
+    try:
+        loaded = ctypes.CDLL(files[0] if files else "libnccl.so.2")
+    except OSError as error:
+        raise WorldError(f"expected NCCL for ranks on GPUs (pip install nvidia-nccl-cu13): {error}") from error
+    for name, types in FUNCTIONS.items():
+        getattr(loaded, name).argtypes = types
+    loaded.ncclGetErrorString.restype = ctypes.c_char_p
+    return loaded
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls NCCL.
+
+    Raises:
+        WorldError: it fails.
+    """
+    status = getattr(library(), name)(*arguments)
+    if status != 0:
+        text = library().ncclGetErrorString(status).decode()
+        raise WorldError(f"{name}: {text}; NCCL_DEBUG=WARN says more")
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Calls that NCCL carries out as one; after a failure the group is closed as well."""
+    call("ncclGroupStart")
+    try:
+        yield
+    finally:
+        call("ncclGroupEnd")
+
+
+class NcclTransport(Transport):
+    """A communicator of the group's members; what it is given is done in the order of `stream`, not at once.
+
+    Args:
+        host: the way between the same members for arrays on the host.
+        index: which member this is.
+        count: how many there are.
+    """
+
+    adds_short = True
+
+    def __init__(self, host: Transport, index: int, count: int) -> None:
+        self._host, self.index, self.count = host, index, count
+        self.stream: Any = 0
+        self._held: list[tuple[int, Array]] = []
+        self._communicator = POINTER()
+        name = UniqueId()
+        if index == 0:
+            call("ncclGetUniqueId", ctypes.byref(name))
+        host.broadcast(np.frombuffer(name, np.uint8), 0)
+        call("ncclCommInitRank", ctypes.byref(self._communicator), count, name, index)
+
+    @property
+    def host(self) -> Transport:
+        """The world's own way between the same members."""
+        return self._host
+
+    @contextlib.contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        """Gives what follows to a stream; memory that was taken on the way is given back in its order."""
+        self.stream = stream
+        try:
+            yield
+        finally:
+            for address, _ in self._held:
+                driver.free(address, stream)
+            self._held.clear()
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        call(name, *arguments, self._communicator, self.stream)
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
+        """Memory of the device, until the collective is done."""
+        count = int(np.prod(shape)) * dtype.itemsize
+        if not count:
+            return np.empty(shape, dtype)
+        address = driver.allocate(count, self.stream)
+        made = np.frombuffer((ctypes.c_char * count).from_address(address), dtype).reshape(shape)
+        self._held.append((address, made))
+        return made
+
+    def copy(self, target: Array, source: Array) -> None:
+        """A copy on the device, row by row of what is contiguous in both."""
+        if not source.size:
+            return
+        axis = _contiguous_from(target, source)
+        size = int(np.prod(source.shape[axis:])) * source.dtype.itemsize
+        for place in itertools.product(*map(range, source.shape[: max(axis - 1, 0)])):
+            rows = (target[place], source[place]) if place else (target, source)
+            sides = ((_address(r), r.strides[0] if axis else size) for r in rows)
+            driver.copy_rows(*sides, size, rows[0].shape[0] if axis else 1, self.stream)
+
+    def fetch(self, array: Array) -> Array:
+        """A copy on the host, when the work before it is done."""
+        made = np.empty(array.shape, array.dtype)
+        if made.size:
+            driver.copy_out(made.ctypes.data, _address(array), made.nbytes, self.stream)
+            driver.synchronize(self.stream)
+        return made
+
+    def store(self, target: Array, array: Array) -> None:
+        """From the host."""
+        if array.size:
+            driver.copy_in(_address(target), array.ctypes.data, array.nbytes, self.stream)
+
+    def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
+        """NCCL's."""
+        self._call("ncclAllReduce", *_pair(source, target), source.size, _type(source), REDUCTIONS[reduce])
+
+    def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
+        """NCCL's, and one sum for each member where pieces differ."""
+        kind, ends = _type(source), list(itertools.accumulate(counts))
+        if len(set(counts)) == 1:
+            self._call("ncclReduceScatter", *_pair(source, target), counts[0], kind, REDUCTIONS["sum"])
+            return
+        with together():
+            for root, (end, count) in enumerate(zip(ends, counts, strict=True)):
+                piece = source[end - count : end]
+                if count:
+                    self._call("ncclReduce", *_pair(piece, target), count, kind, REDUCTIONS["sum"], root)
+
+    def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
+        """NCCL's, of bytes, and one broadcast from each member where pieces differ."""
+        if len(set(counts)) == 1:
+            self._call("ncclAllGather", *_pair(source, target), source.nbytes, BYTES)
+            return
+        with together():
+            for root, piece in enumerate(_cut(target, counts)):
+                given = source if root == self.index else piece
+                if piece.size:
+                    self._call("ncclBroadcast", *_pair(given, piece), piece.nbytes, BYTES, root)
+
+    def all_to_all(self, source: Array, target: Array, sent: Sequence[int], received: Sequence[int]) -> None:
+        """A message to and from each member."""
+        self.exchange(list(enumerate(_cut(source, sent))), list(enumerate(_cut(target, received))))
+
+    def exchange(self, sends: Parcels, receives: Parcels) -> None:
+        """Messages, as one; parcels between two members keep their order."""
+        with together():
+            for receiver, array in sends:
+                if array.size:
+                    self._call("ncclSend", _address(array), array.nbytes, BYTES, receiver)
+            for sender, array in receives:
+                if array.size:
+                    self._call("ncclRecv", _address(array), array.nbytes, BYTES, sender)
+
+    def broadcast(self, array: Array, root: int) -> None:
+        """NCCL's, of bytes."""
+        self._call("ncclBroadcast", *_pair(array, array), array.nbytes, BYTES, root)
+
+
+class Gpus:
+    """The ways between the ranks of a world that have a GPU each, made at first use.
+
+    Raises:
+        WorldError: the ranks of this machine are more than its GPUs, or all run in one process.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world, self._transports = world, dict[tuple[int, ...], NcclTransport]()
+        number, near = world.near()
+        if driver.device_count() < near:
+            raise WorldError(
+                f"expected a GPU for each of the {near} ranks of this machine, got {driver.device_count()}"
+            )
+        self.device = driver.device(number)
+
+    def transport(self, rank: int, members: Sequence[int]) -> NcclTransport:
+        """The way of `rank` to `members`, of which it is one."""
+        key = tuple(members)
+        if key not in self._transports:
+            self.device.use()
+            host = self.world.transport(rank, members)
+            with self.world.step(rank, 0, f"the meeting of the GPUs of ranks {list(key)}"):
+                self._transports[key] = NcclTransport(host, key.index(rank), len(key))
+        return self._transports[key]
+
+
+@functools.cache
+def gpus(world: World) -> Gpus:
+    """The GPUs of a world.
+
+    Raises:
+        WorldError: there are too few, or NCCL is not installed.
+    """
+    return Gpus(world)
+
+
+def _address(array: Array) -> int:
+    return int(array.ctypes.data)
+
+
+def _pair(source: Array, target: Array) -> tuple[int, int]:
+    return _address(source), _address(target)
+
+
+def _type(array: Array) -> int:
+    try:
+        return TYPES[array.dtype.name]
+    except KeyError:
+        raise WorldError(f"expected a type that NCCL adds ({', '.join(TYPES)}), got {array.dtype.name}") from None
+
+
+def _cut(array: Array, counts: Sequence[int]) -> list[Array]:
+    return [array[e - n : e] for e, n in zip(itertools.accumulate(counts), counts, strict=True)]
+
+
+def _contiguous_from(*arrays: Array) -> int:
+    """The first axis from which on the elements of all arrays lie one behind the other."""
+    axis, run = arrays[0].ndim, arrays[0].itemsize
+    while axis and all(a.shape[axis - 1] == 1 or a.strides[axis - 1] == run for a in arrays):
+        axis -= 1
+        run *= arrays[0].shape[axis]
+    return axis

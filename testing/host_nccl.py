@@ -1,0 +1,181 @@
+"""NCCL made of files: ranks, each with the driver of `host_cuda`, leave messages for each other in a folder.
+
+    with host_cuda(devices=2) as cuda, host_nccl(cuda):
+        flow.compile(f, placement=flow.placement("cuda", [0, 1]))(x)
+
+It has the functions that `runtime.collectives.nccl` calls. Within a group all messages are left before the first is
+awaited, as NCCL allows; memory that is not the device's is refused. Imports `host_cuda` and `nccl`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import secrets
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.runtime.collectives import nccl
+from oneflow.testing.host_cuda import HostCuda
+
+#: NumPy's types by NCCL's numbers.
+KINDS = {nccl.TYPES[d.numpy.name]: d.numpy for d in dtypes.DTYPES if d.numpy.name in nccl.TYPES and d.kind != "bool"}
+REDUCTIONS: dict[int, Callable[..., Any]] = {0: np.add, 2: np.maximum}
+INVALID = 4
+#: The seconds that a message is awaited.
+PATIENCE = 60.0
+
+
+class _Communicator:
+    """The folder of the members' messages, and how many went to and came from each."""
+
+    def __init__(self, folder: Path, count: int, index: int) -> None:
+        self.folder, self.count, self.index = folder, count, index
+        self.sent, self.received = Counter[int](), Counter[int]()
+
+    def send(self, data: bytes, receiver: int) -> None:
+        """Leaves a message."""
+        file = self.folder / f"{self.index}-{receiver}-{self.sent[receiver]}"
+        self.sent[receiver] += 1
+        made = file.with_suffix(".part")
+        made.write_bytes(data)
+        made.rename(file)
+
+    def receive(self, sender: int) -> bytes:
+        """Takes the next message of a member away."""
+        file, limit = self.folder / f"{sender}-{self.index}-{self.received[sender]}", time.monotonic() + PATIENCE
+        self.received[sender] += 1
+        while not file.exists():
+            assert time.monotonic() < limit, f"no message {file.name}"
+            time.sleep(0.001)
+        data = file.read_bytes()
+        file.unlink()
+        return data
+
+
+class HostNccl:
+    """The library. `log` are the names of functions called."""
+
+    def __init__(self, cuda: HostCuda, folder: Path) -> None:
+        self.cuda, self.folder, self.log = cuda, folder, list[str]()
+        self.known: dict[int, _Communicator] = {}
+        self.depth, self.waiting = 0, list[Callable[[], None]]()
+
+    def ncclGetErrorString(self, status: int) -> bytes:  # noqa: N802
+        return b"made of files"
+
+    def ncclGetUniqueId(self, name: Any) -> int:  # noqa: N802
+        ctypes.memmove(name._obj.data, secrets.token_bytes(8), 8)
+        return 0
+
+    def ncclCommInitRank(self, made: Any, count: int, name: nccl.UniqueId, index: int) -> int:  # noqa: N802
+        folder = self.folder / f"oneflow-nccl-{bytes(name)[:8].hex()}"
+        folder.mkdir(exist_ok=True)
+        made._obj.value = len(self.known) + 1
+        self.known[made._obj.value] = _Communicator(folder, count, index)
+        return 0
+
+    def ncclGroupStart(self) -> int:  # noqa: N802
+        self.depth += 1
+        return 0
+
+    def ncclGroupEnd(self) -> int:  # noqa: N802
+        self.depth -= 1
+        if not self.depth:
+            self._finish()
+        return 0
+
+    def _finish(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for take in waiting:
+            take()
+
+    def _later(self, take: Callable[[], None]) -> int:
+        """What awaits messages: now, or at the end of the group."""
+        self.waiting.append(take)
+        if not self.depth:
+            self._finish()
+        return 0
+
+    def _meet(self, name: str, communicator: Any, sends: Any, receives: Any, target: int, combine: Any) -> int:
+        """Leaves `sends` (address, bytes, receiver) and writes what `combine` makes of what comes to `target`."""
+        self.log.append(name)
+        at = self.known[communicator.value]
+        if not all(self.cuda._is_live(address, size) for address, size, _ in sends):
+            return INVALID
+        for address, size, receiver in sends:
+            at.send(ctypes.string_at(address, size), receiver)
+
+        def take() -> None:
+            data = combine([at.receive(sender) for sender in receives])
+            assert not data or self.cuda._is_live(target, len(data)), f"{name}: no memory of the device"
+            ctypes.memmove(target, data, len(data))
+
+        return self._later(take) if receives else 0
+
+    def ncclSend(self, source: int, count: int, kind: int, peer: int, at: Any, _: Any) -> int:  # noqa: N802
+        return self._meet("send", at, [(source, count, peer)], [], 0, b"".join)
+
+    def ncclRecv(self, target: int, count: int, kind: int, peer: int, at: Any, _: Any) -> int:  # noqa: N802
+        return self._meet("receive", at, [], [peer], target, b"".join)
+
+    def ncclAllGather(self, source: int, target: int, count: int, kind: int, at: Any, _: Any) -> int:  # noqa: N802
+        everyone = range(self.known[at.value].count)
+        return self._meet("all_gather", at, [(source, count, r) for r in everyone], everyone, target, b"".join)
+
+    def ncclBroadcast(self, source: int, target: int, count: int, kind: int, root: int, at: Any, _: Any) -> int:  # noqa: N802
+        known = self.known[at.value]
+        sends = [(source, count, r) for r in range(known.count)] if known.index == root else []
+        return self._meet("broadcast", at, sends, [root], target, b"".join)
+
+    def ncclAllReduce(  # noqa: N802
+        self, source: int, target: int, count: int, kind: int, how: int, at: Any, _: Any
+    ) -> int:
+        everyone, size = range(self.known[at.value].count), count * KINDS[kind].itemsize
+        sends = [(source, size, r) for r in everyone]
+        return self._meet("all_reduce", at, sends, everyone, target, functools.partial(_combined, kind, how))
+
+    def ncclReduceScatter(  # noqa: N802
+        self, source: int, target: int, count: int, kind: int, how: int, at: Any, _: Any
+    ) -> int:
+        everyone, size = range(self.known[at.value].count), count * KINDS[kind].itemsize
+        sends = [(source + r * size, size, r) for r in everyone]
+        return self._meet("reduce_scatter", at, sends, everyone, target, functools.partial(_combined, kind, how))
+
+    def ncclReduce(  # noqa: N802
+        self, source: int, target: int, count: int, kind: int, how: int, root: int, at: Any, _: Any
+    ) -> int:
+        known, size = self.known[at.value], count * KINDS[kind].itemsize
+        receives = range(known.count) if known.index == root else []
+        combine = functools.partial(_combined, kind, how)
+        return self._meet("reduce", at, [(source, size, root)], receives, target, combine)
+
+
+def _combined(kind: int, how: int, terms: list[bytes]) -> bytes:
+    arrays = [np.frombuffer(t, KINDS[kind]) for t in terms]
+    made: np.ndarray = functools.reduce(REDUCTIONS[how], arrays)
+    return made.tobytes()
+
+
+@contextlib.contextmanager
+def host_nccl(cuda: HostCuda) -> Iterator[HostNccl]:
+    """Makes this the NCCL of the process; other processes of the job do the same."""
+    made, before = HostNccl(cuda, Path(tempfile.gettempdir())), nccl.library
+    nccl.library = lambda: made
+    nccl.gpus.cache_clear()
+    try:
+        yield made
+    finally:
+        nccl.library = before
+        nccl.gpus.cache_clear()
+        for known in made.known.values():
+            with contextlib.suppress(OSError):
+                known.folder.rmdir()
