@@ -195,7 +195,10 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
         expect_known(name, ranks.STAGES, "--print-ir-after: expected a stage")
     arrays = [] if arguments.print_ir_after else match_inputs(entry, _read_inputs(arguments.input))
     start = time.perf_counter()
-    program = _guarded(lambda: ranks.prepare(module, entry.name, mesh, arguments.sbp, arguments.simulate))
+    where = _place(arguments)
+    if where.type == "cuda" and arguments.simulate:
+        raise UsageError("expected --nproc with --device cuda, where every rank has a GPU, got --simulate")
+    program = _guarded(lambda: ranks.prepare(module, entry.name, mesh, arguments.sbp, arguments.simulate, where.type))
     compiled = time.perf_counter() - start
     is_first = 0 in program.programs
     for name in arguments.print_ir_after if is_first else ():
