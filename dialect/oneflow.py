@@ -229,7 +229,7 @@ class Inference:
         self._by_descs: dict[Any, tuple[TensorDesc, ...] | None] = {}
 
     def results(self, op: ir.Operation) -> tuple[TensorDesc, ...] | None:
-        """The result descriptions; None while an operand is unranked.
+        """The result descriptions; None while an operand is unranked, and of operators that are only declared.
 
         Raises:
             OperatorError: the operator does not allow this call.
@@ -270,7 +270,8 @@ class Inference:
         record = record_of(op, self.registry)
         rest = iter(descs)
         call = operand_call(op, record, lambda value: next(rest))
-        return None if any(d.shape is None for d in descs) else infer(record, call)
+        unknown = "declared" in record.traits or any(d.shape is None for d in descs)
+        return None if unknown else infer(record, call)
 
 
 def disagreement(op: ir.Operation, results: Sequence[TensorDesc] | None) -> str | None:

@@ -15,6 +15,8 @@ from typing import IO
 from oneflow.runtime.user_ops.framework import FrameworkError
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.tools.command import CommandError
+from oneflow.tools.declared import declare
+from oneflow.tools.ods import read_ods
 
 _COMMENT = re.compile(r"//.*")
 
@@ -93,17 +95,24 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def load_operators(path: str) -> None:
-    """Runs a Python file that defines operators, or loads a library that does.
+    """Runs a Python file that defines operators, loads a library that does, or declares those of an ODS file.
+
+    `path` may be several, with commas between them.
 
     Raises:
-        FileError: it is neither, or it fails; the message names its line.
+        FileError: it is none of these, or it fails; the message names its line.
     """
-    loaders = {".py": _run_python, ".so": _load_library}
+    for one in path.split(",") if "," in path and not Path(path).exists() else [path]:
+        _load_one(one)
+
+
+def _load_one(path: str) -> None:
+    loaders = {".py": _run_python, ".so": _load_library, ".td": _declare}
     loader = loaders.get(Path(path).suffix)
     if loader is None:
         raise FileError(
-            f"cannot load {path or 'a file without name'}: expected a Python file (.py) or a library (.so) that "
-            "defines operators"
+            f"cannot load {path or 'a file without name'}: expected a Python file (.py), a library (.so) "
+            "or an ODS file (.td) that defines operators"
         )
     if not Path(path).is_file():
         raise FileError(f"cannot load {path}: {'is a directory' if Path(path).is_dir() else 'no such file'}")
@@ -115,6 +124,10 @@ def _load_library(path: str) -> None:
         load_library(path)
     except (LibraryError, FrameworkError) as error:
         raise FileError(str(error)) from None
+
+
+def _declare(path: str) -> None:
+    declare(read_ods(read_text(path), path))
 
 
 def _run_python(path: str) -> None:

@@ -18,14 +18,28 @@ from dataclasses import dataclass
 from oneflow.dialect.record import suggestion
 from oneflow.tools.ods_parser import Definition, OdsError, Term, parse
 
-#: C++ types of attributes by their ODS names.
+
+@dataclass(frozen=True)
+class AttrType:
+    """A type of attribute: in C++, and the kind of attribute that it is here."""
+
+    cpp: str
+    kind: str
+
+
+_INT32S, _INT64S = AttrType("std::vector<int32_t>", "list_int32"), AttrType("std::vector<int64_t>", "list_int64")
+#: Types of attributes by their ODS names.
 ATTR_TYPES = {
-    "I32Attr": "int32_t", "SI32Attr": "int32_t", "I64Attr": "int64_t", "SI64Attr": "int64_t", "BoolAttr": "bool",
-    "F32Attr": "float", "F64Attr": "double", "StrAttr": "std::string", "ShapeAttr": "Shape",
-    "OneFlow_DataType": "DataType", "I32ArrayAttr": "std::vector<int32_t>", "SI32ArrayAttr": "std::vector<int32_t>",
-    "I64ArrayAttr": "std::vector<int64_t>", "SI64ArrayAttr": "std::vector<int64_t>",
-    "F32ArrayAttr": "std::vector<float>", "DTArrayAttr": "std::vector<DataType>",
-    "ShapeArrayAttr": "std::vector<Shape>", "StrArrayAttr": "std::vector<std::string>",
+    "I32Attr": AttrType("int32_t", "int32"), "SI32Attr": AttrType("int32_t", "int32"),
+    "I64Attr": AttrType("int64_t", "int64"), "SI64Attr": AttrType("int64_t", "int64"),
+    "BoolAttr": AttrType("bool", "bool"), "StrAttr": AttrType("std::string", "string"),
+    "F32Attr": AttrType("float", "float"), "F64Attr": AttrType("double", "double"),
+    "ShapeAttr": AttrType("Shape", "shape"), "OneFlow_DataType": AttrType("DataType", "data_type"),
+    "I32ArrayAttr": _INT32S, "SI32ArrayAttr": _INT32S, "I64ArrayAttr": _INT64S, "SI64ArrayAttr": _INT64S,
+    "F32ArrayAttr": AttrType("std::vector<float>", "list_float"),
+    "DTArrayAttr": AttrType("std::vector<DataType>", "list_data_type"),
+    "ShapeArrayAttr": AttrType("std::vector<Shape>", "list_shape"),
+    "StrArrayAttr": AttrType("std::vector<std::string>", "list_string"),
 }  # fmt: skip
 #: Registrations by trait; the other traits say nothing to the framework.
 TRAITS = {"NoGrad": "NoGrad", "CpuOnly": "SupportCpuOnly", "SupportNonContiguous": "SupportNonContiguous"}
@@ -48,14 +62,19 @@ FUNCTIONS = {
         "ModifyOutputArg", f"const user_op::GetOutputArgModifier &modifier, {_CONF}", "SetOutputArgModifyFn",
     ),
 }  # fmt: skip
-#: Fields that say nothing here: documentation, MLIR's own hooks, and what only a distributed runtime asks for.
+#: Fields that say nothing here: documentation and MLIR's own hooks.
 IGNORED = frozenset(
     """summary description hasCanonicalizer hasCanonicalizeMethod hasFolder hasVerifier assemblyFormat builders
-    extraClassDeclaration same_output_regst_num has_sbp_signature_infer_fn has_device_and_stream_infer_fn
-    has_output_blob_time_shape_infer_fn has_nd_sbp_infer_fn has_dump_nd_sbp_signature_for_op_conf_fn
-    has_enumerate_nd_sbp_signatures_fn has_get_nd_sbp_fn has_compute_complexity_fn
-    has_set_tensor_desc_infer_fn""".split()
+    extraClassDeclaration""".split()
 )
+#: Bits that have no meaning here, and what to do instead.
+REFUSED = {
+    "has_sbp_signature_infer_fn": "list every signature in GetSbp (has_get_sbp_fn)",
+    "has_enumerate_nd_sbp_signatures_fn": "list them in GetNdSbpSignatureList (has_get_nd_sbp_fn)",
+    "has_dump_nd_sbp_signature_for_op_conf_fn": "programs carry their signatures as attributes",
+    "has_set_tensor_desc_infer_fn": "set has_logical_tensor_desc_infer_fn and has_physical_tensor_desc_infer_fn",
+    "same_output_regst_num": "buffers of results are planned by the compiler",
+}
 
 
 @dataclass(frozen=True)
@@ -68,11 +87,16 @@ class OdsArg:
 
 @dataclass(frozen=True)
 class OdsAttr:
-    """An attribute: its C++ type, and its default as C++ text or None."""
+    """An attribute: the ODS name of its type, and its default as C++ text or None."""
 
     name: str
-    type: str
+    ods_type: str
     default: str | None
+
+    @property
+    def type(self) -> str:
+        """Its C++ type."""
+        return ATTR_TYPES[self.ods_type].cpp
 
 
 @dataclass(frozen=True)
@@ -110,7 +134,9 @@ def _operator(definition: Definition) -> OdsOp:
         raise OdsError(f"{where}: expected {definition.name} to be a OneFlow_BaseOp, got {definition.base}")
     known = ["input", "output", "attrs", *FUNCTIONS, *IGNORED]
     for field in fields:
-        if field not in known:
+        if field in REFUSED and fields[field] != 0:
+            raise OdsError(f"{where}: {definition.name}: {field} is not supported: {REFUSED[field]}")
+        if field not in known and field not in REFUSED:
             raise OdsError(f"{where}: {definition.name} has the unknown field {field}{suggestion(field, known)}")
     traits = tuple(t.name for t in definition.traits)
     for trait in traits:
@@ -144,7 +170,7 @@ def _attr(term: Term, name: str, where: str) -> OdsAttr:
     if inner.name not in ATTR_TYPES:
         near = suggestion(inner.name, ATTR_TYPES)
         raise OdsError(f"{where}: ${name} has the unknown attribute type {inner.name}{near}")
-    return OdsAttr(name, ATTR_TYPES[inner.name], default)
+    return OdsAttr(name, inner.name, default)
 
 
 def schema_text(ops: Sequence[OdsOp], file: str) -> str:

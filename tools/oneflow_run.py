@@ -82,7 +82,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seed": {
         "type": _number(-(2**63), 2**63 - 1), "metavar": "N", "help": "the seed of random operators that have none",
     },
-    "--load-ops": {"metavar": "FILE", "help": "load operators first, from a Python file or a library (.so)"},
+    "--load-ops": {"metavar": "FILE", "help": "load operators first: a .py, .so or .td file, or several with commas"},
     "--nproc": {
         "type": _number(1, 65536), "metavar": "N", "help": "run as N ranks, which are started by mpiexec",
     },

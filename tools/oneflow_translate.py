@@ -1,38 +1,70 @@
-"""`oneflow-translate`: C++ from operators declared in ODS.
+"""`oneflow-translate`: C++ from operators declared in ODS, and from `functional_api.yaml`.
 
     oneflow-translate --gen-op-schema ops.td -o oneflow/core/framework/op_generated.h
     oneflow-translate --import-ods ops.td -o op_generated.cpp
+    oneflow-translate --gen-functional-api functional_api.yaml -o oneflow/core/functional/functional_api.yaml.h
 
-The header has a class for each operator, whose static functions the user implements; the source registers the
-operators with them. Both are compiled, together with kernels, into a library that `--load-ops` loads. Imports `ods`.
+The first header has a class for each operator, whose static functions the user implements; the source registers the
+operators with them; the second header declares `functional::Name`. They are compiled, together with kernels and
+functors, into a library that `--load-ops` loads. `--load-ops ops.td` has programs verified before there is one.
+Imports `ods`, `declared` and `functional_header`.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import oneflow.dialect.ops  # noqa: F401  registers the operators
-from oneflow.dialect.record import REGISTRY
-from oneflow.tools.command import Parser, run_command
+from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.runtime.user_ops.functional_api import FunctionalApiError, parse_functional_api
+from oneflow.tools.command import CommandError, Parser, run_command
+from oneflow.tools.declared import declare
 from oneflow.tools.files import make_folder, read_text, write_text
-from oneflow.tools.ods import OdsOp, read_ods, registration_text, schema_text
-from oneflow.tools.ods_parser import OdsError
+from oneflow.tools.functional_header import functional_text
+from oneflow.tools.ods import read_ods, registration_text, schema_text
 
 HEADER = "oneflow/core/framework/op_generated.h"
 
 
+def _import_ods(file: str, arguments: argparse.Namespace) -> str:
+    ops = read_ods(read_text(file), file)
+    declare(ops)
+    return registration_text(ops, Path(file).name, arguments.header)
+
+
+def _gen_op_schema(file: str, arguments: argparse.Namespace) -> str:
+    ops = read_ods(read_text(file), file)
+    declare(ops, Registry(dict(REGISTRY.operators)))
+    return schema_text(ops, Path(file).name)
+
+
+def _gen_functional_api(file: str, arguments: argparse.Namespace) -> str:
+    try:
+        return functional_text(parse_functional_api(read_text(file), file), Path(file).name)
+    except FunctionalApiError as error:
+        raise CommandError(str(error)) from None
+
+
+#: What the command writes, by its option: the option's argument, its help, and the writer.
+WRITERS: dict[str, tuple[str, str, Callable[[str, argparse.Namespace], str]]] = {
+    "import-ods": ("FILE.td", "register the operators of a file, and write the C++ that does", _import_ods),
+    "gen-op-schema": ("FILE.td", "write the C++ classes whose static functions the user implements", _gen_op_schema),
+    "gen-functional-api": ("FILE.yaml", "write the C++ functions of a functional_api.yaml", _gen_functional_api),
+}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="oneflow-translate", description="C++ from operators declared in ODS (.td).", allow_abbrev=False
+        prog="oneflow-translate",
+        description="C++ from operators declared in ODS (.td) and functions (.yaml).",
+        allow_abbrev=False,
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--import-ods", metavar="FILE.td", help="write the C++ that registers the operators of a file")
-    what.add_argument(
-        "--gen-op-schema", metavar="FILE.td", help="write the C++ classes whose static functions the user implements"
-    )
+    for name, (metavar, told, _) in WRITERS.items():
+        what.add_argument(f"--{name}", metavar=metavar, help=told)
     parser.add_argument("--header", default=HEADER, help="what --import-ods includes: where the classes are")
     parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="where it is written (default: -)")
     return parser
@@ -46,21 +78,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    file = arguments.import_ods or arguments.gen_op_schema
-    ops = read_ods(read_text(file), file)
-    _refuse_taken(ops)
-    name = Path(file).name
-    text = registration_text(ops, name, arguments.header) if arguments.import_ods else schema_text(ops, name)
+    name, file = next((n, f) for n in WRITERS if (f := getattr(arguments, n.replace("-", "_"))) is not None)
+    text = WRITERS[name][2](file, arguments)
     if arguments.output != "-":
         make_folder(Path(arguments.output).parent)
     write_text(arguments.output, text)
     return 0
-
-
-def _refuse_taken(ops: Sequence[OdsOp]) -> None:
-    for op in ops:
-        if op.name in REGISTRY:
-            raise OdsError(f"{op.where}: operator {op.name} is defined already at {REGISTRY[op.name].where}")
 
 
 if __name__ == "__main__":

@@ -250,12 +250,16 @@ def _parameter(text: str, keyword: bool, where: str) -> Parameter:
             f"{where}: {name}: unknown type {kind}{suggestion(kind, TYPES)}; expected one of {', '.join(TYPES)}"
         )
     count = None if repeat is None else int(repeat)
-    value = _MISSING if default is None else _default(default.strip(), name, where)
+    value = _MISSING if default is None else parse_constant(default.strip(), name, where)
     return Parameter(name, kind, count, value, keyword)
 
 
-def _default(text: str, name: str, where: str) -> Any:
-    """The value of a default: a number, a text, True, None, or a data type such as kFloat."""
+def parse_constant(text: str, name: str, where: str) -> Any:
+    """The value of the default of `name`: a number, a text, True, None, or a data type such as kFloat.
+
+    Raises:
+        FunctionalApiError: it is none of these.
+    """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text.startswith("k"):

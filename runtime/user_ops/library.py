@@ -20,7 +20,7 @@ from oneflow.runtime.user_ops import framework
 from oneflow.runtime.user_ops.functions import class_gradient_rule
 from oneflow.runtime.user_ops.gradient import gradient_rule
 from oneflow.runtime.user_ops.marshal import decode_value, kind_of
-from oneflow.runtime.user_ops.operations import count_attribute
+from oneflow.runtime.user_ops.operations import DECLARED, count_attribute
 from oneflow.runtime.user_ops.rules import Counts, LibraryRules
 
 _MARK = re.compile(rb"oneflow-sdk-version=(\d+);")
@@ -81,16 +81,33 @@ def _check_version(file: Path) -> None:
 
 
 def _register(described: Sequence[Mapping[str, Any]], registry: Registry, file: Path) -> list[Operator]:
-    added: list[Operator] = []
+    added, before = list[Operator](), dict(registry.operators)
     try:
         for description in described:
-            added.append(registry.add(make_record(description, registry, file.stem)))
+            added.append(_add(make_record(description, registry, file.stem), registry))
     except SignatureError as error:
-        for record in added:
-            del registry.operators[record.name]
+        registry.operators.clear()
+        registry.operators.update(before)
         framework.ask("discard", failure=LibraryError)
         raise LibraryError(f"cannot load {file}: {error}") from None
     return added
+
+
+def _add(record: Operator, registry: Registry) -> Operator:
+    """Adds a record, in place of one that was only declared.
+
+    Raises:
+        SignatureError: the name is taken, or it was declared otherwise.
+    """
+    declared = registry.operators.get(record.name)
+    if declared is not None and DECLARED in declared.traits:
+        if declared.signature != record.signature:
+            raise SignatureError(
+                f"operator {record.name} is declared at {declared.where} as {declared.signature}, and registered at "
+                f"{record.where} as {record.signature}"
+            )
+        del registry.operators[record.name]
+    return registry.add(record)
 
 
 def make_record(description: Mapping[str, Any], registry: Registry, family: str) -> Operator:

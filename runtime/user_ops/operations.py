@@ -11,6 +11,9 @@ from oneflow.dialect.record import Operator, OperatorError, Registry, distribute
 #: Operators that OneFlow's documents call by another name, and what their results are called there.
 OLDER_NAMES: dict[str, tuple[str, dict[str, str]]] = {"multiply": ("broadcast_mul", {"out": "z"})}
 
+#: The trait of operators that are only declared: their results are what programs say, and libraries take their place.
+DECLARED = "declared"
+
 
 def call_by_name(
     ops: Builder,

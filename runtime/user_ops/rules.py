@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,13 +70,10 @@ def guard_kernels(on: bool) -> None:
 
 
 class _Owner:
-    """Destroys a kernel with itself."""
+    """Destroys a kernel with itself, or before Python ends."""
 
     def __init__(self, handle: int) -> None:
-        self.handle = handle
-
-    def __del__(self) -> None:
-        framework.library().oneflow_sdk_kernel_destroy(self.handle)
+        weakref.finalize(self, framework.library().oneflow_sdk_kernel_destroy, handle)
 
 
 @dataclass

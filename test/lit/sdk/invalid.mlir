@@ -3,7 +3,7 @@
 // RUN: not oneflow-opt --load-ops=%t.missing.so %s 2>&1 | FileCheck --check-prefix=MISSING %s
 // RUN: not oneflow-opt --load-ops=%S/Inputs/halve.cpp %s 2>&1 | FileCheck --check-prefix=SUFFIX %s
 // MISSING: oneflow-opt: error: cannot load {{.*}}missing.so: no such file
-// SUFFIX: expected a Python file (.py) or a library (.so) that defines operators
+// SUFFIX: expected a Python file (.py), a library (.so) or an ODS file (.td) that defines operators
 
 func.func @shape(%x: tensor<6xf32>) -> tensor<6xf32> {
   // expected-error@+1 {{oneflow.lit_halve: expected result 0 of type tensor<3xf32>, got tensor<6xf32>}}

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 
 from oneflow.dialect import dtypes as dt
-from oneflow.dialect.record import REGISTRY, Absent, Registry
-from oneflow.runtime.user_ops.library import load_library
+from oneflow.dialect.numpy_builder import NumpyBuilder
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import ProgramError, read_module
+from oneflow.dialect.record import REGISTRY, Absent, OperatorError, Registry
+from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.testing.sample import Sample, t
 from oneflow.testing.user import check_op
 from oneflow.tools import oneflow_translate
+from oneflow.tools.declared import declare
+from oneflow.tools.ods import read_ods
 
 DECLARED = """
 #ifdef GET_ONEFLOW_DEFINITIONS
@@ -119,6 +124,58 @@ def test_a_declared_operator_becomes_a_library(build, tmp_path):
     np.testing.assert_array_equal(registry["ods_leaky"].reference(x, alpha=0.25)[0], [-0.5, 3.0])
 
 
+ONE = """def OneFlow_OneOp : OneFlow_BaseOp<"ods_one", [NoSideEffect]> {
+  let input = (ins OneFlow_Tensor:$x, Variadic<OneFlow_Tensor>:$more);
+  let output = (outs OneFlow_Tensor:$y, Optional<OneFlow_Tensor>:$z);
+  let attrs = (ins DefaultValuedAttr<F32Attr, "0.5">:$alpha, DefaultValuedAttr<OneFlow_DataType, "DataType::kInt8">
+      :$t, DefaultValuedAttr<SI32ArrayAttr, "{1, 2}">:$sizes, DefaultValuedAttr<ShapeAttr, "Shape({2, 3})">:$shape);
+  let has_logical_tensor_desc_infer_fn = 1;
+}
+"""
+SIGNATURE = (
+    "ods_one(x, more*, alpha: float = 0.5, t: data_type = i8, sizes: list_int32 = [1, 2], shape: shape = [2, 3], "
+    "z_count: int64 = 0) -> y, z?"
+)
+IMPLEMENTED_ONE = """#include "oneflow/core/framework/framework.h"
+namespace oneflow {
+REGISTER_USER_OP("ods_one").Input("x").InputWithMinimum("more", 0).Output("y").OptionalOutput("z")
+    .Attr<float>("alpha", 0.5f).Attr<DataType>("t", DataType::kInt8).Attr<std::vector<int32_t>>("sizes", {1, 2})
+    .Attr<Shape>("SHAPE", Shape({2, 3}))
+    .SetTensorDescInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
+      ctx->SetOutputShape("y", 0, Shape({7}));
+      return Maybe<void>::Ok();
+    });
+}
+"""
+PROGRAM = """func.func @main(%x: tensor<2xf32>) -> tensor<9xf32> {
+  %0 = "oneflow.ods_one"(%x) {operandSegmentSizes = array<i32: 1, 0>} : (tensor<2xf32>) -> tensor<9xf32>
+  return %0 : tensor<9xf32>
+}
+"""
+
+
+def test_a_declared_operator_is_verified_and_implemented_later(build):
+    registry = Registry(dict(REGISTRY.operators))
+    declare(read_ods(ONE, "one.td"), registry)
+    record = declare(read_ods(ONE, "one.td"), registry)[0]
+    assert str(record.signature) == SIGNATURE and registry["ods_one"] is record
+    read_module(PROGRAM, create_context(registry), "p.mlir", registry)
+    with pytest.raises(ProgramError, match="unknown attribute 'beta'"):
+        read_module(PROGRAM.replace("{operand", "{beta = 1 : i32, operand"), create_context(registry), "p", registry)
+    with pytest.raises(
+        OperatorError, match=r"ods_one: it is only declared, at one\.td:1; load a library that implem"
+    ):
+        NumpyBuilder(registry).ods_one(np.zeros(2, np.float32))
+    other = build("ods_other", IMPLEMENTED_ONE)
+    with pytest.raises(LibraryError, match=r"ods_one is declared at one.td:1 as ods_one.* and registered at .*SHAPE"):
+        load_library(other, registry)
+    assert registry["ods_one"] is record
+    load_library(build("ods_one", IMPLEMENTED_ONE.replace("SHAPE", "shape")), registry)
+    assert registry["ods_one"].signature == record.signature and not registry["ods_one"].traits
+    with pytest.raises(ProgramError, match="expected result 0 of type tensor<7xf32>, got tensor<9xf32>"):
+        read_module(PROGRAM, create_context(registry), "p.mlir", registry)
+
+
 HEAD = 'def OneFlow_XOp : OneFlow_BaseOp<"x_op", ['
 
 
@@ -127,6 +184,7 @@ HEAD = 'def OneFlow_XOp : OneFlow_BaseOp<"x_op", ['
     [
         (HEAD + "NoGradd]> {}", "ops.td:1: unknown trait NoGradd; did you mean NoGrad?"),
         (HEAD + "]> {\n let has_chek_fn = 1; }", "ops.td:1: OneFlow_XOp has the unknown field has_chek_fn; did you"),
+        (HEAD + "]> {\n let has_sbp_signature_infer_fn = 1; }", "is not supported: list every signature in GetSbp"),
         (HEAD + "]> { let attrs = (ins F33Attr:$a); }", "unknown attribute type F33Attr; did you mean F32Attr"),
         (HEAD + "]> { let input = (ins Tensor:$a); }", "expected $a to be OneFlow_Tensor"),
         (HEAD + "]> {\n let input = (outs OneFlow_Tensor:$a); }", "expected input of OneFlow_XOp to be (ins ..)"),
@@ -144,6 +202,21 @@ def test_what_is_refused(tmp_path, capsys, text, message):
     assert status == 1 and out == ""
     error = capsys.readouterr().err
     assert error.startswith("oneflow-translate: error: ") and message in error
+
+
+@pytest.mark.parametrize(
+    "attr, message",
+    [
+        (
+            'DefaultValuedAttr<F32Attr, "high">:$a',
+            "ops.td:1: the default of $a: ODS: default: expected a constant after =",
+        ),
+        ('DefaultValuedAttr<I32Attr, "0.5">:$a', "ops.td:1: the default of $a: expected an integer"),
+    ],
+)
+def test_defaults_that_are_refused(tmp_path, capsys, attr, message):
+    assert translate(tmp_path, HEAD + f"]> {{ let attrs = (ins {attr}); }}", "--import-ods")[0] == 1
+    assert message in capsys.readouterr().err
 
 
 def test_the_command_line_is_checked(capsys):

@@ -39,6 +39,11 @@ inline Maybe<TensorTuple> AsTuple(const Maybe<Tensor> &result) {
   return std::make_shared<TensorTuple>(std::initializer_list<std::shared_ptr<Tensor>>{JUST(result)});
 }
 
+inline Maybe<TensorTuple> AsTuple(const Maybe<void> &result) {
+  JUST(result);
+  return std::make_shared<TensorTuple>();
+}
+
 /// Calls a functor with unpacked arguments.
 template <typename F>
 struct Packer;
@@ -100,7 +105,7 @@ class FunctionLibraryRegistration final {
   }
 };
 
-/// The results of the function `name`; T is Tensor, or TensorTuple.
+/// The results of the function `name`; T is Tensor, TensorTuple, or void.
 template <typename T, typename... Args>
 Maybe<T> Call(const std::string &name, const Args &...args) {
   return one::detail::ResultAs<T>::Get(detail::CallFunctor(name, std::vector<Argument>{Argument::Of(args)...}));

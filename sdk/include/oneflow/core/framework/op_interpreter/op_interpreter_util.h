@@ -22,6 +22,14 @@ struct ResultAs<TensorTuple> {
 };
 
 template <>
+struct ResultAs<void> {
+  static Maybe<void> Get(const Maybe<TensorTuple> &results) {
+    JUST(results);
+    return Maybe<void>::Ok();
+  }
+};
+
+template <>
 struct ResultAs<Tensor> {
   static Maybe<Tensor> Get(const Maybe<TensorTuple> &results) {
     const std::shared_ptr<TensorTuple> tensors = JUST(results);

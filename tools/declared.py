@@ -1,0 +1,89 @@
+"""Operators that are declared in ODS and implemented nowhere yet: records by which programs are read and verified.
+
+A library that registers an operator of the same signature takes its place. Imports `ods` and the dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from oneflow.dialect.attributes import KINDS, AttrValue
+from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, no_grad, no_reference, no_sbp
+from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature
+from oneflow.runtime.user_ops.functional_api import FunctionalApiError, parse_constant
+from oneflow.runtime.user_ops.operations import DECLARED, count_attribute
+from oneflow.tools.ods import ATTR_TYPES, OdsArg, OdsAttr, OdsOp
+from oneflow.tools.ods_parser import OdsError
+
+_ARGS = {"": (1, 1), "Optional": (0, 1), "Variadic": (0, None)}
+
+
+def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operator]:
+    """Registers declared operators, those of the same file again; gives their records.
+
+    Raises:
+        OdsError: an operator exists, or a default is no value of its attribute.
+    """
+    made = [_record(op) for op in ops]
+    for record in made:
+        taken = registry.operators.get(record.name)
+        if taken is not None and not (DECLARED in taken.traits and taken.where == record.where):
+            raise OdsError(f"{record.where}: operator {record.name} is defined already at {taken.where}")
+    registry.operators.update({record.name: record for record in made})
+    return made
+
+
+def _record(op: OdsOp) -> Operator:
+    told = f"it is only declared, at {op.where}"
+
+    def refuse(*call: Any, **attrs: Any) -> NoReturn:
+        raise next(x for x in call if isinstance(x, Call)).error(
+            f"{told}; load a library that implements it with --load-ops"
+        )
+
+    return Operator(
+        signature=_signature(op),
+        doc=f"A user's operator, declared at {op.where}.",
+        types=refuse,
+        sbp=no_sbp(told),
+        grad=no_grad(told),
+        kernel=refuse,
+        reference=no_reference(told),
+        traits=frozenset([DECLARED, *(["cpu_only"] if "CpuOnly" in op.traits else [])]),
+        family="declared",
+        where=op.where,
+    )
+
+
+def _signature(op: OdsOp) -> Signature:
+    counting = [AttrDef(count_attribute(a.name), KINDS["int64"], 0) for a in op.outputs if a.kind]
+    attrs = (*(_attr(a, op) for a in op.attrs), *counting)
+    return Signature(op.name, tuple(map(_arg, op.inputs)), tuple(map(_arg, op.outputs)), attrs)
+
+
+def _arg(arg: OdsArg) -> ArgDef:
+    return ArgDef(arg.name, *_ARGS[arg.kind])
+
+
+def _attr(attr: OdsAttr, op: OdsOp) -> AttrDef:
+    kind = KINDS[ATTR_TYPES[attr.ods_type].kind]
+    if attr.default is None:
+        return AttrDef(attr.name, kind, MANDATORY)
+    try:
+        return AttrDef(attr.name, kind, kind.check(_default(attr.default, kind.name)))
+    except (ValueError, FunctionalApiError) as error:
+        raise OdsError(f"{op.where}: the default of ${attr.name}: {error}") from None
+
+
+def _default(text: str, kind: str) -> AttrValue:
+    """The value that C++ text such as `{1, 2}`, `"mean"`, `0.5` or `DataType::kFloat` writes."""
+    if kind == "shape" or kind.startswith("list_"):
+        items = re.sub(r"[\w:<>]*[({]+|[)}]+", "", text).split(",")
+        return tuple(_constant(item) for item in items if item.strip())
+    return _constant(text)
+
+
+def _constant(text: str) -> Any:
+    return parse_constant(text.strip().rpartition("::")[2], "default", "ODS")
