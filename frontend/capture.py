@@ -8,13 +8,16 @@ the function depends on otherwise is a `Guard`. Imports `eager`, `tape`, `tensor
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
-from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import fail
+from oneflow.frontend.kernels import intern
 from oneflow.frontend.tape import MODE, Leaf
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.global_array import GlobalArray
@@ -154,6 +157,11 @@ class Effects:
         """The further results of the program."""
         return [s.now for s in self.updated] + [g.now for g in self.made]
 
+    @functools.cached_property
+    def descs(self) -> list[TensorDesc | None]:
+        """The types of gradients that are results, None where a size is known at run time alone."""
+        return [intern(g.now.desc) if g.now.desc.is_static else None for g in self.made]
+
     def names(self) -> list[str]:
         """Their names."""
         return [f"updated.{s.argument}" for s in self.updated] + [f"grad.{i}" for i in range(len(self.made))]
@@ -163,7 +171,7 @@ class Effects:
         count = len(self.updated)
         for state, array in zip(self.updated, arrays[:count], strict=True):
             state.outside.overwrite(array, writer)
-        for gradient, array in zip(self.made, arrays[count:], strict=True):
-            gradient.leaf.grad = from_numpy(array)
+        for gradient, desc, array in zip(self.made, self.descs, arrays[count:], strict=True):
+            gradient.leaf.grad = from_numpy(array) if desc is None else from_program(array, desc)
         for leaf, value in self.kept:
             leaf.grad = value

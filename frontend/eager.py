@@ -18,6 +18,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import dispatch as dispatching
 from oneflow.frontend.arrays import Data, address_of, is_array, overwrite, place_of, to_array
 from oneflow.frontend.devices import Device, device, move, placed
@@ -357,6 +358,11 @@ def _write(old: Variable, new: Value, writer: str) -> None:
 def from_numpy(array: Any) -> EagerTensor:
     """A tensor in the memory of an array, where that is contiguous and in native byte order."""
     return EagerTensor(BUILDER.wrap(array))
+
+
+def from_program(array: Data, desc: TensorDesc) -> EagerTensor:
+    """A tensor of values that a program has computed; `desc` is their type, interned."""
+    return EagerTensor(Variable(BUILDER, array, desc))
 
 
 @placed

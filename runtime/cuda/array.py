@@ -66,7 +66,8 @@ class Memory:
     __slots__ = ("__weakref__", "address", "spares", "stream", "users")
 
     def __init__(self, size: int, stream: Stream, spares: Spares | None = None) -> None:
-        self.stream, self.users, self.spares = stream, set[int](), spares
+        self.stream, self.spares = stream, spares
+        self.users: set[int] = set()
         self.address = _take(spares) or _allocate(size, stream)
 
     def __del__(self, driver: Any = driver) -> None:

@@ -186,7 +186,7 @@ class CudaExecutable:
         if steps.taken:
             arguments = self._own(arguments, steps)
         check = None if self.words is None else self.check
-        results: list[DeviceArray] = []
+        results = []
         for made, spares, desc in zip(steps.script.results, steps.spares_on(stream), self.outputs, strict=True):
             if made.argument is None:
                 memory = Memory(made.size, stream, spares)
