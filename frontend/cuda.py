@@ -11,15 +11,31 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from oneflow.frontend.devices import Device, device
+from oneflow.frontend.devices import MATMUL, Device, device
+from oneflow.lowering.triton.names import PRECISIONS
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.array import clear_spares
 
 __all__ = [
     "Stream", "current_stream", "device_count", "empty_cache", "is_available", "max_memory_allocated",
-    "memory_allocated", "reset_peak_memory_stats", "stream", "synchronize",
+    "memory_allocated", "reset_peak_memory_stats", "set_matmul_precision", "stream", "synchronize",
 ]  # fmt: skip
+
+
+def set_matmul_precision(precision: str) -> None:
+    """How products of float32 are computed by what is compiled from now on.
+
+    Args:
+        precision: "ieee", exact products (the default); "tf32", on tensor cores with 10 bits of mantissa; or
+            "tf32x3", three such products, which come near float32.
+
+    Raises:
+        ValueError: there is no such precision.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {precision!r}")
+    MATMUL[:] = [precision]
 
 
 def is_available() -> bool:

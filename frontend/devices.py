@@ -17,6 +17,7 @@ import numpy as np
 
 from oneflow.dialect._mlir import ir
 from oneflow.frontend.arrays import Data, place_of
+from oneflow.lowering.triton.names import PRECISION
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
@@ -73,6 +74,10 @@ def move(data: Data, target: Device) -> Data:
     return data.to(found) if isinstance(data, DeviceArray) else DeviceArray.of(data, found)
 
 
+#: How devices multiply f32, in one slot; see `flow.cuda.set_matmul_precision`.
+MATMUL = ["ieee"]
+
+
 def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | CudaExecutable:
     """Compiles a function of a module for a device.
 
@@ -83,6 +88,8 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | Cu
     """
     if place.type == "cpu":
         return compile_module(module, entry)
+    if MATMUL != ["ieee"]:
+        module.operation.attributes[PRECISION] = ir.StringAttr.get(MATMUL[0], module.context)
     return compile_cuda(module, entry, device=place.index)
 
 

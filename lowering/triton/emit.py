@@ -5,23 +5,24 @@ Imports the emitters and `plan`.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.expect import expect_formed
-from oneflow.lowering.kernels.nodes import Uncovered, analyse
-from oneflow.lowering.linalg.external import declarations
+from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse
+from oneflow.lowering.linalg.external import declarations, read_external
 from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.group import group_calls
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.loops import Loops
 from oneflow.lowering.triton.movement import emit_fill, emit_insert
-from oneflow.lowering.triton.names import SOURCE
+from oneflow.lowering.triton.names import PRECISION, PRECISIONS, SOURCE
 from oneflow.lowering.triton.nest import Nest
 from oneflow.lowering.triton.plan import Plan
 from oneflow.lowering.triton.source import Source
@@ -38,19 +39,25 @@ SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"
 class EmitTriton(Pass):
     """Writes each kernel as Triton source and the entry as a plan; `deterministic` keeps float additions in order.
 
+    `precision` is that of products of f32: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or `tf32x3` (three
+    such products, nearly f32). Without it the module's `oneflow.precision` says it, or it is `ieee`.
+
     func.func private @k(%x, %out) {oneflow.kernel = "pointwise"} {..}
       ->   func.func private @k(..) attributes {oneflow.triton = {grid = "8", source = "..", ..}}
     """
 
     name: ClassVar[str] = "oneflow-emit-triton"
     deterministic: bool = False
+    precision: str = ""
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Emits every kernel of the module and plans its entry.
 
         Raises:
-            PassError: a kernel has an operation that no emitter covers, or kernels are not formed yet.
+            PassError: a kernel has an operation that no emitter covers, kernels are not formed yet, or there is no
+                such precision.
         """
+        precision = self._precision(module)
         external = declarations(module)
         functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
         kernels = [f.operation for f in functions if "oneflow.kernel" in f.attributes]
@@ -59,28 +66,46 @@ class EmitTriton(Pass):
             expect_formed(entry)
         sources = {}
         for function in kernels:
-            source = emit_kernel(function, self.deterministic)
+            source = emit_kernel(function, self.deterministic, precision)
             sources[source.name] = source
         names = {ir.StringAttr(k.attributes["sym_name"]).value: k for k in kernels}
+        given = _given_sources(external, registry)
         for entry in entries[:1]:
             group_calls(module, entry, names, sources)
-            Plan(entry, names, sources, list(external)).write(module)
+            host = ["" if name in given else name for name in external]
+            Plan(entry, names, {**sources, **given}, host).write(module)
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, function in names.items():
             if name in sources:
                 _declare(function, sources[name])
             else:
                 function.erase()
+        for op in module.body.operations:
+            if isinstance(op, func.FuncOp) and op.sym_name.value in given:
+                op.attributes[SOURCE] = _attributes(given[op.sym_name.value])
+
+    def _precision(self, module: ir.Module) -> str:
+        attributes = module.operation.attributes
+        found = self.precision or (ir.StringAttr(attributes[PRECISION]).value if PRECISION in attributes else "ieee")
+        if found not in PRECISIONS:
+            raise PassError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {found}")
+        return found
 
 
-def emit_kernel(function: ir.Operation, deterministic: bool = False) -> Source:
+def _given_sources(external: Mapping[str, ir.Attribute], registry: Registry) -> dict[str, Source]:
+    """Kernels of users that are written in Triton, by the names of the functions they are called as."""
+    calls = {name: read_external(str(text), registry) for name, text in external.items()}
+    return {name: call.record.triton(call, name) for name, call in calls.items() if call.record.triton is not None}
+
+
+def emit_kernel(function: ir.Operation, deterministic: bool = False, precision: str = "ieee") -> Source:
     """The Triton form of a kernel function.
 
     Raises:
         PassError: it has an operation that no emitter covers.
     """
     reasons = []
-    for emitter in _emitters(function, deterministic):
+    for emitter in _emitters(function, deterministic, precision):
         try:
             return emitter()
         except Uncovered as reason:
@@ -89,7 +114,7 @@ def emit_kernel(function: ir.Operation, deterministic: bool = False) -> Source:
     raise PassError(f"expected a kernel that can be written in Triton, @{name} has {'; '.join(reasons)}")
 
 
-def _emitters(function: ir.Operation, deterministic: bool) -> list[Callable[[], Source]]:
+def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> list[Callable[[], Source]]:
     """What may emit a kernel, the best first."""
     if TEMPLATE in function.attributes:
         return [lambda: emit_template(function)]
@@ -101,11 +126,12 @@ def _emitters(function: ir.Operation, deterministic: bool) -> list[Callable[[], 
     if not names:
         return [lambda: emit_fill(Kernel.read(function))]
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
-    found = [lambda: _nest(function, Contraction)] if kind == "contraction" else []
+    product = functools.partial(Contraction, precision=precision)
+    found = [lambda: _nest(function, product)] if kind == "contraction" else []
     return [*found, lambda: _nest(function, Nest)]
 
 
-def _nest(function: ir.Operation, emitter: type[Nest] | type[Contraction]) -> Source:
+def _nest(function: ir.Operation, emitter: Callable[[Kernel, Structure], Nest | Contraction]) -> Source:
     kernel = Kernel.read(function)
     nodes = [read_any_node(op) for op in kernel.ops if op.name not in SETUP]
     structure = analyse(nodes) or analyse(nodes, siblings=True)
@@ -121,8 +147,12 @@ def _declare(function: ir.Operation, source: Source) -> None:
     with ir.InsertionPoint(function), function.location:
         made = func.FuncOp(ir.StringAttr(name).value, ir.TypeAttr(kind).value, visibility="private")
     made.attributes["oneflow.kernel"] = function.attributes["oneflow.kernel"]
-    made.attributes[SOURCE] = ir.DictAttr.get({k: _attribute(v) for k, v in source.to_dict().items() if k != "name"})
+    made.attributes[SOURCE] = _attributes(source)
     function.erase()
+
+
+def _attributes(source: Source) -> ir.Attribute:
+    return ir.DictAttr.get({k: _attribute(v) for k, v in source.to_dict().items() if k != "name"})
 
 
 def _attribute(value: object) -> ir.Attribute:

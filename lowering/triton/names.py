@@ -5,6 +5,9 @@ import re
 
 #: A kernel's source and how it is launched; an entry's plan.
 SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
+#: How f32 operands are multiplied, and the attribute of a module that says it.
+PRECISIONS = ("ieee", "tf32", "tf32x3")
+PRECISION = "oneflow.precision"
 
 
 def identifier(name: str) -> str:

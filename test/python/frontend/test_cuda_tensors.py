@@ -199,3 +199,19 @@ def test_streams():
         y = x * 2.0
     assert y.storage.stream is chosen and flow.cuda.current_stream() is not chosen
     np.testing.assert_array_equal((y + x).numpy(), floats(3) * 3)
+
+
+def test_the_precision_of_products_is_chosen_before_compiling(cuda):
+    x, w = flow.tensor(floats(64, 48)).cuda(), flow.tensor(floats(48, 96)).cuda()
+    found = {}
+    try:
+        for precision in ("tf32", "tf32x3", "ieee"):
+            flow.cuda.set_matmul_precision(precision)
+            function = flow.compile(lambda x, w: x @ w)
+            function(x, w)
+            found[precision] = function.ir("triton").count(f'input_precision="{precision}"')
+    finally:
+        flow.cuda.set_matmul_precision("ieee")
+    assert found == {"tf32": 1, "tf32x3": 1, "ieee": 1}
+    with pytest.raises(ValueError, match="expected precision to be one of ieee, tf32, tf32x3, got 'half'"):
+        flow.cuda.set_matmul_precision("half")
