@@ -9,14 +9,16 @@ from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.nn.module import Module
 from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.tree import flatten
 from oneflow.runtime.global_array import Placement
 
 
 class DistributedDataParallel(Module):
     """A module whose parameters are whole on every rank, and whose arguments are split along the batch.
 
-    All ranks pass the same whole batch. Losses and gradients are those of the whole batch: sums over ranks are part
-    of the compiled program. It is called within functions of `flow.compile` or `nn.Graph`.
+    All ranks pass the same whole batch. Results along the batch stay split, their gradients too, so that gradients of
+    parameters are sums over ranks and no activations move. Losses and gradients are those of the whole batch: sums
+    over ranks are part of the compiled program. It is called within functions of `flow.compile` or `nn.Graph`.
 
     Args:
         module: the module; its parameters become global tensors, those of rank 0.
@@ -34,7 +36,17 @@ class DistributedDataParallel(Module):
         """What the module computes, from pieces of the tensors among its arguments."""
         if current_builder().eager:
             raise RuntimeError("expected a call within a function of flow.compile, where programs of ranks are made")
-        return self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
+        given = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.rank]
+        made = self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
+        batches = {x.shape[0] for x in given}
+        leaves, tree = flatten(made)
+        return tree.unflatten([self._keep(x, batches) for x in leaves])
 
     def _split(self, value: Any) -> Any:
         return to_global(value, self.placement, S(0)) if isinstance(value, Tensor) and value.rank else value
+
+    def _keep(self, value: Any, batches: set[Any]) -> Any:
+        """A result along the batch, cut along it on the way back too: what the loss asks for moves no activations."""
+        if not isinstance(value, Tensor) or not value.rank or value.shape[0] not in batches:
+            return value
+        return to_global(value, self.placement, S(0), grad_sbp=S(0))
