@@ -17,11 +17,11 @@ import numpy as np
 
 from oneflow.dialect._mlir import ir
 from oneflow.frontend.arrays import Data, place_of
-from oneflow.lowering.triton.names import PRECISION
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
 from oneflow.runtime.executable import Executable, compile_module
+from oneflow.runtime.global_array import GlobalArray
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,15 +67,18 @@ def move(data: Data, target: Device) -> Data:
 
     Raises:
         CudaError: there is no such device.
+        ValueError: the array lies on several ranks.
     """
+    if isinstance(data, GlobalArray):
+        raise ValueError(f"expected a tensor of this process to move to {target}; use to_global, or to_local() first")
     if target.type == "cpu":
         return data.numpy() if isinstance(data, DeviceArray) else data
     found = driver.device(target.index)
     return data.to(found) if isinstance(data, DeviceArray) else DeviceArray.of(data, found)
 
 
-#: How devices multiply f32, in one slot; see `flow.cuda.set_matmul_precision`.
-MATMUL = ["ieee"]
+#: Attributes that programs for devices get, which say how they compute; see `flow.cuda`.
+CHOSEN: dict[str, str] = {}
 
 
 def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | CudaExecutable:
@@ -88,8 +91,8 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | Cu
     """
     if place.type == "cpu":
         return compile_module(module, entry)
-    if MATMUL != ["ieee"]:
-        module.operation.attributes[PRECISION] = ir.StringAttr.get(MATMUL[0], module.context)
+    for name, value in CHOSEN.items():
+        module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
     return compile_cuda(module, entry, device=place.index)
 
 
@@ -126,4 +129,4 @@ def placed(function: F) -> F:
 
 def to_host(arrays: Sequence[Data]) -> list[np.ndarray]:
     """Arrays as NumPy's."""
-    return [a.numpy() if isinstance(a, DeviceArray) else a for a in arrays]
+    return [a if isinstance(a, np.ndarray) else a.numpy() for a in arrays]

@@ -153,7 +153,7 @@ def _filled(result: Variable, cotangent: Value | None) -> EagerTensor:
     """The gradient of a result, zeros where there is none."""
     if cotangent is not None:
         return BUILDER.give(cotangent)
-    zeros = np.zeros(result.desc.shape or (), result.desc.dtype.numpy)
+    zeros = np.zeros([d or 0 for d in result.desc.shape or ()], result.desc.dtype.numpy)
     return EagerTensor(BUILDER.wrap(move(zeros, device(place_of(result.handle)))))
 
 

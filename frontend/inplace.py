@@ -171,7 +171,7 @@ def _positions(x: Tensor) -> np.ndarray:
 
 def _sizes(x: Tensor) -> tuple[int, ...]:
     """The shape, all of it known."""
-    return tuple(x.size(i) for i in range(x.rank))  # type: ignore[misc]
+    return tuple(x.size(i) for i in range(x.rank))
 
 
 def attach(target: type[EagerTensor]) -> None:

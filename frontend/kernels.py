@@ -40,9 +40,8 @@ class Kernel:
     __slots__ = ("_reads", "executable", "op", "results", "run")
 
     def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable | CudaExecutable) -> None:
-        on_device = isinstance(executable, CudaExecutable)
         self.run: Callable[[Sequence[Any]], list[Any]] = (
-            executable.launch if on_device else lambda arrays: executable(*arrays)
+            executable.launch if isinstance(executable, CudaExecutable) else lambda arrays: executable(*arrays)
         )
         self.op, self.executable = op, executable
         self.results = tuple(map(intern, results))

@@ -218,7 +218,8 @@ class GlobalArray:
         """
         if not self.pieces:
             raise ValueError(f"expected a rank of {self.placement}, got rank {self.placement.world.here[0]}")
-        return next(iter(self.pieces.values()))
+        piece: np.ndarray | DeviceArray = next(iter(self.pieces.values()))
+        return piece
 
 
 def shared(array: np.ndarray, world: World) -> np.ndarray:

@@ -136,7 +136,7 @@ def _normalized(x: Tensor, mean: Tensor, var: Tensor, gamma: Any, beta: Any, eps
 
 
 def _channels(x: Tensor, name: str) -> int:
-    size = x.shape[1] if x.rank > 1 else None
+    size: int | None = x.shape[1] if x.rank > 1 else None
     if size is None:
         raise fail(f"expected a static number of channels in dimension 1 for {name}, got {x.desc}")
     return size

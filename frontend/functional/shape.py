@@ -209,7 +209,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 
 def _static(x: Tensor, dim: int, what: str) -> int:
-    size = x.shape[dim]
+    size: int | None = x.shape[dim]
     if size is None:
         raise fail(f"{what} needs a static size, got dimension {dim} of {x.desc}; trace with one, or use flow.narrow")
     return size
