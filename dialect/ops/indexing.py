@@ -339,7 +339,7 @@ def _hot_values(op: Call) -> tuple[float, float]:
     " logical_begin: int64 = 0) -> out"
 )
 class OneHot:
-    """Rows of `depth` off-values with the on-value at `indices`; a position outside sets none, as in OneFlow.
+    """Rows of `depth` off-values with the on-value at `indices`; a position outside sets none (OneFlow ends there).
 
     On one device the rows may be pieces, which begin at `logical_begin`.
     """
