@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from oneflow.frontend.arrays import Data
 from oneflow.frontend.trace import Traced
 from oneflow.runtime.distributed import DistributedExecutable, Pieces, compile_distributed, lay_out
+from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
 
 
@@ -46,6 +47,17 @@ class GlobalProgram:
         if not isinstance(data, GlobalArray):
             return self.executable.cut(number, data)
         return data.to(self.placement, self.executable.arguments[number].nd).pieces
+
+    @property
+    def memory(self) -> Footprint:
+        """The bytes that a run takes on the first rank of this process.
+
+        Raises:
+            ValueError: this process runs no rank of the placement.
+        """
+        if not self.executable.programs:
+            raise ValueError(f"expected a rank of {self.placement} in this process")
+        return next(iter(self.executable.programs.values())).executable.memory
 
     def ir(self, stage: str) -> str:
         """The program at a stage, also `sbp` and `physical`; of the first rank of this process."""
