@@ -85,7 +85,9 @@ class Operator:
     """One operator; see the module's text for its slots.
 
     `by_parts` replaces a call some of whose axes are split that `sbp` wants whole; without it `decompose` does.
-    `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s.
+    `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s. On a CUDA device
+    `triton.source(op, name)` takes its place, which gives the kernel's `lowering.triton.source.Source`, or what
+    `device_kernel(op)` gives, if it is not None.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
     speak of sizes (`reshape`); without it they are the logical ones. Of the operands `shapes_of` only the shape is
     read, so that they may be partial sums; `withheld` says which signatures that hold `sbp` does not offer, and why.
@@ -104,6 +106,8 @@ class Operator:
     decompose: Rule | None = None
     by_parts: Rule | None = None
     kernel: Rule | None = None
+    device_kernel: Rule | None = None
+    triton: Any = None
     local: Rule | None = None
     shapes_of: tuple[str, ...] = ()
     withheld: str = ""
@@ -360,6 +364,8 @@ def _check_slots(name: str, slots: dict[str, Any]) -> None:
     filled = [m for m in MEANINGS if slots.get(m) is not None]
     if len(filled) != 1:
         raise SignatureError(f"operator {name}: expected exactly one of {', '.join(MEANINGS)}, got {filled}")
+    if slots.get("triton") is not None and filled != ["kernel"]:
+        raise SignatureError(f"operator {name}: the slot triton goes with a kernel, got one with {filled[0]}")
     for slot in ("doc", "types", "sbp", "grad", "reference"):
         if not slots.get(slot):
             raise SignatureError(f"operator {name}: the slot {slot} is empty; fill it or say why not")

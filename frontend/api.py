@@ -50,6 +50,7 @@ from oneflow.frontend.variables import *  # noqa: F403
 from oneflow.runtime.global_array import Placement as placement  # noqa: N813
 from oneflow.runtime.user_ops.c_kernel import c_kernel
 from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
+from oneflow.runtime.user_ops.triton_kernel import triton_kernel
 
 __all__ = [
     "CallError",
@@ -99,6 +100,7 @@ __all__ = [
     "tensor",
     "to_global",
     "trace",
+    "triton_kernel",
     "uint8",
     "user_op_builder",
     "watch",

@@ -61,7 +61,7 @@ def compile_call(op: Call, results: Sequence[TensorDesc], place: Device) -> Kern
         PassError: the operator cannot be lowered.
     """
     descs = flatten(op.inputs.values())
-    with _lock.held(), _context(len(REGISTRY)), ir.Location.unknown():
+    with _lock.held(), _context(tuple(REGISTRY.operators)), ir.Location.unknown():
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
@@ -89,8 +89,8 @@ def _taken(given: Any, values: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _context(count: int) -> ir.Context:
-    """The context of all calls while there are `count` operators."""
+def _context(names: tuple[str, ...]) -> ir.Context:
+    """The context of all calls while these are the operators."""
     return dialect.create_context()
 
 

@@ -30,6 +30,7 @@ from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.user_ops.triton_kernel import TritonKernel
 
 
 def operator(signature: str, *, registry: Registry = REGISTRY, **options: Any) -> Callable[[type], Operator]:
@@ -87,6 +88,9 @@ def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[s
     slots.setdefault("reference", functools.partial(run_by_meaning, registry, name))
     if isinstance(slots["sbp"], str):
         slots["sbp"] = Factors(slots["sbp"])
+    for slot in ("kernel", "triton"):
+        if isinstance(slots.get(slot), TritonKernel):
+            slots["triton"] = slots[slot]
     if isinstance(slots.get("types"), str):
         slots["types"] = functools.partial(_type_of, slots["types"])
     return slots

@@ -29,10 +29,12 @@ def make_externals(
     context: ir.Context,
     places: Callable[[], Sequence[str]],
     collectives: Collectives | None = None,
+    device: str = "cpu",
 ) -> list[External]:
     """The kernels of a program, by the `oneflow.external` attributes of its declarations.
 
-    Collectives are made by `collectives`, which a program of one rank among several needs.
+    On the `device` "cuda" they take memory of the device where the operator has such a kernel. Collectives are made
+    by `collectives`, which a program of one rank among several needs.
 
     Raises:
         OperatorError: no kernel can be made for a call; its place in the program, one of `places()`, is named.
@@ -41,15 +43,23 @@ def make_externals(
     with context, ir.Location.unknown():
         for text in texts:
             try:
-                made.append(_make(read_external(text, registry), collectives))
+                made.append(_make(read_external(text, registry), collectives, device))
             except OperatorError as error:
                 raise OperatorError(f"{error}{places()[len(made)]}") from None
     return made
 
 
-def _make(call: Call, collectives: Collectives | None) -> External:
-    if call.record.kernel is not None:
-        return External(call, call.record.kernel(call))
+def _make(call: Call, collectives: Collectives | None, device: str) -> External:
+    record = call.record
+    if record.kernel is not None:
+        return External(call, (_of_device(call) if device == "cuda" else None) or record.kernel(call))
     if collectives is None:
         raise call.error(f"expected to run between {call.members} ranks (oneflow-run --nproc), got one process")
     return External(call, collectives.kernel(call))
+
+
+def _of_device(call: Call) -> ExternalKernel | None:
+    """The kernel for memory of the device; None where there is none. One in Triton is part of the program."""
+    if call.record.triton is not None:
+        return ExternalKernel(0, 0, str, None, on_device=True)
+    return None if call.record.device_kernel is None else call.record.device_kernel(call)

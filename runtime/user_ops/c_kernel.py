@@ -14,15 +14,15 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.record import Call
-from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime import cache
+from oneflow.runtime.user_ops.tensors import named_tensors
 
 #: C types by element type; 16-bit floats are their bits.
 C_TYPES = {
@@ -81,7 +81,7 @@ def c_kernel(source: str, before: str = "") -> CKernel:
 def _tensors(op: Call) -> Iterator[str]:
     number = 0
     for table, const in ((op.inputs, "const "), (op.outputs, "")):
-        for name, desc in _named(table):
+        for name, desc in named_tensors(table):
             if desc is None:
                 yield f"const void *const {name} = 0;"
                 continue
@@ -90,15 +90,6 @@ def _tensors(op: Call) -> Iterator[str]:
             yield f"{kind} *const {name} = ({kind} *)buffers[{number}];"
             yield f"const int64_t {name}_size = {desc.element_count}, {name}_shape[] = {{{sizes}}};"
             number += 1
-
-
-def _named(table: Mapping[str, Any]) -> Iterator[tuple[str, TensorDesc | None]]:
-    """Tensors by name; those of a repeated operand `x` are `x_0`, `x_1` .."""
-    for name, given in table.items():
-        if isinstance(given, tuple):
-            yield from ((f"{name}_{i}", desc) for i, desc in enumerate(given))
-        else:
-            yield name, given
 
 
 def _constant(op: Call, name: str, value: Any) -> Iterator[str]:

@@ -129,7 +129,7 @@ def library() -> ctypes.CDLL:
     call = ctypes.POINTER(CallStruct)
     found.oneflow_sdk_result.restype = ctypes.c_char_p
     found.oneflow_sdk_open.argtypes = [ctypes.c_char_p]
-    for name in ("infer", "sbp", "gradient"):
+    for name in ("infer", "sbp", "gradient", "kernel_matches"):
         getattr(found, f"oneflow_sdk_{name}").argtypes = [call]
     found.oneflow_sdk_kernel_create.argtypes = [call, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)]
     found.oneflow_sdk_kernel_destroy.argtypes = [ctypes.c_void_p]

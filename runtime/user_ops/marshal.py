@@ -29,7 +29,7 @@ KIND_CODES = {
     9: "list_int32", 10: "list_int64", 11: "list_float", 12: "list_data_type", 13: "list_shape", 14: "list_string",
 }  # fmt: skip
 _CODES = {name: code for code, name in KIND_CODES.items()}
-CPU = 1
+CPU, CUDA = 1, 2
 
 
 def kind_of(code: int) -> AttrKind:
@@ -114,13 +114,15 @@ def encode_argument(kind: str | None, value: AttrValue, tensors: Sequence[Tensor
     return ArgumentStruct(2, 0, None, encode_value("", kind, value))
 
 
-def encode_call(op: Call, attrs: Sequence[AttrDef], results: Mapping[str, Sequence[TensorDesc | None]]) -> CallStruct:
-    """A call on static `TensorDesc`s for the framework; results that are not known yet are None."""
+def encode_call(
+    op: Call, attrs: Sequence[AttrDef], results: Mapping[str, Sequence[TensorDesc | None]], device: int
+) -> CallStruct:
+    """A call on a device, on static `TensorDesc`s for the framework; results that are not known yet are None."""
     values = [encode_value(a.name, a.kind.name, op.attrs[a.name]) for a in attrs]
     inputs = [_encode_arg(name, flatten([x])) for name, x in op.inputs.items()]
     outputs = [_encode_arg(name, descs) for name, descs in results.items()]
     return CallStruct(
-        op.record.name.encode(), CPU, len(values), len(inputs), len(outputs),
+        op.record.name.encode(), device, len(values), len(inputs), len(outputs),
         _array(AttrStruct, values), _array(ArgStruct, inputs), _array(ArgStruct, outputs),
     )  # fmt: skip
 

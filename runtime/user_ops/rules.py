@@ -78,7 +78,7 @@ class _Owner:
 
 @dataclass
 class LibraryRules:
-    """The slots `types`, `sbp` and `kernel` of one operator."""
+    """The slots `types`, `sbp`, `kernel` and `device_kernel` of one operator."""
 
     inputs: list[Counts]
     outputs: list[Counts]
@@ -96,11 +96,11 @@ class LibraryRules:
             named[counts.name] = tuple(next(rest, None) for _ in range(size))
         return named
 
-    def encode(self, op: Call) -> framework.CallStruct:
+    def encode(self, op: Call, device: int = marshal.CPU) -> framework.CallStruct:
         """A static call for the framework, which knows nothing of attributes that count results."""
         counting = {count_attribute(c.name) for c in self.outputs if c.is_open}
         attrs = [a for a in op.record.signature.attrs if a.name not in counting]
-        return marshal.encode_call(op, attrs, self.by_result(op))
+        return marshal.encode_call(op, attrs, self.by_result(op), device)
 
     def ask(self, function: str, op: Call, *args: Any) -> Any:
         """What the framework says of a static call.
@@ -144,12 +144,23 @@ class LibraryRules:
         Raises:
             OperatorError: none matches; the text lists each and what it failed.
         """
+        return self._create(op, marshal.CPU)
+
+    def device_kernel(self, op: Call) -> ExternalKernel | None:
+        """The kernel that matches a call on a CUDA device; None where there is none."""
+        on_device = framework.ask("kernel_matches", ctypes.byref(self.encode(op, marshal.CUDA)), failure=op.error)
+        return self._create(op, marshal.CUDA) if on_device else None
+
+    def _create(self, op: Call, device: int) -> ExternalKernel:
         handle = ctypes.c_void_p()
-        self.ask("kernel_create", op, int(_guarding), ctypes.byref(handle))
+        guarded = int(_guarding and device == marshal.CPU)
+        call = ctypes.byref(self.encode(op, device))
+        framework.ask("kernel_create", call, guarded, ctypes.byref(handle), failure=op.error)
         assert handle.value is not None
         function = ctypes.cast(framework.library().oneflow_sdk_kernel_run, ctypes.c_void_p).value
         assert function is not None
-        return ExternalKernel(function, handle.value, framework.last_result, _Owner(handle.value))
+        owner = _Owner(handle.value)
+        return ExternalKernel(function, handle.value, framework.last_result, owner, device == marshal.CUDA)
 
 
 def _signature(entries: Sequence[Sequence[Any]], op: Call) -> SbpSignature:

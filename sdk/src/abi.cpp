@@ -218,6 +218,14 @@ int32_t oneflow_sdk_gradient(const oneflow_sdk_call *given) {
   });
 }
 
+int32_t oneflow_sdk_kernel_matches(const oneflow_sdk_call *given) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    OpCall call = CallOf(op, *given);
+    return Truth(FindKernel(op, &call) != nullptr);
+  });
+}
+
 int32_t oneflow_sdk_kernel_create(const oneflow_sdk_call *given, int32_t guarded, oneflow_sdk_kernel **kernel) {
   return Guarded([&] {
     const OpRegistryResult &op = Registry::Instance().Operator(given->op);

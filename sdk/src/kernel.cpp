@@ -1,5 +1,7 @@
 #include "kernel.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -69,6 +71,29 @@ Memory Allocate(int64_t bytes) {
   return Memory(static_cast<unsigned char *>(pointer));
 }
 
+/// Memory of a CUDA device, taken and given back in order of a stream by the driver that the process has.
+class DeviceMemory final {
+ public:
+  DeviceMemory(int64_t bytes, void *stream) : stream_(stream) {
+    const int error = Function<int (*)(void **, size_t, void *)>("cuMemAllocAsync")(&data_, bytes, stream);
+    if (error != 0) throw CheckError("the device has no " + std::to_string(bytes) + " bytes for a kernel");
+  }
+  ~DeviceMemory() { Function<int (*)(void *, void *)>("cuMemFreeAsync")(data_, stream_); }
+  void *data() const { return data_; }
+
+ private:
+  template <typename F>
+  static F Function(const char *name) {
+    static void *const driver = dlopen("libcuda.so.1", RTLD_NOW);
+    void *const found = driver == nullptr ? nullptr : dlsym(driver, name);
+    if (found == nullptr) throw CheckError("the CUDA driver has no " + std::string(name));
+    return reinterpret_cast<F>(found);
+  }
+
+  void *data_ = nullptr;
+  void *stream_;
+};
+
 int64_t Bytes(const TensorDesc &desc) {
   return desc.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(desc.data_type()));
 }
@@ -107,8 +132,18 @@ class GuardedBuffer final {
 
 }  // namespace
 
+const OpKernelRegistryResult *FindKernel(const OpRegistryResult &op, OpCall *call) {
+  const KernelRegContext ctx(call);
+  const OpKernelRegistryResult *best = nullptr;
+  for (const OpKernelRegistryResult *kernel : Registry::Instance().Kernels(op.signature.name)) {
+    if ((best == nullptr || kernel->priority > best->priority) && kernel->is_matched_hob(ctx)) best = kernel;
+  }
+  return best;
+}
+
 KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : call_(call) {
-  registered_ = &Choose(op);
+  registered_ = FindKernel(op, &call_);
+  if (registered_ == nullptr) FailToChoose(Registry::Instance().Kernels(op.signature.name));
   KernelInitContext ctx(&call_, nullptr);
   if (registered_->infer_tmp_size_fn) {
     InferContext infer(&call_);
@@ -121,17 +156,6 @@ KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : cal
     all_empty_ = all_empty_ && call_.descs.at(output).shape().elem_cnt() == 0;
   }
   if (temporary_bytes_ > 0) call_.descs[{kTemporary, 0}] = TensorDesc(Shape({temporary_bytes_}), kChar);
-}
-
-const OpKernelRegistryResult &KernelLaunch::Choose(const OpRegistryResult &op) {
-  const auto candidates = Registry::Instance().Kernels(op.signature.name);
-  const KernelRegContext ctx(&call_);
-  const OpKernelRegistryResult *best = nullptr;
-  for (const OpKernelRegistryResult *kernel : candidates) {
-    if ((best == nullptr || kernel->priority > best->priority) && kernel->is_matched_hob(ctx)) best = kernel;
-  }
-  if (best == nullptr) FailToChoose(candidates);
-  return *best;
 }
 
 void KernelLaunch::FailToChoose(const std::vector<const OpKernelRegistryResult *> &candidates) {
@@ -153,8 +177,14 @@ void KernelLaunch::FailToChoose(const std::vector<const OpKernelRegistryResult *
 
 void KernelLaunch::Run(void *const *buffers, void *stream) {
   if (all_empty_ && !kernel_->AlwaysComputeWhenAllOutputsEmpty()) return;
-  const Memory temporary = temporary_bytes_ > 0 ? Allocate(temporary_bytes_) : nullptr;
-  Compute(buffers, temporary.get(), stream);
+  if (temporary_bytes_ == 0) {
+    Compute(buffers, nullptr, stream);
+  } else if (call_.device == kCPU) {
+    Compute(buffers, Allocate(temporary_bytes_).get(), stream);
+  } else {
+    const DeviceMemory temporary(temporary_bytes_, stream);
+    Compute(buffers, temporary.data(), stream);
+  }
 }
 
 void KernelLaunch::Compute(void *const *buffers, void *temporary, void *stream) {

@@ -8,6 +8,9 @@
 namespace oneflow {
 namespace user_op {
 
+/// The registered kernel for a call; null if there is none.
+const OpKernelRegistryResult *FindKernel(const OpRegistryResult &op, OpCall *call);
+
 /// A kernel chosen for one call, ready to run any number of times.
 class KernelLaunch final {
  public:
@@ -20,7 +23,6 @@ class KernelLaunch final {
   void RunGuarded(void *const *buffers);
 
  private:
-  const OpKernelRegistryResult &Choose(const OpRegistryResult &op);
   [[noreturn]] void FailToChoose(const std::vector<const OpKernelRegistryResult *> &candidates);
   void Compute(void *const *buffers, void *temporary, void *stream);
   std::vector<std::pair<std::string, int64_t>> BufferSizes() const;
