@@ -157,7 +157,7 @@ class Facts:
     sites: list[str]
     results: list[str]
     externals: list[str]
-    in_place: list[list[int]]
+    in_place: list[tuple[int, int]]
 
 
 @dataclass
@@ -174,7 +174,7 @@ class ProgramSource:
     original: ir.Operation
 
     def fingerprint(self, module: ir.Module) -> str:
-        """The text that the cache's key covers for operators defined outside the package: their linalg."""
+        """The text that the cache's key covers for operators defined outside the package: their linalg and Triton."""
         folder = Path(dialect.__file__).parent
         own = (f"{folder}/", f"{folder.resolve()}/")
         names: set[str] = set()
@@ -188,7 +188,8 @@ class ProgramSource:
         foreign = [n for n in names if not self.registry[n].where.startswith(own)]
         if not foreign:
             return ""
-        return str(self.lower("linalg"))
+        written = [repr(self.registry[n].triton) for n in sorted(foreign)]
+        return "\n".join([str(self.lower("linalg")), *written])
 
     def places(self) -> list[str]:
         """Where in the program as it was given each kernel made elsewhere is called."""
@@ -238,7 +239,7 @@ class ProgramSource:
         shapes = [described(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
         results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
         externals = [str(a) for a in attributes["oneflow.externals"]]
-        in_place = [list(pair) for pair in attributes["oneflow.in_place"]]
+        in_place = [(int(a), int(b)) for a, b in attributes["oneflow.in_place"]]
         return Facts(
             ir.IntegerAttr(attributes["oneflow.workspace"]).value, read_sites(lowered), results, externals, in_place
         )
@@ -273,7 +274,7 @@ class Executable:
         self._last = self._first + sum(1 + form.dynamic for form in self._forms)
         self._io = ctypes.c_int64 * max(self._last + len(self._called), 1)
         self._run = native.library().oneflow_rt_run
-        self._donated = Donated(self._facts.in_place)
+        self._donated = Donated((result, argument) for result, argument in self._facts.in_place)
         self._sites = source.sites("linalg", self._facts.sites)
 
     @property

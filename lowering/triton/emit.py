@@ -22,7 +22,7 @@ from oneflow.lowering.triton.group import group_calls
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.loops import Loops
 from oneflow.lowering.triton.movement import emit_fill, emit_insert
-from oneflow.lowering.triton.names import PRECISION, PRECISIONS, SOURCE
+from oneflow.lowering.triton.names import DETERMINISTIC, PRECISION, PRECISIONS, SOURCE
 from oneflow.lowering.triton.nest import Nest
 from oneflow.lowering.triton.plan import Plan
 from oneflow.lowering.triton.source import Source
@@ -37,7 +37,8 @@ SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"
 @register_pass
 @dataclass(frozen=True)
 class EmitTriton(Pass):
-    """Writes each kernel as Triton source and the entry as a plan; `deterministic` keeps float additions in order.
+    """Writes each kernel as Triton source and the entry as a plan; `deterministic` keeps float additions in order,
+    as does `oneflow.deterministic = "true"` on the module.
 
     `precision` is that of products of f32: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or `tf32x3` (three
     such products, nearly f32). Without it the module's `oneflow.precision` says it, or it is `ieee`.
@@ -57,7 +58,7 @@ class EmitTriton(Pass):
             PassError: a kernel has an operation that no emitter covers, kernels are not formed yet, or there is no
                 such precision.
         """
-        precision = self._precision(module)
+        precision, ordered = self._precision(module), self.deterministic or _said(module, DETERMINISTIC) == "true"
         external = declarations(module)
         functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
         kernels = [f.operation for f in functions if "oneflow.kernel" in f.attributes]
@@ -66,7 +67,7 @@ class EmitTriton(Pass):
             expect_formed(entry)
         sources = {}
         for function in kernels:
-            source = emit_kernel(function, self.deterministic, precision)
+            source = emit_kernel(function, ordered, precision)
             sources[source.name] = source
         names = {ir.StringAttr(k.attributes["sym_name"]).value: k for k in kernels}
         given = _given_sources(external, registry)
@@ -85,8 +86,7 @@ class EmitTriton(Pass):
                 op.attributes[SOURCE] = _attributes(given[op.sym_name.value])
 
     def _precision(self, module: ir.Module) -> str:
-        attributes = module.operation.attributes
-        found = self.precision or (ir.StringAttr(attributes[PRECISION]).value if PRECISION in attributes else "ieee")
+        found = self.precision or _said(module, PRECISION) or "ieee"
         if found not in PRECISIONS:
             raise PassError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {found}")
         return found
@@ -95,7 +95,13 @@ class EmitTriton(Pass):
 def _given_sources(external: Mapping[str, ir.Attribute], registry: Registry) -> dict[str, Source]:
     """Kernels of users that are written in Triton, by the names of the functions they are called as."""
     calls = {name: read_external(str(text), registry) for name, text in external.items()}
-    return {name: call.record.triton(call, name) for name, call in calls.items() if call.record.triton is not None}
+    return {name: call.record.triton.source(call, name) for name, call in calls.items() if call.record.triton is not None}
+
+
+def _said(module: ir.Module, name: str) -> str:
+    """A text attribute of the module, empty where it has none."""
+    attributes = module.operation.attributes
+    return ir.StringAttr(attributes[name]).value if name in attributes else ""
 
 
 def emit_kernel(function: ir.Operation, deterministic: bool = False, precision: str = "ieee") -> Source:

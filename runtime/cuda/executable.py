@@ -90,7 +90,7 @@ class CudaExecutable:
         if self.constants:
             current(device).synchronize()
         self._externals = make_externals(
-            program.externals, source.registry, source.context, source.places, collectives
+            program.externals, source.registry, source.context, source.places, collectives, device="cuda"
         )
         self.on_device = {i for i, e in enumerate(self._externals) if e.kernel.on_device}
         self.words = driver.host_words(3 * len(program.sites)) if program.sites else None

@@ -92,6 +92,10 @@ def lesser(a, b):
 """
 
 
+def capped(x, *, limit):
+    return np.minimum(x, x.dtype.type(limit))
+
+
 @pytest.fixture
 def cap():
     """An operator that is a Triton kernel, and one that has another kernel for the host."""
@@ -101,14 +105,12 @@ def cap():
         types = "x"
         sbp = "rows columns -> rows columns"
         kernel = flow.triton_kernel(CAP, LESSER, grid="cdiv(x_size, BLOCK)")
-
-        def reference(x, *, limit):
-            return np.minimum(x, x.dtype.type(limit))
+        reference = capped
 
     @flow.operator("t_cap_both(x, limit: float = 1.0) -> y")
     class CapBoth:
         types = "x"
-        kernel = flow.numpy_kernel(lambda x, *, limit: np.minimum(x, x.dtype.type(limit)))
+        kernel = flow.numpy_kernel(capped)
         triton = flow.triton_kernel(CAP, LESSER, grid="cdiv(x_size, BLOCK)", warps=2)
 
     yield Cap
