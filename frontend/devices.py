@@ -19,9 +19,10 @@ from oneflow.dialect._mlir import ir
 from oneflow.frontend.arrays import Data, place_of
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
-from oneflow.runtime.executable import Executable, compile_module
+from oneflow.runtime.cuda.executable import CudaExecutable
+from oneflow.runtime.executable import Executable
 from oneflow.runtime.global_array import GlobalArray
+from oneflow.runtime.sized import compile_cuda_program, compile_program
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,10 +91,10 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | Cu
         PassError: a pass could not do its work.
     """
     if place.type == "cpu":
-        return compile_module(module, entry)
+        return compile_program(module, entry)
     for name, value in CHOSEN.items():
         module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
-    return compile_cuda(module, entry, device=place.index)
+    return compile_cuda_program(module, entry, device=place.index)
 
 
 def common(named: Sequence[tuple[str, Data]]) -> str | None:

@@ -18,7 +18,8 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.runtime.executable import Executable, Options, compile_module
+from oneflow.runtime.executable import Executable, Options
+from oneflow.runtime.sized import compile_program
 from oneflow.testing.checks import assert_close, described, make_call
 from oneflow.testing.sample import Sample
 
@@ -53,7 +54,7 @@ def compile_call(
     """A call on arrays, compiled as a program of one operator."""
     with _context(registry, len(registry)), ir.Location.unknown():
         module = call_module(op, dynamic, registry)
-        return compile_module(module, "main", options or Options(cached=False), registry)
+        return compile_program(module, "main", options or Options(cached=False), registry)
 
 
 @functools.cache

@@ -59,7 +59,8 @@ def check_triton(
         OperatorError: the operator does not allow dynamic sizes (it says `static`).
     """
     op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
-    got = interpret_program(lower_call(op, dynamic, registry, context), *flatten(op.inputs.values()))
+    program = lower_call(op, dynamic, registry, context)
+    got = interpret_program(program, *flatten(op.inputs.values()), registry=registry)
     want = [np.asarray(r) for r in run_reference(op)]
     assert len(got) == len(want), f"{sample}: expected {len(want)} results, got {len(got)}"
     for number, (one, other) in enumerate(zip(got, want, strict=True)):
@@ -79,14 +80,14 @@ def lower_call(
         return read_program(module)
 
 
-def interpret_program(program: Program, *arrays: Any) -> list[np.ndarray]:
+def interpret_program(program: Program, *arrays: Any, registry: Registry = REGISTRY) -> list[np.ndarray]:
     """The results of a program on arrays.
 
     Raises:
         PositionError: a position in the data is out of range.
         SizeError: sizes known only now do not fit.
     """
-    run = _Run(program)
+    run = _Run(program, registry)
     donates = "run.donated(" in program.plan
     given = [np.array(a, order="C") if donates else np.ascontiguousarray(a) for a in arrays]
     run.kept += given
@@ -107,8 +108,8 @@ def _sizes(program: Program, number: int, array: np.ndarray) -> list[int]:
 class _Run:
     """The plan's side of a run on NumPy memory."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, registry: Registry) -> None:
+        self.program, self.registry = program, registry
         self.kept: list[np.ndarray] = []
         self.given: list[np.ndarray] = []
         self.results: dict[int, np.ndarray] = {}
@@ -161,7 +162,8 @@ class _Run:
 
     def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
         texts = self.program.externals
-        external = make_externals(texts, REGISTRY, create_context(), lambda: [""] * len(texts))[number]
+        context = create_context(self.registry)
+        external = make_externals(texts, self.registry, context, lambda: [""] * len(texts))[number]
         addresses = [a for a, _ in (*inputs, *results)]
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
         assert Launch(external.kernel.function)(external.kernel.context, memory, None) == 0, external.kernel.error()

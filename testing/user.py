@@ -5,23 +5,30 @@ Imports the checks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Callable, Sequence
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Absent, Operator, Registry
+from oneflow.passes.base import PassError
 from oneflow.testing import checks
 from oneflow.testing.backend import check_backend
 from oneflow.testing.gradients import check_gradient
 from oneflow.testing.sample import Sample
+from oneflow.testing.triton_interpreter import check_triton
+
+#: Whether there is a Triton whose interpreter can run kernels.
+TRITON = importlib.util.find_spec("triton") is not None
 
 
 def check_op(op: Operator | str, samples: Sequence[Sample], registry: Registry = REGISTRY) -> None:
     """Checks an operator on samples.
 
     For each sample and each of its element types: the types rule against the reference, the meaning against the
-    reference, the text of the dialect read again, and the compiled operator. For each sample: every SBP signature on
-    2 and 3 devices, and the gradient against finite differences where there is one.
+    reference, the text of the dialect read again, and every backend: the compiled operator on the CPU, and where
+    Triton is installed its kernels for a CUDA device, interpreted; both with unknown sizes, too. For each sample:
+    every SBP signature on 2 and 3 devices, and the gradient against finite differences where there is one.
 
     Args:
         op: the operator, or its name.
@@ -47,17 +54,17 @@ def _check_sample(record: Operator, sample: Sample, registry: Registry) -> None:
         checks.check_types(sample, dtype, registry)
         checks.check_meaning(sample, dtype, registry)
         checks.check_round_trip(sample, dtype, create_context(registry), registry)
-        check_backend(sample, dtype, registry=registry)
-        if record.kernel is None:
-            _check_dynamic(sample, dtype, registry)
+        for check in [check_backend, *([check_triton] if TRITON else [])]:
+            check(sample, dtype, registry=registry)
+            _check_dynamic(check, sample, dtype, registry)
     checks.check_sbp(sample, registry)
     if sample.gradient and not isinstance(record.grad, Absent) and sample.dtypes[0].is_float:
         check_gradient(sample, registry)
 
 
-def _check_dynamic(sample: Sample, dtype: dtypes.DType, registry: Registry) -> None:
+def _check_dynamic(check: Callable[..., None], sample: Sample, dtype: dtypes.DType, registry: Registry) -> None:
     """Compiled for every size, unless the operator refuses that."""
     try:
-        check_backend(sample, dtype, dynamic=True, registry=registry)
-    except ValueError as error:
+        check(sample, dtype, dynamic=True, registry=registry)
+    except (ValueError, PassError) as error:
         assert "static" in str(error), f"{sample} {dtype}: {error}"

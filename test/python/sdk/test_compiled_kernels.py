@@ -10,7 +10,9 @@ from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.program import read_program
 from oneflow.passes.base import PassError
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.executable import KernelError, Options, compile_module
+from oneflow.runtime.sized import compile_program
 from oneflow.runtime.user_ops import rules
 
 MIXED = """
@@ -81,9 +83,52 @@ def test_a_call_that_no_kernel_matches_is_a_located_error(naughty):
         compiled(naughty_text("no_kernel"), naughty)
 
 
-def test_a_dynamic_size_is_refused(naughty):
+def test_a_dynamic_size_is_refused_at_a_stage(naughty):
     with pytest.raises(PassError, match="expected static shapes for a kernel from outside, got"):
         compiled(naughty_text("", "?"), naughty)
+
+
+DYNAMIC = """
+func.func @main(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x?xf32> {
+  %0 = "oneflow.exp"(%x) : (tensor<?x4xf32>) -> tensor<?x?xf32>
+  %1 = "oneflow.t_scale"(%0) {factor = 3.0 : f32} : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  %2 = "oneflow.matmul"(%1, %y) {transpose_b = true} : (tensor<?x?xf32>, tensor<?x4xf32>) -> tensor<?x?xf32>
+  %3 = "oneflow.t_scale"(%2) {factor = -2.0 : f32} : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %3 : tensor<?x?xf32>
+}
+"""
+
+
+def sized(text, registry):
+    module = read_module(text, create_context(registry), "program.mlir", registry)
+    return compile_program(module, options=Options(cached=False), registry=registry)
+
+
+def test_sizes_known_at_run_time(sampler):
+    program = sized(DYNAMIC, sampler)
+    with pytest.raises(ValueError, match="ir is known after the first call"):
+        program.ir("linalg")
+    for rows, columns in ((2, 3), (5, 1), (2, 3), (0, 2)):
+        x, y = np.ones((rows, 4), np.float32), np.full((columns, 4), 2, np.float32)
+        np.testing.assert_allclose(program(x, y)[0], (np.exp(x) * 3) @ y.T * -2, rtol=1e-5)
+    assert len(program._programs) == 3 and program.memory.results == 0
+    assert "tensor<0x4xf32>" in program.ir("linalg")
+    with pytest.raises(ArgumentError, match=r"argument 'arg0': expected tensor<\?x4xf32>, got .*\(2, 5\)"):
+        program(np.ones((2, 5), np.float32), np.ones((2, 4), np.float32))
+
+
+def test_sizes_that_the_infer_function_refuses_at_run_time(sampler):
+    text = """func.func @main(%a: tensor<?xf32>) -> (tensor<?xf64>, tensor<?xf64>, tensor<i64>) {
+      %0:3 = "oneflow.t_halves"(%a, %a, %a) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>)
+          -> (tensor<?xf64>, tensor<?xf64>, tensor<i64>)
+      return %0#0, %0#1, %0#2 : tensor<?xf64>, tensor<?xf64>, tensor<i64>
+    }"""
+    program = sized(text, sampler)
+    first, _, count = program(np.arange(6, dtype=np.float32))
+    np.testing.assert_array_equal(first, [0, 1, 2])
+    assert count == 3
+    with pytest.raises((OperatorError, PassError), match=r"t_halves: .*Check failed: n % 2 == 0 \(1 vs 0\) elements"):
+        program(np.arange(5, dtype=np.float32))
 
 
 def test_guards_find_writes_out_of_bounds(naughty):

@@ -1,0 +1,158 @@
+"""Programs with kernels from outside and sizes that are known at run time only: compiled for each set of sizes.
+
+Such kernels are chosen and made for static calls, and rules in C++ see numbers alone. So a program that calls one on
+a dynamic tensor is inferred and compiled anew when it is called with sizes that it has not had before; the library's
+functions run with these. Imports the executables and the inference of types.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import PREFIX
+from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.passes.infer_types import InferTypes
+from oneflow.runtime.arguments import ArgumentError, bind
+from oneflow.runtime.cuda.array import DeviceArray, is_on_device
+from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
+from oneflow.runtime.executable import Executable, Options, compile_module, signature_of
+from oneflow.runtime.footprint import Footprint
+
+E = TypeVar("E", Executable, CudaExecutable)
+
+
+def compile_program(
+    module: ir.Module, entry: str = "main", options: Options | None = None, registry: Registry = REGISTRY
+) -> Executable:
+    """Compiles a function of a module for this machine, or for each set of sizes; see `compile_module`."""
+    if not needs_sizes(module, registry):
+        return compile_module(module, entry, options, registry)
+    return SizedExecutable(module, entry, registry, lambda made: compile_module(made, entry, options, registry))
+
+
+def compile_cuda_program(
+    module: ir.Module, entry: str = "main", registry: Registry = REGISTRY, device: int = 0
+) -> CudaExecutable:
+    """Compiles a function of a module for a device, or for each set of sizes; see `compile_cuda`."""
+
+    def compile_static(made: ir.Module) -> CudaExecutable:
+        return compile_cuda(made, entry, registry=registry, device=device)
+
+    if not needs_sizes(module, registry):
+        return compile_static(module)
+    return SizedCudaExecutable(module, entry, registry, compile_static)
+
+
+def needs_sizes(module: ir.Module, registry: Registry) -> bool:
+    """Whether a kernel from outside is called on a dynamic tensor in a module."""
+    found = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        name = op.name.removeprefix(PREFIX)
+        if op.name.startswith(PREFIX) and name in registry and registry[name].kernel is not None:
+            descs = [from_mlir(v.type) for v in op.operands]
+            found = found or not all(d is not None and d.is_static for d in descs)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+class _Sized(Generic[E]):
+    """What programs for each set of sizes share: the programs, and questions about the latest."""
+
+    def __init__(self, module: ir.Module, entry: str, registry: Registry, compile: Callable[[ir.Module], E]) -> None:
+        self.inputs, self.outputs = signature_of(module, entry)
+        self._text, self._context = module.operation.get_asm(enable_debug_info=True), module.context
+        self._entry, self._registry, self._compile = entry, registry, compile
+        self._programs: dict[tuple[tuple[int, ...], ...], E] = {}
+        self._latest: E | None = None
+        self._lock = threading.Lock()
+
+    def ir(self, stage: str) -> str:
+        """The program of the latest call at a stage."""
+        return self._called("ir").ir(stage)
+
+    @property
+    def memory(self) -> Footprint:
+        """The bytes that the latest run has taken."""
+        return self._called("memory").memory
+
+    @property
+    def peak_bytes(self) -> int:
+        """The bytes of the workspace of the latest run."""
+        return self._called("peak_bytes").peak_bytes
+
+    def _called(self, what: str) -> E:
+        if self._latest is None:
+            raise ValueError(f"{what} is known after the first call: the program is compiled for the sizes of a call")
+        return self._latest
+
+    def _for(self, given: Sequence[Any]) -> E:
+        """The program for the sizes of arguments.
+
+        Raises:
+            ArgumentError: an argument has other sizes than the program says.
+        """
+        shapes = tuple(tuple(x.shape) if is_on_device(x) else np.shape(x) for x in given)
+        for parameter, shape in zip(self.inputs, shapes, strict=True):
+            if not TensorDesc(shape, parameter.desc.dtype).refines(parameter.desc):
+                raise ArgumentError(
+                    f"argument {parameter.name!r}: expected {parameter.desc}, got an array of shape {shape}"
+                )
+        with self._lock:
+            if shapes not in self._programs:
+                self._programs[shapes] = self._compile(self._specialized(shapes))
+            self._latest = self._programs[shapes]
+        return self._latest
+
+    def _specialized(self, shapes: Sequence[tuple[int, ...]]) -> ir.Module:
+        """The program for arguments of these shapes."""
+        with self._context, ir.Location.unknown():
+            module = ir.Module.parse(self._text)
+            function = next(o.operation for o in module.body.operations if _is(o.operation, self._entry))
+            arguments = list(function.regions[0].blocks[0].arguments)
+            for argument, parameter, shape in zip(arguments, self.inputs, shapes, strict=True):
+                argument.set_type(TensorDesc(shape, parameter.desc.dtype).to_mlir())
+            kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+            types = [a.type for a in arguments]
+            function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, kind.results))
+            InferTypes().run(module, self._registry)
+            return module
+
+
+class SizedExecutable(_Sized[Executable], Executable):
+    """A program for this machine that is compiled for each set of sizes."""
+
+    def __call__(self, *arrays: Any, **named: Any) -> list[np.ndarray]:
+        """Runs the program for the sizes of the arguments; see `Executable`.
+
+        Raises:
+            OperatorError: a user's operator does not allow these sizes, or has no kernel for them.
+        """
+        given = bind(self.inputs, arrays, named)
+        return self._for(given)(*given)
+
+
+class SizedCudaExecutable(_Sized[CudaExecutable], CudaExecutable):
+    """A program for a device that is compiled for each set of sizes."""
+
+    def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
+        """Runs the program for the sizes of the arguments; see `CudaExecutable`."""
+        given = bind(self.inputs, arrays, named)
+        return self._for(given)(*given)
+
+    def launch(self, given: Sequence[Any]) -> list[DeviceArray]:
+        """Starts the program for the sizes of the arguments."""
+        return self._for(given).launch(given)
+
+
+def _is(op: ir.Operation, name: str) -> bool:
+    return "sym_name" in op.attributes and ir.StringAttr(op.attributes["sym_name"]).value == name
