@@ -58,4 +58,4 @@ def _rank(program: ir.Operation) -> int:
     """Whose program a module is."""
     if notes.RANK not in program.attributes:
         raise PassError(f"expected the rank of each module: the attribute {notes.RANK}", program.location)
-    return ir.IntegerAttr(program.attributes[notes.RANK]).value
+    return int(ir.IntegerAttr(program.attributes[notes.RANK]).value)
