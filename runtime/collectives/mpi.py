@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ T = TypeVar("T")
 HINT = "expected mpi4py and an MPI (pip install oneflow-mlir[mpi])"
 #: Where launchers tell a process how many ranks there are.
 SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+#: How often a rank that has failed looks for the others, in seconds.
+INTERVAL = 0.01
 #: The seconds a rank may wait at one step; `$ONEFLOW_TIMEOUT` says otherwise.
 TIMEOUT = 600.0
 
@@ -115,7 +118,7 @@ class MpiWorld(World):
         self.rank: int = comm.Get_rank()
         self.size, self.here = comm.Get_size(), (self.rank,)
         self._transports: dict[tuple[int, ...], MpiTransport] = {tuple(range(self.size)): MpiTransport(comm)}
-        self._steps = 0
+        self._steps = self._failures = 0
         self._text = ""
         if self.size > 1:
             self._share_table()
@@ -140,14 +143,18 @@ class MpiWorld(World):
         atexit.register(self._end)
 
     def _note(self, state: int) -> None:
-        self._table.write(self._row, Row(self.rank, os.getpid(), state, self._steps, now(), self._text))
+        self._table.write(
+            self._row, Row(self.rank, os.getpid(), state, self._steps, now(), self._text, self._failures)
+        )
 
     def _end(self) -> None:
         self._note(ENDED)
 
     @contextmanager
     def step(self, rank: int, number: int, text: str) -> Iterator[None]:
-        """Notes in the table where this rank is."""
+        """Notes in the table where this rank is; after a failure the others have to have met it as well."""
+        while self._failures and any(row.failures < self._failures for row in self._table.all()):
+            time.sleep(INTERVAL)
         self._steps += 1
         self._text = text
         self._note(WAITING)
@@ -164,8 +171,14 @@ class MpiWorld(World):
         return self._transports[key]
 
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Runs the one task."""
-        return [task() for task in tasks]
+        """Runs the one task; where it fails here alone the watchman ends those who wait."""
+        try:
+            return [task() for task in tasks]
+        except BaseException:
+            self._failures += 1
+            if self.size > 1:
+                self._note(COMPUTING)
+            raise
 
     def near(self) -> tuple[int, int]:
         """Which of the ranks of this machine this is, and how many there are."""

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Rank, process, state, number of steps begun, when the last began; then the length of the text that names it.
-_HEAD = struct.Struct("<qqqqdq")
+#: Rank, process, state, steps begun, when the last began, failed runs; then the length of the text that names it.
+_HEAD = struct.Struct("<qqqqdqq")
 TEXT_BYTES = 512
 ROW_BYTES = _HEAD.size + TEXT_BYTES
 COMPUTING, WAITING, ENDED, FAILED = range(4)
@@ -29,6 +29,7 @@ class Row:
     step: int
     since: float
     text: str
+    failures: int = 0
 
 
 class Table:
@@ -44,15 +45,15 @@ class Table:
     def write(self, number: int, row: Row) -> None:
         """Writes a row."""
         text = row.text.encode()[:TEXT_BYTES]
-        head = _HEAD.pack(row.rank, row.process, row.state, row.step, row.since, len(text))
+        head = _HEAD.pack(row.rank, row.process, row.state, row.step, row.since, row.failures, len(text))
         self._memory[number * ROW_BYTES : number * ROW_BYTES + len(head) + len(text)] = head + text
 
     def read(self, number: int) -> Row:
         """Reads a row; one that is being written may read as the mixture of two."""
         at = number * ROW_BYTES
-        rank, process, state, step, since, length = _HEAD.unpack_from(self._memory, at)
+        rank, process, state, step, since, failures, length = _HEAD.unpack_from(self._memory, at)
         text = self._memory[at + _HEAD.size : at + _HEAD.size + min(max(length, 0), TEXT_BYTES)]
-        return Row(rank, process, state, step, since, text.decode(errors="replace"))
+        return Row(rank, process, state, step, since, text.decode(errors="replace"), failures)
 
     def all(self) -> list[Row]:
         """All rows."""

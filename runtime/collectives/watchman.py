@@ -21,7 +21,7 @@ from oneflow.runtime.collectives.progress import ENDED, FAILED, WAITING, Row, Ta
 
 #: How often waiting ranks are looked at, in seconds.
 INTERVAL = 0.25
-#: How long ranks may wait for one that has ended.
+#: How long ranks may wait for one that has ended, or whose run has failed.
 GRACE = 1.0
 #: What launchers are called.
 LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
@@ -65,6 +65,7 @@ class Watch:
         """Looks for ranks that wait in vain."""
         rows = self.table.all()
         gone = [r for r in rows if r.state == ENDED]
+        most = max(rows, key=lambda r: r.failures)
         for row in rows:
             waited = now() - row.since
             if row.state != WAITING:
@@ -75,6 +76,8 @@ class Watch:
                 self.stop(f"rank {row.rank} has waited {waited:.0f} s {_where(row)}; {there}")
             elif gone and waited > GRACE:
                 self.stop(f"rank {row.rank} waits {_where(row)}, but rank {gone[0].rank} has ended {_where(gone[0])}")
+            elif most.failures > row.failures and waited > GRACE:
+                self.stop(f"rank {row.rank} waits {_where(row)}, but the run of rank {most.rank} has failed")
 
     def stop(self, message: str) -> None:
         """Says what is wrong, unless somebody has, and ends all ranks."""

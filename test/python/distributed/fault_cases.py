@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 
 import oneflow as flow
 from oneflow.runtime.collectives import mpi
+from oneflow.runtime.executable import PositionError
 
 
 def program(factor: float) -> Any:
@@ -23,6 +25,8 @@ def program(factor: float) -> Any:
 def main() -> None:
     """What rank 1 does is the first argument."""
     rank, act, x = mpi.world().rank, sys.argv[1], np.ones((8, 3), np.float32)
+    split, rows = flow.placement("cpu", list(range(mpi.world().size))), np.arange(8)
+    look_up = flow.compile(lambda i: flow.gather(rows, 0, i.to_global(split, flow.sbp.split(0))).sum(0))
     run = program(2.0 if act == "other" and rank == 1 else 1.0)
     for number in range(1_000_000):
         if rank == 1 and number == 20:
@@ -34,7 +38,12 @@ def main() -> None:
                 raise ValueError("no such batch")
             if act == "leave":
                 return
-        run(x)
+        if act == "catch":
+            # The position that rank 1 has is out of range.
+            with contextlib.suppress(PositionError):
+                look_up(np.where(np.arange(8) == 4, number // 20 * 9, 0))
+        else:
+            run(x)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from oneflow.runtime.collectives.transport import WorldError
 MESSAGES = {
     "die": r"oneflow: error: rank 1 (process",
     "raise": "ValueError: no such batch\noneflow: error: rank 1 failed; all ranks are ended",
+    "catch": "but the run of rank 1 has failed; all ranks are ended",
     "leave": "but rank 1 has ended after",
     "sleep": "oneflow: error: rank 0 has waited 2 s at step",
     "other": "expected all ranks to have the same program, but rank 1 has another than rank 0",
