@@ -88,6 +88,8 @@ class Operator:
     `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s. On a CUDA device
     `triton.source(op, name)` takes its place, which gives the kernel's `lowering.triton.source.Source`, or what
     `device_kernel(op)` gives, if it is not None.
+    `nd_sbp(op, mesh, products)` gives the signatures on a mesh in place of `products`, the combinations of `sbp`'s;
+    `complexity(op)` the multiply-adds of a call where results and what is summed over do not tell.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
     speak of sizes (`reshape`); without it they are the logical ones. Of the operands `shapes_of` only the shape is
     read, so that they may be partial sums; `withheld` says which signatures that hold `sbp` does not offer, and why.
@@ -104,6 +106,8 @@ class Operator:
     scalar: Rule | None = None
     compute: Rule | None = None
     decompose: Rule | None = None
+    nd_sbp: Rule | None = None
+    complexity: Rule | None = None
     by_parts: Rule | None = None
     kernel: Rule | None = None
     device_kernel: Rule | None = None

@@ -54,6 +54,13 @@ FUNCTIONS = {
     "has_physical_tensor_desc_infer_fn": ("InferPhysicalTensorDesc", _INFER, "SetPhysicalTensorDescInferFn"),
     "has_data_type_infer_fn": ("InferDataType", _INFER, "SetDataTypeInferFn"),
     "has_get_sbp_fn": ("GetSbp", "user_op::SbpContext *ctx", "SetGetSbpFn"),
+    "has_get_nd_sbp_fn": (
+        "GetNdSbpSignatureList", "user_op::GetNdSbpSignatureListContext *ctx", "SetGetNdSbpSignatureListFn",
+    ),
+    "has_nd_sbp_infer_fn": ("InferNdSbp", "user_op::InferNdSbpFnContext *ctx", "SetNdSbpInferFn"),
+    "has_compute_complexity_fn": (
+        "GetComputeComplexity", "user_op::ComputeComplexityFnContext *ctx", "SetComputeComplexityFn",
+    ),
     "has_check_fn": ("CheckAttr", f"const user_op::UserOpDefWrapper &def, {_CONF}", "SetCheckAttrFn"),
     "has_input_arg_modify_fn": (
         "ModifyInputArg", f"const user_op::GetInputArgModifier &modifier, {_CONF}", "SetInputArgModifyFn",
@@ -73,6 +80,8 @@ REFUSED = {
     "has_enumerate_nd_sbp_signatures_fn": "list them in GetNdSbpSignatureList (has_get_nd_sbp_fn)",
     "has_dump_nd_sbp_signature_for_op_conf_fn": "programs carry their signatures as attributes",
     "has_set_tensor_desc_infer_fn": "set has_logical_tensor_desc_infer_fn and has_physical_tensor_desc_infer_fn",
+    "has_output_blob_time_shape_infer_fn": "tensors are not repeated in time",
+    "has_device_and_stream_infer_fn": "kernels run where their program does; choose them by HobDeviceType",
     "same_output_regst_num": "buffers of results are planned by the compiler",
 }
 
@@ -182,7 +191,8 @@ def schema_text(ops: Sequence[OdsOp], file: str) -> str:
         lines += [f"/// {op.name}", f"class {op.class_name} {{", " public:"]
         for function in op.functions:
             name, parameters, _ = FUNCTIONS[function]
-            lines.append(f"  static Maybe<void> {name}({parameters});")
+            result = "double" if function == "has_compute_complexity_fn" else "void"
+            lines.append(f"  static Maybe<{result}> {name}({parameters});")
         lines += ["};", ""]
     return "\n".join([*lines, "}  // namespace oneflow", ""])
 

@@ -16,12 +16,16 @@ def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
     """Every signature of a call on descriptions: one of its signatures per mesh axis, in the records' order.
 
     Left out are those that split an axis into more pieces than it has elements, or into a number of pieces that the
-    record does not allow; the last is all-broadcast.
+    record does not allow; the last is all-broadcast. An operator with the slot `nd_sbp` says itself which there are.
     """
     alone = call.record.signatures(call)
     descs = [*call.operands, *call.results]
     products = [p for p in itertools.product(alone, repeat=len(mesh)) if _divides(p, mesh)]
-    return [s for s in map(NdSignature.product, products) if _fits(s, descs, mesh)]
+    made = [s for s in map(NdSignature.product, products) if _fits(s, descs, mesh)]
+    if call.record.nd_sbp is None:
+        return made
+    given = call.record.nd_sbp(call, mesh, made)
+    return list(dict.fromkeys([*(s for s in given if _fits(s, descs, mesh)), made[-1]]))
 
 
 def _divides(signatures: Sequence[SbpSignature], mesh: Mesh) -> bool:

@@ -131,6 +131,10 @@ def library() -> ctypes.CDLL:
     found.oneflow_sdk_open.argtypes = [ctypes.c_char_p]
     for name in ("infer", "sbp", "gradient", "kernel_matches"):
         getattr(found, f"oneflow_sdk_{name}").argtypes = [call]
+    sizes = ctypes.POINTER(ctypes.c_int64)
+    found.oneflow_sdk_complexity.argtypes = [call]
+    found.oneflow_sdk_nd_sbp_list.argtypes = [call, sizes, ctypes.c_int64]
+    found.oneflow_sdk_nd_sbp_infer.argtypes = [call, sizes, ctypes.c_int64, sizes]
     found.oneflow_sdk_kernel_create.argtypes = [call, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)]
     found.oneflow_sdk_kernel_destroy.argtypes = [ctypes.c_void_p]
     found.oneflow_sdk_kernel_destroy.restype = None

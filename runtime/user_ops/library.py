@@ -119,6 +119,8 @@ def make_record(description: Mapping[str, Any], registry: Registry, family: str)
         doc=f"A user's operator, registered at {description['where']}.",
         types=rules.types,
         sbp=rules.sbp,
+        nd_sbp=_nd_sbp(description, rules),
+        complexity=rules.complexity if description["has_complexity"] else None,
         grad=_gradient(description, rules),
         kernel=rules.kernel,
         device_kernel=None if description["cpu_only"] else rules.device_kernel,
@@ -127,6 +129,12 @@ def make_record(description: Mapping[str, Any], registry: Registry, family: str)
         family=family,
         where=description["where"],
     )
+
+
+def _nd_sbp(description: Mapping[str, Any], rules: LibraryRules) -> Rule | None:
+    if description["has_nd_sbp_list"]:
+        return rules.nd_sbp_list
+    return rules.nd_sbp_infer if description["has_nd_sbp_infer"] else None
 
 
 def _gradient(description: Mapping[str, Any], rules: LibraryRules) -> Rule | Absent:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect.external import ExternalKernel
+from oneflow.dialect.nd_sbp import Mesh, NdSignature
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Sbp, SbpSignature
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -138,6 +139,36 @@ class LibraryRules:
         found = [[_signature(s, op) for s in one] for one in run_for_sizes(op, lambda call: self.ask("sbp", call))]
         return [s for s in found[0] if all(s in other for other in found)]
 
+    def nd_sbp_list(self, op: Call, mesh: Mesh, products: Sequence[NdSignature]) -> list[NdSignature]:
+        """The signatures on a mesh that the operator lists itself.
+
+        Raises:
+            OperatorError: the function fails, or says nothing of a tensor.
+        """
+        found = self.ask("nd_sbp_list", op, (ctypes.c_int64 * len(mesh))(*mesh), len(mesh))
+        return [_nd_signature(tensors, op) for tensors in found]
+
+    def nd_sbp_infer(self, op: Call, mesh: Mesh, products: Sequence[NdSignature]) -> list[NdSignature]:
+        """The signatures on a mesh that the infer function gives for the operands of `products`.
+
+        Raises:
+            OperatorError: the function fails, or says nothing of a tensor.
+        """
+        sizes, found = (ctypes.c_int64 * len(mesh))(*mesh), []
+        for inputs in dict.fromkeys(p.inputs for p in products):
+            hints = [x for nd in inputs for s in nd for x in (ord(s.kind), s.axis or 0)]
+            given = (ctypes.c_int64 * max(len(hints), 1))(*hints)
+            found.append(_nd_signature(self.ask("nd_sbp_infer", op, sizes, len(mesh), given), op))
+        return found
+
+    def complexity(self, op: Call) -> int:
+        """The multiply-adds of a call.
+
+        Raises:
+            OperatorError: the function fails.
+        """
+        return int(self.ask("complexity", op))
+
     def kernel(self, op: Call) -> ExternalKernel:
         """The kernel that matches a call, with a state of its own.
 
@@ -161,6 +192,12 @@ class LibraryRules:
         assert function is not None
         owner = _Owner(handle.value)
         return ExternalKernel(function, handle.value, framework.last_result, owner, device == marshal.CUDA)
+
+
+def _nd_signature(tensors: Sequence[Sequence[Sequence[Any]]], op: Call) -> NdSignature:
+    every = [tuple(Sbp(kind, axis if kind == "S" else None) for kind, axis in along) for along in tensors]
+    count = len(op.operands)
+    return NdSignature(tuple(every[:count]), tuple(every[count:]))
 
 
 def _signature(entries: Sequence[Sequence[Any]], op: Call) -> SbpSignature:

@@ -100,6 +100,9 @@ std::string OperatorJson(const OpRegistryResult *op) {
                        {"attrs", json::ListOf(signature.attrs, AttrJson)},
                        {"cpu_only", Truth(op->is_cpu_only)},
                        {"no_grad", Truth(op->no_grad)},
+                       {"has_nd_sbp_list", Truth(static_cast<bool>(op->get_nd_sbp_list_fn))},
+                       {"has_nd_sbp_infer", Truth(static_cast<bool>(op->nd_sbp_infer_fn))},
+                       {"has_complexity", Truth(static_cast<bool>(op->compute_complexity_fn))},
                        {"has_grad", Truth(Registry::Instance().Gradient(signature.name) != nullptr)},
                        {"has_grad_function", Truth(Registry::Instance().GradFunction(signature.name) != nullptr)}});
 }
@@ -113,10 +116,37 @@ std::string SbpJson(const SbpSignature &signature, const OpCall &call) {
   for (const ArgVec *args : {&call.inputs, &call.outputs}) {
     for (const auto &arg : *args) {
       const SbpParallel &sbp = signature.at(arg);
-      entries.push_back(json::List({json::Text(std::string(1, sbp.kind)), Integer(sbp.axis)}));
+      entries.push_back(json::List({json::Text(std::string(1, sbp.kind())), Integer(sbp.axis())}));
     }
   }
   return json::List(entries);
+}
+
+std::string NdSbpJson(const NdSbpSignature &signature, const OpCall &call) {
+  std::vector<std::string> tensors;
+  for (const ArgVec *args : {&call.inputs, &call.outputs}) {
+    for (const auto &arg : *args) {
+      const NdSbp &nd = signature.bn_in_op2nd_sbp().at(GenRepeatedBn(arg.first, arg.second));
+      std::vector<std::string> along;
+      for (int32_t axis = 0; axis < nd.sbp_parallel_size(); ++axis) {
+        const SbpParallel &sbp = nd.sbp_parallel(axis);
+        along.push_back(json::List({json::Text(std::string(1, sbp.kind())), Integer(sbp.axis())}));
+      }
+      tensors.push_back(json::List(along));
+    }
+  }
+  return json::List(tensors);
+}
+
+NdSbpSignature HintsOf(const OpCall &call, int64_t mesh_axes, const int64_t *hints) {
+  NdSbpSignature made;
+  for (const auto &arg : call.inputs) {
+    NdSbp &nd = (*made.mutable_bn_in_op2nd_sbp())[GenRepeatedBn(arg.first, arg.second)];
+    for (int64_t axis = 0; axis < mesh_axes; ++axis, hints += 2) {
+      *nd.add_sbp_parallel() = SbpParallel(static_cast<char>(hints[0]), hints[1]);
+    }
+  }
+  return made;
 }
 
 std::string OperationJson(const UserOpConfWrapper &op) {
@@ -205,6 +235,33 @@ int32_t oneflow_sdk_sbp(const oneflow_sdk_call *given) {
     const OpRegistryResult &op = Registry::Instance().Operator(given->op);
     OpCall call = CallOf(op, *given);
     return json::ListOf(SbpSignatures(op, &call), [&](const SbpSignature &s) { return SbpJson(s, call); });
+  });
+}
+
+int32_t oneflow_sdk_nd_sbp_list(const oneflow_sdk_call *given, const int64_t *mesh, int64_t mesh_axes) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    OpCall call = CallOf(op, *given);
+    const auto list = NdSbpSignatures(op, &call, Shape(DimVector(mesh, mesh + mesh_axes)));
+    return json::ListOf(list, [&](const NdSbpSignature &s) { return NdSbpJson(s, call); });
+  });
+}
+
+int32_t oneflow_sdk_nd_sbp_infer(const oneflow_sdk_call *given, const int64_t *mesh, int64_t mesh_axes,
+                                 const int64_t *hints) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    OpCall call = CallOf(op, *given);
+    const Shape shape(DimVector(mesh, mesh + mesh_axes));
+    return NdSbpJson(InferNdSbp(op, &call, shape, HintsOf(call, mesh_axes, hints)), call);
+  });
+}
+
+int32_t oneflow_sdk_complexity(const oneflow_sdk_call *given) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    OpCall call = CallOf(op, *given);
+    return json::Number(Complexity(op, &call));
   });
 }
 

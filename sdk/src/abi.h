@@ -55,6 +55,14 @@ int32_t oneflow_sdk_discard();
 int32_t oneflow_sdk_infer(const oneflow_sdk_call *call);
 /// Result: the SBP signatures, each a list of [kind, axis] for every operand and result.
 int32_t oneflow_sdk_sbp(const oneflow_sdk_call *call);
+/// Result: the signatures on a mesh by the operator's own list, each a list, for every operand and result, of
+/// [kind, axis] for every axis of the mesh.
+int32_t oneflow_sdk_nd_sbp_list(const oneflow_sdk_call *call, const int64_t *mesh, int64_t mesh_axes);
+/// Result: the signature where operands lie as said by `hints`: kind and axis for each operand and axis of the mesh.
+int32_t oneflow_sdk_nd_sbp_infer(const oneflow_sdk_call *call, const int64_t *mesh, int64_t mesh_axes,
+                                 const int64_t *hints);
+/// Result: the multiply-adds of a call.
+int32_t oneflow_sdk_complexity(const oneflow_sdk_call *call);
 /// Result: the operations of the gradient and which of their tensors are the gradients of which operands.
 int32_t oneflow_sdk_gradient(const oneflow_sdk_call *call);
 /// Result: whether a kernel is registered for a call whose results are described, true or false.

@@ -54,8 +54,8 @@ void CheckSignature(const SbpSignature &signature, const OpCall &call, const Arg
     if (found == signature.end()) {
       throw CheckError("an SBP signature says nothing of " + ArgText(arg) + "; add a Split, Broadcast or PartialSum");
     }
-    const int64_t rank = call.descs.at(arg).shape().NumAxes(), axis = found->second.axis;
-    if (found->second.kind == 'S' && (axis < 0 || axis >= rank)) {
+    const int64_t rank = call.descs.at(arg).shape().NumAxes(), axis = found->second.axis();
+    if (found->second.kind() == 'S' && (axis < 0 || axis >= rank)) {
       throw CheckError("an SBP signature splits " + ArgText(arg) + " along axis " + std::to_string(axis) +
                        ", expected one in [0, " + std::to_string(rank) + ")");
     }
@@ -122,6 +122,50 @@ std::vector<SbpSignature> SbpSignatures(const OpRegistryResult &op, OpCall *call
     CheckSignature(signature, *call, call->outputs);
   }
   return signatures;
+}
+
+namespace {
+
+/// Checks that a signature says something of every tensor, along every axis of the mesh.
+void CheckNdSignature(const NdSbpSignature &signature, const OpCall &call, int64_t mesh_axes) {
+  for (const ArgVec *args : {&call.inputs, &call.outputs}) {
+    for (const auto &arg : *args) {
+      const auto found = signature.bn_in_op2nd_sbp().find(GenRepeatedBn(arg.first, arg.second));
+      if (found == signature.bn_in_op2nd_sbp().end() || found->second.sbp_parallel_size() != mesh_axes) {
+        throw CheckError("an nd-SBP signature says nothing of " + ArgText(arg) + " along each of the " +
+                         std::to_string(mesh_axes) + " axes of the mesh");
+      }
+      for (int32_t axis = 0; axis < mesh_axes; ++axis) {
+        const SbpParallel &sbp = found->second.sbp_parallel(axis);
+        CheckSignature({{arg, sbp}}, call, {arg});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<NdSbpSignature> NdSbpSignatures(const OpRegistryResult &op, OpCall *call, const Shape &mesh) {
+  GetNdSbpSignatureListContext ctx(call, mesh);
+  Require(op.get_nd_sbp_list_fn(&ctx), "the function of nd-SBP signatures failed");
+  for (const NdSbpSignature &signature : *ctx.MutNdSbpSignatureList()) {
+    CheckNdSignature(signature, *call, mesh.NumAxes());
+  }
+  return *ctx.MutNdSbpSignatureList();
+}
+
+NdSbpSignature InferNdSbp(const OpRegistryResult &op, OpCall *call, const Shape &mesh, const NdSbpSignature &hints) {
+  InferNdSbpFnContext ctx(call, mesh, hints);
+  Require(op.nd_sbp_infer_fn(&ctx), "the nd-SBP infer function failed");
+  CheckNdSignature(ctx.made(), *call, mesh.NumAxes());
+  return ctx.made();
+}
+
+double Complexity(const OpRegistryResult &op, OpCall *call) {
+  ComputeComplexityFnContext ctx(call);
+  const Maybe<double> found = op.compute_complexity_fn(&ctx);
+  if (!found.IsOk()) throw CheckError("the complexity function failed: " + found.error().text());
+  return found.Value();
 }
 
 Maybe<void> TensorDescInferFnUtil::Unchanged(InferContext *ctx) {

@@ -14,6 +14,12 @@ void Infer(const OpRegistryResult &op, OpCall *call);
 void Modify(const OpRegistryResult &op, const OpCall &call, std::vector<std::string> *no_grad);
 /// The SBP signatures of a call; each says something of every tensor.
 std::vector<SbpSignature> SbpSignatures(const OpRegistryResult &op, OpCall *call);
+/// The signatures on a mesh that SetGetNdSbpSignatureListFn lists.
+std::vector<NdSbpSignature> NdSbpSignatures(const OpRegistryResult &op, OpCall *call, const Shape &mesh);
+/// How the tensors of a call lie where its operands lie like `hints`, by SetNdSbpInferFn.
+NdSbpSignature InferNdSbp(const OpRegistryResult &op, OpCall *call, const Shape &mesh, const NdSbpSignature &hints);
+/// The multiply-adds of a call, by SetComputeComplexityFn.
+double Complexity(const OpRegistryResult &op, OpCall *call);
 /// The operations of the gradient.
 BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call);
 

@@ -106,6 +106,26 @@ OpRegistry &OpRegistry::SetGetSbpFn(GetSbpFn fn) {
   return *this;
 }
 
+OpRegistry &OpRegistry::SetNdSbpInferFn(NdSbpInferFn fn) {
+  result_.nd_sbp_infer_fn = std::move(fn);
+  return *this;
+}
+
+OpRegistry &OpRegistry::SetGetNdSbpSignatureListFn(GetNdSbpSignatureListFn fn) {
+  result_.get_nd_sbp_list_fn = std::move(fn);
+  return *this;
+}
+
+OpRegistry &OpRegistry::SetComputeComplexityFn(ComputeComplexityFn fn) {
+  result_.compute_complexity_fn = std::move(fn);
+  return *this;
+}
+
+OpRegistry &OpRegistry::Refuse(const std::string &function, const std::string &advice) {
+  Fail(function + " is not supported: " + advice);
+  return *this;
+}
+
 OpRegistry &OpRegistry::SetInputArgModifyFn(InputArgModifyFn fn) {
   result_.input_arg_modify_fn = std::move(fn);
   return *this;

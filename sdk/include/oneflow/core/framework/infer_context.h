@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "oneflow/core/framework/nd_sbp.h"
 #include "oneflow/core/framework/op_call.h"
 
 namespace oneflow {
@@ -73,12 +74,6 @@ class InferContext final : public OpContext {
   TensorDesc &Get(const std::string &name, int32_t index) const { return *call()->Get(name, index); }
 };
 
-/// How one tensor lies on the devices: kind is 'S' with an axis, 'B' or 'P'.
-struct SbpParallel {
-  char kind;
-  int64_t axis;
-};
-
 using SbpSignature = std::map<std::pair<std::string, int32_t>, SbpParallel>;
 
 /// Makes one SBP signature; Build adds it to the call's.
@@ -86,20 +81,20 @@ class UserOpSbpSignatureBuilder final {
  public:
   explicit UserOpSbpSignatureBuilder(std::vector<SbpSignature> *list) : list_(list) {}
 
-  UserOpSbpSignatureBuilder &Split(const OpArg &arg, int64_t axis) { return Set(arg, SbpParallel{'S', axis}); }
-  UserOpSbpSignatureBuilder &Broadcast(const OpArg &arg) { return Set(arg, SbpParallel{'B', 0}); }
-  UserOpSbpSignatureBuilder &PartialSum(const OpArg &arg) { return Set(arg, SbpParallel{'P', 0}); }
+  UserOpSbpSignatureBuilder &Split(const OpArg &arg, int64_t axis) { return Set(arg, SbpParallel('S', axis)); }
+  UserOpSbpSignatureBuilder &Broadcast(const OpArg &arg) { return Set(arg, SbpParallel('B', 0)); }
+  UserOpSbpSignatureBuilder &PartialSum(const OpArg &arg) { return Set(arg, SbpParallel('P', 0)); }
   template <typename Arg>
   UserOpSbpSignatureBuilder &Split(const std::vector<Arg> &args, int64_t axis) {
-    return SetAll(args, SbpParallel{'S', axis});
+    return SetAll(args, SbpParallel('S', axis));
   }
   template <typename Arg>
   UserOpSbpSignatureBuilder &Broadcast(const std::vector<Arg> &args) {
-    return SetAll(args, SbpParallel{'B', 0});
+    return SetAll(args, SbpParallel('B', 0));
   }
   template <typename Arg>
   UserOpSbpSignatureBuilder &PartialSum(const std::vector<Arg> &args) {
-    return SetAll(args, SbpParallel{'P', 0});
+    return SetAll(args, SbpParallel('P', 0));
   }
   void Build() { list_->push_back(signature_); }
 
@@ -134,6 +129,81 @@ class SbpContext final : public OpContext {
 
  private:
   std::vector<SbpSignature> *list_;
+};
+
+/// What a function of nd-signatures reads of its call and of the mesh.
+class NdSbpContext : public OpContext {
+ public:
+  NdSbpContext(OpCall *call, const Shape &hierarchy) : OpContext(call), hierarchy_(hierarchy) {}
+
+  const TensorDesc &LogicalTensorDesc4InputArgNameAndIndex(const std::string &name, int32_t index) const {
+    return *call()->Get(name, index);
+  }
+  const Shape &BlobShape4InputArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Get(name, index)->shape();
+  }
+  /// The sizes of the mesh.
+  const Shape &parallel_hierarchy() const { return hierarchy_; }
+  int64_t parallel_num() const { return hierarchy_.elem_cnt(); }
+
+ private:
+  Shape hierarchy_;
+};
+
+/// Where SetNdSbpInferFn says how the tensors of a call lie: `hints` is how the operands lie that it is asked about.
+class InferNdSbpFnContext final : public NdSbpContext {
+ public:
+  InferNdSbpFnContext(OpCall *call, const Shape &hierarchy, NdSbpSignature hints)
+      : NdSbpContext(call, hierarchy), hints_(std::move(hints)) {}
+
+  const NdSbp &NdSbpHint4InputArgNameAndIndex(const std::string &name, int32_t index) const {
+    input(name, index);
+    return hints_.bn_in_op2nd_sbp().at(GenRepeatedBn(name, index));
+  }
+  NdSbp *NdSbp4ArgNameAndIndex(const std::string &name, int32_t index) {
+    CHECK(has_input_or_output(name, index)) << "there is no tensor " << GenRepeatedBn(name, index);
+    return &(*made_.mutable_bn_in_op2nd_sbp())[GenRepeatedBn(name, index)];
+  }
+  /// What the user has asked for; nothing, here.
+  const NdSbpSignature &nd_sbp_constraints() const { return constraints_; }
+  const NdSbpSignature &made() const { return made_; }
+
+ private:
+  bool has_input_or_output(const std::string &name, int32_t index) const {
+    return call()->descs.count({name, index}) != 0;
+  }
+
+  NdSbpSignature hints_, made_, constraints_;
+};
+
+/// Where SetGetNdSbpSignatureListFn puts signatures.
+class GetNdSbpSignatureListContext final : public NdSbpContext {
+ public:
+  using NdSbpContext::NdSbpContext;
+  void AddNdSbpSignature(const NdSbpSignature &signature) { list_.push_back(signature); }
+  std::vector<NdSbpSignature> *MutNdSbpSignatureList() { return &list_; }
+
+ private:
+  std::vector<NdSbpSignature> list_;
+};
+
+/// What SetComputeComplexityFn reads: the whole call, which one device computes.
+class ComputeComplexityFnContext final : public OpContext {
+ public:
+  using OpContext::OpContext;
+  const TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Find(name, index);
+  }
+  const Shape &Shape4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Get(name, index)->shape();
+  }
+  DataType Dtype4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Get(name, index)->data_type();
+  }
+  NdSbp NdSbp4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    call()->Get(name, index);
+    return NdSbp({SbpParallel()});
+  }
 };
 
 /// What a modify function may say of an operand.

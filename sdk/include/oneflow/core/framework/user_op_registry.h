@@ -13,6 +13,9 @@ using CheckAttrFn = MaybeFn<const UserOpDefWrapper &, const UserOpConfWrapper &>
 using TensorDescInferFn = MaybeFn<InferContext *>;
 using DataTypeInferFn = MaybeFn<InferContext *>;
 using GetSbpFn = MaybeFn<SbpContext *>;
+using NdSbpInferFn = MaybeFn<InferNdSbpFnContext *>;
+using GetNdSbpSignatureListFn = MaybeFn<GetNdSbpSignatureListContext *>;
+using ComputeComplexityFn = std::function<Maybe<double>(ComputeComplexityFnContext *)>;
 using InputArgModifyFn = MaybeFn<const GetInputArgModifier &, const UserOpConfWrapper &>;
 using OutputArgModifyFn = MaybeFn<const GetOutputArgModifier &, const UserOpConfWrapper &>;
 
@@ -26,6 +29,9 @@ struct OpRegistryResult {
   TensorDescInferFn physical_tensor_desc_infer_fn;
   DataTypeInferFn data_type_infer_fn;
   GetSbpFn get_sbp_fn;
+  NdSbpInferFn nd_sbp_infer_fn;
+  GetNdSbpSignatureListFn get_nd_sbp_list_fn;
+  ComputeComplexityFn compute_complexity_fn;
   InputArgModifyFn input_arg_modify_fn;
   OutputArgModifyFn output_arg_modify_fn;
 };
@@ -95,6 +101,32 @@ class OpRegistry final {
   OpRegistry &SetPhysicalTensorDescInferFn(TensorDescInferFn fn);
   OpRegistry &SetDataTypeInferFn(DataTypeInferFn fn);
   OpRegistry &SetGetSbpFn(GetSbpFn fn);
+  /// Says how results lie where operands lie in one way; it is asked about every combination of SetGetSbpFn's.
+  OpRegistry &SetNdSbpInferFn(NdSbpInferFn fn);
+  /// Lists the signatures on a mesh of several axes, in place of combinations of SetGetSbpFn's.
+  OpRegistry &SetGetNdSbpSignatureListFn(GetNdSbpSignatureListFn fn);
+  /// The multiply-adds of a call, by which strategies are compared.
+  OpRegistry &SetComputeComplexityFn(ComputeComplexityFn fn);
+  template <typename F>
+  OpRegistry &SetSbpSignatureInferFn(F) {
+    return Refuse("SetSbpSignatureInferFn", "list every signature in SetGetSbpFn");
+  }
+  template <typename F>
+  OpRegistry &SetEnumerateNdSbpSignaturesFn(F) {
+    return Refuse("SetEnumerateNdSbpSignaturesFn", "list them in SetGetNdSbpSignatureListFn");
+  }
+  template <typename F>
+  OpRegistry &SetDumpNdSbpSignatureForOpConfFn(F) {
+    return Refuse("SetDumpNdSbpSignatureForOpConfFn", "programs carry their signatures as attributes");
+  }
+  template <typename F>
+  OpRegistry &SetOutputBlobTimeShapeInferFn(F) {
+    return Refuse("SetOutputBlobTimeShapeInferFn", "tensors are not repeated in time");
+  }
+  template <typename F>
+  OpRegistry &SetDeviceAndStreamInferFn(F) {
+    return Refuse("SetDeviceAndStreamInferFn", "kernels run where their program does; choose them by HobDeviceType");
+  }
   OpRegistry &SetInputArgModifyFn(InputArgModifyFn fn);
   OpRegistry &SetOutputArgModifyFn(OutputArgModifyFn fn);
 
@@ -108,6 +140,7 @@ class OpRegistry final {
   OpRegistry &AddAttr(const std::string &name, AttrType type, const AttrValue &value);
   void AddName(const std::string &name);
   void Fail(const std::string &text);
+  OpRegistry &Refuse(const std::string &function, const std::string &advice);
 
   OpRegistryResult result_;
 };

@@ -1,0 +1,76 @@
+// How tensors lie on a mesh of devices, with the methods that OneFlow's messages have.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oneflow/core/common/maybe.h"
+
+namespace oneflow {
+
+/// How a tensor lies along one axis of the mesh: kind is 'S' with an axis, 'B' or 'P'.
+class SbpParallel final {
+ public:
+  SbpParallel() : SbpParallel('B', 0) {}
+  SbpParallel(char kind, int64_t axis) : kind_(kind), axis_(axis) {}
+
+  char kind() const { return kind_; }
+  bool has_split_parallel() const { return kind_ == 'S'; }
+  bool has_broadcast_parallel() const { return kind_ == 'B'; }
+  bool has_partial_sum_parallel() const { return kind_ == 'P'; }
+  const SbpParallel &split_parallel() const { return *this; }
+  int64_t axis() const { return axis_; }
+  SbpParallel *mutable_split_parallel() { return Become('S'); }
+  SbpParallel *mutable_broadcast_parallel() { return Become('B'); }
+  SbpParallel *mutable_partial_sum_parallel() { return Become('P'); }
+  void set_axis(int64_t axis) { axis_ = axis; }
+  bool operator==(const SbpParallel &other) const {
+    return kind_ == other.kind_ && (kind_ != 'S' || axis_ == other.axis_);
+  }
+
+ private:
+  SbpParallel *Become(char kind) {
+    kind_ = kind;
+    axis_ = 0;
+    return this;
+  }
+
+  char kind_;
+  int64_t axis_;
+};
+
+/// How a tensor lies on a mesh: one SbpParallel for each of its axes.
+class NdSbp final {
+ public:
+  NdSbp() = default;
+  explicit NdSbp(const std::vector<SbpParallel> &along) : along_(along) {}
+
+  int32_t sbp_parallel_size() const { return static_cast<int32_t>(along_.size()); }
+  const SbpParallel &sbp_parallel(int32_t axis) const { return along_.at(static_cast<size_t>(axis)); }
+  SbpParallel *mutable_sbp_parallel(int32_t axis) { return &along_.at(static_cast<size_t>(axis)); }
+  SbpParallel *add_sbp_parallel() {
+    along_.emplace_back();
+    return &along_.back();
+  }
+  void clear_sbp_parallel() { along_.clear(); }
+
+ private:
+  std::vector<SbpParallel> along_;
+};
+
+/// The name of tensor number `index` of an operand or result in a signature.
+inline std::string GenRepeatedBn(const std::string &name, int32_t index) { return name + "_" + std::to_string(index); }
+
+/// How every tensor of a call lies, by GenRepeatedBn.
+class NdSbpSignature final {
+ public:
+  const std::map<std::string, NdSbp> &bn_in_op2nd_sbp() const { return tensors_; }
+  std::map<std::string, NdSbp> *mutable_bn_in_op2nd_sbp() { return &tensors_; }
+
+ private:
+  std::map<std::string, NdSbp> tensors_;
+};
+
+}  // namespace oneflow
