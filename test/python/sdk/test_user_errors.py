@@ -1,5 +1,7 @@
 """What goes wrong in libraries of operators is an error of the operator with a message, never a crash."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from oneflow.testing.checks import described, make_case
 from oneflow.testing.sample import Sample, t
 
 X = np.ones((2, 3), np.float32)
-HEAD = '#include "oneflow/core/framework/framework.h"\nnamespace oneflow { namespace {\n'
+HEAD = '#include "oneflow/core/framework/framework.h"\n#include "oneflow/core/functional/function_library.h"\nnamespace oneflow { namespace {\n'
 TAIL = "\n}}\n"
 SAME = ".SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)"
 
@@ -144,6 +146,87 @@ def test_gradient_failures(naughty, mode, message):
         record.grad(ops, call, x)["x"]()
 
 
+@pytest.fixture(scope="module")
+def throwing(load):
+    return load("throwing")
+
+
+def result_of(registry, name, mode):
+    ops, record = NumpyBuilder(registry), registry[name]
+    x = ops.wrap(X.astype(np.float64))
+    attrs = attribute_values(record, {"mode": mode})
+    return ops, Call(record, {"x": x}, attrs, {"y": getattr(ops, name)(x, mode=mode)})
+
+
+CALLBACKS = [
+    "check", "infer", "data_type", "input_modify", "output_modify", "match", "tmp_size", "create", "state", "cache",
+    "compute",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", CALLBACKS)
+def test_what_callbacks_throw_is_an_error_of_the_operator(throwing, mode):
+    for _ in range(2):
+        with pytest.raises(OperatorError, match=f"^oneflow.t_throwing: (?s:.*)thrown in {mode}$"):
+            result_of(throwing, "t_throwing", mode)
+    np.testing.assert_array_equal(result_of(throwing, "t_throwing", "")[1].y.handle, X + 1)
+
+
+@pytest.mark.parametrize(
+    "mode, message",
+    [("null", "Check failed: .*is not null"), ("nothing", "an exception that is not a std::exception")],
+)
+def test_kernels_that_are_none(throwing, mode, message):
+    with pytest.raises(OperatorError, match=f"t_throwing: .*{message}"):
+        result_of(throwing, "t_throwing", mode)
+
+
+@pytest.mark.parametrize("mode", ["gradient", "define", "bind"])
+def test_what_gradient_functions_throw(throwing, mode):
+    ops, call = result_of(throwing, "t_throwing", mode)
+    with pytest.raises(OperatorError, match=rf"t_throwing: the gradient function .* failed: thrown in {mode}"):
+        throwing["t_throwing"].grad(ops, call, call.y)
+
+
+@pytest.mark.parametrize(
+    "mode, message",
+    [
+        ("init", "thrown in init"),
+        ("capture", "thrown in capture"),
+        ("apply", "thrown in apply"),
+        ("too_many", r"\(5 vs 1\) gradients, in the gradient function .*throwing.cpp"),
+    ],
+)
+def test_what_gradient_classes_throw(throwing, mode, message):
+    ops, call = result_of(throwing, "t_throwing_class", mode)
+    with pytest.raises(OperatorError, match=f"t_throwing_class: .*{message}"):
+        throwing["t_throwing_class"].grad(ops, call, call.y)
+
+
+def test_what_the_sbp_function_throws(throwing):
+    call = described(make_case(Sample("t_throwing", [t(2, 3)], {"mode": "sbp"}), flow.float64, throwing))
+    with pytest.raises(OperatorError, match="t_throwing: thrown in sbp"):
+        throwing["t_throwing"].signatures(call)
+
+
+def test_threads(throwing, naughty):
+    """Calls, failures and their texts belong to their threads."""
+
+    def work(number):
+        registry, name = (throwing, "t_throwing") if number % 2 else (naughty, "t_naughty")
+        ops = NumpyBuilder(registry)
+        for run in range(20):
+            x = np.full((2, 3), number + run, np.float64 if number % 2 else np.float32)
+            got = getattr(ops, name)(x).handle
+            np.testing.assert_array_equal(got, x + number % 2)
+            with pytest.raises(OperatorError, match="thrown in compute" if number % 2 else "thrown by the kernel"):
+                getattr(ops, name)(x, mode="compute" if number % 2 else "kernel_throws")
+        return number
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(8))) == list(range(8))
+
+
 BAD_LIBRARIES = {
     "missing_symbol": (
         "} int missing_function(); namespace {\nconst int value = missing_function();",
@@ -182,6 +265,18 @@ BAD_LIBRARIES = {
         r"the kernel of t_no_class has no class; call SetCreateFn",
     ),
     "crashes": ("const int value = *static_cast<volatile int *>(nullptr);", "crashed: Segmentation fault"),
+    "functor": (
+        'struct F { F() { throw std::runtime_error("no functor today"); }\n'
+        "  Maybe<one::Tensor> operator()(const std::shared_ptr<one::Tensor> &x) const { return x; } };\n"
+        'ONEFLOW_FUNCTION_LIBRARY(m) { m.add_functor<F>("Made"); }',
+        r"functor.cpp:\d+: the functor of Made cannot be made: no functor today",
+    ),
+    "gradient_twice": (
+        f'REGISTER_USER_OP("t_g").Input("in").Output("out"){SAME};\n'
+        'REGISTER_USER_OP_GRAD("t_g").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext*) {});\n'
+        'REGISTER_USER_OP_GRAD("t_g").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext*) {});',
+        r"the gradient of t_g is registered twice: at .*:4 and at .*:5; remove one",
+    ),
     "throws": ('const int value = [] { throw std::runtime_error("thrown early"); return 1; }();', "thrown early"),
 }
 
