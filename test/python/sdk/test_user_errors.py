@@ -14,7 +14,7 @@ from oneflow.testing.checks import described, make_case
 from oneflow.testing.sample import Sample, t
 
 X = np.ones((2, 3), np.float32)
-HEAD = '#include "oneflow/core/framework/framework.h"\n#include "oneflow/core/functional/function_library.h"\nnamespace oneflow { namespace {\n'
+HEAD = '#include "oneflow/core/framework/framework.h"\nnamespace oneflow { namespace {\n'
 TAIL = "\n}}\n"
 SAME = ".SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)"
 
@@ -266,6 +266,7 @@ BAD_LIBRARIES = {
     ),
     "crashes": ("const int value = *static_cast<volatile int *>(nullptr);", "crashed: Segmentation fault"),
     "functor": (
+        '}}\n#include "oneflow/core/functional/function_library.h"\nnamespace oneflow { namespace {\n'
         'struct F { F() { throw std::runtime_error("no functor today"); }\n'
         "  Maybe<one::Tensor> operator()(const std::shared_ptr<one::Tensor> &x) const { return x; } };\n"
         'ONEFLOW_FUNCTION_LIBRARY(m) { m.add_functor<F>("Made"); }',
