@@ -1,4 +1,4 @@
-// One operator that fails in every way, as its attribute says.
+// One operator that fails in every way, as its attribute says; test_user_errors.py has the messages.
 #include "oneflow/core/framework/framework.h"
 
 namespace oneflow {

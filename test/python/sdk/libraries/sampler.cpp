@@ -1,4 +1,4 @@
-// Operators that use each part of the SDK once; test_sdk.py says what they compute.
+// Operators that use each part of the SDK once; test_user_operators.py says what they compute.
 #include "oneflow/core/framework/framework.h"
 
 namespace oneflow {
