@@ -72,7 +72,7 @@ class Specialization:
         if isinstance(self.executable, GlobalProgram):
             results: list[Data] = self.executable.run(passed)
         elif self.device.type == "cpu":
-            results = list(self.executable(*passed))  # type: ignore[operator]
+            results = list(self.executable(*passed))
         else:
             results = self._run_on_device(passed, arrays)
         count = len(results) - len(traced.effects.results)
@@ -134,7 +134,8 @@ class CompiledFunction:
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
         """The function as a method of `instance`, of which it has programs of its own."""
-        return self._callee.bound(instance, owner, self, self._of)
+        bound: CompiledFunction = self._callee.bound(instance, owner, self, self._of)
+        return bound
 
     def _of(self, fn: Callable[..., Any]) -> CompiledFunction:
         return CompiledFunction(fn, self._given, self.device, self.placement, self._strategy)
@@ -272,7 +273,7 @@ def _flat(arguments: inspect.BoundArguments) -> tuple[list[Any], Tree]:
 
 def _tokens(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """What tells calls apart that are made of arrays and numbers alone, at once; None for any others."""
-    tokens = []
+    tokens: list[tuple[Any, ...]] = []
     for x in args:
         data = x.variable.handle if isinstance(x, EagerTensor) else x
         if isinstance(data, DeviceArray):

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from oneflow.frontend.devices import MATMUL, Device, device
-from oneflow.lowering.triton.names import PRECISIONS
+from oneflow.frontend.devices import CHOSEN, Device, device
+from oneflow.lowering.triton.names import DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.array import clear_spares
 
 __all__ = [
     "Stream", "current_stream", "device_count", "empty_cache", "is_available", "max_memory_allocated",
-    "memory_allocated", "reset_peak_memory_stats", "set_matmul_precision", "stream", "synchronize",
+    "memory_allocated", "reset_peak_memory_stats", "set_deterministic", "set_matmul_precision", "stream",
+    "synchronize",
 ]  # fmt: skip
 
 
@@ -35,7 +36,17 @@ def set_matmul_precision(precision: str) -> None:
     """
     if precision not in PRECISIONS:
         raise ValueError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {precision!r}")
-    MATMUL[:] = [precision]
+    CHOSEN[PRECISION] = precision
+
+
+def set_deterministic(deterministic: bool) -> None:
+    """Whether what is compiled from now on gives the same bits in every run.
+
+    Where several elements are added to one place (the gradients of embeddings and of indexing, scatters), atomic
+    additions take their turns in any order; with this they are done one after the other, which is slower. All else
+    gives the same bits in any case.
+    """
+    CHOSEN[DETERMINISTIC] = str(bool(deterministic)).lower()
 
 
 def is_available() -> bool:

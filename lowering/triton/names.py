@@ -8,6 +8,8 @@ SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
 #: How f32 operands are multiplied, and the attribute of a module that says it.
 PRECISIONS = ("ieee", "tf32", "tf32x3")
 PRECISION = "oneflow.precision"
+#: The attribute of a module that says "true" where float additions have to keep their order.
+DETERMINISTIC = "oneflow.deterministic"
 
 
 def identifier(name: str) -> str:

@@ -215,3 +215,19 @@ def test_the_precision_of_products_is_chosen_before_compiling(cuda):
     assert found == {"tf32": 1, "tf32x3": 1, "ieee": 1}
     with pytest.raises(ValueError, match="expected precision to be one of ieee, tf32, tf32x3, got 'half'"):
         flow.cuda.set_matmul_precision("half")
+
+
+def test_additions_to_one_place_keep_their_order_where_that_is_asked_for(cuda):
+    table, rows = floats(5, 8), np.array([1, 3, 1, 1])
+    given = flow.tensor(table).cuda(), flow.tensor(rows).cuda()
+    texts = []
+    try:
+        for deterministic in (True, False):
+            flow.cuda.set_deterministic(deterministic)
+            function = flow.compile(flow.grad(lambda t, i: (flow.nn.functional.embedding(i, t) * 2.0).sum()))
+            got = function(*given)
+            np.testing.assert_allclose(got.numpy(), np.bincount(rows, minlength=5)[:, None] * np.full((5, 8), 2.0))
+            texts.append("tl.atomic_add" in function.ir("triton"))
+    finally:
+        flow.cuda.set_deterministic(False)
+    assert texts == [False, True]
