@@ -90,7 +90,8 @@ def _annotated_class(name: str, base: Any, options: dict[str, Any], fields: dict
 def _field(name: str) -> str:
     """The accessor's name: the operand's own unless Python or MLIR has taken it."""
     name = name.lstrip("_")
-    return f"{name}_" if keyword.iskeyword(name) or hasattr(ir.OpView, name) else name
+    taken = keyword.iskeyword(name) or hasattr(ir.OpView, name) or name in ("self", "loc", "ip")
+    return f"{name}_" if taken else name
 
 
 def _group(single: Any, arg: ArgDef) -> Any:

@@ -26,7 +26,7 @@ from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
 from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything, sums_bools, sums_of_shapes
-from oneflow.dialect.signature import ArgDef, AttrDef, Signature, SignatureError, parse_signature
+from oneflow.dialect.signature import ArgDef, AttrDef, Signature, SignatureError, check_name, parse_signature
 from oneflow.dialect.tensor_desc import TensorDesc
 
 
@@ -290,8 +290,9 @@ class Registry:
         """Registers an operator.
 
         Raises:
-            SignatureError: the name is taken; both places are named.
+            SignatureError: the name is taken, both places are named; or it is none that an operation has.
         """
+        check_name(record.name)
         taken = self.operators.get(record.name)
         if taken is not None:
             raise SignatureError(

@@ -104,6 +104,22 @@ _ARG = re.compile(r"([A-Za-z_]\w*)(\?|\*|\+(\d*))?")
 _ATTR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*(?:=\s*(.+))?", re.DOTALL)
 
 
+#: Names of operations that MLIR takes.
+_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*_?")
+
+
+def check_name(name: str) -> None:
+    """Checks the name of an operator.
+
+    Raises:
+        SignatureError: MLIR has no operations of such a name.
+    """
+    if not _NAME.fullmatch(name):
+        raise SignatureError(
+            f"expected the name of an operator of lower-case letters, digits and single underscores, got {name!r}"
+        )
+
+
 def split_commas(text: str) -> list[str]:
     """The parts of `text` between commas that are outside brackets and quotes."""
     parts, depth, quote, start = [], 0, "", 0

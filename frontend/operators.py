@@ -30,6 +30,7 @@ from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.user_ops.operations import operation_name
 from oneflow.runtime.user_ops.triton_kernel import TritonKernel
 
 
@@ -124,12 +125,12 @@ class Operators:
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in REGISTRY:
+        if operation_name(name) not in REGISTRY:
             raise AttributeError(f"flow.ops has no operator {name!r}{suggestion(name, REGISTRY.operators)}")
-        record = REGISTRY[name]
+        record = REGISTRY[operation_name(name)]
 
         def call(*operands: Any, **attrs: Any) -> Any:
-            results = dispatch_all(name, *_operands(record, operands, attrs), **attrs)
+            results = dispatch_all(record.name, *_operands(record, operands, attrs), **attrs)
             return results[0] if len(record.signature.outputs) == 1 and len(results) == 1 else results
 
         call.__name__, call.__doc__ = name, f"{record.signature}\n\n{record.doc}"

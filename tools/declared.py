@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from oneflow.dialect.attributes import KINDS, AttrValue
 from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, no_grad, no_reference, no_sbp
-from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature
+from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature, SignatureError, check_name
 from oneflow.runtime.user_ops.functional_api import FunctionalApiError, parse_constant
 from oneflow.runtime.user_ops.operations import DECLARED, count_attribute
 from oneflow.tools.ods import ATTR_TYPES, OdsArg, OdsAttr, OdsOp
@@ -24,10 +24,14 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
     """Registers declared operators, those of the same file again; gives their records.
 
     Raises:
-        OdsError: an operator exists, or a default is no value of its attribute.
+        OdsError: an operator exists, has a name that MLIR does not take, or a default is no value of its attribute.
     """
     made = [_record(op) for op in ops]
     for record in made:
+        try:
+            check_name(record.name)
+        except SignatureError as error:
+            raise OdsError(f"{record.where}: {error}") from None
         taken = registry.operators.get(record.name)
         if taken is not None and not (DECLARED in taken.traits and taken.where == record.where):
             raise OdsError(f"{record.where}: operator {record.name} is defined already at {taken.where}")

@@ -20,7 +20,7 @@ from oneflow.runtime.user_ops import framework
 from oneflow.runtime.user_ops.functions import class_gradient_rule
 from oneflow.runtime.user_ops.gradient import gradient_rule
 from oneflow.runtime.user_ops.marshal import decode_value, kind_of
-from oneflow.runtime.user_ops.operations import DECLARED, count_attribute
+from oneflow.runtime.user_ops.operations import DECLARED, count_attribute, operation_name
 from oneflow.runtime.user_ops.rules import Counts, LibraryRules
 
 _MARK = re.compile(rb"oneflow-sdk-version=(\d+);")
@@ -112,11 +112,11 @@ def _add(record: Operator, registry: Registry) -> Operator:
 
 def make_record(description: Mapping[str, Any], registry: Registry, family: str) -> Operator:
     """The record of an operator that the framework describes."""
-    name = description["name"]
-    rules = LibraryRules(_counts(description["inputs"]), _counts(description["outputs"]))
+    name = operation_name(description["name"])
+    rules = LibraryRules(description["name"], _counts(description["inputs"]), _counts(description["outputs"]))
     return Operator(
         signature=_signature(description),
-        doc=f"A user's operator, registered at {description['where']}.",
+        doc=f"A user's operator, {description['name']}, registered at {description['where']}.",
         types=rules.types,
         sbp=rules.sbp,
         nd_sbp=_nd_sbp(description, rules),
@@ -159,9 +159,15 @@ def _counts(args: Sequence[Mapping[str, Any]]) -> list[Counts]:
 
 def _signature(description: Mapping[str, Any]) -> Signature:
     inputs, outputs = _counts(description["inputs"]), _counts(description["outputs"])
+    for part in (*description["inputs"], *description["outputs"], *description["attrs"]):
+        if not part["name"].isidentifier():
+            raise SignatureError(
+                f"operator {description['name']} at {description['where']}: expected names of letters, digits and "
+                f"underscores for its inputs, outputs and attributes, got {part['name']!r}"
+            )
     counting = [AttrDef(count_attribute(c.name), KINDS["int64"], c.fewest) for c in outputs if c.is_open]
     attrs = (*map(_attr, description["attrs"]), *counting)
-    return Signature(description["name"], tuple(map(_arg, inputs)), tuple(map(_arg, outputs)), attrs)
+    return Signature(operation_name(description["name"]), tuple(map(_arg, inputs)), tuple(map(_arg, outputs)), attrs)
 
 
 def _arg(counts: Counts) -> ArgDef:

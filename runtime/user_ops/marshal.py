@@ -115,14 +115,14 @@ def encode_argument(kind: str | None, value: AttrValue, tensors: Sequence[Tensor
 
 
 def encode_call(
-    op: Call, attrs: Sequence[AttrDef], results: Mapping[str, Sequence[TensorDesc | None]], device: int
+    name: str, op: Call, attrs: Sequence[AttrDef], results: Mapping[str, Sequence[TensorDesc | None]], device: int
 ) -> CallStruct:
     """A call on a device, on static `TensorDesc`s for the framework; results that are not known yet are None."""
     values = [encode_value(a.name, a.kind.name, op.attrs[a.name]) for a in attrs]
     inputs = [_encode_arg(name, flatten([x])) for name, x in op.inputs.items()]
     outputs = [_encode_arg(name, descs) for name, descs in results.items()]
     return CallStruct(
-        op.record.name.encode(), device, len(values), len(inputs), len(outputs),
+        name.encode(), device, len(values), len(inputs), len(outputs),
         _array(AttrStruct, values), _array(ArgStruct, inputs), _array(ArgStruct, outputs),
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -42,10 +43,16 @@ def find_operator(registry: Registry, name: str) -> tuple[Operator, dict[str, st
     Raises:
         OperatorError: there is none.
     """
-    now, renamed = OLDER_NAMES.get(name, (name, {})) if name not in registry else (name, {})
+    now, renamed = (name, {}) if name in registry else OLDER_NAMES.get(name, (operation_name(name), {}))
     if now not in registry:
-        raise OperatorError(registry.unknown(now))
+        raise OperatorError(registry.unknown(name))
     return registry[now], renamed
+
+
+def operation_name(name: str) -> str:
+    """The name of the operation that an operator of a library is: its own, but `user_my_op` for `MyOp`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return name if name == name.lower() else f"user_{re.sub('_+', '_', words).strip('_').lower()}"
 
 
 def count_attribute(output: str) -> str:

@@ -79,8 +79,9 @@ class _Owner:
 
 @dataclass
 class LibraryRules:
-    """The slots `types`, `sbp`, `kernel` and `device_kernel` of one operator."""
+    """The slots `types`, `sbp`, `kernel` and `device_kernel` of one operator, which its library calls `name`."""
 
+    name: str
     inputs: list[Counts]
     outputs: list[Counts]
 
@@ -101,7 +102,7 @@ class LibraryRules:
         """A static call for the framework, which knows nothing of attributes that count results."""
         counting = {count_attribute(c.name) for c in self.outputs if c.is_open}
         attrs = [a for a in op.record.signature.attrs if a.name not in counting]
-        return marshal.encode_call(op, attrs, self.by_result(op), device)
+        return marshal.encode_call(self.name, op, attrs, self.by_result(op), device)
 
     def ask(self, function: str, op: Call, *args: Any) -> Any:
         """What the framework says of a static call.

@@ -7,9 +7,11 @@ import pytest
 
 import oneflow as flow
 from oneflow.dialect.numpy_builder import NumpyBuilder
-from oneflow.dialect.record import REGISTRY, Call, OperatorError, Registry, attribute_values
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import REGISTRY, Call, OperatorError, Registry, SignatureError, attribute_values
 from oneflow.runtime.user_ops import rules
 from oneflow.runtime.user_ops.library import LibraryError, load_library
+from oneflow.runtime.user_ops.operations import call_by_name, find_operator
 from oneflow.testing.checks import described, make_case
 from oneflow.testing.sample import Sample, t
 
@@ -278,6 +280,14 @@ BAD_LIBRARIES = {
         'REGISTER_USER_OP_GRAD("t_g").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext*) {});',
         r"the gradient of t_g is registered twice: at .*:4 and at .*:5; remove one",
     ),
+    "name": (
+        f'REGISTER_USER_OP("t-dash").Input("in").Output("out"){SAME};',
+        "expected the name of an operator of lower-case letters, digits and single underscores, got 't-dash'",
+    ),
+    "operand": (
+        f'REGISTER_USER_OP("t_operand").Input("in put").Output("out"){SAME};',
+        "operator t_operand at .*:3: expected names of letters, digits and underscores for .*, got 'in put'",
+    ),
     "throws": ('const int value = [] { throw std::runtime_error("thrown early"); return 1; }();', "thrown early"),
 }
 
@@ -292,6 +302,32 @@ def test_bad_libraries(build, name):
             load_library(path, registry)
         assert str(error.value).startswith(f"cannot load {path}: ")
     assert registry.operators == REGISTRY.operators
+
+
+def test_names_with_capitals(load):
+    """MLIR has no operations with capitals: the operator is found by its name, its operation is another's."""
+    text = f'REGISTER_USER_OP("MyTOp").Input("self").Output("loc").Attr<int32_t>("In", 3){SAME};\n'
+    text += """struct Copy final : user_op::OpKernel {
+      void Compute(user_op::KernelComputeContext* ctx) const override {
+        const user_op::Tensor* x = ctx->Tensor4ArgNameAndIndex("self", 0);
+        std::copy_n(x->dptr<float>(), 6, ctx->Tensor4ArgNameAndIndex("loc", 0)->mut_dptr<float>());
+      }
+    };
+    REGISTER_USER_KERNEL("MyTOp").SetCreateFn<Copy>();"""
+    registry = load("capitals", HEAD + text + TAIL)
+    record = find_operator(registry, "MyTOp")[0]
+    assert record.name == "user_my_t_op" and "MyTOp" in record.doc
+    create_context(registry)
+    ops = NumpyBuilder(registry)
+    found = call_by_name(ops, "MyTOp", {"self": (ops.wrap(X),)}, {"In": 4}, {"loc": 1})
+    np.testing.assert_array_equal(found["loc"].handle, X)
+    with pytest.raises(OperatorError, match=r"unknown operator oneflow\.MyTop"):
+        find_operator(registry, "MyTop")
+
+
+def test_an_operator_in_python_with_capitals():
+    with pytest.raises(SignatureError, match="lower-case letters, digits and single underscores, got 'MyOp'"):
+        flow.operator("MyOp(x) -> y")(type("My", (), {"types": "x", "kernel": flow.numpy_kernel(lambda x: x)}))
 
 
 def test_kernel_without_compute(load):
