@@ -17,7 +17,7 @@ from typing import Any
 import oneflow
 
 NAME = "liboneflow_framework.so"
-VERSION = 1
+VERSION = 2
 
 
 class FrameworkError(ImportError):

@@ -116,7 +116,7 @@ def make_record(description: Mapping[str, Any], registry: Registry, family: str)
     rules = LibraryRules(description["name"], _counts(description["inputs"]), _counts(description["outputs"]))
     return Operator(
         signature=_signature(description),
-        doc=f"A user's operator, {description['name']}, registered at {description['where']}.",
+        doc=f"A user's operator, registered at {description['where']} as {description['name']}.",
         types=rules.types,
         sbp=rules.sbp,
         nd_sbp=_nd_sbp(description, rules),

@@ -3,7 +3,7 @@
 // RUN: oneflow-opt --load-ops=%t.so --show-op=lit_halve | FileCheck --check-prefix=SHOW %s
 
 // SHOW: oneflow.lit_halve(x, axis: int32 = 0) -> y
-// SHOW: A user's operator, registered at {{.*}}halve.cpp:5.
+// SHOW: A user's operator, registered at {{.*}}halve.cpp:5 as lit_halve.
 // SHOW: sbp:
 // SHOW: kernel:
 

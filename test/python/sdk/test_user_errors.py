@@ -1,6 +1,8 @@
 """What goes wrong in libraries of operators is an error of the operator with a message, never a crash."""
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -377,11 +379,24 @@ def test_a_kernel_may_be_in_another_library(load, build):
     np.testing.assert_array_equal(NumpyBuilder(registry).t_owned(X).handle, np.full((2, 3), 5, np.float32))
 
 
+MARK = b"oneflow-sdk-version=2;"
+#: What the headers of that version are.
+HEADERS = "0d9151fd2cc04f00"
+
+
+def test_changed_headers_are_another_version():
+    """Libraries share layouts of classes with the framework: one built with other headers must be refused."""
+    root = Path(flow.sysconfig.get_include()).resolve()
+    text = "".join(path.read_text() for path in sorted(root.rglob("*.h")))
+    found = hashlib.sha256(text.encode()).hexdigest()[:16]
+    assert found == HEADERS, f"raise ONEFLOW_SDK_VERSION and framework.VERSION, and write HEADERS = {found!r}"
+
+
 def test_another_version_of_the_sdk_is_refused(build, tmp_path):
     path = build("versioned", HEAD + f'REGISTER_USER_OP("t_version").Input("in").Output("out"){SAME};' + TAIL)
     other = tmp_path / "other.so"
-    other.write_bytes(path.read_bytes().replace(b"oneflow-sdk-version=1;", b"oneflow-sdk-version=7;"))
-    with pytest.raises(LibraryError, match="built with version 7 of the SDK, this is version 1; compile it again"):
+    other.write_bytes(path.read_bytes().replace(MARK, b"oneflow-sdk-version=7;"))
+    with pytest.raises(LibraryError, match="built with version 7 of the SDK, this is version 2; compile it again"):
         load_library(other)
 
 
@@ -400,6 +415,6 @@ def test_a_damaged_library(build, tmp_path):
     path = build("damaged", HEAD + f'REGISTER_USER_OP("t_damaged").Input("in").Output("out"){SAME};' + TAIL)
     other = tmp_path / "cut.so"
     data = path.read_bytes()
-    other.write_bytes(data[: len(data) // 2] + b"oneflow-sdk-version=1;")
+    other.write_bytes(data[: len(data) // 2] + MARK)
     with pytest.raises(LibraryError, match="cannot load"):
         load_library(other)

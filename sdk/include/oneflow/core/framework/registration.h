@@ -5,8 +5,9 @@
 #include "oneflow/core/framework/user_op_kernel_registry.h"
 #include "oneflow/core/framework/user_op_registry.h"
 
-/// The version of this SDK. A library built with another one is refused before any of its code runs.
-#define ONEFLOW_SDK_VERSION 1
+/// The version of this SDK: raised with every change of its headers. A library built with another one is refused before
+/// any of its code runs.
+#define ONEFLOW_SDK_VERSION 2
 
 namespace oneflow {
 namespace user_op {
