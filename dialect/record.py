@@ -26,7 +26,16 @@ from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
 from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything, sums_bools, sums_of_shapes
-from oneflow.dialect.signature import ArgDef, AttrDef, Signature, SignatureError, check_name, parse_signature
+from oneflow.dialect.signature import (
+    ArgDef,
+    AttrDef,
+    Signature,
+    SignatureError,
+    check_name,
+    counts_of,
+    expected_count,
+    parse_signature,
+)
 from oneflow.dialect.tensor_desc import TensorDesc
 
 
@@ -85,9 +94,8 @@ class Operator:
     """One operator; see the module's text for its slots.
 
     `by_parts` replaces a call some of whose axes are split that `sbp` wants whole; without it `decompose` does.
-    `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s. On a CUDA device
-    `triton.source(op, name)` takes its place, which gives the kernel's `lowering.triton.source.Source`, or what
-    `device_kernel(op)` gives, if it is not None.
+    `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s; on a CUDA device
+    `triton.source(op, name)`, a `lowering.triton.source.Source`, or `device_kernel(op)`, if it is not None, does.
     `nd_sbp(op, mesh, products)` gives the signatures on a mesh in place of `products`, the combinations of `sbp`'s;
     `complexity(op)` the multiply-adds of a call where results and what is summed over do not tell.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
@@ -235,37 +243,18 @@ def distribute(args: Sequence[ArgDef], values: Sequence[Any], sizes: Sequence[in
     """
     if sizes is None and len(values) == len(args) and all(a.is_single for a in args):
         return {a.name: value for a, value in zip(args, values, strict=True)}
-    counts = list(sizes) if sizes is not None else _counts(args, len(values))
+    counts = list(sizes) if sizes is not None else counts_of(args, len(values))
     if len(counts) != len(args) or sum(counts) != len(values):
         raise ValueError(f"expected segment sizes for {len(args)} names adding up to {len(values)}, got {counts}")
     named: dict[str, Any] = {}
     start = 0
     for arg, size in zip(args, counts, strict=True):
         if size < arg.least or (arg.most is not None and size > arg.most):
-            raise ValueError(f"expected {_range(arg)} for {arg.name}, got {size}")
+            raise ValueError(f"expected {expected_count(arg)} for {arg.name}, got {size}")
         group = tuple(values[start : start + size])
         named[arg.name] = group if arg.is_variadic else (group[0] if group else None)
         start += size
     return named
-
-
-def _counts(args: Sequence[ArgDef], total: int) -> list[int]:
-    """How many values each name gets: everything beyond the singles goes to the open ones in order."""
-    least = sum(a.least for a in args)
-    spare, counts = total - least, []
-    for arg in args:
-        more = spare if arg.most is None else min(spare, arg.most - arg.least)
-        counts.append(arg.least + more)
-        spare -= more
-    if spare or total < least:
-        raise ValueError(f"expected {', '.join(map(str, args)) or 'none'}, got {total}")
-    return counts
-
-
-def _range(arg: ArgDef) -> str:
-    if arg.most is None:
-        return f"at least {arg.least}"
-    return str(arg.least) if arg.least == arg.most else f"{arg.least} or {arg.most}"
 
 
 def call_rule(rule: Rule, args: Sequence[Any], attrs: Mapping[str, AttrValue]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,3 +194,23 @@ def parse_signature(text: str) -> Signature:
     if twice:
         raise SignatureError(f"{name}: the name {twice[0]!r} is used twice")
     return Signature(name, inputs, outputs, attrs)
+
+
+def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
+    """How many values each name gets: everything beyond the singles goes to the open ones in order."""
+    least = sum(a.least for a in args)
+    spare, counts = total - least, []
+    for arg in args:
+        more = spare if arg.most is None else min(spare, arg.most - arg.least)
+        counts.append(arg.least + more)
+        spare -= more
+    if spare or total < least:
+        raise ValueError(f"expected {', '.join(map(str, args)) or 'none'}, got {total}")
+    return counts
+
+
+def expected_count(arg: ArgDef) -> str:
+    """How many values a name may have, in words."""
+    if arg.most is None:
+        return f"at least {arg.least}"
+    return str(arg.least) if arg.least == arg.most else f"{arg.least} or {arg.most}"

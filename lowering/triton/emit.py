@@ -37,8 +37,9 @@ SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"
 @register_pass
 @dataclass(frozen=True)
 class EmitTriton(Pass):
-    """Writes each kernel as Triton source and the entry as a plan; `deterministic` keeps float additions in order,
-    as does `oneflow.deterministic = "true"` on the module.
+    """Writes each kernel as Triton source and the entry as a plan.
+
+    `deterministic` keeps float additions in order, as does `oneflow.deterministic = "true"` on the module.
 
     `precision` is that of products of f32: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or `tf32x3` (three
     such products, nearly f32). Without it the module's `oneflow.precision` says it, or it is `ieee`.
