@@ -1,6 +1,6 @@
 """The gradient of an operator from its decomposition, for operators whose own gradient nobody writes out.
 
-    grad = composed_gradient        in a record that has `decompose`
+    grad = composed_gradient        in a record that has `decompose`, or `by_parts`
 
 The decomposition is built again and gone back over with the gradient slots of its parts. Imports `builder`, `record`,
 `reverse`.
@@ -53,7 +53,9 @@ def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict
     """A gradient slot: that of the decomposition's operators, one operand at a time."""
     recorder = Recorder(ops)
     inputs = {name: _mapped(recorder.value, operand) for name, operand in op.inputs.items()}
-    made = op.record.decompose(recorder, Call(op.record, inputs, op.attrs))  # type: ignore[misc]
+    write = op.record.decompose or op.record.by_parts
+    assert write is not None, op.record.name
+    made = write(recorder, Call(op.record, inputs, op.attrs))
     results = flatten(made if isinstance(made, tuple) else [made])
     pairs = zip(results, cotangents, strict=True)
     seeds = [(result, recorder.value(seed)) for result, seed in pairs if seed is not None]

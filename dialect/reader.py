@@ -226,7 +226,10 @@ def _canonical_attributes(op: ir.Operation, record: Operator) -> bool:
 
 
 def _segment_sizes(op: ir.Operation, record: Operator) -> bool:
-    """Spells segment sizes MLIR's way, and adds them where the record can tell them from the count."""
+    """Spells segment sizes MLIR's way, and adds them where the record can tell them from the count.
+
+    Optional operands and results that OneFlow does not have are the last: sizes of its programs go without.
+    """
     changed = False
     pairs = (
         (dialect.OPERAND_SEGMENTS, record.signature.inputs, list(op.operands)),
@@ -238,7 +241,11 @@ def _segment_sizes(op: ir.Operation, record: Operator) -> bool:
                 op.attributes[spelling] = op.attributes[other]
                 del op.attributes[other]
                 changed = True
-        if spelling not in op.attributes and sum(not a.is_single for a in args) > 1:
+        sizes = dialect.segments(op.attributes, [spelling])
+        if sizes is not None and len(sizes) < len(args) and all(a.is_optional for a in args[len(sizes) :]):
+            op.attributes[spelling] = ir.DenseI32ArrayAttr.get([*sizes, *[0] * (len(args) - len(sizes))])
+            changed = True
+        elif sizes is None and sum(not a.is_single for a in args) > 1:
             groups = distribute(args, values, None).values()
             sizes = [len(g) if isinstance(g, tuple) else int(g is not None) for g in groups]
             op.attributes[spelling] = ir.DenseI32ArrayAttr.get(sizes)

@@ -197,11 +197,13 @@ def parse_signature(text: str) -> Signature:
 
 
 def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
-    """How many values each name gets: everything beyond the singles goes to the open ones in order."""
+    """How many values each name gets: those beyond the singles go to the open ones, evenly to repeated ones."""
     least = sum(a.least for a in args)
     spare, counts = total - least, []
+    repeated = sum(a.is_variadic for a in args)
+    share = None if repeated < 2 or spare % repeated else spare // repeated
     for arg in args:
-        more = spare if arg.most is None else min(spare, arg.most - arg.least)
+        more = (spare if share is None else share) if arg.most is None else min(spare, arg.most - arg.least)
         counts.append(arg.least + more)
         spare -= more
     if spare or total < least:

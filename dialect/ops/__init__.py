@@ -3,6 +3,7 @@
 from oneflow.dialect.ops import (
     adaptive_pool,
     attention,
+    batch_norm,
     binary,
     class_loss,
     conv,
@@ -15,6 +16,7 @@ from oneflow.dialect.ops import (
     loss_grad,
     matmul,
     movement,
+    multi_tensor,
     norm,
     optimizer,
     order,
@@ -48,6 +50,7 @@ FAMILIES = (
     attention,
     norm,
     group_norm,
+    batch_norm,
     conv,
     pool,
     adaptive_pool,
@@ -66,6 +69,7 @@ FAMILIES = (
     parallel,
     passing,
     optimizer,
+    multi_tensor,
 )
 
 __all__ = ["FAMILIES"]

@@ -170,6 +170,18 @@ class SparseSoftmaxCrossEntropyGrad:
         return ((prob.astype(np.float64) - hit) * dy[..., None]).astype(prob.dtype)
 
 
+@operator(f"sparse_softmax_cross_entropy_ms_grad(label, dy, prob, depth: int64 = 0, {PIECE}) -> prediction_diff")
+class SparseSoftmaxCrossEntropyMsGrad:
+    """The gradient of `sparse_softmax_cross_entropy_ms`, which is that of `sparse_softmax_cross_entropy`."""
+
+    types = SparseSoftmaxCrossEntropyGrad.types
+    sbp = SparseSoftmaxCrossEntropyGrad.sbp
+    local = SparseSoftmaxCrossEntropyGrad.local
+    grad = SparseSoftmaxCrossEntropyGrad.grad
+    compute = SparseSoftmaxCrossEntropyGrad.compute
+    reference = SparseSoftmaxCrossEntropyGrad.reference
+
+
 def _class_of(op: Call, at: Sequence[Expr]) -> tuple[Expr, Expr]:
     """The class of a row, 0 where it is ignored, and whether it counts."""
     label = s.cast(op.target[tuple(at)], dtypes.int64)

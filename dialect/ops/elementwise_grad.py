@@ -16,10 +16,11 @@ import numpy as np
 from oneflow.dialect import derivative, dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, sum_to
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.ops import binary, scalar_ops, select, unary  # noqa: F401  (the forward operators)
-from oneflow.dialect.record import REGISTRY, Call, Operator, attribute_values, call_rule, operator
+from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, attribute_values, call_rule, define, operator
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature, broadcast_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
@@ -168,3 +169,39 @@ class BroadcastDivGrad:
         whole = -dz.astype(np.float64) * z / y
         apart = tuple(i for i in range(z.ndim) if i < z.ndim - y.ndim or y.shape[i - z.ndim + y.ndim] != z.shape[i])
         return whole.sum(apart).reshape(y.shape).astype(y.dtype)
+
+
+def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
+    """Registers `elementwise_<name>`, `broadcast_<name>` without broadcasting, and its `_backward`."""
+    forward = REGISTRY[f"broadcast_{name}"]
+    assert forward.scalar is not None and not isinstance(forward.reference, Absent)
+
+    def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
+        operands = {"x": op.x, "y": op.y}
+        (z,) = ops.call(forward.name, *operands.values())
+        found = forward.grad(ops, Call(forward, operands, {}, {"z": z}), op.dz)  # type: ignore[operator]
+        return found["x"](), found["y"]()
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        names = " ".join(f"d{i}" for i in range(op.x.rank))
+        split = Factors(f"{names}, {names}, {names} -> {names}, {names}").signatures([d.shape for d in op.operands])
+        return [*split, SbpSignature((P, B, B), (P, P))]
+
+    def reference(dz: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        share = np.where(x == y, 0.5, takes_x(x, y))
+        return (dz * share).astype(dz.dtype), (dz * (1 - share)).astype(dz.dtype)
+
+    elementwise(
+        f"elementwise_{name}(x, y) -> z", f"{doc} of tensors of one shape.", scalar=forward.scalar,
+        reference=forward.reference, types=same_shapes, depth=2,
+    )  # fmt: skip
+    define(
+        f"elementwise_{name}_backward(dz, x, y) -> dx, dy",
+        doc=f"dz for the operand that `elementwise_{name}` takes, 0 for the other; half of it where they are equal.",
+        types=lambda op: [same_shapes(op)] * 2, sbp=sbp, grad=composed_gradient, decompose=decompose,
+        reference=reference, depth=2,
+    )  # fmt: skip
+
+
+_larger_or_smaller("maximum", np.greater, "The larger")
+_larger_or_smaller("minimum", np.less, "The smaller")

@@ -1,4 +1,4 @@
-"""Normalization over groups of channels, and with running statistics. Imports `rows`, `record`, `compute`, `sbp`."""
+"""Normalization over groups of channels. Imports `rows`, `record`, `compute`, `sbp`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import numpy as np
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
-from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops import rows
-from oneflow.dialect.ops.matmul import expect_addend, with_addend
 from oneflow.dialect.ops.rows import Element, expect_present, expect_type, linear_in, linear_in_first
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, SbpSignature
 from oneflow.dialect.scalar import Expr
-from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
+from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc, count
 
 
@@ -68,13 +66,13 @@ def _as_rows(ops: Builder, op: Call, value: Value, groups: int) -> Value:
     return ops.call("reshape", value, shape=shape)[0]
 
 
-def _channels(ops: Builder, param: Value, x: Value, axis: int = 1) -> Value:
+def channels(ops: Builder, param: Value, x: Value, axis: int = 1) -> Value:
     """A value per channel, repeated to the shape of `x`."""
     axes = [i for i in range(x.rank) if i != axis]
     return ops.call("broadcast_like", param, x, broadcast_axes=axes)[0] if axes else param
 
 
-def _channel_sum(ops: Builder, value: Value, dtype: dtypes.DType, axis: int = 1) -> Value:
+def channel_sum(ops: Builder, value: Value, dtype: dtypes.DType, axis: int = 1) -> Value:
     """The sum over everything but the channels."""
     axes = [i for i in range(value.rank) if i != axis]
     return narrow(ops, ops.call("reduce_sum", value, axis=axes)[0] if axes else value, dtype)
@@ -84,7 +82,7 @@ def _numpy_by_group(x: np.ndarray, groups: int) -> np.ndarray:
     return x.astype(np.float64).reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
 
 
-def _numpy_channels(param: np.ndarray, rank: int, axis: int = 1) -> np.ndarray:
+def numpy_channels(param: np.ndarray, rank: int, axis: int = 1) -> np.ndarray:
     return param.astype(np.float64).reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
@@ -149,7 +147,7 @@ class GroupNorm:
         mean, inv = rows.numpy_moments(grouped, tuple(range(2, grouped.ndim)), epsilon)
         y = ((grouped - mean) * inv).reshape(x.shape)
         if gamma is not None:
-            y = y * _numpy_channels(gamma, x.ndim) + _numpy_channels(beta, x.ndim)
+            y = y * numpy_channels(gamma, x.ndim) + numpy_channels(beta, x.ndim)
         row = np.float32 if x.dtype.itemsize == 2 else x.dtype
         return y.astype(x.dtype), *(a.reshape(x.shape[0], num_groups).astype(row) for a in (mean, inv))
 
@@ -173,7 +171,7 @@ class GroupNormGrad:
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         dtype = op.x.dtype
-        gamma = None if op.gamma is None else _channels(ops, widen(ops, op.gamma), op.x)
+        gamma = None if op.gamma is None else channels(ops, widen(ops, op.gamma), op.x)
         dy = widen(ops, op.dy)
         slope = dy if gamma is None else dy * gamma
         x, slope, seed = (_as_rows(ops, op, widen(ops, v), op.num_groups) for v in (op.x, slope, ddx))
@@ -188,7 +186,7 @@ class GroupNormGrad:
             "x": lambda: narrow(ops, whole("x"), dtype),
             "mean": parts["mean"],
             "inv_variance": parts["inv"],
-            "gamma": lambda: _channel_sum(ops, whole("slope") * dy, dtype),
+            "gamma": lambda: channel_sum(ops, whole("slope") * dy, dtype),
         }
 
     def compute(op: Call) -> Stage:
@@ -202,7 +200,7 @@ class GroupNormGrad:
         return c.reshape(c.element_wise(x.shape, element, op.x.dtype), op.x.shape)
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, *, num_groups: Any) -> Any:
-        slope = dy.astype(np.float64) * (1 if gamma is None else _numpy_channels(gamma, x.ndim))
+        slope = dy.astype(np.float64) * (1 if gamma is None else numpy_channels(gamma, x.ndim))
         grouped = _numpy_by_group(x, num_groups)
         scale = rows.kept(inv, grouped.ndim)
         normal = (grouped - rows.kept(mean, grouped.ndim)) * scale
@@ -234,7 +232,7 @@ class GroupNormParamGrad:
         def by_rows(value: Value) -> Value:
             return _as_rows(ops, op, widen(ops, value), op.mean.shape[1])
 
-        shift, scale = (v and by_rows(_channels(ops, v, op.x)) for v in (dbeta, dgamma))
+        shift, scale = (v and by_rows(channels(ops, v, op.x)) for v in (dbeta, dgamma))
         parts = rows.param_gradient(ops, by_rows(op.x), by_rows(op.dy), op.mean, op.inv_variance, shift, scale)
 
         def whole(value: Callable[[], Value]) -> Callable[[], Value]:
@@ -266,80 +264,3 @@ class GroupNormParamGrad:
         slope = dy.astype(np.float64)
         weighted = slope * normal.reshape(x.shape)
         return weighted.sum(axis=axes).astype(x.dtype), slope.sum(axis=axes).astype(x.dtype)
-
-
-PARAMS = ("moving_mean", "moving_variance", "gamma", "beta")
-
-
-@operator(
-    "normalization(x, moving_mean?, moving_variance?, gamma, beta, _add_to_output?, axis: int32 = 0,"
-    " epsilon: float = 0.0, training: bool = False, momentum: float = 0.0) -> y, mean?, inv_variance?"
-)
-class Normalization:
-    """(x - moving_mean) / sqrt(moving_variance + epsilon) * gamma + beta (+ _add_to_output) along `axis`.
-
-    Inference only, so `mean` and `inv_variance`, results of training, are absent. With f16 and bf16 the
-    parameters are f32.
-    """
-
-    def types(op: Call) -> tuple[TensorDesc]:
-        if op.training:
-            raise op.error("is inference only: expected training = false, got true")
-        expect_dtype(op, "x", op.x, dtypes.FLOATS)
-        axis = op.normalize_axis(op.axis, op.x.rank)
-        size = op.x.shape[axis]
-        for name in PARAMS:
-            if op[name] is None:
-                raise op.error(f"is inference only: expected {name}, got none")
-            expect_type(op, name, rows.statistics((size,), op.x))
-            size = expect_dim(op, f"dimension 0 of {name}", op[name].shape[0], size)
-        y = TensorDesc((*op.x.shape[:axis], size, *op.x.shape[axis + 1 :]), op.x.dtype)
-        expect_addend(op, y)
-        return (y,)
-
-    def sbp(op: Call) -> list[SbpSignature]:
-        names = [f"d{i}" for i in range(op.x.rank)]
-        x, param = " ".join(names), names[op.axis]
-        found = Factors(f"{x}{f', {param}' * 4} -> {x}").signatures([d.shape for d in op.operands[:5]])
-        shifts = [SbpSignature((B, B, B, P, P), (P,)), SbpSignature((P, P, B, B, P), (P,))]
-        return with_addend(op, [*found, *shifts])
-
-    def grad(ops: Builder, op: Call, dy: Value, *unused: Any) -> dict[str, Any]:
-        axis = op.normalize_axis(op.axis, op.x.rank)
-        wide = op.x.dtype.accumulator
-        inv = ops.rsqrt(op.moving_variance + op.epsilon)
-        slope = widen(ops, dy)
-
-        def summed(value: Value) -> Value:
-            return _channel_sum(ops, value, wide, axis)
-
-        def products() -> Value:
-            return summed(slope * (widen(ops, op.x) - _channels(ops, op.moving_mean, op.x, axis)))
-
-        return {
-            "x": lambda: narrow(ops, slope * _channels(ops, op.gamma * inv, op.x, axis), op.x.dtype),
-            "moving_mean": lambda: -(summed(slope) * op.gamma * inv),
-            "moving_variance": lambda: products() * op.gamma * inv * inv * inv * -0.5,
-            "gamma": lambda: products() * inv,
-            "beta": lambda: summed(slope),
-            "_add_to_output": dy,
-        }
-
-    def compute(op: Call) -> tuple[Stage]:
-        axis = op.normalize_axis(op.axis, op.x.rank)
-
-        def element(*i: Expr) -> Expr:
-            mean, variance, gamma, beta = (op[name][i[axis]] for name in PARAMS)
-            value = (op.x[i] - mean) * (s.rsqrt(variance + op.epsilon) * gamma) + beta
-            return value if op._add_to_output is None else value + op._add_to_output[i]
-
-        return (c.element_wise(op.x.shape, element, op.x.dtype),)
-
-    def reference(
-        x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, add: Any, *, axis: Any, epsilon: Any
-    ) -> Any:
-        mean, variance, gamma, beta = (
-            _numpy_channels(p, x.ndim, axis % x.ndim) for p in (mean, variance, gamma, beta)
-        )
-        y = (x - mean) / np.sqrt(variance + epsilon) * gamma + beta
-        return (y if add is None else y + add).astype(x.dtype)

@@ -12,6 +12,7 @@ import numpy as np
 
 from oneflow.dialect import compute as c
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.slicing import along, take
 from oneflow.dialect.record import Call, Law, operator
@@ -168,3 +169,36 @@ class Stack:
 
     def reference(tensors: Any, *, axis: Any) -> Any:
         return np.stack(tensors, axis)
+
+
+@operator("stack_grad(in, like+, axis: int64 = 0) -> out+")
+class StackGrad:
+    """The slices of `in` along `axis`, each of the shape of its `like`: the adjoint of `stack`."""
+
+    shapes_of = ("like",)
+    withheld = "like may lie in any way, since it is not read"
+
+    def types(op: Call) -> list[TensorDesc]:
+        shape = _joined_shape(Call(op.record, {"in": op.like}, op.attrs), None)
+        axis = op.normalize_axis(op.axis, len(shape) + 1)
+        whole = TensorDesc((*shape[:axis], len(op.like), *shape[axis:]), op.in_.dtype)
+        if not op.in_.compatible(whole):
+            raise op.error(f"expected in of type {whole}, got {op.in_}")
+        found = whole.meet(op.in_).shape or ()
+        return [TensorDesc((*found[:axis], *found[axis + 1 :]), op.in_.dtype)] * len(op.like)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        count, axis = len(op.like), op.axis % op.in_.rank
+        names = letters(op.like[0].shape)
+        part = ", ".join([" ".join(names)] * count)
+        split = Factors(f"{' '.join([*names[:axis], '_', *names[axis:]])}, {part} -> {part}", "joint")
+        return [*split.signatures(), SbpSignature((P, *[B] * count), (P,) * count)]
+
+    def decompose(ops: Builder, op: Call) -> list[Value]:
+        rows = [ops.narrow(op.in_, dim=op.axis, start=i, length=1) for i in range(len(op.like))]
+        return [ops.squeeze(row, axes=[op.axis]) for row in rows]
+
+    grad = composed_gradient
+
+    def reference(x: Any, like: Any, *, axis: Any) -> Any:
+        return list(np.moveaxis(x, axis, 0))

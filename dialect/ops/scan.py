@@ -11,9 +11,11 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.reduce import wide
-from oneflow.dialect.record import Call, no_grad, operator
+from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
@@ -95,7 +97,22 @@ class CumProdGrad:
         names = _whole_along_dim(op.dy.rank, op.dim)
         return [*Factors(f"{names}, {names}, {names} -> {names}").signatures(), SbpSignature((P, B, B), (P,))]
 
-    grad = no_grad("the second derivative of cumprod is not given")
+    grad = composed_gradient
+
+    def by_parts(ops: Builder, op: Call) -> Value:
+        """Row i of a matrix has the factors without i; of its running products those from i on count."""
+        dim = op.normalize_axis(op.dim, op.dy.rank)
+        order = [*(i for i in range(op.dy.rank) if i != dim), dim]
+        x, dy = (widen(ops, ops.call("transpose", v, perm=order)[0]) for v in (op.input, op.dy))
+        row, column = (ops.call("expand_dims", x, axis=x.rank - i)[0] for i in (1, 0))
+        factors = row + ops.call("zero_like", column)[0]
+        ones = ops.call("ones_like", factors)[0]
+        apart = ops.tril(factors, diagonal=-1) + ops.triu(factors, diagonal=1) + ops.tril(ops.triu(ones))
+        others = ops.triu(ops.cumprod(apart, dim=x.rank))
+        terms = others * ops.call("expand_dims", dy, axis=x.rank - 1)[0]
+        dx = ops.call("reduce_sum", terms, axis=[x.rank])[0]
+        back: Value = ops.transpose(dx, perm=[order.index(i) for i in range(x.rank)])
+        return narrow(ops, back, op.dy.dtype)
 
     def compute(op: Call) -> Stage:
         dim = op.normalize_axis(op.dim, op.dy.rank)

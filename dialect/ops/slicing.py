@@ -259,6 +259,36 @@ class SliceUpdate:
         return y
 
 
+@operator("slice_grad(dy, like_shape: shape, start: list_int64, stop: list_int64, step: list_int64) -> dx")
+class SliceGrad:
+    """Zeros of the shape `like_shape` with `dy` in place of what `slice` would take."""
+
+    def types(op: Call) -> TensorDesc:
+        part = TensorDesc(_sliced(op, op.like_shape), op.dy.dtype)
+        if not op.dy.compatible(part):
+            raise op.error(f"expected dy of type {part}, got {op.dy}")
+        return TensorDesc(op.like_shape, op.dy.dtype)
+
+    def sbp(op: Call) -> Factors:
+        names = " ".join(letters(op.like_shape, _cut_axes(op, op.like_shape)))
+        return Factors(f"{names} -> {names}", "joint")
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return {"like_shape": shard.outputs[0].shape}
+
+    def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        return {"dy": lambda: ops.slice(ddx, start=op.start, stop=op.stop, step=op.step)}
+
+    def compute(op: Call) -> Stage:
+        firsts = [first for first, _ in _ranges(op, op.like_shape)]
+        return c.place(op.like_shape, 0, [(op.dy, firsts, op.step)], op.dy.dtype)
+
+    def reference(dy: Any, *, like_shape: Any, start: Any, stop: Any, step: Any) -> Any:
+        dx = np.zeros(like_shape, dy.dtype)
+        dx[tuple(map(slice, start, stop, step))] = dy
+        return dx
+
+
 def _padding(op: Call) -> float | int:
     """The value that `pad` fills with."""
     value: float | int = op.floating_constant_value if op.x.dtype.is_float else op.integral_constant_value

@@ -3,6 +3,7 @@
 The gradient that a step works with is `model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model`;
 `weight_decay` shrinks the parameter apart from it. The learning rate is `learning_rate`, or `learning_rate_val` where
 that is not given, times `lr_scale`. Where `skip_if` is not 0, nothing changes. Numbers are tensors of one element.
+With `model_copy`, a copy of the parameter in another element type, the new copy is the last result.
 Imports `record`, `compute`, `scalar`, `shapes`, `sbp`.
 """
 
@@ -18,13 +19,15 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.rows import expect_present, expect_type
-from oneflow.dialect.record import Call, define, no_grad
+from oneflow.dialect.record import Call, Rule, define, no_grad
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
 NO_GRAD = no_grad("an update of a parameter is not differentiated")
+#: The parameter in another element type.
+COPY = "model_copy"
 RATE = "learning_rate?, scale_by_tensor?, skip_if?"
 REGULAR = (
     "learning_rate_val: float = 0.0, lr_scale: float = 1.0, scale: double = 1.0, l1: float = 0.0, l2: float = 0.0,"
@@ -101,12 +104,47 @@ def update(operands: str, attrs: str, doc: str, changes: dict[str, Change], refe
     operand of that name changes; one is called with the step and the new states, by name, as tensors.
     """
     name, _, rest = operands.partition("(")
+    rest = f"{rest}, {COPY}?"
     states = [n for n in changes if n != "model"]
     optional = {n.strip("?") for n in rest.split(", ") if n.endswith("?")}
-    results = [f"{n}_out{'?' * (n in optional)}" for n in ("model", *states)]
+    results = [f"{n}_out{'?' * (n in optional)}" for n in ("model", *states, COPY)]
     slots = {"types": _types(states), "sbp": _sbp(states), "compute": _compute(changes), **slots}
+    slots["compute"] = _with_copy(slots["compute"])
+    skip = [n.strip("?") for n in rest.split(", ")].index("skip_if")
     signature = f"{name}({rest}, {REGULAR}{attrs}) -> {', '.join(results)}"
-    define(signature, doc=doc, grad=NO_GRAD, reference=reference, depth=2, **slots)
+    define(signature, doc=doc, grad=NO_GRAD, reference=_copying(reference, skip), depth=2, **slots)
+
+
+def _with_copy(compute: Rule) -> Rule:
+    """The rule with the new copy of the parameter as one more result, where there is a copy."""
+
+    def whole(op: Call) -> list[Stage]:
+        stages: list[Stage] = compute(op)
+        old, new = op[COPY], stages[0]
+        if old is None:
+            return stages
+
+        def element(*at: Any) -> Expr:
+            value = s.cast(new[at], old.dtype.accumulator)
+            return value if op.skip_if is None else s.where(first(op.skip_if).ne(0), old[at], value)
+
+        return [*stages, c.element_wise(new.shape, element, old.dtype)]
+
+    return whole
+
+
+def _copying(reference: Rule, skip: int) -> Rule:
+    """The same of a reference, whose operand number `skip` is `skip_if`."""
+
+    def whole(*arrays: Any, **attrs: Any) -> tuple[Any, ...]:
+        *given, old = arrays
+        results: tuple[Any, ...] = reference(*given, **attrs)
+        if old is None:
+            return results
+        skipped = arrays[skip] is not None and bool(np.asarray(arrays[skip]).reshape(()))
+        return *results, old if skipped else results[0].astype(old.dtype)
+
+    return whole
 
 
 def _types(states: Sequence[str]) -> Any:
@@ -121,9 +159,18 @@ def _types(states: Sequence[str]) -> Any:
             expect_type(op, name, op.model)
         for name in NUMBERS.keys() & op.inputs.keys():
             _expect_number(op, name)
-        return [op.model, *(op.model for n in states if op[n] is not None)]
+        return [op.model, *(op.model for n in states if op[n] is not None), *_copy(op)]
 
     return types
+
+
+def _copy(op: Call) -> list[TensorDesc]:
+    """The type of the new copy of the parameter, where there is one."""
+    if op[COPY] is None:
+        return []
+    expect_dtype(op, COPY, op[COPY], dtypes.FLOATS)
+    expect_type(op, COPY, TensorDesc(op.model.shape, op[COPY].dtype))
+    return [TensorDesc(op.model.shape, op[COPY].dtype)]
 
 
 def _expect_number(op: Call, name: str) -> None:
@@ -137,7 +184,7 @@ def _sbp(states: Sequence[str]) -> Any:
     def sbp(op: Call) -> Factors:
         whole = " ".join(letters(op.model.shape))
         sides = [
-            whole if name in ("model", "model_diff", *states) else " ".join("_" * slot.rank)
+            whole if name in ("model", "model_diff", COPY, *states) else " ".join("_" * slot.rank)
             for name, slot in op.inputs.items()
             if slot is not None
         ]

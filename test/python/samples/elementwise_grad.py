@@ -40,6 +40,12 @@ SAMPLES = [
         for name in PAIRS
         for by in "xy"
     ],
+    *[Sample(f"elementwise_{n}", [t(2, 3), t(2, 3)], dtypes=FLOATS) for n in ("maximum", "minimum")],
+    *[Sample(f"elementwise_{n}_backward", [t(2, 3)] * 3, dtypes=FLOATS) for n in ("maximum", "minimum")],
+    Sample(
+        "elementwise_maximum_backward", [v([2.0, 4.0]), v([1.0, 3.0]), v([1.0, 5.0])], gradient=False, why="a tie"
+    ),
+    Sample("elementwise_minimum_backward", [t(0, 3)] * 3),
     Sample("broadcast_div_grad", [t(3, low=0.5), t(2, 3), t(2, 3)], dtypes=FLOATS),
     Sample("broadcast_div_grad", [t(2, 1, low=0.5), t(2, 3), t(2, 3)]),
     Sample("broadcast_div_grad", [t(low=0.5), t(), t()]),
@@ -51,6 +57,8 @@ BAD = [
     Bad("tanh_grad", [t(2, 3), t(3)], match="expected operands of one shape, got tensor<2x3xf32>, tensor<3xf32>"),
     Bad("relu_grad", [t(2), t(2)], dtype=int32, match=f"expected y of type {FLOATS_TEXT}, got i32"),
     Bad("gelu_grad", [t(2), t(2, dtype=int32)], match=f"expected dy of type {FLOATS_TEXT}, got i32"),
+    Bad("elementwise_maximum", [t(2, 3), t(3)], match="expected operands of one shape"),
+    Bad("elementwise_minimum_backward", [t(2), t(2), t(3)], match="expected operands of one shape"),
     Bad("pow_x_grad", [t(2), t(2), t(3)], match="expected operands of one shape"),
     Bad("scalar_pow_grad", [t(2), t(2)], match="expected exactly one of has_int_operand and has_float_operand"),
     Bad("broadcast_div_grad", [t(4), t(2, 3), t(2, 3)], match="expected operands that broadcast"),

@@ -39,6 +39,7 @@ SAMPLES = [
     Sample("sparse_softmax_cross_entropy", [t(4), v(2, int64)]),
     Sample("sparse_softmax_cross_entropy", [t(0, 3), t(0, dtype=int32)]),
     Sample("sparse_softmax_cross_entropy_grad", [LABELS, t(3), share(3, 4)], {"depth": 4}, dtypes=FLOATS),
+    Sample("sparse_softmax_cross_entropy_ms_grad", [LABELS, t(3), share(3, 4)], {"depth": 4}, dtypes=FLOATS),
     Sample("sparse_softmax_cross_entropy_grad", [TABLE, t(2, 2), share(2, 2, 3)]),
     Sample("sparse_softmax_cross_entropy_ms", [t(3, 4), LABELS], dtypes=FLOATS),
     Sample("sparse_softmax_cross_entropy_ms", [t(2, 2, 3), TABLE], {"depth": 3}),

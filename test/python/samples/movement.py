@@ -65,6 +65,7 @@ ORDER = [
     Sample("triu", [t(3, 3)], {"diagonal": -9}),
     Sample("triu", [t(3, 0)]),
 ]
+ROWS = {"like_shape": (5, 4), "start": (1, 0)}
 PARTS = [
     Sample("cat", [[t(2, 3), t(4, 3)]], dtypes=ALL),
     Sample("cat", [[t(3, 2), t(3, 0), t(3, 1)]], {"axis": -1}),
@@ -94,6 +95,11 @@ PARTS = [
     Sample("slice", [t(5, 4)], {"start": (3, -9), "stop": (1, 9), "step": (1, 1)}),
     Sample("slice", [t()], {"start": (), "stop": (), "step": ()}),
     Sample("slice", [t(0, 3)], {"start": (0, 0), "stop": (4, 2), "step": (1, 1)}),
+    Sample("stack_grad", [t(2, 4, 3), [t(4, 3), t(4, 3)]], dtypes=ALL),
+    Sample("stack_grad", [t(4, 3), [t(4)] * 3], {"axis": -1}),
+    Sample("slice_grad", [t(2, 4)], {**ROWS, "stop": (5, 4), "step": (2, 1)}, dtypes=ALL),
+    Sample("slice_grad", [t(5, 2)], {**ROWS, "start": (0, -2), "stop": (9, 4), "step": (1, 1)}),
+    Sample("slice_grad", [t(0)], {"like_shape": (3,), "start": (2,), "stop": (1,), "step": (1,)}),
     Sample("slice_update", [t(5, 4), t(2, 4)], {"start": (1, 0), "stop": (5, 4), "step": (2, 1)}, dtypes=ALL),
     Sample("slice_update", [t(5, 4), t(5, 2)], {"start": (0, 1), "stop": (5, 3), "step": (1, 1)}),
     Sample("slice_update", [t(0, 4), t(0, 2)], {"start": (0, 1), "stop": (0, 3), "step": (1, 1)}),
@@ -139,6 +145,8 @@ BAD = [
     Bad("cat", [[t()]], match="expected axis in [0, 0), got 0"),
     Bad("split_like", [t(5), [t(2), t(2)]], match="expected the sizes of like along axis 0 added up to be 5, got 4"),
     Bad("split_like", [t(5), [t(5, 1)]], match="expected like of rank 1, got tensor<5x1xf32>"),
+    Bad("stack_grad", [t(3, 4), [t(4), t(4)]], match="expected in of type tensor<2x4xf32>, got tensor<3x4xf32>"),
+    Bad("slice_grad", [t(3, 4)], {**ROWS, "stop": (5, 4), "step": (2, 1)}, match="expected dy of type tensor<2x4x"),
     Bad("stack", [[t(2), t(3)]], match="expected axis 0 of in 1 to be 2, got 3"),
     Bad("stack", [[t(2)]], {"axis": 2}, match="expected axis in [-2, 2), got 2"),
     Bad("narrow", [t(4)], {"start": 3, "length": 2}, match="within the size 4 of axis 0, got 3 and 2"),

@@ -1,6 +1,6 @@
 """Samples of updates of parameters."""
 
-from oneflow.dialect.dtypes import FLOATS, float16, float32, float64, int32, int64
+from oneflow.dialect.dtypes import FLOATS, bfloat16, float16, float32, float64, int32, int64
 from oneflow.testing.sample import Bad, Sample, t, v
 
 RATE = v(0.1, float32)
@@ -19,6 +19,24 @@ def positive(*shape):
 
 
 P = [t(3, 4), t(3, 4)]
+#: Two parameters, of one shape and of two.
+PAIR, UNLIKE = [t(3, 4), t(3, 4)], [t(3, 4), t(2)]
+SQUARES, COPIES = [positive(3, 4), positive(2)], [t(3, 4, dtype=float16), t(2, dtype=float16)]
+MANY = [
+    Sample("multi_tensor_sgd_update", [PAIR, PAIR], LR, dtypes=FLOATS),
+    Sample("multi_tensor_sgd_update", [UNLIKE, UNLIKE, RATE, SCALE, GO], ALL),
+    Sample("multi_tensor_sgd_update", [[t(3)], [t(3)], RATE, None, SKIP], ALL),
+    Sample("multi_tensor_momentum_update", [[t(3, 4)], [t(3, 4)], [t(3, 4)]], LR),
+    Sample("multi_tensor_momentum_update", [UNLIKE, UNLIKE, UNLIKE, RATE], {"nesterov": True}),
+    Sample("multi_tensor_momentum_update", [[t(5), t(4)]] * 3, LR),
+    Sample("multi_tensor_adam_update", [UNLIKE, UNLIKE, UNLIKE, SQUARES], {**LR, **EPSILON}),
+    Sample("multi_tensor_adam_update", [*[UNLIKE] * 3, SQUARES, RATE, SCALE, GO, FIRST, SECOND], {**ALL, **EPSILON}),
+    Sample("multi_tensor_sgd_update_with_cast", [[t(4)], [t(4)], [t(4)]], LR),
+    Sample("multi_tensor_momentum_update_with_cast", [[t(4)]] * 4, LR),
+    Sample("multi_tensor_sgd_update_with_cast", [UNLIKE, UNLIKE, COPIES, RATE, None, GO], ALL),
+    Sample("multi_tensor_momentum_update_with_cast", [UNLIKE, UNLIKE, UNLIKE, COPIES, RATE], ALL),
+    Sample("multi_tensor_adam_update_with_cast", [*[UNLIKE] * 3, SQUARES, COPIES], {**LR, **EPSILON}),
+]  # fmt: skip
 SAMPLES = [
     Sample("sgd_update", P, LR, dtypes=FLOATS),
     Sample("sgd_update", [*P, RATE, SCALE, GO], ALL),
@@ -64,6 +82,11 @@ SAMPLES = [
         "rmsprop_update", [*P, RATE, SCALE, GO, t(3, 4, low=4.0, high=5.0), t(3, 4, low=0.1, high=1.0), t(3, 4)],
         {**ALL, **EPSILON, "centered": True, "beta": 0.5},
     ),
+    Sample("sgd_update", [*P, None, None, SKIP, t(3, 4, dtype=float16)], LR),
+    Sample("momentum_update", [*P, t(3, 4), *[None] * 3, t(3, 4, dtype=float16)], LR),
+    Sample("lamb_update", [*P, *[None] * 5, t(3, 4), positive(3, 4), t(3, 4, dtype=bfloat16)], {**LR, **EPSILON}),
+    Sample("rmsprop_update", [*P, None, None, GO, positive(3, 4), None, None, t(3, 4, dtype=float16)], LR),
+    *MANY,
     Sample("adam_bias_correction_factor", [v([0, 1, 9, 1000], int64)], {"beta": 0.999}),
     Sample("adam_bias_correction_factor", [v(3, int64)]),
 ]  # fmt: skip
@@ -81,5 +104,9 @@ BAD = [
         "rmsprop_update", [t(2), t(2), *[None] * 3, t(2)], {"centered": True},
         match="expected mean_gradient with centered = true, got none",
     ),
+    Bad("sgd_update", [t(2), t(2), None, None, None, t(3)], match="expected model_copy of type tensor<2xf32>"),
+    Bad("multi_tensor_sgd_update", [[t(2), t(3)], [t(2)]], match="tensors of model_diff as of model, 2, got 1"),
+    Bad("multi_tensor_sgd_update", [[t(2)], [t(3)]], match="model_diff of type tensor<2xf32>, got tensor<3xf32>"),
+    Bad("multi_tensor_adam_update", [[t(2)]] * 4, {"amsgrad": True}, match="expected max_v with amsgrad = true"),
     Bad("adam_bias_correction_factor", [t(2)], match="expected train_step of type i64, got f32"),
 ]  # fmt: skip

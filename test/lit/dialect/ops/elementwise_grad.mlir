@@ -44,3 +44,13 @@ func.func @two_operands(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> (tensor<*xf32
   %2 = "oneflow.broadcast_div_grad"(%y, %x, %1) : (tensor<3xf32>, tensor<2x3xf32>, tensor<*xf32>) -> tensor<*xf32>
   return %0, %1, %2 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @larger(
+// CHECK: "oneflow.elementwise_maximum"{{.*}} -> tensor<2x3xf32>
+// CHECK: "oneflow.elementwise_minimum_backward"{{.*}} -> (tensor<2x3xf32>, tensor<2x3xf32>)
+func.func @larger(%x: tensor<2x?xf32>, %y: tensor<?x3xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) {
+  %0 = "oneflow.elementwise_maximum"(%x, %y) : (tensor<2x?xf32>, tensor<?x3xf32>) -> tensor<*xf32>
+  %1:2 = "oneflow.elementwise_minimum_backward"(%0, %x, %y)
+    : (tensor<*xf32>, tensor<2x?xf32>, tensor<?x3xf32>) -> (tensor<*xf32>, tensor<*xf32>)
+  return %0, %1#0, %1#1 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
+}

@@ -25,10 +25,10 @@ func.func @contracted(%a: tensor<3x4xf32>, %b: tensor<5x6xf32>) {
 // -----
 
 func.func @training(%x: tensor<2x3xf32>, %p: tensor<3xf32>) {
-  // expected-error @+1 {{is inference only: expected training = false, got true}}
-  %0 = "oneflow.normalization"(%x, %p, %p, %p, %p) {axis = 1 : i32, training = true,
-    operand_segment_sizes = array<i32: 1, 1, 1, 1, 1, 0>, result_segment_sizes = array<i32: 1, 0, 0>}
-    : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<*xf32>
+  // expected-error @+1 {{expected moving_mean without training, got none}}
+  %0 = "oneflow.normalization"(%x, %p, %p) {axis = 1 : i32, training = false,
+    operand_segment_sizes = array<i32: 1, 0, 0, 1, 1, 0>, result_segment_sizes = array<i32: 1, 0, 0>}
+    : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<*xf32>
   return
 }
 

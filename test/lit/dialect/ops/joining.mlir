@@ -33,3 +33,11 @@ func.func @split(%x: tensor<7xf32>, %a: tensor<2xf32>, %b: tensor<?xf32>) -> (te
   %2 = tensor.cast %0#1 : tensor<?xf32> to tensor<*xf32>
   return %1, %2 : tensor<*xf32>, tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @stack_grad(
+// CHECK: "oneflow.stack_grad"{{.*}} -> (tensor<3xf32>, tensor<3xf32>)
+func.func @stack_grad(%x: tensor<2x?xf32>, %a: tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>) {
+  %0:2 = "oneflow.stack_grad"(%x, %a, %a) {axis = 0 : si64}
+    : (tensor<2x?xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>)
+  return %0#0, %0#1 : tensor<*xf32>, tensor<*xf32>
+}

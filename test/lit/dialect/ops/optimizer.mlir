@@ -5,11 +5,11 @@
 // CHECK-SAME: -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>)
 func.func @states(%p: tensor<4x3xf32>, %g: tensor<4x3xf16>, %s: tensor<4x3xf32>)
     -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) {
-  %0 = "oneflow.sgd_update"(%p, %g) {learning_rate_val = 0.1 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>}
+  %0 = "oneflow.sgd_update"(%p, %g) {learning_rate_val = 0.1 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0>}
     : (tensor<4x3xf32>, tensor<4x3xf16>) -> tensor<*xf32>
-  %1:2 = "oneflow.momentum_update"(%p, %g, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>}
+  %1:2 = "oneflow.momentum_update"(%p, %g, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0>}
     : (tensor<4x3xf32>, tensor<4x3xf16>, tensor<4x3xf32>) -> (tensor<*xf32>, tensor<*xf32>)
-  %2:3 = "oneflow.lamb_update"(%p, %g, %s, %s) {operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1, 1>}
+  %2:3 = "oneflow.lamb_update"(%p, %g, %s, %s) {operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1, 1, 0>}
     : (tensor<4x3xf32>, tensor<4x3xf16>, tensor<4x3xf32>, tensor<4x3xf32>)
     -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
   return %0, %1#0, %1#1, %2#0, %2#1, %2#2
@@ -21,9 +21,27 @@ func.func @states(%p: tensor<4x3xf32>, %g: tensor<4x3xf16>, %s: tensor<4x3xf32>)
 // CHECK-SAME: -> (tensor<5xf64>, tensor<f32>)
 func.func @numbers(%p: tensor<5xf64>, %rate: tensor<1xf32>, %skip: tensor<i64>) -> (tensor<*xf64>, tensor<*xf32>) {
   // CHECK: "oneflow.sgd_update"(%arg0, %arg0, %arg1, %arg2)
-  %0 = "oneflow.sgd_update"(%p, %p, %rate, %skip) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>}
+  %0 = "oneflow.sgd_update"(%p, %p, %rate, %skip) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>}
     : (tensor<5xf64>, tensor<5xf64>, tensor<1xf32>, tensor<i64>) -> tensor<*xf64>
   // CHECK: "oneflow.adam_bias_correction_factor"({{.*}}) {beta = 8.000000e-01 : f32} : (tensor<i64>) -> tensor<f32>
   %1 = "oneflow.adam_bias_correction_factor"(%skip) {beta = 0.8 : f32} : (tensor<i64>) -> tensor<*xf32>
   return %0, %1 : tensor<*xf64>, tensor<*xf32>
+}
+
+// Many parameters at once: their number is that of the results of each name. A copy in f16 is updated beside its
+// parameter.
+// CHECK-LABEL: func.func @many(
+// CHECK: -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+// CHECK: "oneflow.multi_tensor_sgd_update_with_cast"{{.*}} -> (tensor<4xf32>, tensor<4xf16>)
+func.func @many(%p: tensor<4xf32>, %c: tensor<4xf16>)
+    -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf16>) {
+  %0:4 = "oneflow.multi_tensor_momentum_update"(%p, %p, %p, %p, %p, %p) {
+    operandSegmentSizes = array<i32: 2, 2, 2, 0, 0, 0>, resultSegmentSizes = array<i32: 2, 2>}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %1:2 = "oneflow.multi_tensor_sgd_update_with_cast"(%p, %p, %c) {
+    operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 1>}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf16>) -> (tensor<*xf32>, tensor<*xf16>)
+  return %0#0, %0#1, %0#2, %0#3, %1#0, %1#1
+    : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf16>
 }

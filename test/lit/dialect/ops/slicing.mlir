@@ -28,3 +28,11 @@ func.func @narrow_grad(%dy: tensor<2xf32>, %like: tensor<4xf32>) -> tensor<*xf32
   %0 = "oneflow.narrow_grad"(%dy, %like) {length = 2 : si64} : (tensor<2xf32>, tensor<4xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @slice_grad(
+// CHECK: "oneflow.slice_grad"{{.*}} : (tensor<2x?xf32>) -> tensor<5x4xf32>
+func.func @slice_grad(%dy: tensor<2x?xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.slice_grad"(%dy) {like_shape = [5, 4], start = [1, 0], stop = [5, 4], step = [2, 1]}
+    : (tensor<2x?xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}

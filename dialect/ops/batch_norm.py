@@ -1,0 +1,231 @@
+"""Normalization of channels over a batch: by running statistics, or in training by the batch's own.
+
+`by_parts` is both by operators that may be split along the batch, whose sums meet; gradients go back over it. Imports
+`rows`, `group_norm`, `composed`, `record`, `compute`, `shapes`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.ops import rows
+from oneflow.dialect.ops.group_norm import channel_sum, channels, numpy_channels
+from oneflow.dialect.ops.matmul import expect_addend, with_addend
+from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.record import Call, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dim, expect_dtype
+from oneflow.dialect.tensor_desc import TensorDesc
+
+MOVING = ("moving_mean", "moving_variance")
+PARAMS = (*MOVING, "gamma", "beta")
+
+
+def _channel_types(op: Call, names: Sequence[str]) -> tuple[TensorDesc, TensorDesc]:
+    """The types of `x` and of a value per channel; checks the operands of that type, `names`."""
+    expect_dtype(op, "x", op.x, dtypes.FLOATS)
+    axis = op.normalize_axis(op.axis, op.x.rank)
+    size = op.x.shape[axis]
+    for name in names:
+        if op[name] is not None:
+            expect_type(op, name, rows.statistics((size,), op.x))
+            size = expect_dim(op, f"dimension 0 of {name}", op[name].shape[0], size)
+    x = TensorDesc((*op.x.shape[:axis], size, *op.x.shape[axis + 1 :]), op.x.dtype)
+    return x, rows.statistics((size,), op.x)
+
+
+class _Channels:
+    """What is written with operators on values per channel of `like`."""
+
+    def __init__(self, ops: Builder, like: Value, axis: int) -> None:
+        self.ops, self.like, self.axis = ops, like, axis
+
+    def spread(self, value: Value) -> Value:
+        """A value per channel at every element."""
+        return channels(self.ops, value, self.like, self.axis)
+
+    def total(self, value: Value) -> Value:
+        """The sum over a channel."""
+        return channel_sum(self.ops, value, value.dtype, self.axis)
+
+    def shared(self, total: Value, less: int = 0) -> Value:
+        """A value per channel divided by the number of elements of one, or `less` than that."""
+        sizes = [d for i, d in enumerate(self.like.shape) if i != self.axis]
+        if None in sizes:
+            counted = self.total(widen(self.ops, self.ops.call("ones_like", self.like)[0])) - float(less)
+            quotient: Value = total / counted
+            return quotient
+        count = int(np.prod(sizes, dtype=np.int64)) - less  # type: ignore[arg-type]
+        scaled: Value = total * (1.0 / count if count else np.inf)
+        return scaled
+
+
+@operator(
+    "normalization(x, moving_mean?, moving_variance?, gamma, beta, _add_to_output?, axis: int32 = 0,"
+    " epsilon: float = 0.0, training: bool = False, momentum: float = 0.0, update_moving: bool = False)"
+    " -> y, mean?, inv_variance?, moving_mean_out?, moving_variance_out?"
+)
+class Normalization:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta (+ _add_to_output) along `axis`.
+
+    The moments are the moving ones, or in `training` those of `x`; then the mean and 1 / sqrt(variance + epsilon) are
+    results. What OneFlow writes into the moving ones is a result with `update_moving`: momentum * moving + (1 -
+    momentum) * new, for the variance that without bias. With f16 and bf16 the parameters are f32.
+    """
+
+    def types(op: Call) -> list[TensorDesc]:
+        missing = [name for name in MOVING if op[name] is None]
+        if missing and (op.update_moving or not op.training):
+            raise op.error(f"expected {missing[0]} {'to update' if op.training else 'without training'}, got none")
+        if op.update_moving and not op.training:
+            raise op.error("expected training = true with update_moving = true, got false")
+        y, channel = _channel_types(op, PARAMS)
+        expect_addend(op, y)
+        return [y, *[channel] * (2 * op.training), *[channel] * (2 * op.update_moving)]
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        axis = op.axis % op.x.rank
+        x = ["_" if op.training and i != axis else f"d{i}" for i in range(op.x.rank)]
+        given = ["x", *(name for name in PARAMS if op[name] is not None)]
+        more = len(op.results) - 1
+        text = f"{' '.join(x)}{f', {x[axis]}' * (len(given) - 1)} -> {' '.join(x)}{f', {x[axis]}' * more}"
+        found = Factors(text).signatures([d.shape for d in op.operands[: len(given)]])
+        linear = [("gamma", "beta")] if op.training else [("gamma", "beta"), ("x", "moving_mean", "beta")]
+        sums = [tuple(P if n in names else B for n in given) for names in linear]
+        return with_addend(op, [*found, *(SbpSignature(side, (P, *[B] * more)) for side in sums)])
+
+    def by_parts(ops: Builder, op: Call) -> list[Value]:
+        x = widen(ops, op.x)
+        of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
+        mean = of.shared(of.total(x)) if op.training else op.moving_mean
+        apart = x - of.spread(mean)
+        squares = of.total(apart * apart) if op.training else None
+        variance = op.moving_variance if squares is None else of.shared(squares)
+        inv = ops.call("rsqrt", variance + float(op.epsilon))[0]
+        y = narrow(ops, apart * of.spread(inv * op.gamma) + of.spread(op.beta), op.x.dtype)
+        y = y if op._add_to_output is None else y + op._add_to_output
+        if squares is None:
+            return [y]
+        if not op.update_moving:
+            return [y, mean, inv]
+        pairs = ((op.moving_mean, mean), (op.moving_variance, of.shared(squares, 1)))
+        return [y, mean, inv, *(old * float(op.momentum) + new * (1.0 - op.momentum) for old, new in pairs)]
+
+    grad = composed_gradient
+
+    def compute(op: Call) -> list[Stage]:
+        axis = op.normalize_axis(op.axis, op.x.rank)
+        mean, variance, unbiased = _moments(op.x, axis) if op.training else (op.moving_mean, op.moving_variance, None)
+        inv = c.element_wise(mean.shape, lambda i: s.rsqrt(variance[(i,)] + op.epsilon))
+
+        def element(*i: Expr) -> Expr:
+            at = (i[axis],)
+            value = (op.x[i] - mean[at]) * (inv[at] * op.gamma[at]) + op.beta[at]
+            return value if op._add_to_output is None else value + op._add_to_output[i]
+
+        y = c.element_wise(op.x.shape, element, op.x.dtype)
+        if unbiased is None:
+            return [y]
+        pairs = ((op.moving_mean, mean), (op.moving_variance, unbiased)) if op.update_moving else ()
+        return [y, mean, inv, *(_moved(old, new, op.momentum) for old, new in pairs)]
+
+    def reference(
+        x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, add: Any,
+        *, axis: Any, epsilon: Any, training: Any, momentum: Any, update_moving: Any,
+    ) -> Any:  # fmt: skip
+        axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+        moving, wide, row = (mean, variance), x.astype(np.float64), np.float32 if x.dtype.itemsize == 2 else x.dtype
+        if training:
+            mean, variance = wide.sum(axes) / np.float64(_size(x, axes)), wide.var(axes) if x.size else np.nan * gamma
+        inv = 1 / np.sqrt(np.asarray(variance, np.float64) + epsilon)
+        spread = (numpy_channels(np.asarray(p), x.ndim, axis % x.ndim) for p in (mean, inv, gamma, beta))
+        at_mean, at_inv, at_gamma, at_beta = spread
+        y = (x - at_mean) * at_inv * at_gamma + at_beta
+        y = (y if add is None else y + add).astype(x.dtype)
+        if not training:
+            return y
+        unbiased = variance * _size(x, axes) / np.float64(_size(x, axes) - 1)
+        pairs = zip(moving, (mean, unbiased), strict=True) if update_moving else ()
+        moved = (momentum * old.astype(np.float64) + (1 - momentum) * new for old, new in pairs)
+        return y, *(a.astype(row) for a in (mean, inv, *moved))
+
+
+def _size(x: np.ndarray, axes: Sequence[int]) -> int:
+    return int(np.prod([x.shape[i] for i in axes]))
+
+
+def _channel_sum(x: Stage, axis: int, element: Callable[..., Expr]) -> Stage:
+    """The sum of `element(*position)` over each channel."""
+    others = [d for i, d in enumerate(x.shape) if i != axis]
+    return c.sum_((x.shape[axis],), others, lambda k, *rest: element(*rest[:axis], k, *rest[axis:]))
+
+
+def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
+    """The mean of each channel, its variance, and that without bias."""
+    dtype = x.dtype.accumulator
+    count = c.product([d for i, d in enumerate(x.shape) if i != axis])
+
+    def shared(total: Stage, number: c.Size) -> Stage:
+        scale = rows.reciprocal(number, dtype)
+        return c.element_wise(total.shape, lambda k: total[(k,)] * scale)
+
+    mean = shared(_channel_sum(x, axis, lambda *i: x[i]), count)
+
+    def square(*i: Expr) -> Expr:
+        apart = x[i] - mean[(i[axis],)]
+        return apart * apart
+
+    squares = _channel_sum(x, axis, square)
+    return mean, shared(squares, count), shared(squares, count - 1)
+
+
+def _moved(old: Stage, new: Stage, momentum: float) -> Stage:
+    return c.element_wise(old.shape, lambda k: old[(k,)] * momentum + new[(k,)] * (1.0 - momentum), old.dtype)
+
+
+@operator(
+    "normalization_grad(x, dy, mean, inv_variance, gamma, axis: int32 = 0, epsilon: float = 0.0)"
+    " -> gamma_diff, beta_diff, dx"
+)
+class NormalizationGrad:
+    """The gradients of `normalization` in training by gamma, beta and x; `epsilon` is in inv_variance already."""
+
+    def types(op: Call) -> list[TensorDesc]:
+        x, channel = _channel_types(op, ("mean", "inv_variance", "gamma"))
+        expect_type(op, "dy", x)
+        return [channel, channel, x.meet(op.dy)]
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        axis = op.axis % op.x.rank
+        x = " ".join("c" if i == axis else "_" for i in range(op.x.rank))
+        split = Factors(f"{x}, {x}, c, c, c -> c, c, {x}").signatures([d.shape for d in op.operands])
+        return [*split, SbpSignature((B, P, B, B, B), (P, P, P)), SbpSignature((B, B, B, B, P), (B, B, P))]
+
+    def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
+        x, dy = widen(ops, op.x), widen(ops, op.dy)
+        of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
+        normal = (x - of.spread(op.mean)) * of.spread(op.inv_variance)
+        gamma_diff, beta_diff = of.total(dy * normal), of.total(dy)
+        rest = dy - of.spread(of.shared(beta_diff)) - normal * of.spread(of.shared(gamma_diff))
+        dx = rest * of.spread(op.inv_variance * op.gamma)
+        return gamma_diff, beta_diff, narrow(ops, dx, op.x.dtype)
+
+    grad = composed_gradient
+
+    def reference(x: Any, dy: Any, mean: Any, inv: Any, gamma: Any, *, axis: Any) -> Any:
+        axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+        at_mean, at_inv, at_gamma = (numpy_channels(p, x.ndim, axis % x.ndim) for p in (mean, inv, gamma))
+        normal, slope = (x - at_mean) * at_inv, dy.astype(np.float64)
+        dx = rows.numpy_gradient(slope * at_gamma, normal, at_inv, axes)
+        return (slope * normal).sum(axes).astype(mean.dtype), slope.sum(axes).astype(mean.dtype), dx.astype(x.dtype)

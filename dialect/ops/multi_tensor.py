@@ -1,0 +1,107 @@
+"""Updates of many parameters by one operator, so that OneFlow's programs load: one row for each of three optimizers.
+
+Each is the update of one parameter, `optimizer`'s record, for every parameter: operands of a parameter are repeated,
+numbers are shared, and so are the names of results. Imports `optimizer`, `update`, `record`, `sbp`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.ops import optimizer  # noqa: F401  (the updates of one parameter)
+from oneflow.dialect.ops.update import COPY, NO_GRAD, NUMBERS
+from oneflow.dialect.record import REGISTRY, Call, Operator, OperatorError, define, infer
+from oneflow.dialect.sbp import B, S, SbpSignature
+from oneflow.dialect.tensor_desc import TensorDesc
+
+#: Operands of the update of one parameter that those of many do not have.
+LEFT_OUT = ("max_v",)
+APART, UNREAD = "parameters split each along an axis of its own", "model_copy in any way, where it is not read"
+#: What is not offered, where a search finds it.
+WITHHELD = {
+    "multi_tensor_sgd_update": APART,
+    "multi_tensor_momentum_update": APART,
+    "multi_tensor_sgd_update_with_cast": UNREAD,
+    "multi_tensor_momentum_update_with_cast": UNREAD,
+}
+
+
+def _calls(one: Operator, op: Call) -> list[Call]:
+    """The calls for one parameter each.
+
+    Raises:
+        OperatorError: an operand has more or fewer tensors than `model`.
+    """
+    count = len(op.model)
+    for name, given in op.inputs.items():
+        if isinstance(given, tuple) and len(given) != count:
+            raise op.error(f"expected as many tensors of {name} as of model, {count}, got {len(given)}")
+    names = [a.name for a in one.signature.inputs]
+    return [Call(one, {n: _part(op.inputs.get(n), i) for n in names}, op.attrs) for i in range(count)]
+
+
+def _part(given: Any, number: int) -> Any:
+    """What the call for parameter `number` gets of an operand."""
+    return given[number] if isinstance(given, tuple) else given
+
+
+def _types(one: Operator, op: Call) -> list[TensorDesc]:
+    try:
+        return _by_name([infer(one, call) for call in _calls(one, op)])
+    except OperatorError as error:
+        raise op.error(str(error).removeprefix(f"oneflow.{one.name}: ")) from None
+
+
+def _by_name(results: Sequence[Sequence[Any]]) -> list[Any]:
+    """The results of all calls, those of one name beside each other."""
+    return [r for group in zip(*results, strict=True) for r in group]
+
+
+def _sbp(op: Call) -> list[SbpSignature]:
+    """All tensors of parameters split along the same axis."""
+    axes = [i for i in range(min(m.rank for m in op.model)) if all(m.shape[i] != 1 for m in op.model)]
+    shared = [sbp for given in op.inputs.values() for sbp in _kept(given)]
+    return [
+        SbpSignature(tuple(S(axis) if sbp is None else sbp for sbp in shared), (S(axis),) * len(op.results))
+        for axis in axes
+    ]
+
+
+def _kept(given: Any) -> list[Any]:
+    """How the tensors of one operand lie: None for those of parameters, which are split."""
+    return [None] * len(given) if isinstance(given, tuple) else [] if given is None else [B]
+
+
+def _register(name: str, one: Operator, names: Sequence[str]) -> None:
+    """Registers the update `one` of many parameters, with the operands `names` of it."""
+
+    def decompose(ops: Builder, op: Call) -> list[Value]:
+        calls = _calls(one, op)
+        return _by_name([ops.call(one.name, *call.inputs.values(), **call.attrs) for call in calls])
+
+    def reference(*operands: Any, **attrs: Any) -> list[Any]:
+        op = Call(one, dict(zip(names, operands, strict=True)), attrs)
+        return _by_name([run_reference(call) for call in _calls(one, op)])
+
+    operands = [f"{n}?" if n in NUMBERS else f"{n}+" for n in names]
+    results = [f"{n}_out+" for n in names if f"{n}_out" in {a.name for a in one.signature.outputs}]
+    define(
+        f"{name}({', '.join(operands)}, {', '.join(map(str, one.signature.attrs))}) -> {', '.join(results)}",
+        doc=f"`{one.name}` of many parameters, which share the learning rate and the other numbers.",
+        types=functools.partial(_types, one), sbp=_sbp, grad=NO_GRAD, decompose=decompose, reference=reference,
+        withheld=WITHHELD.get(name, ""),
+    )  # fmt: skip
+
+
+def _repeated_first(names: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda name: name in NUMBERS)
+
+
+for _one in map(REGISTRY.__getitem__, ("sgd_update", "momentum_update", "adam_update")):
+    _names = _repeated_first([a.name for a in _one.signature.inputs if a.name not in LEFT_OUT])
+    _register(f"multi_tensor_{_one.name}", _one, [n for n in _names if n != COPY])
+    _register(f"multi_tensor_{_one.name}_with_cast", _one, _names)
