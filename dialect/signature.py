@@ -197,13 +197,16 @@ def parse_signature(text: str) -> Signature:
 
 
 def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
-    """How many values each name gets: those beyond the singles go to the open ones, evenly to repeated ones."""
+    """How many values each name gets: the rest goes to repeated ones evenly, or to open ones in order."""
     least = sum(a.least for a in args)
     spare, counts = total - least, []
     repeated = sum(a.is_variadic for a in args)
     share = None if repeated < 2 or spare % repeated else spare // repeated
     for arg in args:
-        more = (spare if share is None else share) if arg.most is None else min(spare, arg.most - arg.least)
+        if share is not None:
+            more = share if arg.is_variadic else 0
+        else:
+            more = spare if arg.most is None else min(spare, arg.most - arg.least)
         counts.append(arg.least + more)
         spare -= more
     if spare or total < least:

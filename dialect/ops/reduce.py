@@ -310,10 +310,14 @@ class BroadcastLike:
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
         at = aligned_axes(op.like.rank, axes, op.x.rank)
 
+        shape = list(op.like.shape)
+        for n, axis in zip(op.x.shape, at, strict=True):
+            shape[axis] = shape[axis] if n == 1 else n
+
         def read(*position: Expr) -> Expr:
             return op.x[tuple(0 if n == 1 else position[axis] for n, axis in zip(op.x.shape, at, strict=True))]
 
-        return c.element_wise(op.like.shape, read, op.x.dtype)
+        return c.element_wise(shape, read, op.x.dtype)
 
     def reference(x: Any, like: Any, *, broadcast_axes: Any) -> Any:
         axes = [a % like.ndim for a in broadcast_axes]

@@ -30,7 +30,7 @@ def updates(count, extra=""):
     names = [f"%{n}{i}: {kind}" for i in range(count) for n in "pg"]
     lines = [
         f'%r{i} = "oneflow.sgd_update"(%p{i}, %g{i}) {{learning_rate_val = 0.5 : f32,'
-        f" operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>}} : ({kind}, {kind}) -> {kind}"
+        f" operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0>}} : ({kind}, {kind}) -> {kind}"
         for i in range(count)
     ]
     results = ", ".join(f"%r{i}" for i in range(count))
