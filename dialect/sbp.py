@@ -7,7 +7,8 @@ operand and result of a call. Most operators state theirs as factors, one letter
     "m k, k n -> m n"      splitting m, n or k gives  S0,B->S0   B,S1->S1   S1,S0->P
 
 A factor on both sides stays split, a factor only on the left is summed over and leaves partial sums, and a
-tensor without the factor is repeated. `_` stands for a dimension that has to stay whole. `linear` adds the
+tensor without the factor is repeated. `_` stands for a dimension that has to stay whole; `g*4` for one whose 4
+groups stay together: it is split over devices whose number divides 4. `linear` adds the
 signatures of partial sums: "each" for maps linear in every operand alone (products), "joint" for maps
 linear in all operands together (sums, movement). The all-broadcast signature always exists. Imports
 nothing of the project but `tensor_desc`.
@@ -138,7 +139,7 @@ def _split_by(name: str, ins: list[list[str]], outs: list[list[str]]) -> SbpSign
     inputs = tuple(S(f.index(name)) if name in f else B for f in ins)
     contracted = not any(name in f for f in outs)
     outputs = tuple(P if contracted else S(f.index(name)) if name in f else B for f in outs)
-    return SbpSignature(inputs, outputs)
+    return SbpSignature(inputs, outputs, int(name.partition("*")[2] or 0))
 
 
 def _unique(signatures: object) -> list[SbpSignature]:

@@ -9,6 +9,7 @@ awaited, as NCCL allows; memory that is not the device's is refused. Imports `ho
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -68,9 +69,13 @@ class HostNccl:
         self.cuda, self.folder, self.log = cuda, folder, list[str]()
         self.known: dict[int, _Communicator] = {}
         self.depth, self.waiting = 0, list[Callable[[], None]]()
+        self.error = b""
 
     def ncclGetErrorString(self, status: int) -> bytes:  # noqa: N802
         return b"made of files"
+
+    def ncclGetLastError(self, _: Any) -> bytes:  # noqa: N802
+        return self.error
 
     def ncclGetUniqueId(self, name: Any) -> int:  # noqa: N802
         ctypes.memmove(name._obj.data, secrets.token_bytes(8), 8)
@@ -110,6 +115,7 @@ class HostNccl:
         self.log.append(name)
         at = self.known[communicator.value]
         if not all(self.cuda._is_live(address, size) for address, size, _ in sends):
+            self.error = f"{name}: no memory of the device".encode()
             return INVALID
         for address, size, receiver in sends:
             at.send(ctypes.string_at(address, size), receiver)
@@ -176,6 +182,7 @@ def host_nccl(cuda: HostCuda) -> Iterator[HostNccl]:
     finally:
         nccl.library = before
         nccl.gpus.cache_clear()
+        atexit.unregister(nccl.finish)
         for known in made.known.values():
             with contextlib.suppress(OSError):
                 known.folder.rmdir()

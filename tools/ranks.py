@@ -28,7 +28,8 @@ from oneflow.tools.command import UsageError
 #: What launchers say themselves when a rank ends, after the message of ours.
 _NOISE = re.compile(
     r"(^=+|^=   .*|^YOUR APPLICATION TERMINATED.*|^This typically refers to a problem.*|^Please see the FAQ page.*"
-    r"|Abort\(\d+\) on node.*|^MPI_ABORT was invoked.*|^-{20,}|^prterun .*|^mpirun noticed.*)$"
+    r"|Abort\(\d+\) on node.*|^MPI_ABORT was invoked.*|^-{20,}|^prterun .*|^mpirun noticed.*"
+    r"|\[(mpiexec|proxy)[@:].*)$"
 )
 _RANK = "ONEFLOW_RUN_RANK"
 #: Where `--print-ir-after` shows a program of many ranks.
@@ -73,13 +74,16 @@ def launcher() -> list[str]:
         UsageError: there is none.
     """
     beside = Path(sys.executable).parent
-    found = next(filter(None, (shutil.which("mpiexec", path=p) for p in (str(beside), None))), None)
+    places = [(name, path) for path in (str(beside), None) for name in ("mpiexec", "mpirun")]
+    found = next(filter(None, (shutil.which(name, path=path) for name, path in places)), None)
     if found is None:
         raise UsageError(f"--nproc: expected mpiexec beside {sys.executable} or on the path; {mpi.HINT}")
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     if "HYDRA" in version:
         return [found]
-    return [found, "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    # Open MPI gives each of two ranks a single core, on which all its threads would run.
+    return [found, "--oversubscribe", "--bind-to", "none", *root]
 
 
 def report(message: str) -> None:

@@ -27,6 +27,7 @@ from oneflow.dialect.ops.spatial import (
     expect_room,
     expect_windows,
     layout_of,
+    numpy_groups,
     numpy_windows,
 )
 from oneflow.dialect.record import Call, Operator, define, operator
@@ -83,15 +84,11 @@ def _filters_by_group(op: Call, weight: Stage) -> Stage:
 
 
 def _names(op: Call, layout: Layout) -> tuple[str, str, str]:
-    """Factors of images, weight and result; groups keep their channels whole."""
-    c_name, o_name = ("c", "o") if op.groups == 1 else ("_", "_")
-    rest = ["_"] * layout.spatial
-    lists = (
-        layout.arrange(["n"], [c_name], rest),
-        layout.arrange([o_name], [c_name], rest),
-        layout.arrange(["n"], [o_name], rest),
-    )
-    x, weight, y = (" ".join(names) for names in lists)
+    """Factors of images, weight and result; groups keep their channels together."""
+    grouped = f"g*{op.groups}"
+    images, within, filters = ("c", "c", "o") if op.groups == 1 else (grouped, "_", grouped)
+    sides = (["n"], [images]), ([filters], [within]), (["n"], [filters])
+    x, weight, y = (" ".join(layout.arrange(*side, ["_"] * layout.spatial)) for side in sides)
     return x, weight, y
 
 
@@ -123,9 +120,16 @@ def _sbp(op: Call) -> list[SbpSignature]:
     return with_addend(op, found if op.bias is None else with_bias(found, layout.channel))
 
 
+def _local_groups(op: Call, x: Any, weight: Any) -> dict[str, Any]:
+    """`groups` of one device's share, described by its images and weight."""
+    channel = layout_of(op, x.rank - 2).channel
+    return {} if op.groups == 1 else {"groups": x.shape[channel] // weight.shape[channel]}
+
+
 def _local(op: Call, shard: Shard) -> dict[str, Any]:
-    """`filters` of one device's share of the weight."""
-    return {"filters": shard.inputs[1].shape[0]} if op.filters and shard.inputs[1].shape else {}
+    """`filters` and `groups` of one device's share."""
+    x, weight, *_ = shard.inputs
+    return ({"filters": weight.shape[0]} if op.filters and weight.shape else {}) | _local_groups(op, x, weight)
 
 
 def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
@@ -172,11 +176,6 @@ def _finish(op: Call, product: Stage, layout: Layout) -> Stage:
     return c.element_wise(product.shape, body, op.in_.dtype)
 
 
-def _numpy_groups(x: Any, groups: int, axis: int) -> Any:
-    """A dimension as groups and what is in each."""
-    return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
-
-
 def _numpy_padded(x: Any, padding: Sequence[int]) -> Any:
     return np.pad(x.astype(wide(x)), [(0, 0), (0, 0), *((p, p) for p in padding)])
 
@@ -188,8 +187,8 @@ def _moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[i
 
 def _reference(x: Any, weight: Any, bias: Any, add: Any, **op: Any) -> Any:
     order, groups = op["data_format"], op["groups"]
-    images = _numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
-    filters = _numpy_groups(channels_first(weight.astype(wide(x)), order), groups, 0)
+    images = numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
+    filters = numpy_groups(channels_first(weight.astype(wide(x)), order), groups, 0)
     boxes = zip(images.shape[3:], *_moves(op), strict=True)
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in boxes]
     out = np.zeros((*images.shape[:2], filters.shape[1], *counts), wide(x))
@@ -270,6 +269,9 @@ class ConvDataGrad:
         linear = [SbpSignature(row, (P,)) for row in ((P, B, B), (B, P, B))]
         return with_addend(op, [*found, *linear])
 
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return _local_groups(op, shard.inputs[2], shard.inputs[1])
+
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         options = {"num_spatial_dims": op.num_spatial_dims, **_shared(op)}
         return {
@@ -298,10 +300,10 @@ class ConvDataGrad:
 
     def reference(dy: Any, weight: Any, x_like: Any, add: Any, **op: Any) -> Any:
         order, groups, padding = op["data_format"], op["groups"], op["padding_before"]
-        slopes = _numpy_groups(channels_first(dy.astype(wide(dy)), order), groups, 1)
-        filters = _numpy_groups(channels_first(weight.astype(wide(dy)), order), groups, 0)
+        slopes = numpy_groups(channels_first(dy.astype(wide(dy)), order), groups, 1)
+        filters = numpy_groups(channels_first(weight.astype(wide(dy)), order), groups, 0)
         like = channels_first(x_like, order)
-        padded = _numpy_groups(_numpy_padded(np.zeros(like.shape, wide(dy)), padding), groups, 1)
+        padded = numpy_groups(_numpy_padded(np.zeros(like.shape, wide(dy)), padding), groups, 1)
         for k, box in numpy_windows(slopes.shape[3:], *_moves(op)):
             padded[box] += np.einsum("ngo...,goc->ngc...", slopes, filters[(..., *k)])
         pairs = zip(padding, like.shape[2:], strict=True)
@@ -325,6 +327,9 @@ class ConvFilterGrad:
     def sbp(op: Call) -> Factors:
         x, weight, y = _names(op, layout_of(op, op.num_spatial_dims))
         return Factors(f"{y}, {x} -> {weight}", "each")
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return _local_groups(op, shard.inputs[1], shard.outputs[0])
 
     def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
         options = {"num_spatial_dims": op.num_spatial_dims, **_shared(op)}
@@ -350,14 +355,13 @@ class ConvFilterGrad:
             return dy[layout.arrange([n], (*group, o), window)] * x[there]
 
         product = c.sum_(shape, (*lead, *counts), term, op.dy.dtype)
-        return (
-            c.reshape(product, layout.arrange([filters], [per_group], op.kernel_size)) if op.groups > 1 else product
-        )
+        whole = layout.arrange([filters], [per_group], op.kernel_size)
+        return c.reshape(product, whole) if op.groups > 1 else product
 
     def reference(dy: Any, x: Any, **op: Any) -> Any:
         order, groups = op["data_format"], op["groups"]
-        slopes = _numpy_groups(channels_first(dy.astype(wide(dy)), order), groups, 1)
-        images = _numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
+        slopes = numpy_groups(channels_first(dy.astype(wide(dy)), order), groups, 1)
+        images = numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
         filters, channels = slopes.shape[2], images.shape[2]
         diff: Any = np.zeros((groups, filters, channels, *op["kernel_size"]), wide(dy))
         for k, box in numpy_windows(slopes.shape[3:], *_moves(op)):

@@ -15,7 +15,7 @@ from oneflow.dialect.ops import rows
 from oneflow.dialect.ops.rows import Element, expect_present, expect_type, linear_in, linear_in_first
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.sbp import Factors, SbpSignature, Shard
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc, count
@@ -41,6 +41,17 @@ def _group_types(op: Call, groups: int) -> tuple[TensorDesc, TensorDesc, TensorD
     expect_groups(op, channels, groups)
     x = TensorDesc(op.x.shape, op.x.dtype)
     return x, TensorDesc((channels,), op.x.dtype), rows.statistics((batch, groups), op.x)
+
+
+def _factors(rank: int, groups: int) -> tuple[str, str, str]:
+    """Factors of x, of a parameter and of a statistic: batches, and groups that stay together, can be split."""
+    channels = "_" if groups == 1 else f"g*{groups}"
+    return " ".join(["n", channels, *["_"] * (rank - 2)]), channels, f"n {channels}"
+
+
+def _groups(statistic: TensorDesc) -> int | None:
+    """How many groups a statistic is of."""
+    return (statistic.shape or ())[1]
 
 
 def _by_group(x: Stage, groups: int) -> Stage:
@@ -104,9 +115,13 @@ class GroupNorm:
         return x, row, row
 
     def sbp(op: Call) -> list[SbpSignature]:
-        x = rows.letters(op.x.rank, 1)
-        found = Factors(f"{x}{', _' * (len(op.operands) - 1)} -> {x}, d0 _, d0 _").signatures()
+        x, param, row = _factors(op.x.rank, op.num_groups)
+        params = f", {param}" * (len(op.operands) - 1)
+        found = Factors(f"{x}{params} -> {x}, {row}, {row}").signatures()
         return [*found, *linear_in(op, ("gamma", "beta"))]
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return {"num_groups": _groups(shard.outputs[1])}
 
     def grad(ops: Builder, op: Call, dy: Value | None, dmean: Value | None, dinv: Value | None) -> dict[str, Any]:
         def dx() -> Value | None:
@@ -165,9 +180,13 @@ class GroupNormGrad:
         return x.meet(op.dy)
 
     def sbp(op: Call) -> list[SbpSignature]:
-        x = rows.letters(op.x.rank, 1)
-        found = Factors(f"{x}, {x}, d0 _, d0 _{'' if op.gamma is None else ', _'} -> {x}").signatures()
+        x, param, row = _factors(op.x.rank, op.num_groups)
+        params = "" if op.gamma is None else f", {param}"
+        found = Factors(f"{x}, {x}, {row}, {row}{params} -> {x}").signatures()
         return [*linear_in_first(found, len(op.operands), 1), *linear_in(op, ("gamma",))]
+
+    def local(op: Call, shard: Shard) -> dict[str, Any]:
+        return {"num_groups": _groups(shard.inputs[2])}
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         dtype = op.x.dtype
@@ -224,8 +243,8 @@ class GroupNormParamGrad:
         return param, param
 
     def sbp(op: Call) -> list[SbpSignature]:
-        x = rows.letters(op.x.rank, 1)
-        found = linear_in_first(Factors(f"{x}, {x}, d0 _, d0 _ -> _, _").signatures(), 4, 2)
+        x, param, row = _factors(op.x.rank, op.mean.shape[1])
+        found = linear_in_first(Factors(f"{x}, {x}, {row}, {row} -> {param}, {param}").signatures(), 4, 2)
         return [*found, *linear_in(op, ("x", "mean")), *linear_in(op, ("inv_variance",))]
 
     def grad(ops: Builder, op: Call, dgamma: Value | None, dbeta: Value | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def with_addend(op: Call, signatures: Sequence[SbpSignature]) -> list[SbpSignatu
     """Signatures of a call without its addend, with the addend placed as the result is."""
     if op._add_to_output is None:
         return list(signatures)
-    return [SbpSignature((*s.inputs, s.outputs[0]), s.outputs) for s in signatures]
+    return [replace(s, inputs=(*s.inputs, s.outputs[0])) for s in signatures]
 
 
 def with_bias(signatures: Sequence[SbpSignature], axis: int) -> list[SbpSignature]:
@@ -53,7 +54,7 @@ def with_bias(signatures: Sequence[SbpSignature], axis: int) -> list[SbpSignatur
     A bias beside partial sums has to be one too: whole, every device would add it.
     """
     placed = {S(axis): S(0), P: P}
-    return [SbpSignature((*s.inputs, placed.get(s.outputs[0], B)), s.outputs) for s in signatures]
+    return [replace(s, inputs=(*s.inputs, placed.get(s.outputs[0], B))) for s in signatures]
 
 
 def scale_and_add(product: Stage, alpha: float, added: Stage | None, dtype: DType) -> Stage:

@@ -181,6 +181,11 @@ def channels_back(x: Any, data_format: str) -> Any:
     return x if data_format == "channels_first" else np.moveaxis(x, 1, -1)
 
 
+def numpy_groups(x: Any, groups: int, axis: int) -> Any:
+    """A dimension as groups and what is in each."""
+    return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
+
+
 def numpy_windows(
     counts: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:

@@ -191,9 +191,11 @@ class MpiWorld(World):
 
     def fail(self, message: str) -> NoReturn:
         """Ends all ranks; the first rank that fails says why."""
-        if self.size == 1 or watchman.claim(self.folder):
-            print(message, file=watchman.launcher_stream(os.getpid()) or sys.stderr, flush=True)
-        if self.size > 1:
+        stream = watchman.launcher_stream(os.getpid()) or sys.stderr
+        if self.size == 1:
+            print(message, file=stream, flush=True)
+        else:
+            watchman.say(self.folder, message, stream)
             self._note(FAILED)
         sys.stdout.flush()
         self.comm.Abort(1)

@@ -7,11 +7,13 @@ cannot do is done on the host, over the world's own transports. Imports `transpo
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
-import importlib.util
 import itertools
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,8 +28,14 @@ TYPES = {
     "int8": 0, "uint8": 1, "bool": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5,
     "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
+#: Where launchers say which GPUs a rank sees; one that sees a single one has it for itself.
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+#: The most bytes between rows that the driver copies at once.
+MOST_PITCH = 2**31 - 1
 BYTES, REDUCTIONS = 1, {"sum": 0, "max": 2}
 SIZE, POINTER, NUMBER = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
+#: Where NCCL is, if neither NVIDIA's package nor the system has it; and how the file is called.
+LIBRARY, FILE = "ONEFLOW_NCCL_LIBRARY", "libnccl.so.2"
 
 
 class UniqueId(ctypes.Structure):
@@ -52,23 +60,41 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
+def candidates() -> list[str]:
+    """What NCCL may be loaded from: the file that is named, or else packages, the environment and the system."""
+    named = os.environ.get(LIBRARY)
+    if named:
+        return [named]
+    places = [f"{package}/lib/{FILE}" for package in ("nvidia/nccl", "nvidia/*", "torch")]
+    found = [f for place in places for folder in sys.path for f in sorted(Path(folder or ".").glob(place))]
+    own = Path(sys.prefix) / "lib" / FILE
+    return [*dict.fromkeys(map(str, found)), *([str(own)] if own.exists() else []), FILE]
+
+
 @functools.cache
 def library() -> Any:
-    """NCCL, from NVIDIA's package or from where the system finds it.
+    """NCCL, from the first of `candidates` that loads.
 
     Raises:
         WorldError: it is not installed.
     """
-    found = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
-    folders = [Path(f) / "lib" for f in (found.submodule_search_locations or ())] if found else []
-    files = [str(f / "libnccl.so.2") for f in folders if (f / "libnccl.so.2").exists()]
-    try:
-        loaded = ctypes.CDLL(files[0] if files else "libnccl.so.2")
-    except OSError as error:
-        raise WorldError(f"expected NCCL for ranks on GPUs (pip install nvidia-nccl-cu13): {error}") from error
+    failures = []
+    for file in candidates():
+        try:
+            return _declared(ctypes.CDLL(file))
+        except (OSError, AttributeError) as error:
+            failures.append(str(error))
+    raise WorldError(
+        f"expected NCCL for ranks on GPUs (pip install nvidia-nccl-cu13, or ${LIBRARY}): {'; '.join(failures)}"
+    )
+
+
+def _declared(loaded: Any) -> Any:
+    """The library with the types of its functions."""
     for name, types in FUNCTIONS.items():
         getattr(loaded, name).argtypes = types
-    loaded.ncclGetErrorString.restype = ctypes.c_char_p
+    loaded.ncclGetErrorString.restype = loaded.ncclGetLastError.restype = ctypes.c_char_p
+    loaded.ncclGetLastError.argtypes = (POINTER,)
     return loaded
 
 
@@ -80,7 +106,8 @@ def call(name: str, *arguments: Any) -> None:
     """
     status = getattr(library(), name)(*arguments)
     if status != 0:
-        text = library().ncclGetErrorString(status).decode()
+        known = (library().ncclGetErrorString(status), library().ncclGetLastError(None))
+        text = ": ".join(t.decode(errors="replace").strip() for t in known if t)
         raise WorldError(f"{name}: {text}; NCCL_DEBUG=WARN says more")
 
 
@@ -146,15 +173,17 @@ class NcclTransport(Transport):
         return made
 
     def copy(self, target: Array, source: Array) -> None:
-        """A copy on the device, row by row of what is contiguous in both."""
+        """A copy on the device: of one block, or of rows of what is contiguous in both."""
         if not source.size:
             return
-        axis = _contiguous_from(target, source)
-        size = int(np.prod(source.shape[axis:])) * source.dtype.itemsize
-        for place in itertools.product(*map(range, source.shape[: max(axis - 1, 0)])):
-            rows = (target[place], source[place]) if place else (target, source)
-            sides = ((_address(r), r.strides[0] if axis else size) for r in rows)
-            driver.copy_rows(*sides, size, rows[0].shape[0] if axis else 1, self.stream)
+        size, rows, rest = _rows(target, source)
+        for place in itertools.product(*(range(n) for n, *_ in rest)):
+            to = _address(target) + sum(i * pitch for i, (_, pitch, _) in zip(place, rest, strict=True))
+            of = _address(source) + sum(i * pitch for i, (*_, pitch) in zip(place, rest, strict=True))
+            if rows is None:
+                driver.copy(to, of, size, self.stream)
+            else:
+                driver.copy_rows((to, rows[1]), (of, rows[2]), size, rows[0], self.stream)
 
     def fetch(self, array: Array) -> Array:
         """A copy on the host, when the work before it is done."""
@@ -183,7 +212,8 @@ class NcclTransport(Transport):
             for root, (end, count) in enumerate(zip(ends, counts, strict=True)):
                 piece = source[end - count : end]
                 if count:
-                    self._call("ncclReduce", *_pair(piece, target), count, kind, REDUCTIONS["sum"], root)
+                    into = target if root == self.index else piece
+                    self._call("ncclReduce", *_pair(piece, into), count, kind, REDUCTIONS["sum"], root)
 
     def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
         """NCCL's, of bytes, and one broadcast from each member where pieces differ."""
@@ -225,11 +255,11 @@ class Gpus:
     def __init__(self, world: World) -> None:
         self.world, self._transports = world, dict[tuple[int, ...], NcclTransport]()
         number, near = world.near()
-        if driver.device_count() < near:
-            raise WorldError(
-                f"expected a GPU for each of the {near} ranks of this machine, got {driver.device_count()}"
-            )
-        self.device = driver.device(number)
+        count = driver.device_count()
+        if count < near and (count != 1 or VISIBLE not in os.environ):
+            raise WorldError(f"expected a GPU for each of the {near} ranks of this machine, got {count}")
+        self.device = driver.device(number % count)
+        atexit.register(finish, self.device)
 
     def transport(self, rank: int, members: Sequence[int]) -> NcclTransport:
         """The way of `rank` to `members`, of which it is one."""
@@ -240,6 +270,13 @@ class Gpus:
             with self.world.step(rank, 0, f"the meeting of the GPUs of ranks {list(key)}"):
                 self._transports[key] = NcclTransport(host, key.index(rank), len(key))
         return self._transports[key]
+
+
+def finish(device: driver.Device) -> None:
+    """Waits for a device before this process ends: other ranks need its part in collectives."""
+    with contextlib.suppress(driver.CudaError):
+        device.use()
+        driver.wait()
 
 
 @functools.cache
@@ -271,10 +308,24 @@ def _cut(array: Array, counts: Sequence[int]) -> list[Array]:
     return [array[e - n : e] for e, n in zip(itertools.accumulate(counts), counts, strict=True)]
 
 
-def _contiguous_from(*arrays: Array) -> int:
-    """The first axis from which on the elements of all arrays lie one behind the other."""
-    axis, run = arrays[0].ndim, arrays[0].itemsize
-    while axis and all(a.shape[axis - 1] == 1 or a.strides[axis - 1] == run for a in arrays):
-        axis -= 1
-        run *= arrays[0].shape[axis]
-    return axis
+#: Dimensions of a copy: how many elements, and the bytes between them in the target and in the source.
+Axis = tuple[int, int, int]
+
+
+def _rows(target: Array, source: Array) -> tuple[int, Axis | None, list[Axis]]:
+    """A copy as blocks of bytes, rows of such blocks, and what is left: axes that lie alike in both are one."""
+    size, axes = source.itemsize, list[Axis]()
+    for count, to, of in zip(source.shape[::-1], target.strides[::-1], source.strides[::-1], strict=True):
+        if count == 1:
+            continue
+        rows, *pitches = axes[-1] if axes else (1, size, size)
+        follows = (to, of) == (rows * pitches[0], rows * pitches[1])
+        if follows and axes:
+            axes[-1] = (rows * count, *pitches)
+        elif follows:
+            size *= count
+        else:
+            axes.append((count, to, of))
+    if not axes or max(axes[0][1:]) > MOST_PITCH:
+        return size, None, axes[::-1]
+    return size, axes[0], axes[:0:-1]

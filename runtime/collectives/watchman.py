@@ -9,11 +9,13 @@ waited for too long, and ends with the last rank. Imports `progress` alone, to s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TextIO
 
@@ -23,6 +25,8 @@ from oneflow.runtime.collectives.progress import ENDED, FAILED, WAITING, Row, Ta
 INTERVAL = 0.25
 #: How long ranks may wait for one that has ended, or whose run has failed.
 GRACE = 1.0
+#: How long to wait for another's message, in seconds: it is lost with a process that ends in the middle of it.
+PATIENCE = 5.0
 #: What launchers are called.
 LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
 
@@ -81,8 +85,7 @@ class Watch:
 
     def stop(self, message: str) -> None:
         """Says what is wrong, unless somebody has, and ends all ranks."""
-        if claim(self.folder):
-            print(f"oneflow: error: {message}; all ranks are ended", file=self.stream, flush=True)
+        say(self.folder, f"oneflow: error: {message}; all ranks are ended", self.stream)
         for handle in self.running:
             try:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -108,6 +111,17 @@ def launcher_stream(process: int) -> TextIO | None:
         except (OSError, ValueError):
             return None
     return None
+
+
+def say(folder: Path, message: str, stream: TextIO) -> None:
+    """Prints what went wrong, unless another does: ranks may end when this returns, and no message is lost."""
+    said, limit = folder / "said", now() + PATIENCE
+    if claim(folder):
+        print(message, file=stream, flush=True)
+        with contextlib.suppress(OSError):
+            said.touch()
+    while folder.exists() and not said.exists() and now() < limit:
+        time.sleep(INTERVAL / 10)
 
 
 def claim(folder: Path) -> bool:

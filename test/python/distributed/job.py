@@ -11,18 +11,25 @@ from oneflow.tools.ranks import launcher
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
+#: The seconds that a job may take.
+LIMIT = 300
 
 
 def start(file: str, count: int, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """A file of this folder as a job of `count` ranks."""
-    known = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(HERE)]), **environment}
+    path = filter(None, [str(ROOT / "src"), str(HERE), os.environ.get("PYTHONPATH")])
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join(path), **environment}
     command = [*launcher(), "-n", str(count), sys.executable, str(HERE / file), *arguments]
     return subprocess.Popen(command, env=known, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def run(file: str, count: int, *arguments: str, **environment: str) -> str:
-    """What a job prints that ends well."""
+    """What a job prints that ends well; one that does not end is killed."""
     with start(file, count, *arguments, **environment) as job:
-        output, errors = job.communicate(timeout=300)
+        try:
+            output, errors = job.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            raise
     assert job.returncode == 0, output + errors
     return output

@@ -1,11 +1,14 @@
 """A rank that fails, dies, leaves or does not come ends all ranks, with one message that names it and the step."""
 
+import sys
+import threading
 import time
+from pathlib import Path
 
 import job
 import pytest
 
-from oneflow.runtime.collectives import mpi
+from oneflow.runtime.collectives import mpi, watchman
 from oneflow.runtime.collectives.transport import WorldError
 
 MESSAGES = {
@@ -28,6 +31,23 @@ def test_one_message_ends_all_ranks(act: str) -> None:
     assert errors.count("error:") == 1
     assert act in ("raise", "other") or "oneflow.ccl_" in errors or "moving a tensor" in errors
     assert time.monotonic() - start < 60
+
+
+def test_ranks_do_not_end_while_another_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message would be lost with the rank that is printing it."""
+    assert watchman.claim(tmp_path)
+    found: list[bool] = []
+
+    def other() -> None:
+        watchman.say(tmp_path, "another message", sys.stderr)
+        found.append((tmp_path / "said").exists())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join(0.2)
+    (tmp_path / "said").touch()
+    thread.join()
+    assert found == [True] and not capsys.readouterr().err
 
 
 def test_a_timeout_is_a_positive_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,10 @@
 Without GPUs the driver and NCCL are made of host memory and files.
 """
 
+import ctypes
+import itertools
+from pathlib import Path
+
 import job
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from oneflow.runtime.collectives import mpi, nccl
 from oneflow.runtime.collectives.transport import WorldError
 from oneflow.runtime.cuda import driver
 from oneflow.testing.host_cuda import host_cuda
+from oneflow.testing.host_nccl import host_nccl
 
 CASES = [
     (2, "boxing", "float32", "bfloat16", "bool", "int64"), (3, "boxing", "float16", "float32"),
@@ -54,3 +59,67 @@ def test_ranks_without_enough_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_type_that_nccl_does_not_add() -> None:
     with pytest.raises(WorldError, match=r"expected a type that NCCL adds .*, got complex64"):
         nccl._type(np.zeros(1, np.complex64))
+
+
+def test_a_rank_that_sees_one_gpu_has_it_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi.MpiWorld, "near", lambda self: (1, 2))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with host_cuda(devices=1) as cuda, host_nccl(cuda):
+        assert nccl.Gpus(mpi.MpiWorld.__new__(mpi.MpiWorld)).device.number == 0
+
+
+def test_nccl_is_looked_for_in_packages_and_then_in_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files = [tmp_path / p / "lib" / nccl.FILE for p in ("nvidia/nccl", "nvidia/cu13", "torch")]
+    for file in files[::-1]:
+        file.parent.mkdir(parents=True)
+        file.touch()
+    monkeypatch.setattr("sys.path", [str(tmp_path / "none"), str(tmp_path)])
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    assert nccl.candidates() == [*map(str, files), nccl.FILE]
+    monkeypatch.setenv("ONEFLOW_NCCL_LIBRARY", str(tmp_path / "mine.so"))
+    assert nccl.candidates() == [str(tmp_path / "mine.so")]
+    with pytest.raises(WorldError, match=r"pip install nvidia-nccl-cu13, or \$ONEFLOW_NCCL_LIBRARY\): .*mine.so"):
+        nccl.library.__wrapped__()
+
+
+def test_what_nccl_says_is_part_of_the_message() -> None:
+    with host_cuda() as cuda, host_nccl(cuda):
+        name, made = nccl.UniqueId(), nccl.POINTER()
+        nccl.call("ncclGetUniqueId", ctypes.byref(name))
+        nccl.call("ncclCommInitRank", ctypes.byref(made), 1, name, 0)
+        with pytest.raises(WorldError, match=r"ncclSend: made of files: send: no memory of the device; NCCL_DEBUG"):
+            nccl.call("ncclSend", 16, 4, 1, 0, made, None)
+
+
+PARTS = [
+    ((4, 5, 6), np.s_[:, :, 1:3]), ((4, 5, 6), np.s_[:, 1:3]), ((4, 5, 6), np.s_[1:3]), ((4, 1, 6), np.s_[..., 2:]),
+    ((3, 4, 5, 6), np.s_[:, 1:2, :, 2:4]), ((3, 4, 5, 6), np.s_[:, 1:3, :, 2:4]), ((6,), np.s_[2:5]),
+    ((), np.s_[...]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pitch", [nccl.MOST_PITCH, 100, 0], ids=["rows", "short", "blocks"])
+@pytest.mark.parametrize(("shape", "part"), PARTS, ids=str)
+def test_copies_are_rows_of_blocks(
+    shape: tuple[int, ...], part: object, pitch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every element is copied once, to its place; rows are no farther apart than the driver allows."""
+    monkeypatch.setattr(nccl, "MOST_PITCH", pitch)
+    whole, other = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape), np.zeros(shape, np.float32)
+    source, target = whole[part], np.zeros_like(whole[part])  # type: ignore[index]
+    for pair in ((target, source), (other[part], target)):  # type: ignore[index]
+        size, rows, rest = nccl._rows(*pair)
+        axes = [*rest, *([rows] if rows else [])]
+        assert rows is None or (max(rows[1:]) <= pitch and min(rows[1:]) >= size)
+        for at in itertools.product(*(range(n) for n, *_ in axes)):
+            to, of = (sum(i * a[k] for i, a in zip(at, axes, strict=True)) for k in (1, 2))
+            _bytes(pair[0])[to : to + size] = _bytes(pair[1])[of : of + size]
+    np.testing.assert_array_equal(other[part], source)  # type: ignore[index]
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """The memory from the first element of a view to its last."""
+    length = array.itemsize + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
+    return np.frombuffer((ctypes.c_char * length).from_address(array.ctypes.data), np.uint8)

@@ -5,6 +5,10 @@ from samples import SAMPLES
 
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.dtypes import int64
+from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.sbp import S
+from oneflow.passes.sbp.candidates import nd_signatures
+from oneflow.testing.checks import described, sbp_case
 from oneflow.testing.nd_checks import check_nd_sbp
 from oneflow.testing.sample import Sample, t
 
@@ -16,6 +20,10 @@ def test_signatures(sample, mesh):
     assert check_nd_sbp(sample, mesh)
 
 
+GROUPED = {
+    "kernel_size": [3, 3], "strides": [1, 1], "dilation_rate": [1, 1], "padding_before": [0, 0],
+    "data_format": "channels_first", "groups": 4,
+}  # fmt: skip
 #: Sizes that two mesh axes can split along one axis, evenly and not.
 LARGER = [
     Sample("matmul", [t(5, 6), t(6, 4)]),
@@ -26,6 +34,13 @@ LARGER = [
     Sample("layer_norm", [t(5, 4, 6)], {"begin_norm_axis": 2, "begin_params_axis": 2, "epsilon": 1e-5}),
     Sample("conv2d", [t(5, 4, 6, 6), t(4, 4, 3, 3)], {"kernel_size": [3, 3], "strides": [1, 1],
            "dilation_rate": [1, 1], "padding_before": [1, 1], "data_format": "channels_first", "filters": 4}),
+    Sample("conv2d", [t(3, 8, 4, 4), t(8, 2, 3, 3), t(8)], {**GROUPED, "filters": 8}),
+    Sample("conv_data_grad", [t(3, 8, 2, 2), t(8, 2, 3, 3), t(3, 8, 4, 4)], {**GROUPED, "num_spatial_dims": 2}),
+    Sample("conv_filter_grad", [t(3, 8, 2, 2), t(3, 8, 4, 4)], {**GROUPED, "num_spatial_dims": 2}),
+    Sample("group_norm", [t(3, 12, 2), t(12), t(12)], {"num_groups": 6, "epsilon": 1e-5, "affine": True}),
+    Sample("group_norm_grad", [t(3, 12, 2), t(3, 12, 2), t(3, 6), t(3, 6, low=0.5, high=2.0), t(12)],
+           {"num_groups": 6, "epsilon": 1e-5}),
+    Sample("group_norm_param_grad", [t(3, 12, 2), t(3, 12, 2), t(3, 6), t(3, 6, low=0.5, high=2.0)]),
     Sample("embedding", [t(7, 5), t(6, 4, low=0, high=7, dtype=int64)]),
     Sample("reduce_sum", [t(5, 4, 6)], {"axis": [1]}),
     Sample("reduce_max", [t(5, 4, 6)], {"axis": [1]}),
@@ -47,3 +62,14 @@ LARGER = [
 def test_nested_splits(sample, mesh):
     """Two mesh axes split one axis of a tensor; pieces differ by one."""
     assert check_nd_sbp(sample, mesh) > 1
+
+
+@pytest.mark.parametrize(("mesh", "count"), [((2,), 1), ((3,), 0), ((4,), 1), ((2, 2), 1), ((2, 4), 0)], ids=str)
+@pytest.mark.parametrize("name", ["conv2d", "group_norm"])
+def test_groups_stay_together(name, mesh, count):
+    """Channels are split over devices whose number divides the 4 groups."""
+    inputs = {"conv2d": [t(3, 8, 4, 4), t(8, 2, 3, 3)], "group_norm": [t(3, 8, 2)]}[name]
+    attrs = {"conv2d": {**GROUPED, "filters": 8}, "group_norm": {"num_groups": 4, "epsilon": 1e-5}}[name]
+    call = described(sbp_case(Sample(name, inputs, attrs), REGISTRY))
+    split = [s for s in nd_signatures(call, mesh) if set(s.inputs[0]) == {S(1)}]
+    assert len(split) == count
