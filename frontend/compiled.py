@@ -3,7 +3,7 @@
     @flow.compile
     def f(x, w): return flow.relu(x @ w)
 
-Imports `trace` and `devices`.
+Imports `trace`, `specialization` and `devices`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
@@ -22,80 +21,22 @@ from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
 from oneflow.frontend.callables import Callee
 from oneflow.frontend.capture import layout_of
-from oneflow.frontend.devices import Device, compile_for, move
+from oneflow.frontend.devices import Device, compile_for
 from oneflow.frontend.devices import device as named_device
-from oneflow.frontend.dispatch import Stateful, current_builder
+from oneflow.frontend.dispatch import Stateful, tracing
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.spec import TensorSpec
+from oneflow.frontend.specialization import Specialization, place_of_tensors
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
 from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.cuda.executable import CudaExecutable
-from oneflow.runtime.executable import Executable
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.quick import never
 
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
-
-
-@dataclass(frozen=True)
-class Specialization:
-    """A function traced and compiled for one signature."""
-
-    traced: Traced
-    executable: Executable | CudaExecutable | GlobalProgram
-    device: Device
-    layouts: Sequence[Any]
-    constants: dict[int, Data] = field(default_factory=dict)
-
-    def holds(self, place: Device | None) -> bool:
-        """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
-        where = place or named_device(_place(self.traced.captured) or "cpu")
-        lie_alike = all(layout_of(c) == at for c, at in zip(self.traced.captured, self.layouts, strict=True))
-        return where == self.device and lie_alike and all(g.holds for g in self.traced.guards)
-
-    @functools.cached_property
-    def uses_tensors(self) -> bool:
-        """Whether tensors from outside are used."""
-        return any(isinstance(c, EagerTensor) for c in self.traced.captured)
-
-    def run(self, arrays: Sequence[Data], name: str) -> list[Data]:
-        """The results of the function; what it updates outside is updated.
-
-        Raises:
-            CallError: tensors are on different devices; one is named.
-        """
-        traced = self.traced
-        passed = [*arrays, *(self._present(i, c) for i, c in enumerate(traced.captured))]
-        if isinstance(self.executable, GlobalProgram):
-            results: list[Data] = self.executable.run(passed)
-        elif self.device.type == "cpu":
-            results = list(self.executable(*passed))
-        else:
-            results = self._run_on_device(passed, arrays)
-        count = len(results) - len(traced.effects.results)
-        traced.effects.apply(results[count:], name)
-        return results[:count]
-
-    def _run_on_device(self, passed: list[Data], arrays: Sequence[Data]) -> list[Data]:
-        """Results come to the host where nothing that was passed or captured is on the device."""
-        assert isinstance(self.executable, CudaExecutable)
-        results = self.executable.launch(passed)
-        stay = any(isinstance(a, DeviceArray) for a in arrays) or _place(self.traced.captured) is not None
-        return list(results) if stay else [r.numpy() for r in results]
-
-    def _present(self, number: int, captured: Any) -> Data:
-        """What is passed for something captured; arrays, which never change, are put where they are needed once."""
-        if isinstance(captured, EagerTensor):
-            return captured.storage
-        if not isinstance(captured, np.ndarray):
-            data: Data = captured()
-            return data
-        if number not in self.constants:
-            self.constants[number] = move(captured, self.device)
-        return self.constants[number]
 
 
 class CompiledFunction:
@@ -130,6 +71,7 @@ class CompiledFunction:
         self._known: dict[Any, list[Specialization]] = {}
         self._seen: dict[Any, tuple[Specialization, Device | None]] = {}
         self._last: Specialization | None = None
+        self._quick: Callable[[Sequence[Any]], Any] = never
         self._lock = Lock()
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
@@ -151,14 +93,17 @@ class CompiledFunction:
             CallError: an argument is not what the function takes; it is named.
             TraceError: the function cannot become a program.
         """
-        if not current_builder().eager:
+        if tracing():
             bind(self._fn, args, kwargs)
             return self._fn(*args, **kwargs)
+        value = None if kwargs else self._quick(args)
+        if value is not None:
+            return value
         key = None if kwargs or self._spec is not None else _tokens(args)
         found = None if key is None else self._seen.get(key)
         if found is None or not found[0].holds(found[1]):
             return self._call(key, bind(self._fn, args, kwargs))
-        self._last = found[0]
+        self._keep(found[0], args)
         return self._finish(found[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
 
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
@@ -171,7 +116,13 @@ class CompiledFunction:
         special = self._specialize(arguments, specs, tree, place)
         if key is not None:
             self._seen[key] = special, place
+            self._keep(special, leaves)
         return self._finish(special, leaves, values)
+
+    def _keep(self, special: Specialization, args: Sequence[Any]) -> None:
+        """Notes the program of the latest call, and the quick way into it where the call was with arrays alone."""
+        self._last = special
+        self._quick = special.quick if all(type(x) is np.ndarray for x in args) else never
 
     def _finish(self, special: Specialization, leaves: Sequence[Any], values: Sequence[Any]) -> Any:
         """What the function returns for `values`, which `leaves` are in."""
@@ -246,7 +197,7 @@ class CompiledFunction:
             if found is None:
                 arguments.arguments.update(tree.unflatten(specs))
                 traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES, self.placement)
-                found = self._compile(traced, place or named_device(_place(traced.captured) or "cpu"))
+                found = self._compile(traced, place or named_device(place_of_tensors(traced.captured) or "cpu"))
                 self._known.setdefault(key, []).append(found)
             self._last = found
         return found
@@ -299,12 +250,6 @@ def _leaf(value: Any, path: str) -> Any:
         return to_data(value)
     except TypeError as error:
         raise CallError(f"argument {path}: {error}") from None
-
-
-def _place(captured: Sequence[Any]) -> str | None:
-    """The device that tensors from outside are on, None where there is none or they are on the host."""
-    first = next((c.storage for c in captured if isinstance(c, EagerTensor) and c.rank), None)
-    return place_of(first) if isinstance(first, DeviceArray) else None
 
 
 def _spec_of(array: Data) -> TensorSpec:

@@ -93,6 +93,12 @@ def current_builder() -> TensorBuilder:
     return _current.get() or _default[0]
 
 
+def tracing() -> bool:
+    """Whether a builder whose tensors have no values is in force."""
+    builder = _current.get()
+    return builder is not None and not builder.eager
+
+
 def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
     """The result of an operator that has one.
 

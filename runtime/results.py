@@ -5,6 +5,8 @@ Imports `native`, the dialect and NumPy.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,22 +15,20 @@ import numpy as np
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
 from oneflow.runtime import native
 
-
-class Memory:
-    """A result's memory; NumPy keeps it alive through the array interface."""
-
-    __slots__ = ("__array_interface__", "address")
-
-    def __init__(self, address: int, shape: tuple[int, ...], typestr: str) -> None:
-        self.address = address
-        self.__array_interface__ = {"data": (address, False), "shape": shape, "typestr": typestr, "version": 3}
-
-    def __del__(self, free: Any = None) -> None:
-        (free or _free)(self.address)
+#: More bytes than any result has.
+_MOST = 1 << 46
 
 
-def _free(address: int) -> None:
-    native.library().oneflow_rt_free(address)
+@functools.cache
+def _free() -> Any:
+    return native.library().oneflow_rt_free
+
+
+class Memory(ctypes.c_char * _MOST):  # type: ignore[misc]
+    """A result's memory, by `from_address`; given back when no array needs it. Where it ends, arrays know."""
+
+    def __del__(self, free: Any = _free, address_of: Any = ctypes.addressof) -> None:
+        free()(address_of(self))
 
 
 def described(text: str) -> TensorDesc:
@@ -45,17 +45,13 @@ def dynamic_axes(desc: TensorDesc) -> list[int]:
 
 @dataclass(frozen=True)
 class Form:
-    """How a result becomes an array: its sizes (None: from the run), how NumPy reads it, the type it is seen as."""
+    """How a result becomes an array: its sizes (None: from the run) and element type."""
 
     shape: tuple[int | None, ...]
     dynamic: int
-    typestr: str
-    view: np.dtype | None
+    dtype: np.dtype
 
     @classmethod
     def of(cls, desc: TensorDesc) -> Form:
         """The form of results of a type."""
-        dtype = desc.dtype.numpy
-        special = dtype.kind == "V"
-        typestr = f"<u{dtype.itemsize}" if special else dtype.str
-        return cls(desc.shape or (), len(dynamic_axes(desc)), typestr, dtype if special else None)
+        return cls(desc.shape or (), len(dynamic_axes(desc)), desc.dtype.numpy)

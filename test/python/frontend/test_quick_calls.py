@@ -1,0 +1,140 @@
+"""Calls of compiled functions with arrays that are just what they take, and with such as are not."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.frontend.errors import CallError
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def unaligned(array: np.ndarray) -> np.ndarray:
+    """The same array, one byte off."""
+    memory = np.zeros(array.nbytes + 1, np.uint8)[1:]
+    memory[:] = np.frombuffer(array.tobytes(), np.uint8)
+    return memory.view(array.dtype).reshape(array.shape)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The same array, not to be written to."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+@pytest.fixture
+def double():
+    """A compiled function that has been called, so that its next calls are quick."""
+    compiled = flow.compile(lambda x: x * 2.0)
+    compiled(X)
+    return compiled
+
+
+@pytest.mark.parametrize(
+    "make",
+    [unaligned, read_only, np.asfortranarray, lambda x: x.astype(">f4"), lambda x: np.stack([x, x])[1]],
+    ids=["unaligned", "read-only", "columns", "big-endian", "view"],
+)
+def test_arrays_that_need_a_look(double, make):
+    np.testing.assert_array_equal(double(make(X)), X * 2)
+
+
+def test_lists_are_no_arrays(double):
+    with pytest.raises(CallError, match="x"):
+        double(X.tolist)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (0, 4), (12,), ()])
+def test_other_sizes_and_types_have_programs_of_their_own(double, shape):
+    for dtype in (np.float32, np.float64):
+        x = np.ones(shape, dtype)
+        got = double(x)
+        assert (got.shape, got.dtype) == (shape, x.dtype)
+        np.testing.assert_array_equal(got, x * 2)
+        np.testing.assert_array_equal(double(X), X * 2)
+
+
+def test_ir_is_that_of_the_latest_call(double):
+    double(np.ones(5, np.float32))
+    assert "tensor<5xf32>" in double.ir()
+    double(X)
+    assert "tensor<3x4xf32>" in double.ir()
+    double(X)
+    assert "tensor<3x4xf32>" in double.ir()
+
+
+def test_results_keep_their_structure_and_other_values():
+    compiled = flow.compile(lambda x, y: {"sum": x + y, "rest": [x - y, "text"]})
+    for _ in range(3):
+        got = compiled(X, X)
+        np.testing.assert_array_equal(got["sum"], X + X)
+        np.testing.assert_array_equal(got["rest"][0], X - X)
+        assert got["rest"][1] == "text"
+
+
+def test_numbers_beside_arrays_choose_the_program():
+    compiled = flow.compile(lambda x, k=2.0: x * k)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(X), X * 2)
+        np.testing.assert_array_equal(compiled(X, 3.0), X * 3)
+        np.testing.assert_array_equal(compiled(X, k=5.0), X * 5)
+
+
+def test_a_quick_function_becomes_part_of_a_trace(double):
+    outer = flow.compile(lambda x: double(x) + double(X))
+    for _ in range(2):
+        np.testing.assert_array_equal(outer(X), X * 4)
+
+
+def test_tensors_and_state_outside_are_minded():
+    weight = flow.tensor(np.ones(4, np.float32))
+    compiled = flow.compile(lambda x: x * weight)
+    np.testing.assert_array_equal(np.asarray(compiled(X)), X)
+    weight.copy_(flow.tensor(np.full(4, 3, np.float32)))
+    np.testing.assert_array_equal(np.asarray(compiled(X)), X * 3)
+
+
+def test_failing_checks_name_the_position_and_leave_no_memory():
+    take = flow.compile(lambda x, i: flow.gather(x, 0, i))
+    good, bad = np.zeros((1, 4), np.int64), np.full((1, 4), 7)
+    for _ in range(3):
+        np.testing.assert_array_equal(take(X, good), X[:1])
+        with pytest.raises(IndexError, match="7"):
+            take(X, bad)
+
+
+def test_memory_of_results_is_theirs(double):
+    first = double(X)
+    view = first[1:]
+    del first
+    gc.collect()
+    second = double(X + 1)
+    np.testing.assert_array_equal(view, X[1:] * 2)
+    view[:] = 0
+    np.testing.assert_array_equal(second, (X + 1) * 2)
+
+
+def test_memory_is_given_back_with_the_last_array(double):
+    addresses = {double(X).ctypes.data for _ in range(50)}
+    assert len(addresses) < 5
+
+
+def test_threads_share_a_program(double):
+    wrong = []
+
+    def work(number: int) -> None:
+        x = X + number
+        wrong.extend(number for _ in range(200) if not np.array_equal(double(x), x * 2))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
