@@ -262,13 +262,22 @@ def _part(value: Any, axis: int, part: slice) -> Any:
 
 def _reduce(value: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: bool = False) -> Any:
     """Neighbours are combined until one is left: the size of a block is a power of two."""
-    assert keep_dims, "kernels keep the dimensions of what they reduce"
+    assert keep_dims, "kernels that reduce by functions of their own keep the dimensions"
     axis, values = int(axis), value if isinstance(value, tuple) else (value,)
     while values[0].handle.data.shape[axis] > 1:
         halves = (_part(v, axis, slice(start, None, 2)) for start in (0, 1) for v in values)
         found = combine_fn(*halves)
         values = found if isinstance(found, tuple) else (found,)
     return values if isinstance(value, tuple) else values[0]
+
+
+def _fold(function: Callable[..., np.ndarray]) -> Callable[..., Any]:
+    """A reduction along an axis, which goes; without NaN in the maximum, as the device has it."""
+
+    def fold(value: Any, axis: int) -> Any:
+        return _tensor(function(value.handle.data, axis=axis), value, [value])
+
+    return fold
 
 
 def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:
@@ -312,6 +321,8 @@ def interpreting() -> Iterator[None]:
     scope = interpreter._patch_lang(_speaker(language))
     scope.set_attr(language.tensor, "__index__", lambda self: int(self.handle.data.item()))
     scope.set_attr(language, "reduce", _reduce)
+    scope.set_attr(language, "sum", _fold(np.add.reduce))
+    scope.set_attr(language, "max", _fold(np.fmax.reduce))
     scope.set_attr(language, "associative_scan", _scan)
     scope.set_attr(interpreter, "_convert_float", _convert_float)
     scope.set_attr(interpreter.InterpreterBuilder, "create_splat", _create_splat)

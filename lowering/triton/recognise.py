@@ -1,0 +1,262 @@
+"""`oneflow-recognise-attention`: attention that is written out becomes the operator, forward and backward.
+
+    softmax(query @ key^T * scale + mask) @ value   ->   attention(query, key, value, mask)
+
+Only whole patterns are replaced, and only where no part of them is used by something else and kernels fit the call;
+all else stays as it is. Imports `written`, `templates` and the canonicalizer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.builder import Value
+from oneflow.dialect.ops.softmax import widen
+from oneflow.dialect.record import Call, OperatorError, Registry, attribute_values, infer
+from oneflow.lowering.triton.templates import TEMPLATES
+from oneflow.lowering.triton.written import Graph, Matrix, Product, Scores
+from oneflow.passes.base import Pass
+from oneflow.passes.canonicalize import Canonicalize
+from oneflow.passes.registry import register_pass
+
+#: The rank of the operator's operands.
+RANK = 4
+#: By how much factors may differ that are the same number, rounded in different places.
+ROUNDING = 1e-5
+
+
+@register_pass
+@dataclass(frozen=True)
+class RecogniseAttention(Pass):
+    """Makes attention that is written out one operator, which keeps no weights in memory.
+
+        %s = "oneflow.batch_matmul"(%q, %k) {transpose_b = true}
+        %h = "oneflow.masked_fill"(%s, %later) {float_operand = -inf}
+        %w = "oneflow.softmax"(%h)
+        %y = "oneflow.batch_matmul"(%w, %v)
+    becomes
+        %y, %l = "oneflow.attention"(%q, %k, %v) {causal = true}
+
+    and the products with `softmax_grad(%w, ..)` become `attention_grad`. Scores may be scaled; what is hidden by -inf
+    is `causal` where that is known, else a mask. Nothing else may use the weights, and the call must fit kernels.
+    """
+
+    name: ClassVar[str] = "oneflow-recognise-attention"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Replaces every pattern that is found, then removes what it leaves unused."""
+        graph = Graph(module, registry)
+        replaced = [_replace(graph, op) for op in graph.operations("softmax")]
+        if any(replaced):
+            Canonicalize().run(module, registry)
+
+
+@dataclass
+class Pattern:
+    """Attention as it was found: its operands, the last product, and what the backward part consists of.
+
+    `inside` are results of the operations that go away. `gradients` are products by what they give: `dquery`,
+    `dkey`, `dvalue`, each with whether that is transposed; `dy` is the gradient by the result, and `first` the
+    operation before which all gradients can be built.
+    """
+
+    scores: Scores
+    value: Matrix
+    out: ir.Operation
+    inside: set[ir.Value]
+    gradients: list[tuple[str, ir.Operation, bool]] = field(default_factory=list)
+    dy: Matrix | None = None
+
+
+def _replace(graph: Graph, softmax: ir.Operation) -> bool:
+    """Replaces the pattern around a softmax; whether there was one."""
+    pattern = _match(graph, softmax)
+    if pattern is not None:
+        _Replacement(graph, pattern).build()
+    return pattern is not None
+
+
+def _match(graph: Graph, softmax: ir.Operation) -> Pattern | None:
+    """The pattern around a softmax; None where there is none that may be replaced."""
+    scores = graph.scores(softmax.operands[0])
+    if scores is None:
+        return None
+    inside = {*scores.inside, softmax.results[0]}
+    weights = _spread(graph, softmax.results[0], inside)
+    ends = [(op, p) for value in weights for op in graph.users(value) if (p := graph.product(op)) is not None]
+    outs = [(op, p) for op, p in ends if not p.left.flipped and p.left.value in weights]
+    if len(outs) != 1 or outs[0][1].factor != 1.0:
+        return None
+    out, product = outs[0]
+    pattern = Pattern(scores, product.right, out, inside | {out.results[0]})
+    back = _Backward(graph, pattern, weights).match([e for e in ends if e[0] != out], softmax.results[0])
+    whole = back and all(_leads_inside(graph, pattern, v) for v in pattern.inside - _ends(pattern))
+    later = [op for _, op, _ in pattern.gradients]
+    return pattern if whole and graph.first([out, *later]) == out and _fits(graph, pattern) else None
+
+
+def _spread(graph: Graph, value: ir.Value, inside: set[ir.Value]) -> list[ir.Value]:
+    """A value and what it becomes by conversions, which go away too."""
+    found = [value]
+    for each in found:
+        casts = [op.results[0] for op in graph.users(each) if graph.is_conversion(op)]
+        found += casts
+        inside.update(casts)
+    return found
+
+
+def _ends(pattern: Pattern) -> set[ir.Value]:
+    """The values that others may use."""
+    return {pattern.out.results[0], *(op.results[0] for _, op, _ in pattern.gradients)}
+
+
+def _leads_inside(graph: Graph, pattern: Pattern, value: ir.Value) -> bool:
+    users = graph.all_users(value)
+    return all(len(op.results) == 1 and op.results[0] in pattern.inside for op in users)
+
+
+class _Backward:
+    """Finds the gradients of a pattern: every use of its weights that is not the last product."""
+
+    def __init__(self, graph: Graph, pattern: Pattern, weights: list[ir.Value]) -> None:
+        self.graph, self.pattern, self.weights = graph, pattern, weights
+
+    def match(self, products: list[tuple[ir.Operation, Product]], softmax: ir.Value) -> bool:
+        """Whether all products of the weights and every gradient of the softmax belong to the pattern."""
+        slopes = [op for op in self.graph.all_users(softmax) if self.graph.is_gradient_of(op, softmax)]
+        return all(self._by_value(*p) for p in products) and all(map(self._by_scores, slopes))
+
+    def _by_value(self, op: ir.Operation, product: Product) -> bool:
+        """weights^T @ dy, or dy^T @ weights."""
+        for one, other, transposed in ((product.left, product.right, False), (product.right, product.left, True)):
+            if one.value in self.weights and one.flipped != transposed and product.factor == 1.0:
+                return self._same_dy(other.turned(transposed)) and self._note("dvalue", op, transposed)
+        return False
+
+    def _same_dy(self, dy: Matrix) -> bool:
+        self.pattern.dy = self.pattern.dy or dy
+        return self.pattern.dy == dy
+
+    def _note(self, name: str, op: ir.Operation, transposed: bool) -> bool:
+        self.pattern.gradients.append((name, op, transposed))
+        self.pattern.inside.add(op.results[0])
+        return True
+
+    def _by_scores(self, slope: ir.Operation) -> bool:
+        """softmax_grad(weights, dy @ value^T), and what its result comes to."""
+        passed, source = self.graph.through_conversions(slope.operands[1])
+        product = self.graph.product(source) if source is not None else None
+        if source is None or product is None or product.factor != 1.0:
+            return False
+        if product.right != self.pattern.value.turned(True) or not self._same_dy(product.left):
+            return False
+        self.pattern.inside.update([*passed, source.results[0], slope.results[0]])
+        return self._follow(slope.results[0], 1.0)
+
+    def _follow(self, value: ir.Value, factor: float) -> bool:
+        """Whether every use of the gradient by the scores, times `factor`, ends in a gradient of query or key."""
+        return all(self._step(op, value, factor) for op in self.graph.all_users(value))
+
+    def _step(self, op: ir.Operation, value: ir.Value, factor: float) -> bool:
+        product = self.graph.product(op)
+        if product is not None:
+            return self._by_operand(op, product, value, factor)
+        times = self.graph.slope_factor(op, value, self.pattern.scores.hidden)
+        if times is None:
+            return False
+        self.pattern.inside.add(op.results[0])
+        return self._follow(op.results[0], factor * times)
+
+    def _by_operand(self, op: ir.Operation, product: Product, value: ir.Value, factor: float) -> bool:
+        """slope @ key, slope^T @ query, or the transposed of these."""
+        scores = self.pattern.scores
+        if not math.isclose(factor * product.factor, scores.scale, rel_tol=ROUNDING):
+            return False
+        for one, other, transposed in ((product.left, product.right, False), (product.right, product.left, True)):
+            if one.value != value:
+                continue
+            name, wanted = ("dkey", scores.query) if one.flipped != transposed else ("dquery", scores.key)
+            return other.turned(transposed) == wanted and self._note(name, op, transposed)
+        return False
+
+
+def _fits(graph: Graph, pattern: Pattern) -> bool:
+    """Whether there are kernels for the operator, and for its gradient where that is wanted."""
+    scores = pattern.scores
+    matrices = (scores.query, scores.key, pattern.value)
+    descs = [_heads(graph.desc(m.value), m.flipped) for m in matrices]
+    if any(d is None for d in descs) or not scores.mask_fits(graph):
+        return False
+    record = graph.registry["attention"]
+    operands = dict(zip(("query", "key", "value"), descs, strict=True), mask=None)
+    call = Call(record, operands, attribute_values(record, {"scale": scores.scale, "causal": scores.causal}))
+    names = ("attention", "attention_grad") if pattern.gradients else ("attention",)
+    try:
+        infer(call.record, call)
+    except OperatorError:
+        return False
+    return all(TEMPLATES[name].fits(call) for name in names)
+
+
+def _heads(desc: Any, flipped: bool) -> Any:
+    """A matrix, or several, as (batch, heads, rows, columns); None where sizes are unknown or there are too many."""
+    if desc.shape is None or None in desc.shape or not 2 <= len(desc.shape) <= RANK:
+        return None
+    shape = (*desc.shape[:-2], *reversed(desc.shape[-2:])) if flipped else desc.shape
+    return type(desc)(_padded(shape), desc.dtype)
+
+
+def _padded(shape: Any) -> tuple[int, ...]:
+    """A shape with axes of size 1 before its last two, so that there are four."""
+    return (*shape[:-2], *(1,) * (RANK - len(shape)), *shape[-2:])
+
+
+class _Replacement:
+    """Builds the operators of one pattern in place of its products."""
+
+    def __init__(self, graph: Graph, pattern: Pattern) -> None:
+        self.graph, self.pattern, self.ops = graph, pattern, graph.ops
+        self.flags = {"scale": pattern.scores.scale, "causal": pattern.scores.causal}
+
+    def build(self) -> None:
+        """Replaces the last product and the gradients."""
+        scores = self.pattern.scores
+        self.ops.begin(self.pattern.out)
+        self.operands = [self._matrix(m) for m in (scores.query, scores.key, self.pattern.value)]
+        self.operands.append(scores.build_mask(self.graph))
+        self.out, self.statistics = self.ops.attention(*self.operands, **self.flags)
+        if self.pattern.gradients:
+            self._build_gradients()
+        self._replace(self.pattern.out, self.out)
+
+    def _matrix(self, matrix: Matrix) -> Value:
+        value = self.ops.wrap(matrix.value)
+        value = self._turned(value) if matrix.flipped else value
+        return self._reshaped(value, _padded(value.shape))
+
+    def _turned(self, value: Value) -> Value:
+        axes = list(range(value.rank))
+        return self.ops.transpose(value, perm=[*axes[:-2], axes[-1], axes[-2]])
+
+    def _reshaped(self, value: Value, shape: Any) -> Value:
+        return value if value.shape == tuple(shape) else self.ops.reshape(value, shape=list(shape))
+
+    def _build_gradients(self) -> None:
+        assert self.pattern.dy is not None, "gradients have a cotangent"
+        self.ops.begin(self.graph.first([op for _, op, _ in self.pattern.gradients]))
+        dy = self._matrix(self.pattern.dy)
+        delta = self.ops.reduce_sum(widen(self.ops, dy) * widen(self.ops, self.out), axis=[3], keepdims=False)
+        given = (dy, *self.operands, self.statistics, delta)
+        made = dict(zip(("dquery", "dkey", "dvalue"), self.ops.attention_grad(*given, **self.flags), strict=True))
+        for name, op, transposed in self.pattern.gradients:
+            self.ops.begin(op)
+            self._replace(op, self._turned(made[name]) if transposed else made[name])
+
+    def _replace(self, op: ir.Operation, value: Value) -> None:
+        old = op.results[0]
+        shaped = self._reshaped(value, dialect.desc_of(old).shape)
+        old.replace_all_uses_with(shaped.handle)

@@ -1,0 +1,152 @@
+"""Attention written out is the operator on the GPU, and its results and gradients stay those of NumPy in f64."""
+
+import math
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.program import read_program
+from oneflow.passes.pipeline import Pipeline
+from oneflow.testing.triton_interpreter import interpret_program
+
+F = flow.nn.functional
+BATCH, HEADS, LENGTH, SIZE, WIDTH = 2, 2, 40, 40, 16
+SCALE = 1 / math.sqrt(WIDTH)
+LATER = np.triu(np.ones((LENGTH, SIZE), np.bool_), 1)
+PADDING = np.zeros((BATCH, 1, 1, SIZE), np.bool_)
+PADDING[0, ..., 30:] = True
+BIAS = np.random.default_rng(5).standard_normal((HEADS, LENGTH, SIZE)).astype(np.float16)
+
+
+def plain(q, k, v):
+    return flow.matmul(flow.softmax(flow.matmul(q, k.transpose(-2, -1)) * SCALE, -1), v)
+
+
+def scaled_query(q, k, v):
+    return flow.matmul(flow.softmax(flow.matmul(q * SCALE, k.transpose(-2, -1)), -1), v)
+
+
+def causal(q, k, v):
+    scores = flow.matmul(q, k.transpose(-2, -1)) / math.sqrt(WIDTH)
+    seen = flow.tril(flow.ones(LENGTH, SIZE))
+    return flow.matmul(flow.softmax(scores.masked_fill(seen == 0, float("-inf")), -1), v)
+
+
+def chosen(q, k, v):
+    """The mask of `causal` from positions, by `where`, and a softmax in f32."""
+    scores = flow.matmul(q, k.transpose(-2, -1)).to(flow.float32) * SCALE
+    rows, columns = flow.arange(LENGTH).reshape(LENGTH, 1), flow.arange(SIZE)
+    shown = flow.where(columns <= rows, scores, flow.full((), float("-inf")))
+    return flow.matmul(flow.softmax(shown, -1).to(flow.float16), v)
+
+
+def padded(q, k, v, mask):
+    scores = flow.matmul(q, k.transpose(-2, -1)) * SCALE
+    return flow.matmul(flow.softmax(scores.masked_fill(mask, float("-inf")), -1), v)
+
+
+def biased(q, k, v, bias):
+    return flow.matmul(flow.softmax((flow.matmul(q, k.transpose(-2, -1)) + bias) * SCALE, -1), v)
+
+
+CASES = {
+    "plain": (plain, [], None, False),
+    "scaled query": (scaled_query, [], None, False),
+    "causal": (causal, [], np.where(LATER, -np.inf, 0), True),
+    "chosen": (chosen, [], np.where(LATER, -np.inf, 0), True),
+    "padded": (padded, [PADDING], np.where(PADDING, -np.inf, 0), False),
+    "biased": (biased, [BIAS], BIAS.astype(np.float64) * SCALE, False),
+}
+
+
+WHOLE = pipeline_between(None, "triton")
+
+
+def lower(function, *arrays, passes=WHOLE):
+    specs = [flow.TensorSpec(a.shape, flow.bool if a.dtype == np.bool_ else flow.float16) for a in arrays]
+    module = flow.trace(function, *specs)
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(passes, module.context).run(module, REGISTRY)
+    return module
+
+
+def operands():
+    rng = np.random.default_rng(3)
+    shapes = [(BATCH, HEADS, n, WIDTH) for n in (LENGTH, SIZE, SIZE, LENGTH)]
+    return [rng.standard_normal(s).astype(np.float16) for s in shapes]
+
+
+def expected(q, k, v, dy, added):
+    """The result and the gradients by q, k and v."""
+    q, k, v, dy = (x.astype(np.float64) for x in (q, k, v, dy))
+    scores = q @ k.swapaxes(2, 3) * SCALE + (0 if added is None else added)
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = e / e.sum(-1, keepdims=True)
+    dweights = dy @ v.swapaxes(2, 3)
+    slope = weights * (dweights - (weights * dweights).sum(-1, keepdims=True)) * SCALE
+    return weights @ v, slope @ k, slope.swapaxes(2, 3) @ q, weights.swapaxes(2, 3) @ dy
+
+
+def agree(got, want):
+    """Results of f16 within a few of its roundings."""
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one.view(np.float16).astype(np.float64), other, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_result_is_that_of_the_operator(name):
+    function, extra, added, is_causal = CASES[name]
+    q, k, v, dy = operands()
+    module = lower(function, q, k, v, *extra)
+    program = read_program(module)
+    assert any("attention" in s for s in program.sources)
+    assert ("tl.where((columns" in program.text or "<= rows" in program.text) == is_causal
+    agree(interpret_program(program, q, k, v, *extra), expected(q, k, v, dy, added)[:1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_the_operator(name):
+    function, extra, added, _ = CASES[name]
+
+    def gradients(q, k, v, dy, *rest):
+        out, pull = function(q, k, v, *rest), lambda *x: (function(*x, *rest) * dy).to(flow.float32).sum()
+        return (out, *flow.grad(pull, argnums=(0, 1, 2))(q, k, v))
+
+    q, k, v, dy = operands()
+    program = read_program(lower(gradients, q, k, v, dy, *extra))
+    assert {"oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
+    assert f"{LENGTH}x{SIZE}" not in program.plan
+    agree(interpret_program(program, q, k, v, dy, *extra), expected(q, k, v, dy, added))
+
+
+def test_a_second_gradient_is_not_taken_for_the_pattern():
+    """What reads the weights besides their own gradient keeps them."""
+
+    def twice(q, k, v):
+        first = flow.grad(lambda x: plain(x, k, v).to(flow.float32).square().sum())
+        return flow.grad(lambda x: first(x).to(flow.float32).square().sum())(q)
+
+    q, k, v, _ = operands()
+    text = str(lower(twice, q, k, v, passes="builtin.module(oneflow-canonicalize,cse,oneflow-recognise-attention)"))
+    assert "oneflow.softmax" in text and "oneflow.attention" not in text
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_other_ranks_have_axes_of_size_1(rank):
+    q, k, v, dy = (x.reshape(-1, *x.shape[2:])[0 if rank == 2 else slice(None)] for x in operands())
+    program = read_program(lower(plain, q, k, v))
+    assert "oneflow_attention_0" in program.sources
+    whole = [x.reshape(1, -1, *x.shape[-2:]) for x in (q, k, v, dy)]
+    agree(interpret_program(program, q, k, v), [expected(*whole, None)[0].reshape(q.shape)])
+
+
+def test_layers_that_follow_each_other_are_found():
+    q, k, v, dy = operands()
+    program = read_program(lower(lambda q, k, v: plain(plain(q, k, v), k, v), q, k, v))
+    assert program.plan.count("attention") == 2 and len(program.sources) == 1
+    first = expected(q, k, v, dy, None)[0].astype(np.float16)
+    agree(interpret_program(program, q, k, v), expected(first, k, v, dy, None)[:1])
