@@ -82,6 +82,12 @@ def move(data: Data, target: Device) -> Data:
 CHOSEN: dict[str, str] = {}
 
 
+def state_choices(module: ir.Module) -> None:
+    """Writes `CHOSEN` on a module that is compiled for devices."""
+    for name, value in CHOSEN.items():
+        module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
+
+
 def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | CudaExecutable:
     """Compiles a function of a module for a device.
 
@@ -92,8 +98,7 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | Cu
     """
     if place.type == "cpu":
         return compile_program(module, entry)
-    for name, value in CHOSEN.items():
-        module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
+    state_choices(module)
     return compile_cuda_program(module, entry, device=place.index)
 
 

@@ -1,6 +1,6 @@
 """Compiled functions whose tensors lie on several ranks.
 
-Imports `trace` and `runtime.distributed`.
+Imports `trace`, `devices` and `runtime.distributed`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oneflow.frontend.arrays import Data
+from oneflow.frontend.devices import state_choices
 from oneflow.frontend.trace import Traced
 from oneflow.runtime.distributed import DistributedExecutable, Pieces, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
@@ -32,6 +33,8 @@ class GlobalProgram:
         """
         placement = traced.placement
         assert placement is not None
+        if placement.type == "cuda":
+            state_choices(traced.module)
         boxed = lay_out(traced.module, strategy)
         ranks = placement.world, placement.members
         return cls(placement, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))

@@ -242,6 +242,15 @@ def _all_reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
     return [put_together(parts, "M" if attrs[0]["reduce_type"] == "max" else "P")] * len(parts)
 
 
+def _reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
+    whole, *_ = _all_reduce(parts, attrs)
+    return [whole if member == attrs[0]["root"] else np.zeros_like(whole) for member in range(len(parts))]
+
+
+def _broadcast(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
+    return [parts[attrs[0]["root"]]] * len(parts)
+
+
 def _pieces(whole: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
     return np.split(whole, list(itertools.accumulate(sizes))[:-1], axis)
 
@@ -267,6 +276,8 @@ def _send_recv(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
 
 RULES: dict[str, Callable[[Sequence[Array], Sequence[Attrs]], list[Array]]] = {
     "ccl_all_reduce": _all_reduce,
+    "ccl_reduce": _reduce,
+    "ccl_broadcast": _broadcast,
     "ccl_reduce_scatter": _reduce_scatter,
     "ccl_all_gather": _all_gather,
     "ccl_all_to_all": _all_to_all,

@@ -123,6 +123,22 @@ def _all_reduce(op: Call) -> TensorDesc:
     return desc
 
 
+def _reduce(op: Call) -> TensorDesc:
+    _expect_root(op)
+    return _all_reduce(op)
+
+
+def _broadcast(op: Call) -> TensorDesc:
+    _expect_root(op)
+    desc: TensorDesc = op.in_
+    return desc
+
+
+def _expect_root(op: Call) -> None:
+    if not 0 <= op.root < op.members:
+        raise op.error(f"expected root below the {op.members} members, got {op.root}")
+
+
 def _reduce_scatter(op: Call) -> TensorDesc:
     expect_dtype(op, "in", op.in_, dtypes.NUMERIC)
     return _cut(op, _expect_sizes(op, "sizes", "axis"), op.sizes, op.in_)
@@ -176,6 +192,12 @@ _collective(
     "the maximum where there is one.",
     _all_reduce,
 )
+_collective(
+    'reduce_type: string = "sum", root: int64 = 0, ',
+    "The sum or the maximum of the members' tensors on member `root`; zeros on the others, so that sums stay.",
+    _reduce,
+)
+_collective("root: int64 = 0, ", "The tensor of member `root`, on every member.", _broadcast)
 _collective(
     "axis: int64, sizes: list_int64, ",
     "The sum of the members' tensors; each member gets its piece along `axis`, member i `sizes[i]` long.",

@@ -185,6 +185,11 @@ class NcclTransport(Transport):
             else:
                 driver.copy_rows((to, rows[1]), (of, rows[2]), size, rows[0], self.stream)
 
+    def clear(self, target: Array) -> None:
+        """A fill on the device."""
+        if target.size:
+            driver.fill(_address(target), b"\0", target.nbytes, 1, self.stream)
+
     def fetch(self, array: Array) -> Array:
         """A copy on the host, when the work before it is done."""
         made = np.empty(array.shape, array.dtype)

@@ -74,6 +74,25 @@ def _largest_float(transport: Transport, source: Array, target: Array) -> None:
     transport.store(target, ordered(found).view(terms.dtype).astype(target.dtype))
 
 
+def _reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
+    """To the root, whose piece is the whole; a maximum goes to everybody."""
+    is_root = attrs["index"] == attrs["root"]
+    if attrs["reduce_type"] == "max":
+        _all_reduce(transport, attrs, source, target)
+    else:
+        counts = [source.size * (member == attrs["root"]) for member in range(attrs["members"])]
+        terms, into = _terms(transport, source.reshape(-1)), target if is_root else target.reshape(-1)[:0]
+        _sum_into(transport, into, lambda total: transport.reduce_scatter(terms, total, counts))
+    if not is_root:
+        transport.clear(target)
+
+
+def _broadcast(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
+    if attrs["index"] == attrs["root"]:
+        transport.copy(target, source)
+    transport.broadcast(target.reshape(-1), attrs["root"])
+
+
 def _reduce_scatter(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
     pieces = cut_along(source, attrs["axis"], attrs["sizes"])
     terms = _terms(transport, packed(transport, source, pieces))
@@ -101,6 +120,8 @@ def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array)
 
 OPERATIONS: dict[str, Callable[[Transport, Attrs, Array, Array], None]] = {
     "ccl_all_reduce": _all_reduce,
+    "ccl_reduce": _reduce,
+    "ccl_broadcast": _broadcast,
     "ccl_reduce_scatter": _reduce_scatter,
     "ccl_all_gather": _all_gather,
     "ccl_all_to_all": _all_to_all,

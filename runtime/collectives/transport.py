@@ -29,7 +29,7 @@ class Transport(ABC):
 
     Arrays are flat and contiguous. Sums are of element types that are added as they are: 16-bit floats where
     `adds_short`. `host` is the way for arrays on the host; where it is another, arrays are a device's, of which
-    nothing but `copy`, `fetch` and `store` may touch the elements.
+    nothing but `copy`, `clear`, `fetch` and `store` may touch the elements.
     """
 
     adds_short: bool = False
@@ -50,6 +50,10 @@ class Transport(ABC):
     def copy(self, target: Array, source: Array) -> None:
         """Copies the elements of one view to another of the same shape."""
         target[...] = source
+
+    def clear(self, target: Array) -> None:
+        """Writes zeros to all elements of contiguous `target`."""
+        target[...] = 0
 
     def fetch(self, array: Array) -> Array:
         """The elements on the host; not to be written to."""

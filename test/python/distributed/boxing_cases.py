@@ -5,10 +5,12 @@ Run under mpirun it checks the job's own ranks; the tests also run it with all r
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +23,10 @@ from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.sbp import B, P, S
 from oneflow.runtime.collectives import mpi
-from oneflow.runtime.collectives.transport import World
+from oneflow.runtime.collectives.operations import carry_out
+from oneflow.runtime.collectives.transport import Array, World
 from oneflow.runtime.distributed import compile_distributed, lay_out, world_of
-from oneflow.testing.simulate import cut
+from oneflow.testing.simulate import RULES, cut
 
 DTYPES = dtypes.DTYPES
 MESHES: dict[int, list[Mesh]] = {2: [(2,), (1, 2)], 3: [(3,)], 4: [(4,), (2, 2)]}
@@ -74,12 +77,43 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
         np.testing.assert_array_equal(whole, array, err_msg=f"{dtype.name} on {mesh}: {pair}")
 
 
+def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
+    """Reductions to each member, and broadcasts from it, against the simulation.
+
+    `run(name, rank, attributes, array)` gives what a rank gets.
+    """
+    rng, members = np.random.default_rng(5), world.size
+    arrays = [rng.integers(0, 2, SHAPE).astype(dtype.numpy) for _ in range(members)]
+    names = [("ccl_broadcast", {})]
+    if dtype.kind != "bool":
+        names += [("ccl_reduce", {"reduce_type": r}) for r in ("sum", "max")]
+    for root, (name, how) in itertools.product(range(members), names):
+        attrs = [{"root": root, "index": r, "members": members, "mesh_axes": [0], **how} for r in range(members)]
+        wanted = RULES[name](arrays, attrs)
+        made = world.run([functools.partial(run, name, r, attrs[r], arrays[r]) for r in world.here])
+        for rank, array in zip(world.here, made, strict=True):
+            np.testing.assert_array_equal(array, wanted[rank], err_msg=f"{name} {how} of {dtype.name}, root {root}")
+
+
+def on_host(world: World) -> Callable[..., Array]:
+    """Runs a collective of all ranks on arrays of the host."""
+
+    def run(name: str, rank: int, attrs: dict[str, Any], array: Array) -> Array:
+        target = np.empty_like(array)
+        carry_out(name, world.transport(rank, range(world.size)), attrs, array, target)
+        return target
+
+    return run
+
+
 def main() -> None:
     """Checks the ranks of the MPI job."""
     world = mpi.world()
     for mesh in MESHES[world.size]:
         for dtype in DTYPES:
             check(world_of(devices(mesh)), mesh, dtype)
+    for dtype in DTYPES:
+        check_roots(world, dtype, on_host(world))
     print(f"rank {world.rank} is done", flush=True)
 
 

@@ -15,10 +15,13 @@ import oneflow as flow
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.executable import PositionError
 
+#: Where the ranks are: "cpu" or "cuda".
+DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+
 
 def program(factor: float) -> Any:
     """A function whose sum crosses ranks."""
-    ranks = flow.placement("cpu", list(range(mpi.world().size)))
+    ranks = flow.placement(DEVICE, list(range(mpi.world().size)))
     return flow.compile(lambda x: flow.relu(x.to_global(ranks, flow.sbp.split(0)).sum(0) * factor), placement=ranks)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import boxing_cases
 import numpy as np
@@ -15,8 +16,11 @@ import training_cases
 
 import oneflow as flow
 from oneflow.dialect import dtypes
+from oneflow.dialect.external import as_array
 from oneflow.dialect.nd_sbp import devices
-from oneflow.runtime.collectives import mpi
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.collectives import mpi, nccl
+from oneflow.runtime.collectives.operations import carry_out
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import world_of
 from oneflow.testing.host_cuda import host_cuda
@@ -24,9 +28,21 @@ from oneflow.testing.host_nccl import host_nccl
 
 
 def boxing(name: str, ranks: list[int]) -> None:
-    """Moves tensors of a type between all layouts."""
+    """Moves tensors of a type between all layouts, to a root and from it."""
+    dtype = dtypes.BY_NAME[name]
     for mesh in boxing_cases.MESHES[len(ranks)]:
-        boxing_cases.check(world_of(devices(mesh)), mesh, dtypes.BY_NAME[name], "cuda")
+        boxing_cases.check(world_of(devices(mesh)), mesh, dtype, "cuda")
+
+    def run(name: str, rank: int, attrs: dict[str, Any], array: np.ndarray) -> np.ndarray:
+        gpus = nccl.gpus(mpi.world())
+        source, target = (DeviceArray.of(a, gpus.device) for a in (array, np.zeros_like(array)))
+        memory = (as_array(a.address, TensorDesc(array.shape, dtype)) for a in (source, target))
+        transport = gpus.transport(rank, ranks)
+        with transport.on(int(source.stream.handle)):
+            carry_out(name, transport, attrs, *memory)
+        return target.numpy()
+
+    boxing_cases.check_roots(mpi.world(), dtype, run)
 
 
 def training(name: str, ranks: list[int]) -> None:
@@ -48,9 +64,19 @@ def largest(name: str, ranks: list[int]) -> None:
     np.testing.assert_array_equal(rows.numpy(), x.max(0))
 
 
-CHECKS = {"boxing": boxing, "training": training, "largest": largest}
+def precision(name: str, ranks: list[int]) -> None:
+    """Products are as precise as `flow.cuda` was told, on the ranks' devices too."""
+    flow.cuda.set_matmul_precision(name)
+    x, w = (np.eye(32, dtype=np.float32) * k for k in (2, 3))
+    product = flow.compile(lambda x, w: x.to_global(sbp=flow.sbp.split(0)) @ w, placement=flow.placement("cuda", ranks))
+    np.testing.assert_array_equal(np.asarray(product(x, w)), x @ w)
+    assert f'"{name}"' in product.ir("triton")
+
+
+CHECKS = {"boxing": boxing, "training": training, "largest": largest, "precision": precision}
 DEFAULTS: dict[str, Iterable[str]] = {
     "boxing": dtypes.BY_NAME, "training": training_cases.LAYOUTS, "largest": ("float32", "int32"),
+    "precision": ("ieee", "tf32"),
 }  # fmt: skip
 
 

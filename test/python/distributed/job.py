@@ -15,17 +15,21 @@ HERE = Path(__file__).parent
 LIMIT = 300
 
 
-def start(file: str, count: int, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """A file of this folder as a job of `count` ranks."""
+def environment(**more: str) -> dict[str, str]:
+    """The environment of this process, in which the sources and this folder are found."""
     path = filter(None, [str(ROOT / "src"), str(HERE), os.environ.get("PYTHONPATH")])
-    known = {**os.environ, "PYTHONPATH": os.pathsep.join(path), **environment}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **more}
+
+
+def start(file: str, count: int, *arguments: str, **more: str) -> subprocess.Popen[str]:
+    """A file of this folder as a job of `count` ranks."""
     command = [*launcher(), "-n", str(count), sys.executable, str(HERE / file), *arguments]
-    return subprocess.Popen(command, env=known, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=environment(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def run(file: str, count: int, *arguments: str, **environment: str) -> str:
+def run(file: str, count: int, *arguments: str, **more: str) -> str:
     """What a job prints that ends well; one that does not end is killed."""
-    with start(file, count, *arguments, **environment) as job:
+    with start(file, count, *arguments, **more) as job:
         try:
             output, errors = job.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:

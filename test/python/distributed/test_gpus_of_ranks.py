@@ -5,6 +5,8 @@ Without GPUs the driver and NCCL are made of host memory and files.
 
 import ctypes
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import job
@@ -18,9 +20,10 @@ from oneflow.runtime.cuda import driver
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.host_nccl import host_nccl
 
+BENCHMARK = job.ROOT / "benchmarks/sbp_gpu.py"
 CASES = [
     (2, "boxing", "float32", "bfloat16", "bool", "int64"), (3, "boxing", "float16", "float32"),
-    (2, "training", "data", "tensor", "zero"), (2, "largest"),
+    (2, "training", "data", "tensor", "zero"), (2, "largest"), (2, "precision"),
 ]  # fmt: skip
 
 
@@ -40,9 +43,49 @@ def test_ranks_of_host_memory(case: tuple) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not has_two_gpus(), reason="needs two GPUs")
-@pytest.mark.parametrize("what", ["boxing", "training", "largest"])
+@pytest.mark.parametrize("what", ["boxing", "training", "largest", "precision"])
 def test_two_gpus(what: str) -> None:
     assert job.run("gpu_cases.py", 2, "gpu", what, NCCL_NVLS_ENABLE="0").count("is done") == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not has_two_gpus(), reason="needs two GPUs")
+def test_a_program_in_a_file_runs_on_two_gpus(tmp_path: Path) -> None:
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    np.savez(tmp_path / "in.npz", x=x, w=np.eye(3, dtype=np.float32))
+    program, out = job.ROOT / "test/lit/tools/run_ranks.mlir", tmp_path / "out.npz"
+    options = ["--input", str(tmp_path / "in.npz"), "--output", str(out), "--nproc", "2", "--device", "cuda"]
+    done = command("-m", "oneflow.tools.oneflow_run", str(program), *options)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(out)["y"], x.sum(0))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not has_two_gpus(), reason="needs two GPUs")
+def test_a_rank_that_dies_ends_one_that_waits_for_its_gpu() -> None:
+    with job.start("fault_cases.py", 2, "die", "cuda", NCCL_NVLS_ENABLE="0") as ranks:
+        errors = ranks.communicate(timeout=120)[1]
+    assert ranks.returncode != 0 and "oneflow: error: rank 1 (process" in errors, errors
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not has_two_gpus(), reason="needs two GPUs")
+def test_what_two_gpus_are_measured_by() -> None:
+    done = command(str(BENCHMARK), "--groups", "reduce,mlp")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_two_gpus_are_measured_by_on_host_memory() -> None:
+    done = command(str(BENCHMARK), "--groups", "reduce", "--host")
+    assert done.returncode == 0 and "| 256 bytes |" in done.stdout, done.stdout + done.stderr
+
+
+def command(*line: str) -> subprocess.CompletedProcess[str]:
+    """Python with a command of the project."""
+    return subprocess.run(
+        [sys.executable, *line], env=job.environment(NCCL_NVLS_ENABLE="0"), capture_output=True, text=True, check=False,
+        timeout=job.LIMIT,
+    )  # fmt: skip
 
 
 def test_ranks_in_one_process_have_no_gpu_each() -> None:

@@ -15,6 +15,8 @@ SAMPLES = [
         dtypes=FLOATS,
     ),
     Sample("ccl_all_reduce", [t(4, 3)], ONE, dtypes=NUMBERS),
+    Sample("ccl_reduce", [t(4, 3)], {"reduce_type": "max", **ONE}, dtypes=NUMBERS),
+    Sample("ccl_broadcast", [t(4, 3)], {"root": 0, **ONE}, dtypes=ALL),
     Sample("ccl_reduce_scatter", [t(4, 3)], {"axis": 1, "sizes": [3], **ONE}, dtypes=NUMBERS),
     Sample("ccl_all_gather", [t(4, 3)], {"axis": -2, "sizes": [4], **ONE}, dtypes=ALL),
     Sample(
@@ -39,6 +41,9 @@ BAD = [
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["B"], "grad_mode": "auto"}, match="expected grad_mode"),
     Bad("ccl_all_reduce", [t(4)], TWO, dtype=bool_, match="expected in of type"),
     Bad("ccl_all_reduce", [t(4)], {**TWO, "index": 2}, match="an index below members"),
+    Bad("ccl_reduce", [t(4)], {**TWO, "root": 2}, match="expected root below the 2 members, got 2"),
+    Bad("ccl_reduce", [t(4)], {**TWO, "reduce_type": "min"}, match="expected reduce_type to be one of sum, max"),
+    Bad("ccl_broadcast", [t(4)], {**TWO, "root": -1}, match="expected root below the 2 members, got -1"),
     Bad("ccl_reduce_scatter", [t(4)], {"axis": 0, "sizes": [1, 2], **TWO}, match="axis 0 of in to be 3, got 4"),
     Bad("ccl_reduce_scatter", [t(4)], {"axis": 1, "sizes": [1, 3], **TWO}, match="expected axis in [-1, 1)"),
     Bad("ccl_all_gather", [t(4)], {"axis": 0, "sizes": [4, 3], **TWO}, match="axis 0 of in to be 3, got 4"),

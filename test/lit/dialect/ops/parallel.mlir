@@ -38,3 +38,15 @@ func.func @moved(%x: tensor<3x4xf16>) -> tensor<*xf16> {
     mesh_axes = [0 : si32], members = 2 : si64} : (tensor<3x4xf16>) -> tensor<*xf16>
   return %0 : tensor<*xf16>
 }
+
+// A root gives or gets the whole; the type is the same on every member.
+// CHECK-LABEL: func.func @roots(
+func.func @roots(%x: tensor<3x4xf16>) -> (tensor<*xf16>, tensor<*xf16>) {
+  // CHECK: "oneflow.ccl_reduce"{{.*}}root = 1 : i64{{.*}} : (tensor<3x4xf16>) -> tensor<3x4xf16>
+  %0 = "oneflow.ccl_reduce"(%x) {root = 1 : si64, mesh_axes = [0 : si32], members = 2 : si64}
+    : (tensor<3x4xf16>) -> tensor<*xf16>
+  // CHECK: "oneflow.ccl_broadcast"{{.*}} : (tensor<3x4xf16>) -> tensor<3x4xf16>
+  %1 = "oneflow.ccl_broadcast"(%x) {root = 1 : si64, mesh_axes = [0 : si32], members = 2 : si64}
+    : (tensor<3x4xf16>) -> tensor<*xf16>
+  return %0, %1 : tensor<*xf16>, tensor<*xf16>
+}
