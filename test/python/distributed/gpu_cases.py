@@ -68,7 +68,8 @@ def precision(name: str, ranks: list[int]) -> None:
     """Products are as precise as `flow.cuda` was told, on the ranks' devices too."""
     flow.cuda.set_matmul_precision(name)
     x, w = (np.eye(32, dtype=np.float32) * k for k in (2, 3))
-    product = flow.compile(lambda x, w: x.to_global(sbp=flow.sbp.split(0)) @ w, placement=flow.placement("cuda", ranks))
+    at = flow.placement("cuda", ranks)
+    product = flow.compile(lambda x, w: x.to_global(sbp=flow.sbp.split(0)) @ w, placement=at)
     np.testing.assert_array_equal(np.asarray(product(x, w)), x @ w)
     assert f'"{name}"' in product.ir("triton")
 

@@ -24,7 +24,8 @@ def environment(**more: str) -> dict[str, str]:
 def start(file: str, count: int, *arguments: str, **more: str) -> subprocess.Popen[str]:
     """A file of this folder as a job of `count` ranks."""
     command = [*launcher(), "-n", str(count), sys.executable, str(HERE / file), *arguments]
-    return subprocess.Popen(command, env=environment(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    known, pipe = environment(**more), subprocess.PIPE
+    return subprocess.Popen(command, env=known, stdout=pipe, stderr=pipe, text=True)
 
 
 def run(file: str, count: int, *arguments: str, **more: str) -> str:

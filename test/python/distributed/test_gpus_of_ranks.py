@@ -82,10 +82,9 @@ def test_what_two_gpus_are_measured_by_on_host_memory() -> None:
 
 def command(*line: str) -> subprocess.CompletedProcess[str]:
     """Python with a command of the project."""
-    return subprocess.run(
-        [sys.executable, *line], env=job.environment(NCCL_NVLS_ENABLE="0"), capture_output=True, text=True, check=False,
-        timeout=job.LIMIT,
-    )  # fmt: skip
+    known = job.environment(NCCL_NVLS_ENABLE="0")
+    line = (sys.executable, *line)
+    return subprocess.run(line, env=known, capture_output=True, text=True, timeout=job.LIMIT, check=False)
 
 
 def test_ranks_in_one_process_have_no_gpu_each() -> None:
