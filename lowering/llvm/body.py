@@ -39,7 +39,8 @@ class V:
 class Lanes:
     """How a loop's steps lie in vectors: `width` lanes (None: scalars), all or those of `mask` in use.
 
-    `uniform` collects what is the same for every step of the innermost loop.
+    `uniform` collects what is the same for every step of the innermost loop; `count` says how many lanes are in use,
+    where that is known beside the mask.
     """
 
     writer: Writer
@@ -48,6 +49,7 @@ class Lanes:
     mask: str | None = None
     uniform: list[str] | None = None
     captured: dict[ir.Value, V] = field(default_factory=dict)
+    count: Index | None = None
 
     def type(self, element: str, varies: bool = True) -> str:
         """The type of a value with this element."""
@@ -86,6 +88,22 @@ class Lanes:
             return V(name, element, varies)
         cast = f"arith.trunci {name} : {self.type(held, varies)} to {self.type(element, varies)}"
         return V(self.writer.op(cast) if varies else self._hoisted(cast), element, varies)
+
+    def load_apart(self, memory: str, kind: str, positions: Sequence[str], element: str) -> V:
+        """The vector of every second element from `positions` on, by two vectors that end where it does."""
+        w, width = self.writer, self.width or 1
+        further = w.binary("addi", positions[-1], width - 1)
+        halves = []
+        for number, last in enumerate((positions[-1], further)):
+            lanes = Lanes(w, self.kernel, width, None, None, self.captured)
+            if self.count is not None:
+                reach = w.binary("muli", self.count, 2)
+                left = w.binary("subi", reach, width if number else 1)
+                lanes.mask = w.op(f"vector.create_mask {left} : vector<{width}xi1>")
+            halves.append(lanes.load(memory, kind, [*positions[:-1], last], element, True).name)
+        picked = [2 * i if 2 * i < width else 2 * i + 1 for i in range(width)]
+        both = self.type(element)
+        return V(w.op(f"vector.shuffle {halves[0]}, {halves[1]} {picked} : {both}, {both}"), element, True)
 
     def store(self, value: V, memory: str, kind: str, positions: Sequence[str], varies: bool) -> None:
         """Writes a value where `load` reads it."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Uncovered, Use
+from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Uncovered, Use, static_size
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.writer import Index, Writer
 
@@ -76,11 +76,19 @@ class Loops:
         return all(self._walks_as_one(n, u, a, b) for n, u in uses)
 
     def _walks_as_one(self, node: Node, use: Use, a: int, b: int) -> bool:
-        forms = [f for f, _ in self._forms(node, use)]
+        found = self._forms(node, use)
+        forms = [f for f, _ in found]
         touching = [i for i, f in enumerate(forms) if f.dims & {a, b}]
         if not touching:
             return not {a, b} & set(node.names) or {a, b} <= set(node.names)
-        return [forms[i].dim for i in touching] == [a, b] and touching[1] == touching[0] + 1
+        whole = all(self._walks_whole(use, *found[i]) for i in touching)
+        return whole and [forms[i].dim for i in touching] == [a, b] and touching[1] == touching[0] + 1
+
+    def _walks_whole(self, use: Use, form: Linear, axis: int) -> bool:
+        """Whether a loop walks all of a dimension: a window may see a part, where it has one place only."""
+        if use.access[axis].dim is not None:
+            return form.dim is not None
+        return form.dim is not None and static_size(use.value, axis) == self._sizes[form.dim]
 
     def _forms(self, node: Node, use: Use) -> list[tuple[Linear, int]]:
         """The positions of an access over the structure's loops, without those that are always 0 of size 1."""
@@ -100,7 +108,8 @@ class Loops:
         for form, axis in self._forms(node, use):
             if form.dim in inside:
                 continue
-            loop = self._by_first.get(form.dim) if form.dim is not None else None
+            whole = form.dim is not None and self._walks_whole(use, form, axis)
+            loop = self._by_first.get(form.dim) if whole else None  # type: ignore[arg-type]
             merged.append(Position(form, loop.size if loop else self._axis_size(use.value, axis)))
         return merged
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneflow.lowering.kernels.nodes import Node, Structure
+from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered
 from oneflow.lowering.llvm.body import HEAVY, Lanes, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops, index_dims
@@ -30,6 +30,8 @@ CHUNK = 8192
 #: Steps of the parallel range that a reduction down columns should leave, and the elements it may keep in between.
 STEPS, SCRATCH = 4, 1 << 17
 VECTOR_BITS = 512
+#: Rows of fewer elements have their lanes along columns, if they can.
+SHORT = 8
 
 
 def emit_rows(kernel: Kernel, structure: Structure) -> str:
@@ -44,6 +46,19 @@ def emit_rows(kernel: Kernel, structure: Structure) -> str:
 def emit_columns(kernel: Kernel, structure: Structure) -> str:
     """The same with lanes along the last outer loop."""
     return Nest(kernel, as_written(structure), "column").emit()
+
+
+def emit_short_rows(kernel: Kernel, structure: Structure) -> str:
+    """The same where rows are too short for lanes, such as windows.
+
+    Raises:
+        Uncovered: rows are long, or the nest cannot be emitted so.
+    """
+    nest = Nest(kernel, as_written(structure), "column")
+    last = nest.loops.inner[-1].size if nest.loops.inner else None
+    if not isinstance(last, int) or last >= SHORT:
+        raise Uncovered("rows that are no shorter than vectors")
+    return nest.emit()
 
 
 def as_written(structure: Structure) -> Structure:
@@ -81,12 +96,20 @@ class Nest(Sweeps):
         many = 2 if not self.loops.inner else 16 if self.mode == "column" else 4
         if self.mode == "row" and any(selection_of(n) for n in self.structure.nodes):
             many = 8
+        many = 1 if self._picks_lanes() else many
         width = VECTOR_BITS // max(bits, 8) * many
         assert self.vector is not None
         size = self.vector.size
         while isinstance(size, int) and width > 4 and width // 2 >= size:
             width //= 2
         return self._narrowed(width, VECTOR_BITS // max(bits, 8))
+
+    def _picks_lanes(self) -> bool:
+        """Whether lanes are picked out of vectors: wide ones cost more than they save."""
+        loop = self.vector
+        uses = ((n, u) for n in self.structure.nodes for u in n.inputs)
+        forms = (p.form for n, u in uses for p in self.loops.positions(n, u))
+        return loop is not None and any(dict(form.terms).get(loop.id, 0) > 1 for form in forms)
 
     def _narrowed(self, width: int, least: int) -> int:
         """A width whose steps leave work for several threads and whose scratch memory stays in a near cache."""
@@ -189,7 +212,8 @@ class Nest(Sweeps):
         with w.buffered() as body:
             self.position[loop.id] = iv
             lanes = Lanes(w, self.kernel, self.width, None, hoisted, self._scalars)
-            lanes.mask = self._mask(iv, end) if masked else None
+            if masked:
+                lanes.count, lanes.mask = w.binary("subi", end, iv), self._mask(iv, end)
             self._step(lanes)
         w.lines.extend(hoisted or [])
         w.line(f"scf.for {iv} = {w.index(begin)} to {w.index(end)} step {w.index(self.width or 1)} {{")

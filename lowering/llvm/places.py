@@ -144,15 +144,19 @@ class Places:
 
     def _load(self, node: Node, use: Use, tensor: Tensor, lanes: Lanes) -> V:
         memory, kind, positions = self._locate(node, use, tensor)
-        names, varies = self._place(positions, lanes)
-        return lanes.load(memory, kind, names, tensor.element, varies)
+        names, step = self._place(positions, lanes)
+        if step == 2 and self.mode == "column" and (lanes.mask is None or lanes.count is not None):
+            return lanes.load_apart(memory, kind, names, tensor.element)
+        if step > 1:
+            raise NeedsScalars("lanes that lie apart")
+        return lanes.load(memory, kind, names, tensor.element, bool(step))
 
     def _store(self, node: Node, use: Use, tensor: Tensor, value: V, lanes: Lanes) -> None:
         memory, kind, positions = self._locate(node, use, tensor)
-        names, varies = self._place(positions, lanes)
-        if value.varies and not varies:
+        names, step = self._place(positions, lanes)
+        if step > 1 or (value.varies and not step):
             raise NeedsScalars("a result whose lanes lie apart")
-        lanes.store(value, memory, kind, names, varies)
+        lanes.store(value, memory, kind, names, bool(step))
 
     def _locate(self, node: Node, use: Use, tensor: Tensor) -> tuple[str, str, list[Position]]:
         positions = self.loops.positions(node, use)
@@ -164,19 +168,19 @@ class Places:
             self.writer.head.extend(lines)
         return (*self._views[key], positions)
 
-    def _place(self, positions: Sequence[Position], lanes: Lanes) -> tuple[list[str], bool]:
-        """Position names, and whether lanes lie next to each other there."""
-        varies = False
+    def _place(self, positions: Sequence[Position], lanes: Lanes) -> tuple[list[str], int]:
+        """Position names, and how many elements lie from one lane to the next: 0 where all read the same."""
+        apart = 0
         for number, p in enumerate(positions):
             step = dict(p.form.terms).get(self.vector.id, 0) if self.vector and lanes.width else 0
-            if step and (step != 1 or number != len(positions) - 1):
+            if step < 0 or (step and number != len(positions) - 1):
                 raise NeedsScalars("lanes that lie apart")
-            varies = varies or bool(step)
+            apart = apart or step
         with self.writer.buffered() as lines:
             names = [self.writer.index(self._index(p.form)) for p in positions]
-        target = self.writer.lines if varies or lanes.uniform is None else lanes.uniform
+        target = self.writer.lines if apart or lanes.uniform is None else lanes.uniform
         target.extend(lines)
-        return names, varies
+        return names, apart
 
     def _index(self, form: Linear) -> Index:
         total: Index = form.constant

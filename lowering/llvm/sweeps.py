@@ -253,7 +253,7 @@ class Sweeps(Places):
 
     def _point(self, node: Node, lanes: Lanes, accumulators: dict[Key, V]) -> dict[Key, V]:
         """Runs a node's body at the current position; gives its new accumulators."""
-        arguments = [self._read(node, u, lanes) for u in node.inputs]
+        arguments = [self._argument(node, number, lanes) for number in range(len(node.inputs))]
         for number in range(len(node.results)):
             kept = accumulators.get((node, number))
             arguments.append(kept or self._output_argument(node, number, lanes))
@@ -265,6 +265,13 @@ class Sweeps(Places):
             else:
                 self._finish(node, number, value, lanes)
         return updated
+
+    def _argument(self, node: Node, number: int, lanes: Lanes) -> V:
+        """The body's argument for an operand, if it is used at all: that of a pool only tells its window."""
+        argument = node.body.arguments[number]
+        if any(True for _ in argument.uses):
+            return self._read(node, node.inputs[number], lanes)
+        return V("%unused", str(argument.type))
 
     def _output_argument(self, node: Node, number: int, lanes: Lanes) -> V:
         """The body's argument for a destination that is not accumulated, if it is used at all."""

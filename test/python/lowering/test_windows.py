@@ -1,0 +1,31 @@
+"""Windows that see a part of a dimension, by one place or many, and elements that lie two apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import oneflow as flow
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.mark.parametrize("size", [5, 7, 9, 28, 64, 67, 130])
+@pytest.mark.parametrize(("window", "stride"), [(2, 2), (3, 2), (3, 3), (5, 4)])
+def test_pools_and_convolutions(size, window, stride):
+    x = RNG.normal(size=(2, 3, size, size)).astype(np.float32)
+    w = RNG.normal(size=(4, 3, window, window)).astype(np.float32)
+    seen = sliding_window_view(x, (window, window), (2, 3))[:, :, ::stride, ::stride]
+    pooled = flow.compile(lambda x: flow.nn.functional.max_pool2d(x, window, stride))(x)
+    np.testing.assert_array_equal(np.asarray(pooled), seen.max((-1, -2)))
+    convolved = flow.compile(lambda x, w: flow.conv2d(x, w, stride=stride))(x, w)
+    expected = np.einsum("nihwyx,oiyx->nohw", seen.astype(np.float64), w)
+    np.testing.assert_allclose(np.asarray(convolved), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [3, 4, 31, 33, 1025])
+def test_every_second_element(size):
+    x = RNG.normal(size=(3, size)).astype(np.float32)
+    got = flow.compile(lambda x: flow.relu(x[:, ::2]) + 1)(x)
+    np.testing.assert_array_equal(np.asarray(got), np.maximum(x[:, ::2], 0) + 1)
