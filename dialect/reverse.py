@@ -101,6 +101,7 @@ def pull_back(
     seeds: Seeds,
     wrt: Sequence[Value],
     before: Callable[[Entry], None] = lambda entry: None,
+    whole: Callable[[Value, Value], Value] = lambda value, cotangent: cotangent,
 ) -> list[Value | None]:
     """The gradient by each of `wrt` of what has the cotangents `seeds`: None where nothing depends on it.
 
@@ -110,12 +111,14 @@ def pull_back(
         seeds: values and their cotangents, of one type each.
         wrt: values, of floats, that no entry gives.
         before: called with each entry whose gradient is about to be built.
+        whole: called with each value of the program and its cotangent when nothing is added to that any more; gives
+            the cotangent that counts.
 
     Raises:
         NotDifferentiable: a path leads through an operator without a gradient.
         OperatorError: a gradient rule gives what is no gradient of its operands.
     """
-    return _Reverse(ops, entries, wrt, before).run(seeds)
+    return _Reverse(ops, entries, wrt, before, whole=whole).run(seeds)
 
 
 def refuse_integers(
@@ -180,8 +183,10 @@ class _Reverse:
         wrt: Sequence[Value],
         before: Callable[[Entry], None],
         suspects: Iterable[int] = (),
+        whole: Callable[[Value, Value], Value] = lambda value, cotangent: cotangent,
     ) -> None:
-        self.ops, self.wrt, self.before = ops, wrt, before
+        self.ops, self.wrt, self.before, self.whole = ops, wrt, before, whole
+        self.settled: set[int] = set()
         self.makers: dict[int, Entry | None] = {id(v): None for v in wrt}
         self.users: dict[int, Entry | None] = {}
         self.suspects = set(suspects)
@@ -213,12 +218,20 @@ class _Reverse:
         for value, cotangent in seeds:
             self._add(value, cotangent, None)
         for entry in reversed(self.active):
-            cotangents = [self.grads.get(id(r)) for r in entry.results]
+            cotangents = [self._settle(r) for r in entry.results]
             if any(g is not None for g in cotangents):
                 self.before(entry)
                 self._visit(entry, cotangents)
                 self._forget(entry)
-        return [self.grads.get(id(v)) for v in self.wrt]
+        return [self._settle(v) for v in self.wrt]
+
+    def _settle(self, value: Value) -> Value | None:
+        """The cotangent of a value that nothing is added to any more."""
+        grad = self.grads.get(id(value))
+        if grad is not None and id(value) not in self.settled:
+            self.settled.add(id(value))
+            grad = self.grads[id(value)] = self.whole(value, grad)
+        return grad
 
     def _forget(self, entry: Entry) -> None:
         """Lets go of the cotangents of results: nothing before the entry adds to them."""

@@ -17,6 +17,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
 from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import fail
+from oneflow.frontend.hooks import Unchanged
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.tape import MODE, Leaf
 from oneflow.frontend.tensor import Tensor
@@ -67,7 +68,7 @@ class Captures:
     """Everything that one trace takes from outside.
 
     `bind` makes an input of a type. `inputs` are arrays, tensors and functions that give numbers, in the order of the
-    inputs. `leaves` are tensors of the trace whose gradients are added up outside.
+    inputs. `leaves` are tensors of the trace whose gradients are added up outside; `hooks` those that were called.
     """
 
     bind: Callable[[Any], Tensor]
@@ -76,6 +77,7 @@ class Captures:
     gradients: dict[int, Gradient] = field(default_factory=dict)
     leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    hooks: Unchanged = field(default_factory=Unchanged)
 
     def add(self, given: Any, desc: Any) -> Tensor:
         """A further input."""
@@ -129,6 +131,8 @@ class Captures:
     def accumulate(self, found: Sequence[tuple[Leaf, Tensor]], add: Callable[[Any, Any], Tensor]) -> None:
         """Adds gradients of leaves to what they have."""
         for leaf, grad in found:
+            self.hooks.watch(leaf.hook_changes)
+            grad = leaf.hooks.through(grad) if leaf.hooks else grad
             held = self.gradient(leaf)
             if isinstance(held.now, EagerTensor):
                 self.assign(held.now, add(held.now, grad), "backward")

@@ -61,6 +61,10 @@ class TensorBuilder(Builder):
         """What `get` gives, which something that is not a tensor depends on; compiled functions watch it."""
 
     @abstractmethod
+    def watch_hooks(self, version: Callable[[], int]) -> None:
+        """Has what is built hold while hooks, whose changes `version` counts, are the same."""
+
+    @abstractmethod
     def get_grad(self, leaf: Any) -> Any:
         """The gradient that a leaf has."""
 

@@ -72,6 +72,9 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         """What `get` gives."""
         return get()
 
+    def watch_hooks(self, version: Callable[[], int]) -> None:
+        """Nothing: hooks are looked at when it runs."""
+
     def get_grad(self, leaf: Leaf) -> Any:
         """The gradient that a leaf has."""
         return leaf.grad
@@ -117,7 +120,8 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         if weight is None:
             if result.desc.element_count != 1:
                 raise RuntimeError(f"expected one element to call backward without a gradient, got {result.desc}")
-            return self.wrap(move(np.ones(result.shape, result.dtype.numpy), result.device))
+            home = device(place_of(self.read(result).handle))
+            return self.wrap(move(np.ones(result.shape, result.dtype.numpy), home))
         seed = self.read(weight) if isinstance(weight, Tensor) else self.wrap(weight)
         if seed.desc != result.desc:
             raise RuntimeError(f"expected a gradient of type {result.desc}, got {seed.desc}")
@@ -306,10 +310,17 @@ class EagerTensor(Tensor):
     def __dlpack__(self, **options: Any) -> Any:
         if self.requires_grad:
             raise BufferError("expected a tensor without a gradient for DLPack; pass x.detach()")
-        return self.storage.__dlpack__(**options)
+        return self._local().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.storage.__dlpack_device__()
+        return self._local().__dlpack_device__()
+
+    def _local(self) -> np.ndarray | DeviceArray:
+        """Its memory, where that is all in one place."""
+        storage = self.storage
+        if isinstance(storage, GlobalArray):
+            raise BufferError("expected a tensor of one device for DLPack, got a global one; pass x.to_local()")
+        return storage
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from oneflow.frontend.tape import (
     Variable,
     enable_grad,
     gradients,
+    hooked,
     leaves_of,
     no_grad,
     nodes_behind,
@@ -114,8 +115,9 @@ def recomputed(fn: Callable[[], Any], given: Sequence[EagerTensor]) -> Any:
         made = [values[i].variable for i in places]
         pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None and v.requires_grad]
         found = gradients(
-            BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable
-        )
+            BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable,
+            seen=lambda value, grad: grad if id(value) in inputs else hooked(value, grad),
+        )  # fmt: skip
         return [g for _, g in found]
 
     record(_operator(again), {OPERANDS: tuple(inputs.values())}, {}, fresh)

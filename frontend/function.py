@@ -43,8 +43,13 @@ class Context:
 
     def __init__(self, name: str, needs: Sequence[bool]) -> None:
         self.needs_input_grad = tuple(needs)
+        self.fills = True
         self._name = name
         self._saved: tuple[tuple[Variable | None, Any], ...] = ()
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether `backward` gets zeros for results without a gradient, as it does at first, or None."""
+        self.fills = value
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors; an update in place of one of them is found out."""
@@ -70,8 +75,8 @@ class Context:
 class Function:
     """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
 
-    `backward` gets the gradient of each result (zeros where there is none) and gives that of each argument, None
-    for what is no tensor. Called with `apply`.
+    `backward` gets the gradient of each result (zeros where there is none, unless `ctx.set_materialize_grads` says
+    otherwise) and gives that of each argument, None for what is no tensor. Called with `apply`.
     """
 
     @staticmethod
@@ -112,7 +117,7 @@ class Function:
 
         def grad(_: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
             pairs = zip(op.results, cotangents, strict=True)
-            grads = cls.backward(ctx, *[_filled(r, c) for r, c in pairs])
+            grads = cls.backward(ctx, *[_filled(r, c) if c is not None or ctx.fills else None for r, c in pairs])
             found = grads if isinstance(grads, tuple) else (grads,)
             if len(found) != count:
                 raise RuntimeError(f"expected backward of {cls.__name__} to give {count} gradients, got {len(found)}")

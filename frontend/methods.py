@@ -14,6 +14,8 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.errors import fail
+from oneflow.frontend.hooks import Handle, Hook, Hooks
+from oneflow.frontend.tape import Variable
 from oneflow.frontend.tensor import Tensor
 
 #: Functions that are methods under their own names.
@@ -102,6 +104,24 @@ def backward(
     current_builder().backward([self], [gradient], retain, create_graph)
 
 
+def register_hook(self: Tensor, hook: Hook) -> Handle:
+    """Has `hook(grad)` called when a gradient of the tensor is known; what it gives, if not None, stands for that.
+
+    Raises:
+        RuntimeError: the tensor does not require grad.
+        TraceError: in a function that is traced.
+    """
+    variable = self.handle
+    if not isinstance(variable, Variable) or not current_builder().eager:
+        raise fail("register_hook is for eager mode: register it before, or change the gradient that flow.grad gives")
+    owner = variable if variable.node is not None else variable.leaf
+    if owner is None or not variable.requires_grad:
+        raise RuntimeError(f"expected a tensor that requires grad to hang a hook on, got {self.desc}")
+    if owner.hooks is None:
+        owner.hooks = Hooks()
+    return owner.hooks.add(hook)
+
+
 def reversed_dims(self: Tensor) -> Tensor:
     """The dimensions in reverse order."""
     return F.permute(self, list(range(self.rank))[::-1])
@@ -133,6 +153,7 @@ def attach(target: type[Tensor]) -> None:
         "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": detach,
         "T": property(reversed_dims), "where": where, "gather": F.gather, "index_select": F.index_select,
         "nonzero": F.nonzero, "masked_select": F.masked_select, "unique": F.unique, "backward": backward,
+        "register_hook": register_hook,
         "clone": contiguous,
     }  # fmt: skip
     for name, member in special.items():

@@ -20,6 +20,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.record import Call, Operator, distribute, flatten, zero_grad
 from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.hooks import Hooks
 from oneflow.frontend.probe import gradient_reads
 
 
@@ -90,29 +91,36 @@ class Memory:
 class Leaf:
     """Where the gradient of a tensor that wants one is added up."""
 
-    __slots__ = ("grad",)
+    __slots__ = ("grad", "hooks")
 
     def __init__(self) -> None:
         self.grad: Any = None
+        self.hooks: Hooks | None = None
+
+    def hook_changes(self) -> int:
+        """How often its hooks have changed."""
+        return 0 if self.hooks is None else self.hooks.version
 
 
 class Variable(Value):
     """A computed value; `handle` is its array.
 
     Attributes:
+        hooks: what sees its gradient, where it was computed; those of a leaf are the leaf's.
         node: what made it, where it depends on a leaf.
         leaf: where its gradient goes, where it is a leaf.
         memory: the versions of its array, where that was ever updated or may be read again for a gradient.
         version: the version that it is the value of.
     """
 
-    __slots__ = ("__weakref__", "leaf", "memory", "node", "version")
+    __slots__ = ("__weakref__", "hooks", "leaf", "memory", "node", "version")
 
     def __init__(self, builder: Builder, handle: Any, desc: TensorDesc) -> None:
         self.builder, self.handle, self.desc = builder, handle, desc
         self.node: Node | None = None
         self.leaf: Leaf | None = None
         self.memory: Memory | None = None
+        self.hooks: Hooks | None = None
         self.version = 0
 
     @property
@@ -247,6 +255,17 @@ def nodes_behind(roots: Sequence[Variable]) -> list[Node]:
     return [found[number] for number in sorted(found)]
 
 
+def hooked(value: Value, grad: Value) -> Value:
+    """The gradient of a variable after its hooks."""
+    assert isinstance(value, Variable)
+    owner = value if value.node is not None else value.leaf
+    if owner is None or not owner.hooks:
+        return grad
+    builder: Any = value.builder
+    found: Value = builder.read(owner.hooks.through(builder.give(grad)))
+    return found
+
+
 def gradients(
     builder: Builder,
     seeds: Sequence[tuple[Variable, Value]],
@@ -254,10 +273,11 @@ def gradients(
     *,
     retain_graph: bool,
     create_graph: bool,
+    seen: Callable[[Value, Value], Value] = hooked,
 ) -> list[tuple[Variable, Variable | None]]:
     """The gradients of what has the cotangents `seeds`, by the variables that `wrt` picks from the nodes behind it.
 
-    Each gradient has memory of its own.
+    Each gradient has memory of its own. `seen` may exchange the gradient of a value when it is known: hooks do.
 
     Raises:
         RuntimeError: a value that a gradient reads was updated in place, or freed.
@@ -268,7 +288,7 @@ def gradients(
     entries: list[Entry] = [node.call(builder) for node in nodes]
     with set_grad_enabled(create_graph):
         try:
-            grads = pull_back(builder, entries, seeds, targets, _enter)
+            grads = pull_back(builder, entries, seeds, targets, _enter, seen)
         finally:
             MODE.gradient_of = ""
         taken = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}

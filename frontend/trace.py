@@ -140,6 +140,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.captures.guards.append(Guard(get, value := get()))
         return value
 
+    def watch_hooks(self, version: Callable[[], int]) -> None:
+        """Hooks that the program is made with."""
+        self.captures.hooks.watch(version)
+
     def get_grad(self, leaf: Leaf) -> Any:
         """The gradient that a leaf has."""
         return self.captures.gradient(leaf).now
@@ -329,7 +333,7 @@ def trace_call(
         module.operation.verify()
     statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
     captures = builder.captures
-    guards = (*captures.guards, *_settings(fn, before))
+    guards = (*captures.guards, Guard(captures.hooks, True), *_settings(fn, before))
     return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, guards, builder.placement)
 
 

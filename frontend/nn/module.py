@@ -21,6 +21,8 @@ from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.global_tensor import to_global
+from oneflow.frontend.hooks import Handle, Hook
+from oneflow.frontend.nn.hooks import ModuleHooks
 from oneflow.frontend.tape import no_grad
 from oneflow.runtime.global_array import Placement
 
@@ -57,13 +59,49 @@ class Module(Stateful):
             object.__setattr__(self, name, OrderedDict())
         object.__setattr__(self, "_transient", set())
         object.__setattr__(self, "_training", True)
+        object.__setattr__(self, "_hooks", None)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes."""
         raise NotImplementedError(f"expected {type(self).__name__} to have a method forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        builder = current_builder()
+        if not builder.eager:
+            builder.watch_hooks(self._hook_changes)
+        hooks: ModuleHooks | None = self._hooks
+        return self.forward(*args, **kwargs) if hooks is None else hooks.call(self, args, kwargs)
+
+    def _hook_changes(self) -> int:
+        return 0 if self._hooks is None else self._hooks.version
+
+    def _hung(self) -> ModuleHooks:
+        if self._hooks is None:
+            object.__setattr__(self, "_hooks", ModuleHooks())
+        hooks: ModuleHooks = self._hooks
+        return hooks
+
+    def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
+        """Has `hook(module, args)` called before `forward`; what it gives, if not None, are the arguments.
+
+        `with_kwargs` it is `hook(module, args, kwargs)`, which may give both.
+        """
+        return self._hung().before.add(hook, prepend=prepend, with_kwargs=with_kwargs)
+
+    def register_forward_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
+        """Has `hook(module, args, result)` called after `forward`; what it gives, if not None, is the result.
+
+        `with_kwargs` it is `hook(module, args, kwargs, result)`.
+        """
+        return self._hung().after.add(hook, prepend=prepend, with_kwargs=with_kwargs)
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> Handle:
+        """Has `hook(module, grad_input, grad_output)` called when the gradients of the arguments are known.
+
+        Both are tuples, None for what has no gradient; what it gives, if not None, stands for `grad_input`. For eager
+        mode.
+        """
+        return self._hung().backward.add(hook, prepend=prepend)
 
     @property
     def __signature__(self) -> inspect.Signature:

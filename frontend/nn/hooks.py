@@ -1,0 +1,152 @@
+"""Functions that run when a module is called and when gradients go back through it.
+
+    handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
+
+Forward hooks are part of a function that is traced; hooks on gradients are for eager mode. Imports `function`,
+`functional`, `hooks`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.frontend.dispatch import current_builder
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.errors import fail
+from oneflow.frontend.function import Function
+from oneflow.frontend.functional import zeros_like
+from oneflow.frontend.hooks import Hooks
+from oneflow.frontend.tape import MODE
+from oneflow.frontend.tree import flatten
+
+
+class ModuleHooks:
+    """The hooks of one module: before `forward`, after it, and on gradients."""
+
+    def __init__(self) -> None:
+        self.before, self.after, self.backward = Hooks(), Hooks(), Hooks()
+
+    @property
+    def version(self) -> int:
+        """How often they have changed."""
+        return self.before.version + self.after.version + self.backward.version
+
+    def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a module gives, with its hooks."""
+        args, kwargs = self._prepared(module, args, kwargs)
+        passage = None
+        if self.backward and MODE.recording:
+            passage = Passage(module, self.backward)
+            args = passage.entered(args)
+        result = module.forward(*args, **kwargs)
+        for hook in self.after:
+            given = (args, kwargs) if hook.with_kwargs else (args,)
+            changed = hook.function(module, *given, result)
+            result = result if changed is None else changed
+        return result if passage is None else passage.left(result)
+
+    def _prepared(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The arguments as the hooks before want them."""
+        for hook in self.before:
+            changed = hook.function(module, args, kwargs) if hook.with_kwargs else hook.function(module, args)
+            if changed is None:
+                continue
+            if not hook.with_kwargs:
+                args = changed if isinstance(changed, tuple) else (changed,)
+            elif isinstance(changed, tuple) and len(changed) == 2:
+                args, kwargs = changed
+            else:
+                raise RuntimeError(f"expected a forward_pre_hook with_kwargs to give (args, kwargs), got {changed!r}")
+        return args, kwargs
+
+
+class Passage:
+    """One call of a module whose gradients hooks see: those of its results on the way in, of its arguments out."""
+
+    def __init__(self, module: Any, hooks: Hooks) -> None:
+        if not current_builder().eager:
+            raise fail(
+                f"{type(module).__name__}: full_backward_hook is for eager mode; remove it to compile the module"
+            )
+        self.module, self.hooks = module, hooks
+        self.args: tuple[Any, ...] = ()
+        self.open = False
+        self.grad_outputs: tuple[Any, ...] = ()
+
+    def entered(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, their gradients watched."""
+        places = [i for i, x in enumerate(args) if isinstance(x, EagerTensor) and x.requires_grad]
+        self.args, self.open = args, bool(places)
+        if not places:
+            return args
+        watched = iter(Outgoing.apply(self, places, *(args[i] for i in places)))
+        return tuple(next(watched) if i in places else x for i, x in enumerate(args))
+
+    def left(self, result: Any) -> Any:
+        """The result, its gradients watched."""
+        leaves, tree = flatten(result)
+        tensors = [i for i, x in enumerate(leaves) if isinstance(x, EagerTensor)]
+        places = [n for n, i in enumerate(tensors) if leaves[i].requires_grad]
+        if not places:
+            return result
+        watched = Incoming.apply(self, places, len(tensors), *(leaves[tensors[n]] for n in places))
+        for n, x in zip(places, watched, strict=True):
+            leaves[tensors[n]] = x
+        return tree.unflatten(leaves)
+
+    def padded(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Gradients at their places, zeros for other tensors, None for what is none."""
+        found = dict(zip(places, grads, strict=True))
+        others = (zeros_like(x) if isinstance(x, EagerTensor) else None for x in self.args)
+        return tuple(found.get(i, other) for i, other in enumerate(others))
+
+    def called(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of the arguments after the hooks."""
+        for hook in self.hooks:
+            changed = hook.function(self.module, grad_inputs, self.grad_outputs)
+            if changed is None:
+                continue
+            changed = changed if isinstance(changed, tuple) else (changed,)
+            if len(changed) != len(grad_inputs):
+                raise RuntimeError(
+                    f"expected a full_backward_hook of {type(self.module).__name__} to give {len(grad_inputs)} "
+                    f"gradients or None, got {len(changed)}"
+                )
+            grad_inputs = changed
+        return grad_inputs
+
+
+class Outgoing(Function):
+    """Arguments of a module: gradients that reach them have gone through it."""
+
+    @staticmethod
+    def forward(ctx: Any, passage: Passage, places: list[int], *tensors: Any) -> Any:
+        """The arguments."""
+        ctx.passage, ctx.places = passage, places
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Their gradients, as the hooks want them."""
+        whole = ctx.passage.called(ctx.passage.padded(ctx.places, grads))
+        return None, None, *(whole[i] for i in ctx.places)
+
+
+class Incoming(Function):
+    """Results of a module: gradients that reach them are about to go through it."""
+
+    @staticmethod
+    def forward(ctx: Any, passage: Passage, places: list[int], count: int, *tensors: Any) -> Any:
+        """The results."""
+        ctx.passage, ctx.places, ctx.count = passage, places, count
+        ctx.set_materialize_grads(False)
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Their gradients, which the hooks are called with; at once where no argument has one."""
+        found = dict(zip(ctx.places, grads, strict=True))
+        ctx.passage.grad_outputs = tuple(found.get(i) for i in range(ctx.count))
+        if not ctx.passage.open:
+            ctx.passage.called((None,) * len(ctx.passage.args))
+        return None, None, None, *grads
