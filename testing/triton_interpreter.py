@@ -32,6 +32,7 @@ from oneflow.lowering.triton.program import Program, read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import triton
+from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import position_error, size_error
 from oneflow.testing.backend import call_module
@@ -167,6 +168,10 @@ class _Run:
         addresses = [a for a, _ in (*inputs, *results)]
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
         assert Launch(external.kernel.function)(external.kernel.context, memory, None) == 0, external.kernel.error()
+
+    def on_host(self, name: str, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        kernel = next(h for h in self.program.hosts if h.name == name)
+        HostProgram(kernel, self.program.sites).run(inputs, results)
 
     def check_size(self, got: int, wanted: int, site: int) -> None:
         if got != wanted:

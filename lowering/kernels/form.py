@@ -281,5 +281,13 @@ def _kind(nodes: list[Node]) -> str:
     return "movement" if plain else "pointwise"
 
 
+def kind_of(op: ir.Operation) -> str:
+    """What the kernel of a single operation is called."""
+    try:
+        return _kind([read_node(op)])
+    except Uncovered:
+        return _loose_kind(op)
+
+
 def _loose_kind(op: ir.Operation) -> str:
     return "movement" if op.name.startswith("tensor.") else "loops"

@@ -1,13 +1,14 @@
 """`oneflow-emit-triton`: kernels to Triton source, the entry to a plan of launches, both as attributes.
 
-Imports the emitters and `plan`.
+Kernels that no emitter covers are taken apart; an operation that has no Triton form by itself runs on the host.
+Imports the emitters, `cover` and `plan`.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse
 from oneflow.lowering.linalg.external import declarations, read_external
 from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
+from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
 from oneflow.lowering.triton.group import group_calls
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.loops import Loops
@@ -39,6 +41,9 @@ SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"
 class EmitTriton(Pass):
     """Writes each kernel as Triton source and the entry as a plan.
 
+    A kernel that cannot be written in Triton is taken apart into its operations. One of them that still cannot is a
+    program for the host (`oneflow.host`), which the plan runs on copies.
+
     `deterministic` keeps float additions in order, as does `oneflow.deterministic = "true"` on the module.
 
     `precision` is that of products of f32: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or `tf32x3` (three
@@ -56,30 +61,32 @@ class EmitTriton(Pass):
         """Emits every kernel of the module and plans its entry.
 
         Raises:
-            PassError: a kernel has an operation that no emitter covers, kernels are not formed yet, or there is no
-                such precision.
+            PassError: kernels are not formed yet, or there is no such precision.
         """
-        precision, ordered = self._precision(module), self.deterministic or _said(module, DETERMINISTIC) == "true"
+        write = functools.partial(
+            emit_kernel,
+            deterministic=self.deterministic or _said(module, DETERMINISTIC) == "true",
+            precision=self._precision(module),
+        )
         external = declarations(module)
-        functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
-        kernels = [f.operation for f in functions if "oneflow.kernel" in f.attributes]
-        entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
+        entries = [f for f in _functions(module) if "oneflow.kernel" not in f.attributes]
         for entry in entries:
-            expect_formed(entry)
-        sources = {}
-        for function in kernels:
-            source = emit_kernel(function, ordered, precision)
-            sources[source.name] = source
-        names = {ir.StringAttr(k.attributes["sym_name"]).value: k for k in kernels}
+            expect_formed(entry.operation)
+        sources, hosts = _cover(module, entries, write)
+        names = _kernels(module)
         given = _given_sources(external, registry)
         for entry in entries[:1]:
-            group_calls(module, entry, names, sources)
+            written = {name: f for name, f in names.items() if name not in hosts}
+            group_calls(module, entry.operation, written, sources)
             host = ["" if name in given else name for name in external]
-            Plan(entry, names, {**sources, **given}, host).write(module)
+            Plan(entry.operation, written, {**sources, **given}, host, hosts).write(module)
+            names |= written
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, function in names.items():
             if name in sources:
                 _declare(function, sources[name])
+            elif name in hosts:
+                declare_host(function, hosts[name])
             else:
                 function.erase()
         for op in module.body.operations:
@@ -106,20 +113,57 @@ def _said(module: ir.Module, name: str) -> str:
     return ir.StringAttr(attributes[name]).value if name in attributes else ""
 
 
+def _functions(module: ir.Module) -> list[func.FuncOp]:
+    return [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
+
+
+def _kernels(module: ir.Module) -> dict[str, ir.Operation]:
+    found = (f for f in _functions(module) if "oneflow.kernel" in f.attributes)
+    return {f.sym_name.value: f.operation for f in found}
+
+
+def _cover(
+    module: ir.Module, entries: Sequence[func.FuncOp], write: Callable[[ir.Operation], Source]
+) -> tuple[dict[str, Source], dict[str, HostKernel]]:
+    """The sources of all kernels, and those that run on the host; kernels that cannot be written are taken apart."""
+    sources, reasons = _write(_kernels(module), write)
+    apart = {name: f for name, f in _kernels(module).items() if name in reasons and not computes_once(f)}
+    if apart:
+        for entry in entries:
+            take_apart(module, entry, apart)
+        pieces = {name: f for name, f in _kernels(module).items() if name not in sources and name not in reasons}
+        more, why = _write(pieces, write)
+        sources, reasons = {**sources, **more}, {**reasons, **why}
+    kernels = {name: f for name, f in _kernels(module).items() if name in reasons and name not in apart}
+    return sources, {name: host_kernel(module, f, reasons[name]) for name, f in kernels.items()}
+
+
+def _write(
+    kernels: Mapping[str, ir.Operation], write: Callable[[ir.Operation], Source]
+) -> tuple[dict[str, Source], dict[str, str]]:
+    """The sources of kernels, and of those that have none the reasons."""
+    sources, reasons = {}, {}
+    for name, function in kernels.items():
+        try:
+            sources[name] = write(function)
+        except Uncovered as reason:
+            reasons[name] = str(reason)
+    return sources, reasons
+
+
 def emit_kernel(function: ir.Operation, deterministic: bool = False, precision: str = "ieee") -> Source:
     """The Triton form of a kernel function.
 
     Raises:
-        PassError: it has an operation that no emitter covers.
+        Uncovered: it has an operation that no emitter covers.
     """
-    reasons = []
+    reasons: dict[str, None] = {}
     for emitter in _emitters(function, deterministic, precision):
         try:
             return emitter()
         except Uncovered as reason:
-            reasons.append(str(reason))
-    name = ir.StringAttr(function.attributes["sym_name"]).value
-    raise PassError(f"expected a kernel that can be written in Triton, @{name} has {'; '.join(reasons)}")
+            reasons[str(reason)] = None
+    raise Uncovered("; ".join(reasons))
 
 
 def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> list[Callable[[], Source]]:

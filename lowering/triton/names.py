@@ -5,6 +5,8 @@ import re
 
 #: A kernel's source and how it is launched; an entry's plan.
 SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
+#: The attribute of a kernel that runs on the host: its program, and why.
+HOST = "oneflow.host"
 #: How f32 operands are multiplied, and the attribute of a module that says it.
 PRECISIONS = ("ieee", "tf32", "tf32x3")
 PRECISION = "oneflow.precision"

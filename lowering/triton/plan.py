@@ -12,7 +12,7 @@ that is read before (`donation`). `run` is a device's side of it (see `oneflow.r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -56,13 +56,14 @@ class Place:
 class Plan:
     """Plans one entry; `functions` are the kernels at the `kernels` stage, `sources` their Triton forms.
 
-    Calls of `external` kernels, which were made for the host, take copies there and back.
+    Calls of `external` kernels, which were made for the host, take copies there and back, as do those of `hosts`.
     """
 
     entry: ir.Operation
     functions: Mapping[str, ir.Operation]
     sources: Mapping[str, Source]
     external: Sequence[str] = ()
+    hosts: Collection[str] = ()
     lines: list[str] = field(default_factory=list)
     constants: list[ir.Attribute] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
@@ -222,7 +223,7 @@ class Plan:
 
     def _call(self, op: ir.Operation) -> None:
         callee = _callee(op)
-        if callee not in self.sources and callee not in self.external:
+        if not any(callee in known for known in (self.sources, self.external, self.hosts)):
             self._check(op)
             return
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
@@ -234,6 +235,10 @@ class Plan:
         if callee in self.external:
             given, made = (", ".join(map(self._extent, v)) for v in (inputs, op.results))
             self.lines.append(f"run.host({self.external.index(callee)}, [{given}], [{made}])")
+            return
+        if callee in self.hosts:
+            given, made = (", ".join(map(self._seen, v)) for v in (inputs, op.results))
+            self.lines.append(f'run.on_host("{callee}", [{given}], [{made}])')
             return
         source = self.sources[callee]
         for number, operand in source.updates.items():
@@ -253,6 +258,14 @@ class Plan:
         """Where a tensor lies and how many bytes it has."""
         tensor = self.places[value]
         return f"({self._pointer(tensor.buffer)}, {_bytes(tensor)})"
+
+    def _seen(self, value: ir.Value) -> str:
+        """Where a tensor lies and its sizes, or a number."""
+        if not isinstance(value.type, ir.RankedTensorType):
+            return str(self._size(value))
+        sizes = "".join(f"{s}, " for s in self._shape(value))
+        at = self._pointer(self.places[value].buffer) if value in self.places else "0"
+        return f"({at}, ({sizes}))"
 
     def _where(self, result: ir.Value) -> str:
         """Where a result lies, for readers of the plan."""

@@ -1,6 +1,6 @@
 """A program at the `triton` stage read back from its module: what a device needs to run it.
 
-Imports `source` and the MLIR seam.
+Imports `source`, `cover` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
-from oneflow.lowering.triton.names import PLAN, SOURCE, identifier
+from oneflow.lowering.triton.cover import HostKernel, read_host
+from oneflow.lowering.triton.names import HOST, PLAN, SOURCE, identifier
 from oneflow.lowering.triton.source import Source
 
 
@@ -32,6 +33,7 @@ class Program:
     results: tuple[TensorDesc, ...]
     constants: tuple[np.ndarray, ...]
     externals: tuple[str, ...] = ()
+    hosts: tuple[HostKernel, ...] = ()
 
     def function(self) -> Callable[..., None]:
         """The plan as a function of a run, addresses and sizes."""
@@ -43,7 +45,8 @@ class Program:
     @property
     def text(self) -> str:
         """The plan and every kernel, for people."""
-        return "\n\n".join([self.plan, *(s.text for s in self.sources.values())])
+        hosts = (f"# {h.note}\n\n{h.text}" for h in self.hosts)
+        return "\n\n".join([self.plan, *(s.text for s in self.sources.values()), *hosts])
 
 
 def read_program(module: ir.Module) -> Program:
@@ -67,6 +70,7 @@ def read_program(module: ir.Module) -> Program:
         tuple(d for s in attributes["oneflow.results"] if (d := parse_desc(ir.StringAttr(s).value)) is not None),
         tuple(_array(c) for c in attributes["oneflow.constants"]),
         tuple(str(a) for a in attributes["oneflow.externals"]) if "oneflow.externals" in attributes else (),
+        tuple(read_host(f) for f in functions if HOST in f.attributes),
     )
 
 

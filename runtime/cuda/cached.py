@@ -12,19 +12,21 @@ import json
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import parse_desc
+from oneflow.lowering.triton.cover import HostKernel
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache
 from oneflow.runtime.cuda.compiler import Binary, compile_source
 
 #: Raised when what is stored, or how kernels are compiled, changes.
-VERSION = "1"
+VERSION = "2"
 
 
 def compile_all(program: Program, arch: str, cached: bool = True) -> dict[str, Binary]:
@@ -101,7 +103,7 @@ def _from_bits(array: np.ndarray) -> np.ndarray:
 def _description(program: Program) -> dict[str, Any]:
     return {
         "name": program.name, "plan": program.plan, "workspace": program.workspace, "sites": list(program.sites),
-        "externals": list(program.externals),
+        "externals": list(program.externals), "hosts": [asdict(h) for h in program.hosts],
         "sources": [s.to_dict() for s in program.sources.values()], "results": [str(r) for r in program.results],
     }  # fmt: skip
 
@@ -121,4 +123,5 @@ def _read(fields: dict[str, Any], constants: bytes) -> Program:
         results,
         held,
         tuple(fields["externals"]),
+        tuple(HostKernel(**h) for h in fields["hosts"]),
     )

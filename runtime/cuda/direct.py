@@ -81,13 +81,37 @@ class Direct(Recorder):
         if number in self.on_device:
             super().host(number, inputs, results)
             return
+        arrays = self._fetch(inputs, results)
+        self.executable.call_external(number, [a.ctypes.data for a in arrays])
+        self._store(arrays[len(inputs) :], results)
+
+    def on_host(self, name: str, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """A kernel of the program on copies of its operands, which are (address, shape) or numbers.
+
+        Raises:
+            PositionError: a position in the data is out of range.
+        """
+        kernel = self.executable.hosts[name]
+        tensors = [given for given in inputs if isinstance(given, tuple)]
+        sizes = kernel.sizes(inputs, results)
+        places = [(address, size) for (address, _), size in zip((*tensors, *results), sizes, strict=True)]
+        arrays = self._fetch(places[: len(tensors)], places[len(tensors) :])
+        copies = iter([a.ctypes.data for a in arrays])
+        given = [(next(copies), x[1]) if isinstance(x, tuple) else x for x in (*inputs, *results)]
+        kernel.run(given[: len(inputs)], given[len(inputs) :])
+        self._store(arrays[len(tensors) :], places[len(tensors) :])
+
+    def _fetch(self, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+        """Copies of inputs (address, bytes) on the host, and room for the results."""
         arrays = [np.empty(max(size, 1), np.uint8) for _, size in (*inputs, *results)]
         for array, (address, size) in zip(arrays, inputs, strict=False):
             driver.copy_out(array.ctypes.data, address, size, self.stream.handle)
         driver.synchronize(self.stream.handle)
         self.executable.check()
-        self.executable.call_external(number, [a.ctypes.data for a in arrays])
-        for array, (address, size) in zip(arrays[len(inputs) :], results, strict=True):
+        return arrays
+
+    def _store(self, arrays: Sequence[np.ndarray], results: Sequence[tuple[int, int]]) -> None:
+        for array, (address, size) in zip(arrays, results, strict=True):
             driver.copy_in(address, array.ctypes.data, size, self.stream.handle)
 
     def add(self, command: Command) -> None:

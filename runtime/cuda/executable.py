@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,7 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.cached import compile_all, find_program
 from oneflow.runtime.cuda.direct import Direct
+from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
@@ -93,6 +95,9 @@ class CudaExecutable:
             program.externals, source.registry, source.context, source.places, collectives, device="cuda"
         )
         self.on_device = {i for i, e in enumerate(self._externals) if e.kernel.on_device}
+        self.hosts = {h.name: HostProgram(h, program.sites) for h in program.hosts}
+        for note in self.notes:
+            warnings.warn(note, RuntimeWarning, stacklevel=3)
         self.words = driver.host_words(3 * len(program.sites)) if program.sites else None
         self._graphs = os.environ.get(GRAPHS, "1") != "0"
         self._known: dict[tuple[Any, ...], Steps | None] = {}
@@ -121,6 +126,11 @@ class CudaExecutable:
     def peak_bytes(self) -> int:
         """The most bytes of workspace that a run has taken, or the program is known to take; results come on top."""
         return max([self.program.workspace, *(s.script.workspace for s in self._known.values() if s is not None)])
+
+    @property
+    def notes(self) -> list[str]:
+        """What the device does not do: each kernel that runs on the host, and why."""
+        return [h.note for h in self.program.hosts]
 
     def ir(self, stage: str) -> str:
         """The program at a stage; `triton` is the plan and the source of each kernel."""

@@ -191,6 +191,10 @@ class Recorder:
         memory = [a for a, _ in (*inputs, *results)]
         self.add(External(number, tuple(memory), len(inputs)))
 
+    def on_host(self, name: str, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """A kernel of the program that runs on the host."""
+        raise NeedsValues
+
     def launch(self, name: str, *arguments: Any, writes: int = 0) -> None:
         """A launch of a kernel on addresses, sizes and scalars."""
         source = self.program.sources[name]

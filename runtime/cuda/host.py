@@ -1,0 +1,68 @@
+"""Kernels of a program for a device that run on the host: on arrays that its plan copies there and back.
+
+Imports the executables of the CPU.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.external import as_array
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.linalg.checks import SITES
+from oneflow.lowering.triton.cover import HostKernel
+from oneflow.runtime.executable import Executable, compile_module
+
+
+class HostProgram:
+    """A kernel compiled for the host when it is first run; `sites` are the texts of the program's checks."""
+
+    def __init__(self, kernel: HostKernel, sites: Sequence[str] = ()) -> None:
+        self.kernel, self.sites = kernel, sites
+
+    @functools.cached_property
+    def executable(self) -> Executable:
+        """The compiled program."""
+        module = read_module(self.kernel.text, create_context())
+        with module.context:
+            texts = [ir.StringAttr.get(site) for site in self.sites]
+            module.operation.attributes[SITES] = ir.ArrayAttr.get(texts)
+        return compile_module(module, self.kernel.name)
+
+    def sizes(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[int]:
+        """The bytes of every tensor among inputs (address, shape) or numbers, then of the results."""
+        tensors = [given for given in (*inputs, *results) if isinstance(given, tuple)]
+        descs = [d for d, given in self._described(inputs, results) if isinstance(given, tuple)]
+        return [
+            int(np.prod(s, dtype=np.int64)) * d.dtype.numpy.itemsize for d, (_, s) in zip(descs, tensors, strict=True)
+        ]
+
+    def run(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Runs on host memory: inputs are (address, shape) or numbers, results (address, shape).
+
+        Raises:
+            PositionError: a position in the data is out of range.
+            SizeError: sizes do not fit.
+        """
+        arrays = [_array(desc, given) for desc, given in self._described(inputs, results)]
+        for made, target in zip(self.executable(*arrays), arrays[len(inputs) :], strict=True):
+            target[...] = made
+
+    def _described(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[tuple[TensorDesc, Any]]:
+        descs = [p.desc for p in self.executable.inputs]
+        return list(zip(descs, (*inputs, *results), strict=True))
+
+
+def _array(desc: TensorDesc, given: Any) -> np.ndarray:
+    """Memory or a number as an array."""
+    if not isinstance(given, tuple):
+        return np.asarray(given, desc.dtype.numpy)
+    address, shape = given
+    return as_array(address, TensorDesc(tuple(shape), desc.dtype))
