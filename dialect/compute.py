@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
@@ -175,7 +176,17 @@ def product(sizes: Sequence[Size]) -> Size:
 
 def smaller(a: Size, b: Size) -> Size:
     """The smaller of two sizes."""
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else s.minimum(as_expr(a), as_expr(b))
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else _combine("min", a, b)
+
+
+def larger(a: Size, b: Size) -> Size:
+    """The larger of two sizes."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else _combine("max", a, b)
+
+
+def _combine(kind: str, a: Any, b: Any) -> Any:
+    """Both in the way of the one that is no number: an expression, or what types are asked with."""
+    return (b if isinstance(a, int) else a).combine(kind, a, b)
 
 
 def is_natural(size: Size) -> bool:
@@ -187,7 +198,7 @@ def is_natural(size: Size) -> bool:
     args = size.args[1:] if size.kind == "select" else size.args
     if size.kind == "max":
         return any(map(is_natural, args))
-    return size.kind in ("add", "mul", "floordiv", "min", "select") and all(map(is_natural, args))
+    return size.kind in ("add", "mul", "floordiv", "rem", "min", "select") and all(map(is_natural, args))
 
 
 def element_wise(shape: Sequence[Size], body: Callable[..., Expr], dtype: DType | None = None) -> Stage:

@@ -120,6 +120,10 @@ class Expr:
     def __ge__(self, other: Operand) -> Expr:
         return binary("ge", self, other)
 
+    def combine(self, kind: str, a: Operand, b: Operand) -> Expr:
+        """The node `kind(a, b)`: what sizes of any kind can do."""
+        return binary(kind, a, b)
+
     def eq(self, other: Operand) -> Expr:
         """Equality as a bool expression (`==` compares nodes)."""
         return binary("eq", self, other)

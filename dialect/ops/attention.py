@@ -14,6 +14,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.elementwise import sum_to
+from oneflow.dialect.ops.reduce import row_max
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
@@ -150,7 +151,7 @@ class Attention:
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
         scores = _scores(ops, op)
-        most = ops.reduce_max(scores, axis=[3], keepdims=True)
+        most = row_max(ops, scores)
         e = ops.exp(scores - most)
         total = ops.reduce_sum(e, axis=[3], keepdims=True)
         weights = narrow(ops, e / total, op.query.dtype)

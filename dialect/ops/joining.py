@@ -12,7 +12,6 @@ import numpy as np
 
 from oneflow.dialect import compute as c
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.slicing import along, take
 from oneflow.dialect.record import Call, Law, operator
@@ -194,11 +193,19 @@ class StackGrad:
         split = Factors(f"{' '.join([*names[:axis], '_', *names[axis:]])}, {part} -> {part}", "joint")
         return [*split.signatures(), SbpSignature((P, *[B] * count), (P,) * count)]
 
-    def decompose(ops: Builder, op: Call) -> list[Value]:
-        rows = [ops.narrow(op.in_, dim=op.axis, start=i, length=1) for i in range(len(op.like))]
-        return [ops.squeeze(row, axes=[op.axis]) for row in rows]
+    def grad(ops: Builder, op: Call, *douts: Value | None) -> dict[str, Any]:
+        rows = zip(op.like, douts, strict=True)
+        return {"in": lambda: ops.stack([ops.zero_like(x) if d is None else d for x, d in rows], axis=op.axis)}
 
-    grad = composed_gradient
+    def compute(op: Call) -> list[Stage]:
+        rank = op.like[0].rank
+        axis = op.normalize_axis(op.axis, rank + 1)
+        shape = [_known(op.like, i) for i in range(rank)]
+
+        def row(number: int) -> Stage:
+            return c.element_wise(shape, lambda *at: op.in_[(*at[:axis], number, *at[axis:])], op.in_.dtype)
+
+        return [row(number) for number in range(len(op.like))]
 
     def reference(x: Any, like: Any, *, axis: Any) -> Any:
         return list(np.moveaxis(x, axis, 0))

@@ -115,13 +115,14 @@ def reduction(
         partial: what the result is where a reduced axis is split, if that is no sum.
         withheld: as in `Operator`.
         element: what is combined, from an element.
-        empty: whether an axis without elements may be reduced.
+        empty: whether an axis without elements may be reduced; else `allow_empty` gives the value to begin with.
     """
+    flag = "" if empty else ", allow_empty: bool = False"
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "x", op.x, allowed)
         axes = reduction_axes(op, op.x.rank)
-        if not empty and any(op.x.shape[i] == 0 for i in axes):
+        if not (empty or op.allow_empty) and any(op.x.shape[i] == 0 for i in axes):
             raise op.error(f"expected at least one element along axes {list(axes)}, got {op.x}")
         return TensorDesc(reduced_shape(op.x.shape, axes, op.keepdims), result or op.x.dtype)
 
@@ -133,14 +134,22 @@ def reduction(
         found = reduction_factors(op, linear, linear is not None or split_only).signatures([op.x.shape])
         return [*found, *(SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, op.x.rank) if partial)]
 
-    def run(x: Any, *, axis: Any, keepdims: Any) -> Any:
-        return np.asarray(reference(x, axis=tuple(axis) or None, keepdims=keepdims))
+    def run(x: Any, *, axis: Any, keepdims: Any, allow_empty: bool = False) -> Any:
+        initial = {"initial": init(dtypes.from_numpy(x.dtype))} if allow_empty else {}
+        return np.asarray(reference(x, axis=tuple(axis) or None, keepdims=keepdims, **initial))
 
     return define(
-        f"{name}(x, axis: list_int32, keepdims: bool = False) -> y",
+        f"{name}(x, axis: list_int32, keepdims: bool = False{flag}) -> y",
         depth=2, doc=doc, types=types, sbp=sbp, grad=grad, compute=compute,
         reference=run, withheld=withheld,
     )  # fmt: skip
+
+
+def row_max(ops: Builder, x: Value) -> Value:
+    """The largest element along the last axis, kept with size 1; of rows that turn out to be empty the least value."""
+    empty = {} if isinstance(x.shape[-1], int) else {"allow_empty": True}
+    found: Value = ops.call("reduce_max", x, axis=[x.rank - 1], keepdims=True, **empty)[0]
+    return found
 
 
 def spread(ops: Builder, op: Call, y: Value) -> Value:

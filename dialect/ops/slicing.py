@@ -157,28 +157,21 @@ def _ranges(op: Call, sizes: Sequence[Size]) -> list[tuple[Size, Size]]:
 
 
 def _range(start: int, stop: int, step: int, size: Size) -> tuple[Size, Size]:
-    if isinstance(size, int):
-        return slice(start, stop, step).indices(size)[0], _count(start, stop, step, size)
     first, last = _clip(start, size), _clip(stop, size)
-    count = (last - first + (step - 1)) // step
-    return first, max(count, 0) if isinstance(count, int) else s.maximum(count, 0)
+    return first, c.larger((last - first + (step - 1)) // step, 0)
 
 
 def _clip(bound: int, size: Any) -> Size:
     if bound < 0:
-        return s.maximum(size + bound, 0)
-    return 0 if bound == 0 else size if bound == END else s.minimum(size, bound)
+        return c.larger(size + bound, 0)
+    return 0 if bound == 0 else size if bound == END else c.smaller(size, bound)
 
 
 def _sliced(op: Call, shape: Shape) -> Shape:
     """The shape of a slice of a tensor of `shape`, dynamic sizes included."""
     _check_ranges(op, len(shape))
     ranges = zip(op.start, op.stop, op.step, shape, strict=True)
-    return tuple(None if size is None else _count(start, stop, step, size) for start, stop, step, size in ranges)
-
-
-def _count(start: int, stop: int, step: int, size: int) -> int:
-    return len(range(*slice(start, stop, step).indices(size)))
+    return tuple(None if size is None else _range(start, stop, step, size)[1] for start, stop, step, size in ranges)
 
 
 def _is_whole(start: int, stop: int, step: int, size: Dim) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.ops.reduce import row_max
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.shapes import expect_dtype, expect_rank
@@ -58,7 +59,7 @@ def _row_grad_types(op: Call) -> TensorDesc:
 def _shifted(ops: Builder, x: Value) -> Value:
     """x - max(x) of each row, widened."""
     whole = widen(ops, x)
-    return whole - ops.call("reduce_max", whole, axis=[x.rank - 1], keepdims=True)[0]
+    return whole - row_max(ops, whole)
 
 
 def _shifted_reference(x: np.ndarray) -> Any:

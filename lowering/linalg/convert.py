@@ -13,12 +13,12 @@ from typing import ClassVar
 from oneflow.dialect import meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.compute import Size, Stage, is_natural
-from oneflow.dialect.record import Call, OperatorError, Registry, flatten, infer
+from oneflow.dialect.compute import Input, Reshape, Stage, is_natural
+from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.linalg.agreement import equal_sizes
 from oneflow.lowering.linalg.checks import Checks
 from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
+from oneflow.lowering.linalg.expectations import Expectations
 from oneflow.lowering.linalg.external import Externals, is_external
 from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
@@ -69,27 +69,53 @@ class ConvertOneflowToLinalg(Pass):
         Raises:
             PassError: a type is unranked, an operator has to be decomposed first or refuses the call.
         """
-        found: list[ir.Operation] = []
-        dialect.walk(module.operation, found.append)
-        uses = _uses(found, registry)
+        uses = _uses(_found(module.operation), registry)
         _retype_unsigned(module.operation)
-        converter = _Converter(module, Counter(use.key for use in uses if use.key is not None))
+        keys = [use.key for use in uses if isinstance(use, _Use)]
+        converter = _Converter(module, Counter(key for key in keys if key is not None))
         for use in uses:
-            converter.convert(use)
+            if isinstance(use, _Use):
+                converter.convert(use)
+            else:
+                converter.check_cast(use)
         converter.checks.finish()
 
 
-def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_Use]:
-    """The uses of operators; calls that are alike are described once."""
+def _found(root: ir.Operation) -> list[ir.Operation]:
+    """The operators of a program, and the casts to sizes that the types before do not show, in order."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith(dialect.PREFIX) or (op.name == dialect.CAST and _claimed(op)):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+    return found
+
+
+def _claimed(cast: ir.Operation) -> list[int]:
+    """The dimensions whose size a cast states and its operand does not."""
+    source, result = cast.operands[0].type, cast.results[0].type
+    if not all(isinstance(t, ir.RankedTensorType) for t in (source, result)):
+        return []
+    return [i for i in range(result.rank) if source.is_dynamic_dim(i) and not result.is_dynamic_dim(i)]
+
+
+def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_Use | ir.Operation]:
+    """The uses of operators, and other operations; calls that are alike are described once."""
     known: dict[Hashable, _Use] = {}
-    uses = []
+    uses: list[_Use | ir.Operation] = []
     for op in ops:
         key = _key(op)
-        if key in known:
+        if not op.name.startswith(dialect.PREFIX):
+            uses.append(op)
+        elif key in known:
             uses.append(replace(known[key], op=op))
         else:
-            uses.append(replace(_use(op, registry), key=key))
-            known |= {} if key is None else {key: uses[-1]}
+            use = replace(_use(op, registry), key=key)
+            uses.append(use)
+            known |= {} if key is None else {key: use}
     return uses
 
 
@@ -142,7 +168,7 @@ class _Converter:
         self.counts, self.templates = counts, Templates()
         self.e = Emitter()
         self.shapes = Shapes(self.e, Scalars(self.e))
-        self.checks = Checks(module, self.e)
+        self.checks, self.expectations = Checks(module, self.e), Expectations()
         self.externals = Externals(module, self.e)
 
     def convert(self, use: _Use) -> None:
@@ -157,6 +183,16 @@ class _Converter:
             for old, value in zip(use.op.results, values, strict=True):
                 old.replace_all_uses_with(value)
         use.op.erase()
+
+    def check_cast(self, op: ir.Operation) -> None:
+        """Lets the run fail where a cast states another size than there is."""
+        self.checks.begin()
+        source, stated = op.operands[0], op.results[0].type
+        with ir.InsertionPoint(op), op.location:
+            for dim in _claimed(op):
+                got, wanted = self.shapes.extent(source, dim), stated.get_dim_size(dim)
+                text = f"{op.name}: dimension {dim}"
+                self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
 
     def _values(self, use: _Use, operands: Sequence[Value]) -> Sequence[Value]:
         """The results of a call."""
@@ -175,19 +211,21 @@ class _Converter:
         return [self._stated(value, d) for d in use.stated]
 
     def _stages(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
-        at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
-        inputs = meaning.input_stages(use.call)
-        stages = meaning.stages(inputs, use.results)
-        results = [self._result(at, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
-        self._agree(at, use.call, [stage.shape for stage in flatten(inputs.inputs.values())])
-        return results
+        """The results of a call by its stages; unknown sizes are checked before they are relied on.
 
-    def _agree(self, at: Stages, call: Call, shapes: Sequence[Sequence[Size]]) -> None:
-        """Checks what types would say of sizes that are only known at run time, where loops do not."""
-        for (first, axis), *others in equal_sizes(call):
-            for number, other in others:
-                text = f"dimension {other} of {at.names[number]}, which is dimension {axis} of {at.names[first]}"
-                at.expect_equal(shapes[number][other], shapes[first][axis], text)
+        Loops of element-wise bodies check their operands themselves, and views the number of elements.
+        """
+        at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
+        stages = meaning.stages(meaning.input_stages(use.call), use.results)
+        for stage in stages:
+            at.sizes.extents(stage.shape)
+        element_wise = use.call.record.scalar is not None
+        if not element_wise and not all(map(_is_view, stages)):
+            self.expectations.expect(at, use.call)
+        results = [self._result(at, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
+        if element_wise:
+            self.expectations.expect(at, use.call)
+        return results
 
     def _call(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
         values = self.externals.call(use.op, use.call, operands, use.results)
@@ -219,6 +257,11 @@ class _Converter:
         cast = self.e.cast(value, self.e.tensor(stated.shape, stated.dtype))
         self.shapes.remember(cast, at.sizes.extents(stage.shape))
         return cast
+
+
+def _is_view(stage: Stage) -> bool:
+    """Whether a stage is an operand under another shape."""
+    return isinstance(stage, Reshape) and isinstance(stage.source, Input)
 
 
 def _names(call: Call) -> list[str]:

@@ -7,6 +7,7 @@ run-time check. Imports `emit`, `scalars` and the compute algebra.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -24,8 +25,8 @@ Extent: TypeAlias = int | Value
 
 _FOLDED: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b if b else 0, "max": max, "min": min, "neg": lambda a: -a,
-    "select": lambda c, a, b: a if c else b, "cast": lambda a: a,
+    "floordiv": lambda a, b: a // b if b else 0, "rem": lambda a, b: int(math.fmod(a, b)) if b else 0,
+    "max": max, "min": min, "neg": lambda a: -a, "select": lambda c, a, b: a if c else b, "cast": lambda a: a,
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip

@@ -1,5 +1,7 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg | FileCheck %s
 
+// CHECK: oneflow.sites = ["oneflow.cat: dimension 1 of in[1], which is dimension 1 of in[0] ({{.*}}place.mlir:27:8)"]
+
 // CHECK-LABEL: func.func @beside(
 // CHECK: %[[E:.*]] = tensor.empty() : tensor<2x7xf32>
 // CHECK: %[[A:.*]] = tensor.insert_slice %arg0 into %[[E]][0, 0] [2, 3] [1, 1] : tensor<2x3xf32> into tensor<2x7xf32>
@@ -15,9 +17,9 @@ func.func @beside(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>) -> tensor<2x7xf32> {
 
 // CHECK-LABEL: func.func @below(
 // CHECK: %[[N:.*]] = tensor.dim %arg0, %{{.*}} : tensor<2x?xf32>
-// CHECK: tensor.insert_slice %arg0 into %{{.*}}[0, 0] [2, %[[N]]] [1, 1] : tensor<2x?xf32> into tensor<5x?xf32>
 // CHECK: %[[M:.*]] = tensor.dim %arg1, %{{.*}} : tensor<3x?xf32>
 // CHECK: call @oneflow_rt_check_size
+// CHECK: tensor.insert_slice %arg0 into %{{.*}}[0, 0] [2, %[[N]]] [1, 1] : tensor<2x?xf32> into tensor<5x?xf32>
 // CHECK: tensor.insert_slice %arg1 into %{{.*}}[2, 0] [3, %[[M]]] [1, 1] : tensor<3x?xf32> into tensor<5x?xf32>
 func.func @below(%a: tensor<2x?xf32>, %b: tensor<3x?xf32>) -> tensor<5x?xf32> {
   %x = tensor.cast %a : tensor<2x?xf32> to tensor<?x?xf32>

@@ -34,6 +34,8 @@ SAMPLES = [
         why="the mask of zeros is flat, so second derivatives stop at zeros",
     ),
     *_rows("reduce_max", NUMERIC),
+    Sample("reduce_max", [t(2, 0)], {"axis": [1], "allow_empty": True}, dtypes=NUMERIC),
+    Sample("reduce_min", [t(0, 3)], {"axis": [], "keepdims": True, "allow_empty": True}, dtypes=NUMERIC),
     Sample(
         "reduce_max",
         [v([[NAN, 1.0], [-INF, -INF], [2.0, INF]])],

@@ -1,0 +1,189 @@
+"""Programs with sizes known at run time only, called with sizes that types refuse: each ends in a located error.
+
+The oracle of a call is the same call with static sizes: what types allow there gives the values of the reference,
+what they refuse is an error of the run that names the operator. Positions that come from data may be out of range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import SAMPLES
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import (
+    REGISTRY,
+    Call,
+    OperatorError,
+    Registry,
+    define,
+    distribute,
+    flatten,
+    no_grad,
+    no_reference,
+    no_sbp,
+)
+from oneflow.dialect.shapes import broadcast_shapes
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.linalg.agreement import requirements
+from oneflow.passes.pipeline import PipelineFailure
+from oneflow.runtime.executable import Options, PositionError, SizeError, compile_module
+from oneflow.testing import checks
+from oneflow.testing.backend import compile_call
+from oneflow.testing.sample import Sample
+
+WITH_OPERANDS = [s for s in SAMPLES if flatten(s.operands)]
+#: The first two samples of every operator.
+BY_OPERATOR = groupby(sorted(WITH_OPERANDS, key=lambda s: s.op), lambda s: s.op)
+CASES = [sample for _, those in BY_OPERATOR for sample in list(those)[:2]]
+#: Operators that want some sizes static say so when they are compiled.
+STATIC = re.compile("expected (a )?static")
+#: Whose data speak of sizes: positions in an image of another size are of other elements.
+FLAT_POSITIONS = {"max_pool_1d_grad", "max_pool_2d_grad", "max_pool_3d_grad"}
+#: Which take operands of unknown sizes to be alike though the larger one would do.
+STRICTER = {"dim_scatter_add_like"}
+
+
+def other_sizes(arrays: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """The operands with each dimension in turn larger, smaller and empty; those of size 1 are static."""
+    for number, array in enumerate(arrays):
+        for axis, size in enumerate(array.shape):
+            for other in sorted({size + 1, size - 1, 2 * size, 0} - {size, 1, -1}) if size != 1 else ():
+                shape = (*array.shape[:axis], other, *array.shape[axis + 1 :])
+                resized = np.resize(array, shape) if 0 not in shape else np.zeros(shape, array.dtype)
+                yield [*arrays[:number], resized, *arrays[number + 1 :]]
+
+
+def with_operands(op: Call, flat: list[Any]) -> Call:
+    counts = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
+    return Call(op.record, distribute(op.record.signature.inputs, flat, counts), op.attrs)
+
+
+def is_allowed(call: Call) -> bool:
+    try:
+        checks.described(call)
+    except OperatorError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("sample", CASES, ids=str)
+def test_sizes_that_types_refuse_are_errors_of_the_run(sample: Sample) -> None:
+    dtype = sample.dtypes[0]
+    op = checks.make_case(sample, dtype, REGISTRY)
+    arrays = flatten(op.inputs.values())
+    try:
+        program = compile_call(op, dynamic=True, options=Options(cached=False, level=0))
+    except (OperatorError, PipelineFailure) as error:
+        assert STATIC.search(str(error)), str(error)
+        return
+    for changed in other_sizes(arrays):
+        call = with_operands(op, changed)
+        shapes = [x.shape for x in changed]
+        if not is_allowed(call):
+            with pytest.raises((SizeError, PositionError), match=r"^(oneflow\.\w+|tensor\.cast): "):
+                raise AssertionError(f"{sample} with {shapes} gave {[r.shape for r in program(*changed)]}")
+            continue
+        expect_reference(sample, call, program, changed)
+
+
+def expect_reference(sample: Sample, call: Call, program: Any, changed: list[np.ndarray]) -> None:
+    """The values of the reference, or an error where data are positions."""
+    try:
+        got = program(*changed)
+    except PositionError:
+        return
+    except SizeError:
+        assert sample.op in STRICTER
+        return
+    if sample.op in FLAT_POSITIONS:
+        return
+    for one, want in zip(got, run_reference(call), strict=True):
+        text = f"{sample} with {[x.shape for x in changed]}"
+        checks.assert_close(one, np.asarray(want), sample.tolerance(sample.dtypes[0]), text)
+
+
+def asked(signature: str, types: Any, *shapes: tuple[int | None, ...]) -> list[str]:
+    """What a rule of types requires of operands of these shapes, in order."""
+    record = define(signature, registry=Registry(), doc="..", types=types, sbp=no_sbp("test"), grad=no_grad("test"),
+                    compute=lambda op: op.x, reference=no_reference("test"))  # fmt: skip
+    descs = [TensorDesc(shape, dtypes.float32) for shape in shapes]
+    call = Call(record, distribute(record.signature.inputs, descs, None), {})
+    return [f"{'' if r.holds else 'not '}{r.question.text}{' if ..' if r.others else ''}" for r in requirements(call)]
+
+
+def test_what_rules_ask() -> None:
+    """Comparisons, arithmetic and questions that only some sizes are asked."""
+
+    def rule(op: Call) -> TensorDesc:
+        (n, m), (k,) = op.x.shape, op.y.shape
+        if n * 2 + 1 != k or m < 3:
+            raise op.error("no")
+        if n > 9 and m % 4:
+            raise op.error("no")
+        return op.x
+
+    assert asked("f(x, y) -> z", rule, (None, None), (None,)) == [
+        "size(1, 0) eq add(mul(size(0, 0), const2), const1)",
+        "not size(0, 1) lt const3",
+        "rem(size(0, 1), const4) eq const0 if ..",
+    ]
+    assert asked("f(x, y) -> z", rule, (4, None), (None,)) == ["size(1, 0) eq const9", "not size(0, 1) lt const3"]
+    assert asked("f(x, y) -> z", rule, (4, 5), (9,)) == []
+
+
+def test_equal_sizes_are_one() -> None:
+    """What follows from other requirements is none; a size that may be 1 is not repeated."""
+
+    def rule(op: Call) -> TensorDesc:
+        if not op.x.shape == op.y.shape == op.z.shape or op.x.element_count != op.z.element_count:
+            raise op.error("no")
+        return op.x
+
+    pairs = [f"size({n}, {axis}) eq size(0, {axis})" for n in (1, 2) for axis in (0, 1)]
+    assert asked("f(x, y, z) -> w", rule, *[(None, None)] * 3) == pairs
+
+    def broadcast(op: Call) -> TensorDesc:
+        return TensorDesc(broadcast_shapes(op, [op.x.shape, op.y.shape]), op.x.dtype)
+
+    assert asked("f(x, y) -> w", broadcast, (None,), (None,)) == ["size(1, 0) eq size(0, 0)"]
+
+
+def test_a_rule_that_wants_a_number_asks_nothing() -> None:
+    def rule(op: Call) -> TensorDesc:
+        return TensorDesc(tuple(range(op.x.shape[0])), op.x.dtype)
+
+    assert asked("f(x) -> y", rule, (None,)) == []
+
+
+def test_a_cast_to_a_size_is_checked() -> None:
+    """`tensor.cast` says what a size is; a run in which it is another one does not read beyond the tensor."""
+    text = """func.func @main(%x: tensor<?x3xf32>) -> tensor<4x3xf32> {
+      %0 = tensor.cast %x : tensor<?x3xf32> to tensor<4x3xf32>
+      %1 = "oneflow.square"(%0) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      return %1 : tensor<4x3xf32>
+    }"""
+    program = compile_module(read_module(text, create_context()), options=Options(cached=False))
+    np.testing.assert_array_equal(program(np.full((4, 3), 2, np.float32))[0], np.full((4, 3), 4))
+    with pytest.raises(SizeError, match=r"^tensor\.cast: dimension 0 \(-:2:12\): expected 4, got 2$"):
+        program(np.ones((2, 3), np.float32))
+
+
+def test_messages_say_which_sizes() -> None:
+    """Sizes in words, in the terms of the operator that was called."""
+    op = checks.make_call(
+        Sample("conv_filter_grad", attrs={}), [np.ones((1, 2, 3, 3), np.float32), np.ones((1, 2, 4, 4), np.float32)],
+        {"data_format": "channels_first", "kernel_size": (2, 2), "strides": (1, 1), "dilation_rate": (1, 1),
+         "padding_before": (0, 0), "num_spatial_dims": 2, "groups": 1}, REGISTRY)  # fmt: skip
+    program = compile_call(op, dynamic=True, options=Options(cached=False, level=0))
+    text = r"^oneflow.conv_filter_grad: dimension 2 of dy, which is dimension 2 of x - 1: expected 3, got 2$"
+    with pytest.raises(SizeError, match=text):
+        program(np.ones((1, 2, 2, 3), np.float32), np.ones((1, 2, 4, 4), np.float32))
