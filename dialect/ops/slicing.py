@@ -288,19 +288,26 @@ def _padding(op: Call) -> float | int:
     return value
 
 
+def _cuts(op: Call) -> list[tuple[int, int]]:
+    """How many elements negative padding takes away along each axis, before and after."""
+    return [(max(-a, 0), max(-b, 0)) for a, b in zip(op.padding_before, op.padding_after, strict=True)]
+
+
 @operator(
     "pad(x, padding_before: list_int64, padding_after: list_int64, integral_constant_value: int64 = 0,"
     " floating_constant_value: double = 0.0) -> y"
 )
 class Pad:
-    """`x` with elements of a constant value before and after it along every axis."""
+    """`x` with elements of a constant value before and after it along every axis; negative sizes cut."""
 
     def types(op: Call) -> TensorDesc:
         for name in ("padding_before", "padding_after"):
-            if len(op[name]) != op.x.rank or any(p < 0 for p in op[name]):
-                raise op.error(
-                    f"expected {name} of {op.x.rank} sizes of at least 0 (slice cuts), got {list(op[name])}"
-                )
+            if len(op[name]) != op.x.rank:
+                raise op.error(f"expected {name} of {op.x.rank} sizes, got {list(op[name])}")
+        for axis, (size, (before, after)) in enumerate(zip(op.x.shape, _cuts(op), strict=True)):
+            if size is not None and size < before + after:
+                cut = f"{before} before and {after} after"
+                raise op.error(f"expected at most the {size} elements of dimension {axis} to be cut, got {cut}")
         sizes = zip(op.x.shape, op.padding_before, op.padding_after, strict=True)
         return TensorDesc(tuple(None if d is None else d + a + b for d, a, b in sizes), op.x.dtype)
 
@@ -311,16 +318,27 @@ class Pad:
         return factors if zero else Factors(factors.text)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-        stop = [-after if after else END for after in op.padding_after]
-        return {"x": lambda: ops.slice(dy, start=op.padding_before, stop=stop, step=[1] * dy.rank)}
+        before, after = ([-p for p in op[name]] for name in ("padding_before", "padding_after"))
+        return {"x": lambda: ops.pad(dy, padding_before=before, padding_after=after)}
 
     def compute(op: Call) -> Stage:
-        sizes = zip(op.x.shape, op.padding_before, op.padding_after, strict=True)
-        return c.place([d + a + b for d, a, b in sizes], _padding(op), [(op.x, op.padding_before)], op.x.dtype)
+        sizes, cuts = op.x.shape, _cuts(op)
+        before, after = ([max(p, 0) for p in op[name]] for name in ("padding_before", "padding_after"))
+        kept = [d - first - last for d, (first, last) in zip(sizes, cuts, strict=True)]
+        x = op.x
+        if any(map(any, cuts)):
+            firsts = [first for first, _ in cuts]
+            x = c.element_wise(kept, lambda *i: op.x[tuple(k + f for k, f in zip(i, firsts, strict=True))], x.dtype)
+        if not any((*before, *after)):
+            return x
+        whole = [d + a + b for d, a, b in zip(kept, before, after, strict=True)]
+        return c.place(whole, _padding(op), [(x, before)], x.dtype)
 
     def reference(x: Any, *, padding_before: Any, padding_after: Any, **values: Any) -> Any:
         kind = "floating" if dtypes.from_numpy(x.dtype).is_float else "integral"
         widths = list(zip(padding_before, padding_after, strict=True))
+        x = x[tuple(slice(max(-a, 0), d - max(-b, 0)) for d, (a, b) in zip(x.shape, widths, strict=True))]
+        widths = [(max(a, 0), max(b, 0)) for a, b in widths]
         return np.pad(x, widths, constant_values=values[f"{kind}_constant_value"]) if widths else x
 
     laws = (

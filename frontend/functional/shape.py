@@ -299,9 +299,7 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float = 0) ->
     if len(pad) % 2 or len(pad) > 2 * x.rank:
         raise fail(f"expected pairs of (before, after) for at most {x.rank} dimensions, got {list(pad)}")
     pairs = [(0, 0)] * (x.rank - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
-    if any(n < 0 for n in pad):
-        x = slice(x, [(max(0, -a), min(0, b) or None, 1) for a, b in pairs])
-    before, after = ([max(0, p[side]) for p in pairs] for side in (0, 1))
+    before, after = ([p[side] for p in pairs] for side in (0, 1))
     fill = {"floating_constant_value": float(value), "integral_constant_value": int(value) if value == value else 0}
     return dispatch("pad", x, padding_before=before, padding_after=after, **fill)
 

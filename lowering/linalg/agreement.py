@@ -36,6 +36,8 @@ class Question:
     def of(kind: str, a: Expr, b: Expr) -> Question:
         """The question about two expressions."""
         a, b = _ordered(a, b) if kind == "eq" else (a, b)
+        while a.kind == "add" and a.args[1].kind == b.kind == "const":
+            a, b = a.args[0], as_expr(b.value - a.args[1].value)
         return Question(kind, a, b, f"{_text(a)} {kind} {_text(b)}")
 
     @property

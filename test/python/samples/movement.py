@@ -112,6 +112,9 @@ PARTS = [
     ),
     Sample("pad", [t(0, 3)], {"padding_before": (1, 0), "padding_after": (1, 0)}),
     Sample("pad", [t()], {"padding_before": (), "padding_after": ()}),
+    Sample("pad", [t(4, 3)], {"padding_before": (-1, 0), "padding_after": (-2, 0)}, dtypes=ALL),
+    Sample("pad", [t(4, 3)], {"padding_before": (-3, 2), "padding_after": (1, -3), "floating_constant_value": 1.5}),
+    Sample("pad", [t(2, 3)], {"padding_before": (0, -3), "padding_after": (0, 0)}),
 ]  # fmt: skip
 SAMPLES = [*SHAPES, *ORDER, *PARTS]
 BAD = [
@@ -159,6 +162,7 @@ BAD = [
         "slice_update", [t(4), t(3)], {"start": (0,), "stop": (2,), "step": (1,)},
         match="expected value of type tensor<2xf32>, got tensor<3xf32>",
     ),
-    Bad("pad", [t(4)], {"padding_before": (-1,), "padding_after": (0,)}, match="sizes of at least 0 (slice cuts)"),
+    Bad("pad", [t(2, 4)], {"padding_before": (0, -5), "padding_after": (0, 0)}, match="at most the 4 elements"),
+    Bad("pad", [t(4)], {"padding_before": (-3,), "padding_after": (-2,)}, match="got 3 before and 2 after"),
     Bad("pad", [t(4)], {"padding_before": (1, 1), "padding_after": (0,)}, match="padding_before of 1 sizes"),
 ]  # fmt: skip
