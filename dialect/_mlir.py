@@ -4,7 +4,9 @@ Everything else in the project imports MLIR from here, so another wheel that ser
 `dialects.ext` needs a change in this file alone. Imports nothing of the project.
 """
 
-from torch_mlir import execution_engine, ir, passmanager, rewrite
+from pathlib import Path
+
+from torch_mlir import _mlir_libs, execution_engine, ir, passmanager, rewrite
 from torch_mlir.dialects import (
     affine,
     arith,
@@ -23,9 +25,12 @@ from torch_mlir.dialects import (
     vector,
 )
 
+#: The library that has MLIR's C interface.
+C_LIBRARY = Path(_mlir_libs.__file__).with_name("libTorchMLIRAggregateCAPI.so")
 VERSION = "torch-mlir 20261001"
 
 __all__ = [
+    "C_LIBRARY",
     "VERSION",
     "affine",
     "arith",

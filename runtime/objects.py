@@ -1,7 +1,7 @@
 """From the LLVM dialect to machine code in the process, by way of a shared object.
 
 An object that can be linked is cached on disk (`cache.py`) and loaded with ctypes. Where there is no linker the
-code is compiled in the process and not cached. Imports `native` and the MLIR seam.
+code is compiled in the process and not cached. Imports `native`, `engine`, `parts` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ import functools
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oneflow.dialect._mlir import execution_engine, ir
+from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.launch import entry_symbol
 from oneflow.runtime import native
+from oneflow.runtime.engine import Engine
+from oneflow.runtime.parts import Part, split
+
+#: Parts for each thread, so that all have work to the end.
+PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -36,36 +43,39 @@ def linker() -> tuple[str, ...] | None:
 
 
 def compile_code(module: ir.Module, entry: str, level: int, path: Path | None = None) -> Code:
-    """Compiles a module of the LLVM dialect; with a `path`, to a shared object there if there is a linker."""
-    native.library()
-    command = linker() if path is not None else None
-    engine = execution_engine.ExecutionEngine(
-        module, opt_level=level, shared_libs=[], enable_object_dump=True, enable_pic=command is not None
-    )
-    address = _jit_address(engine, entry)
-    if command is not None and path is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            relocatable = Path(folder) / "program.o"
-            engine.dump_to_object_file(str(relocatable))
-            done = subprocess.run([*command, "-o", str(path), str(relocatable)], capture_output=True, check=False)
-        if done.returncode == 0:
-            return load_object(path, entry)
-    return Code(address, engine)
-
-
-def _jit_address(engine: execution_engine.ExecutionEngine, entry: str) -> int:
-    """The entry's address in the process; the lookup is also what makes the engine generate code.
+    """Compiles a module of the LLVM dialect; with a `path`, to a shared object there if there is a linker.
 
     Raises:
         RuntimeError: a symbol is missing.
     """
-    packed = engine.raw_lookup(f"{entry_symbol(entry)}_address")
-    if not packed:
-        raise RuntimeError("expected the compiled program to link; see the JIT's message on stderr")
-    address = ctypes.c_void_p()
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(packed)((ctypes.c_void_p * 1)(ctypes.addressof(address)))
-    assert address.value is not None
-    return address.value
+    native.library()
+    command = linker() if path is not None else None
+    if command is not None and path is not None and _link(command, module, entry, level, path):
+        return load_object(path, entry)
+    engine = Engine(module, level, pic=False)
+    return Code(engine.address(entry_symbol(entry)), engine)
+
+
+def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, path: Path) -> bool:
+    """Generates code on as many threads as parallel loops have, and links it; whether that went well."""
+    threads = native.num_threads()
+    parts = split(module, entry, PARTS * threads if threads > 1 else 1)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(threads, len(parts))) as pool:
+        files = [Path(folder) / f"part{number}.o" for number in range(len(parts))]
+        list(pool.map(lambda part, file: _generate(part, level, file), parts, files))
+        done = subprocess.run([*command, "-o", str(path), *map(str, files)], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def _generate(part: Part, level: int, file: Path) -> None:
+    """Writes the code of a part as an object file. It is never run where the engine puts it."""
+    with ir.Context() as context, ir.Location.unknown():
+        context.allow_unregistered_dialects = True
+        engine = Engine(ir.Module.parse(part.code), level, pic=True)
+    for name in part.missing:
+        engine.declare(name)
+    engine.address(part.given[0])
+    engine.write(file)
 
 
 def load_object(path: Path, entry: str) -> Code:

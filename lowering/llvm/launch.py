@@ -45,7 +45,7 @@ class DefineLaunches(Pass):
             op.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(a) for a in _AS_IT_IS])
             kinds = ", ".join(_parameters(op))
             name = ir.StringAttr(op.attributes["sym_name"]).value
-            _add(module, f"llvm.func @{name}({kinds})", _entry(op), _address(entry_symbol(name)))
+            _add(module, f"llvm.func @{name}({kinds})", _entry(op))
 
 
 #: LLVM's attributes of a plan: it runs once and only calls, so optimising it takes time and gains none.
@@ -131,9 +131,3 @@ def _entry(op: ir.Operation) -> str:
     kinds = ", ".join([*types, "!llvm.ptr", "!llvm.ptr"])
     lines += [f"llvm.call @{name}({names}) : ({kinds}) -> ()", "llvm.return", "}"]
     return "\n".join(lines)
-
-
-def _address(symbol: str) -> str:
-    """A function that gives the address of `symbol`: the JIT hands out functions of another convention only."""
-    lines = [f"llvm.func @{symbol}_address() -> !llvm.ptr {{", f"%0 = llvm.mlir.addressof @{symbol} : !llvm.ptr"]
-    return "\n".join([*lines, "llvm.return %0 : !llvm.ptr", "}"])
