@@ -64,6 +64,8 @@ def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, pat
         files = [Path(folder) / f"part{number}.o" for number in range(len(parts))]
         list(pool.map(lambda part, file: _generate(part, level, file), parts, files))
         done = subprocess.run([*command, "-o", str(path), *map(str, files)], capture_output=True, check=False)
+    if done.returncode:
+        path.unlink(missing_ok=True)
     return done.returncode == 0
 
 

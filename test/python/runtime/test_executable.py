@@ -381,6 +381,16 @@ def test_without_a_linker(folder, monkeypatch):
     np.testing.assert_array_equal(build(ADD, cached=True)(rows(2), rows(2))[0], rows(2, 2.0))
 
 
+def test_a_linker_that_fails_leaves_nothing(folder, monkeypatch, tmp_path):
+    """Where the disk is full, it has written a part of the object."""
+    script = tmp_path / "ld"
+    script.write_text('#!/bin/sh\nprintf rubbish > "$2"\nexit 1\n', encoding="utf-8")
+    script.chmod(stat.S_IRWXU)
+    monkeypatch.setattr("oneflow.runtime.objects.linker", lambda: (str(script),))
+    np.testing.assert_array_equal(build(ADD, cached=True)(rows(2), rows(2))[0], rows(2, 2.0))
+    assert not list(folder.glob("*.so"))
+
+
 def test_a_missing_library_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(native, "candidates", lambda: [tmp_path / "nothing.so"])
     with pytest.raises(native.NativeLibraryError, match="pip install"):

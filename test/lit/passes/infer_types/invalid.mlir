@@ -38,3 +38,11 @@ func.func private @callee(%x: tensor<*xf32>) -> tensor<*xf32> {
   %0 = "oneflow.transpose"(%x) {perm = array<i32: 1, 0>} : (tensor<*xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
 }
+
+// -----
+
+func.func @more_elements_than_a_dimension_can_have(%x: tensor<4611686018427387904x4xf32>) -> tensor<*xf32> {
+  // expected-error@below {{oneflow.reshape: result 0 has more than 2^63 - 1 elements: tensor<18446744073709551616xf32>}}
+  %0 = "oneflow.reshape"(%x) {shape = [-1]} : (tensor<4611686018427387904x4xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
