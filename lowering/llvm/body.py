@@ -105,6 +105,21 @@ class Lanes:
         both = self.type(element)
         return V(w.op(f"vector.shuffle {halves[0]}, {halves[1]} {picked} : {both}, {both}"), element, True)
 
+    def store_joined(self, values: tuple[V, V], memory: str, kind: str, positions: Sequence[str]) -> None:
+        """Writes the lanes of two values in turn from `positions` on."""
+        w, width = self.writer, self.width or 1
+        both, element = self.type(values[0].element), values[0].element
+        names = ", ".join(self.spread(v) for v in values)
+        for number in range(2):
+            lanes = Lanes(w, self.kernel, width, None, None, self.captured)
+            if self.count is not None:
+                left = w.binary("subi", w.binary("muli", self.count, 2), number * width)
+                lanes.mask = w.op(f"vector.create_mask {left} : vector<{width}xi1>")
+            picked = [(number * width + i) // 2 + i % 2 * width for i in range(width)]
+            joined = V(w.op(f"vector.shuffle {names} {picked} : {both}, {both}"), element, True)
+            at = [*positions[:-1], w.index(w.add(positions[-1], number * width))]
+            lanes.store(joined, memory, kind, at, True)
+
     def store(self, value: V, memory: str, kind: str, positions: Sequence[str], varies: bool) -> None:
         """Writes a value where `load` reads it."""
         name, held = self.spread(value) if varies else value.name, memory_type(value.element)

@@ -20,6 +20,7 @@ from oneflow.lowering.llvm.dots import emit_dots
 from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
 from oneflow.lowering.llvm.kernel import Kernel, computing, read_kernel
 from oneflow.lowering.llvm.nest import emit_columns, emit_rows, emit_scalars, emit_short_rows
+from oneflow.lowering.llvm.pairs import emit_pairs
 from oneflow.lowering.llvm.placement import emit_placement
 from oneflow.lowering.llvm.plan import RUNTIME as PLANNED
 from oneflow.lowering.llvm.plan import Plan, planned
@@ -40,7 +41,7 @@ func.func private @oneflow_rt_check_size(i64, i64, i32)
 func.func private @oneflow_rt_call(i64, i64, i64, i32)
 """
 
-_NEST = (emit_short_rows, emit_rows, emit_columns, emit_tiles, emit_scalars)
+_NEST = (emit_short_rows, emit_rows, emit_pairs, emit_columns, emit_tiles, emit_scalars)
 #: Emitters by kind of kernel, tried in order.
 EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
     "pointwise": _NEST,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered
 from oneflow.lowering.llvm.body import HEAVY, Lanes, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
-from oneflow.lowering.llvm.loops import Loop, Loops, index_dims
+from oneflow.lowering.llvm.loops import Loop, index_dims
 from oneflow.lowering.llvm.places import element_bits
 from oneflow.lowering.llvm.selection import selection_of
 from oneflow.lowering.llvm.sweeps import Sweeps
@@ -108,7 +108,7 @@ class Nest(Sweeps):
         """Whether lanes are picked out of vectors: wide ones cost more than they save."""
         loop = self.vector
         uses = ((n, u) for n in self.structure.nodes for u in n.inputs)
-        forms = (p.form for n, u in uses for p in self.loops.positions(n, u))
+        forms = (p.form for n, u in uses for p in self._positions_of(n, u))
         return loop is not None and any(dict(form.terms).get(loop.id, 0) > 1 for form in forms)
 
     def _narrowed(self, width: int, least: int) -> int:
@@ -151,7 +151,7 @@ class Nest(Sweeps):
 
     def _launch(self, chunk: int) -> str:
         w = Writer()
-        loops = Loops(self.kernel, self.structure, w)
+        loops = self._make_loops(w)
         sizes = [loop.size for loop in loops.outer]
         steps = [loop.size for loop in loops.inner]
         if self.mode == "column":

@@ -45,7 +45,7 @@ class Places:
     writer: Writer = field(default_factory=Writer)
 
     def __post_init__(self) -> None:
-        self.loops = Loops(self.kernel, self.structure, self.writer)
+        self.loops = self._make_loops(self.writer)
         self.phases = phases_of(self.structure)
         self.vector: Loop | None = None
         self.width: int | None = None
@@ -56,6 +56,10 @@ class Places:
         self._views: dict[tuple[str, str], tuple[str, str]] = {}
         self._scalars: dict[ir.Value, V] = {}
         self.finals = dict(zip(returned_values(self.kernel.block), self.kernel.results, strict=True))
+
+    def _make_loops(self, writer: Writer) -> Loops:
+        """The loops; `writer` gets what computes their sizes."""
+        return Loops(self.kernel, self.structure, writer)
 
     def _init_value(self, node: Node, number: int, lanes: Lanes) -> V:
         """What the destination of a result holds before."""
@@ -158,8 +162,12 @@ class Places:
             raise NeedsScalars("a result whose lanes lie apart")
         lanes.store(value, memory, kind, names, bool(step))
 
+    def _positions_of(self, node: Node, use: Use) -> list[Position]:
+        """Where an access is, over the loops."""
+        return self.loops.positions(node, use)
+
     def _locate(self, node: Node, use: Use, tensor: Tensor) -> tuple[str, str, list[Position]]:
-        positions = self.loops.positions(node, use)
+        positions = self._positions_of(node, use)
         shape = [p.size for p in positions]
         key = (tensor.pointer, str(shape))
         if key not in self._views:

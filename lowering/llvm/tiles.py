@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
 from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
-from oneflow.lowering.llvm.loops import Loop, Loops, Position
+from oneflow.lowering.llvm.loops import Loop, Loops
 from oneflow.lowering.llvm.nest import VECTOR_BITS, Nest, as_written, bits_of, work_of
 from oneflow.lowering.llvm.writer import Index, Writer
 
@@ -56,9 +56,6 @@ class Tiles(Nest):
         self.width = self._tile_width()
         self.turned: dict[int, list[V]] = {}
         self.row = 0
-
-    def _positions_of(self, node: Node, use: Use) -> list[Position]:
-        return self.loops.positions(node, use)
 
     def _lies_apart(self, node: Node, use: Use) -> bool:
         """Whether the columns of an operand in memory do not lie side by side."""
