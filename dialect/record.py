@@ -4,10 +4,7 @@
     class Tril:
         '''The lower triangle of each matrix.'''
         types = same_as("in")
-        sbp = ...
-        grad = ...
-        compute = ...
-        reference = ...
+        sbp = grad = compute = reference = ...
 
 Slots: `types` (result shapes and dtypes), `sbp` (how it may be split), `grad` (its gradient, built of other
 operators), one meaning (`scalar`, `compute`, `decompose` or `kernel`), `reference` (NumPy, for tests) and `laws`
@@ -96,6 +93,7 @@ class Operator:
     `by_parts` replaces a call some of whose axes are split that `sbp` wants whole; without it `decompose` does.
     `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s; on a CUDA device
     `triton.source(op, name)`, a `lowering.triton.source.Source`, or `device_kernel(op)`, if it is not None, does.
+    `in_place(op)` gives pairs of numbers, a result and the operand whose memory its kernel wants it to share.
     `nd_sbp(op, mesh, products)` gives the signatures on a mesh in place of `products`, the combinations of `sbp`'s;
     `complexity(op)` the multiply-adds of a call where results and what is summed over do not tell.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
@@ -119,6 +117,7 @@ class Operator:
     by_parts: Rule | None = None
     kernel: Rule | None = None
     device_kernel: Rule | None = None
+    in_place: Rule | None = None
     triton: Any = None
     local: Rule | None = None
     shapes_of: tuple[str, ...] = ()

@@ -111,7 +111,7 @@ def _set_kernels(name: str, module: ModuleType) -> None:
         op = f"{name}_{function}"
         if hasattr(module, function) and op in REGISTRY:
             kernel = numpy_kernel(_on_tuple(getattr(module, function)))
-            REGISTRY.operators[op] = dataclasses.replace(REGISTRY[op], kernel=kernel)
+            REGISTRY.operators[op] = dataclasses.replace(REGISTRY[op], kernel=kernel, in_place=None)
 
 
 def _on_tuple(function: Callable[[tuple[Any, ...]], Any]) -> Callable[..., Any]:

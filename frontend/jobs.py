@@ -24,6 +24,7 @@ from oneflow.dialect.dtypes import DType, float32
 from oneflow.frontend import cuda
 from oneflow.frontend.compiled import CompiledFunction, Specialization
 from oneflow.frontend.devices import Device, device
+from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.spec import TensorSpec
@@ -270,7 +271,8 @@ def watch_diff(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> 
     """Has the values of a tensor's gradient given to a function, or printed, after each run of the job."""
     job, leaf = current_job("flow.watch_diff"), Leaf()
     job.watch(blob, Watched(_handler(handler_or_prompt), leaf))
-    blob.builder.captures.leaves.append((blob, leaf))  # type: ignore[attr-defined]
+    builder = current_builder()
+    builder.captures.leaves.append((builder.read(blob), leaf))  # type: ignore[attr-defined]
 
 
 def _handler(given: Callable[[Any], None] | str) -> Callable[[Any], None]:

@@ -13,7 +13,7 @@ from oneflow.runtime.user_ops.functional_api import FunctionEntry, FunctionSigna
 CPP_TYPES = {
     "Scalar": "Scalar", "Int": "int32_t", "Int32": "int32_t", "Int64": "int64_t", "Float": "float",
     "Double": "double", "String": "std::string", "Bool": "bool", "DataType": "DataType", "Shape": "Shape",
-    "TensorTuple": "TensorTuple",
+    "TensorTuple": "TensorTuple", "Device": "Symbol<Device>", "Generator": "Generator",
 }  # fmt: skip
 RETURNS = {"Tensor": "Tensor", "TensorTuple": "TensorTuple", "Void": "void"}
 

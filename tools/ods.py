@@ -57,6 +57,12 @@ FUNCTIONS = {
     "has_get_nd_sbp_fn": (
         "GetNdSbpSignatureList", "user_op::GetNdSbpSignatureListContext *ctx", "SetGetNdSbpSignatureListFn",
     ),
+    "has_sbp_signature_infer_fn": (
+        "InferSbpSignature", "user_op::InferSbpSignatureFnContext *ctx", "SetSbpSignatureInferFn",
+    ),
+    "has_enumerate_nd_sbp_signatures_fn": (
+        "EnumerateNdSbpSignatures", "user_op::GetNdSbpSignatureListContext *ctx", "SetEnumerateNdSbpSignaturesFn",
+    ),
     "has_nd_sbp_infer_fn": ("InferNdSbp", "user_op::InferNdSbpFnContext *ctx", "SetNdSbpInferFn"),
     "has_compute_complexity_fn": (
         "GetComputeComplexity", "user_op::ComputeComplexityFnContext *ctx", "SetComputeComplexityFn",
@@ -76,13 +82,11 @@ IGNORED = frozenset(
 )
 #: Bits that have no meaning here, and what to do instead.
 REFUSED = {
-    "has_sbp_signature_infer_fn": "list every signature in GetSbp (has_get_sbp_fn)",
-    "has_enumerate_nd_sbp_signatures_fn": "list them in GetNdSbpSignatureList (has_get_nd_sbp_fn)",
-    "has_dump_nd_sbp_signature_for_op_conf_fn": "programs carry their signatures as attributes",
+    "has_dump_nd_sbp_signature_for_op_conf_fn": "programs carry their signatures as attributes; remove it",
     "has_set_tensor_desc_infer_fn": "set has_logical_tensor_desc_infer_fn and has_physical_tensor_desc_infer_fn",
-    "has_output_blob_time_shape_infer_fn": "tensors are not repeated in time",
-    "has_device_and_stream_infer_fn": "kernels run where their program does; choose them by HobDeviceType",
-    "same_output_regst_num": "buffers of results are planned by the compiler",
+    "has_output_blob_time_shape_infer_fn": "tensors are not repeated in time; remove it",
+    "has_device_and_stream_infer_fn": "kernels run where their program does; remove it, and use HobDeviceType",
+    "same_output_regst_num": "buffers of results are planned by the compiler; remove it",
 }
 
 

@@ -5,8 +5,9 @@
     %0 = call @oneflow_user_kernel_0(%x, %e)
 
 Operands come first, then a destination for each result. `oneflow.external` says which operator is called, with which
-attributes, on which types, and where in the program; `read_external` makes the call of it again. Kernels themselves
-are made when the program is loaded, so that compiled objects hold no addresses. Imports `emit` and the dialect.
+attributes, on which types, which results may share which operands' memory, and where in the program; `read_external`
+makes the call of it again. Kernels themselves are made when the program is loaded, so that compiled objects hold no
+addresses. Imports `emit` and the dialect.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from oneflow.lowering.linalg.checks import site_place
 from oneflow.lowering.linalg.emit import Emitter, Value
 
 EXTERNAL = "oneflow.external"
+IN_PLACE = "in_place"
 PREFIX = "oneflow_user_kernel_"
 
 
@@ -51,7 +53,8 @@ class Externals:
         name = f"{PREFIX}{self.count}"
         self.count += 1
         types = [v.type for v in empty]
-        self._declare(name, [*(v.type for v in operands), *types], types, _description(op, call.operands, results))
+        of = _description(op, dialect.bind_results(op, call, results))
+        self._declare(name, [*(v.type for v in operands), *types], types, of)
         return ir.Operation.create(
             "func.call",
             results=types,
@@ -70,17 +73,26 @@ class Externals:
         ir.Operation.create("func.func", attributes=attributes, regions=1, ip=end, loc=ir.Location.unknown())
 
 
-def _description(op: ir.Operation, operands: Sequence[TensorDesc], results: Sequence[TensorDesc]) -> ir.Attribute:
+def _description(op: ir.Operation, call: Call) -> ir.Attribute:
     kept = {n: op.attributes[n] for n in op.attributes if n not in dialect.BOOKKEEPING and "." not in n}
-    types = ir.FunctionType.get([d.to_mlir() for d in operands], [d.to_mlir() for d in results])
-    return ir.DictAttr.get(
-        {
-            "operator": ir.StringAttr.get(op.name),
-            "attributes": ir.DictAttr.get(kept),
-            "types": ir.TypeAttr.get(types),
-            "place": ir.StringAttr.get(site_place(op.location)),
-        }
-    )
+    types = ir.FunctionType.get([d.to_mlir() for d in call.operands], [d.to_mlir() for d in call.results])
+    described = {
+        "operator": ir.StringAttr.get(op.name),
+        "attributes": ir.DictAttr.get(kept),
+        "types": ir.TypeAttr.get(types),
+        "place": ir.StringAttr.get(site_place(op.location)),
+    }
+    pairs = call.record.in_place(call) if call.record.in_place is not None else ()
+    if pairs:
+        described[IN_PLACE] = ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in pairs])
+    return ir.DictAttr.get(described)
+
+
+def shared_memory(described: ir.Attribute) -> list[tuple[int, int]]:
+    """Numbers of results, and of the operands whose memory they may share, of a kernel."""
+    fields = ir.DictAttr(described)
+    pairs = ir.ArrayAttr(fields[IN_PLACE]) if IN_PLACE in fields else ()
+    return [(pair[0], pair[1]) for pair in map(ir.DenseI64ArrayAttr, pairs)]
 
 
 def declarations(module: ir.Module) -> dict[str, ir.Attribute]:

@@ -8,7 +8,7 @@ read the argument itself, if it reads each element where it writes the result's,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.donation import offers
@@ -24,13 +24,15 @@ class Known:
     """What a plan knows of the functions that it calls.
 
     `kernels` are the module's by name, `external` the names of those made elsewhere. `loose` are kernels that MLIR
-    bufferized, `checking` those whose checks may fail.
+    bufferized, `checking` those whose checks may fail. `in_place` says of those made elsewhere
+    which results may lie in the memory of which operands.
     """
 
     kernels: Mapping[str, Kernel]
     external: Sequence[str] = ()
     loose: frozenset[str] = frozenset()
     checking: frozenset[str] = frozenset()
+    in_place: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Donor:
             return held.last < made.first
         read = [i for i, v in enumerate(op.operands) if self.lives.of.get(v) is held]
         written = [i for i, v in enumerate(op.results) if self.lives.of[v] is made]
+        if callee in self.known.in_place:
+            return len(read) == 1 and (written[0], read[0]) in self.known.in_place[callee]
         kernel = self.known.kernels.get(callee) if callee not in self.known.loose else None
         return kernel is not None and len(read) == 1 and in_place(kernel, read[0], written[0])
 

@@ -13,7 +13,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.expect import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse, read_node
-from oneflow.lowering.linalg.external import declarations
+from oneflow.lowering.linalg.external import declarations, shared_memory
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import Known, checking_kernels
 from oneflow.lowering.llvm.dots import emit_dots
@@ -73,7 +73,8 @@ class EmitKernels(Pass):
         loose = [k for k, text in zip(kernels, texts, strict=True) if text is None]
         external = declarations(module)
         known = Known({k.name: k for k in kernels}, list(external), frozenset(k.name for k in loose),
-                      checking_kernels(module, kernels))  # fmt: skip
+                      checking_kernels(module, kernels),
+                      {name: pairs for name, of in external.items() if (pairs := shared_memory(of))})  # fmt: skip
         plans = [Plan(entry, known) for entry in entries]
         facts = plans[0].facts() if plans else {}
         bufferized = bufferize([emit_fallback(k) for k in loose], RUNTIME) if loose else None

@@ -91,25 +91,34 @@ class Lives:
         elif isinstance(op.results[0].type, ir.RankedTensorType):
             self.of[op.results[0]] = self.of[op.operands[0]]
 
-    def share(self, ops: Sequence[ir.Operation]) -> None:
-        """Lets results of pointwise kernels lie where an input ends."""
+    def share(self, ops: Sequence[ir.Operation], proposed: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+        """Lets results lie where an input ends: those of pointwise kernels, and `proposed` pairs of others."""
         for number, op in enumerate(ops):
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
             if callee in self.kernels and len(op.results) == 1:
                 self._share(number, op, self.kernels[callee])
+            for result, operand in proposed.get(callee, ()):
+                self._give(number, op, op.operands[operand], self.of[op.results[result]])
 
     def _share(self, number: int, op: ir.Operation, kernel: Kernel) -> None:
         made = self.of[op.results[0]]
         if made.bytes is None or made.result is not None or not is_pointwise(kernel):
             return
         for value in list(op.operands)[:-1]:
-            used = self.of.get(value)
-            if used is None or used.kind != "temporary" or used.bytes != made.bytes or used.result is not None:
-                continue
-            alone = sum(self.of.get(v) is used for v in op.operands) == 1
-            if alone and used.last == number and value.type == op.results[0].type:
-                made.shares = used
+            if value.type == op.results[0].type and self._give(number, op, value, made):
                 return
+
+    def _give(self, number: int, op: ir.Operation, value: ir.Value, made: Buffer) -> bool:
+        """Lets `made` lie in the memory of an operand, if that is a temporary that ends there."""
+        used = self.of.get(value)
+        if used is None or used.kind != "temporary" or used.bytes != made.bytes or used.result is not None:
+            return False
+        if made.bytes is None or made.result is not None or used.last != number:
+            return False
+        if sum(self.of.get(v) is used for v in op.operands) != 1:
+            return False
+        made.shares = used
+        return True
 
 
 def is_pointwise(kernel: Kernel) -> bool:

@@ -68,7 +68,7 @@ class Plan:
         self.lanes = Lanes(self.writer, Kernel(self.name, self.entry), None)
         self.kernels, self.external = self.known.kernels, self.known.external
         self.lives = Lives(self.ops, self.block, self.kernels)
-        self.lives.share(self.ops)
+        self.lives.share(self.ops, self.known.in_place)
         Donor(self.ops, self.block, self.lives, self.known).donate(self.entry)
         self.workspace = place(self.lives.buffers)
         results = returned_values(self.block)

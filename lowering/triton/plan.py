@@ -76,7 +76,7 @@ class Plan:
         self.ops = [o.operation for o in self.block.operations]
         kernels = {name: Kernel.read(f) for name, f in self.functions.items()}
         self.lives = Lives(self.ops, self.block, kernels)
-        self.lives.share(self.ops)
+        self.lives.share(self.ops, {})
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         self.workspace = place(self.lives.buffers)
         self.donated = donations(self.entry, self.ops, self.lives.of, self.functions)

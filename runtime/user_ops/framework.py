@@ -17,7 +17,7 @@ from typing import Any
 import oneflow
 
 NAME = "liboneflow_framework.so"
-VERSION = 2
+VERSION = 3
 
 
 class FrameworkError(ImportError):
@@ -125,11 +125,11 @@ def library() -> ctypes.CDLL:
     found = ctypes.CDLL(str(library_path()))
     version = found.oneflow_sdk_version()
     if version != VERSION:
-        raise FrameworkError(f"expected version {VERSION} of {library_path()}, got {version}; install it again")
+        raise FrameworkError(f"expected version {VERSION} of {library_path()}, got {version}; build it again")
     call = ctypes.POINTER(CallStruct)
     found.oneflow_sdk_result.restype = ctypes.c_char_p
     found.oneflow_sdk_open.argtypes = [ctypes.c_char_p]
-    for name in ("infer", "sbp", "gradient", "kernel_matches"):
+    for name in ("infer", "sbp", "gradient", "kernel_matches", "kernel_in_place"):
         getattr(found, f"oneflow_sdk_{name}").argtypes = [call]
     sizes = ctypes.POINTER(ctypes.c_int64)
     found.oneflow_sdk_complexity.argtypes = [call]

@@ -32,16 +32,24 @@ class FunctionalApiError(ValueError):
 #: Types of parameters, and the kind of attribute each is; tensors are no attributes.
 _SCALARS = {
     "Scalar": "double", "Int": "int32", "Int32": "int32", "Int64": "int64", "Float": "float", "Double": "double",
-    "String": "string", "Bool": "bool", "DataType": "data_type", "Shape": "shape",
+    "String": "string", "Bool": "bool", "DataType": "data_type", "Shape": "shape", "Device": "string",
+    "Generator": "int64",
 }  # fmt: skip
 _LISTS = {
     "IntList": "list_int32", "Int32List": "list_int32", "Int64List": "list_int64", "FloatList": "list_float",
     "StringList": "list_string", "DataTypeList": "list_data_type", "ShapeList": "list_shape",
 }  # fmt: skip
 TYPES: dict[str, str | None] = {"Tensor": None, "TensorTuple": None, **_SCALARS, **_LISTS}
+#: Types of OneFlow's own functions that have no meaning here, and why.
+REFUSED_TYPES = {
+    **dict.fromkeys(("Placement", "Sbp", "SbpList"), "functions compute where their tensors lie"),
+    **dict.fromkeys(("Layout", "MemoryFormat"), "tensors are contiguous"),
+    **dict.fromkeys(("PyObject", "OpExpr", "TensorIndex"), "functors in C++ do not see Python's objects"),
+}
 RETURNS = ("Tensor", "TensorTuple", "Void")
 _CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None}
 _DTYPE_WORDS = {"Float": "float32", "Double": "float64"}
+_DEVICE = re.compile(r"(cpu|cuda)(:\d+)?")
 _SIGNATURE = re.compile(r"(\w+)\s*(?:\[([^\]]*)\])?\s*\((.*)\)\s*=>\s*(\w+)", re.DOTALL)
 _PARAMETER = re.compile(r"(\w+)\s*(?:\[(\d+)\])?\s+(\w+)\s*(?:=\s*(.+))?", re.DOTALL)
 _MISSING = object()
@@ -75,6 +83,8 @@ class Parameter:
             return self._tensors(value, is_tensor)
         if self.type == "Scalar" and isinstance(value, int) and not isinstance(value, bool):
             kind = "int64"
+        if self.type == "Device" and not _DEVICE.fullmatch(value := str(value)):
+            raise TypeError(f'{self.name}: expected a device such as "cpu" or "cuda:0", got {value!r}')
         if self.repeat is not None and not isinstance(value, (list, tuple)):
             value = (value,) * self.repeat
         try:
@@ -245,6 +255,10 @@ def _parameter(text: str, keyword: bool, where: str) -> Parameter:
     if match is None:
         raise FunctionalApiError(f"{where}: expected `Type name` or `Type name=default`, got {text!r}")
     kind, repeat, name, default = match.groups()
+    if kind in REFUSED_TYPES:
+        raise FunctionalApiError(
+            f"{where}: {name}: the type {kind} has no meaning here, {REFUSED_TYPES[kind]}; remove the parameter"
+        )
     if kind not in TYPES:
         raise FunctionalApiError(
             f"{where}: {name}: unknown type {kind}{suggestion(kind, TYPES)}; expected one of {', '.join(TYPES)}"

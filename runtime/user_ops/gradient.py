@@ -6,6 +6,7 @@ An operation is built when the gradient of an operand that needs it is asked for
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,8 @@ def gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
         programs = run_for_sizes(described, lambda call: rules.ask("gradient", call))
         if any(json.dumps(p) != json.dumps(programs[0]) for p in programs):
             raise op.error("the gradient function needs static shapes: what it builds depends on the sizes")
+        for note in programs[0]["notes"]:
+            warnings.warn(f"{op.record.name}: in its gradient function {note}", stacklevel=2)
         emitter = _Emitter(ops, op, cotangents, {o["name"]: o for o in programs[0]["ops"]})
         exempt = rules.no_gradient(described)
         bindings = [b for b in programs[0]["bindings"] if b[0] not in exempt]

@@ -124,6 +124,7 @@ def make_record(description: Mapping[str, Any], registry: Registry, family: str)
         grad=_gradient(description, rules),
         kernel=rules.kernel,
         device_kernel=None if description["cpu_only"] else rules.device_kernel,
+        in_place=rules.in_place,
         reference=functools.partial(_reference, registry, name),
         traits=frozenset(["cpu_only"] if description["cpu_only"] else []),
         family=family,

@@ -79,7 +79,7 @@ class _Owner:
 
 @dataclass
 class LibraryRules:
-    """The slots `types`, `sbp`, `kernel` and `device_kernel` of one operator, which its library calls `name`."""
+    """The slots of one operator, which its library calls `name`, but for gradients."""
 
     name: str
     inputs: list[Counts]
@@ -182,6 +182,15 @@ class LibraryRules:
         """The kernel that matches a call on a CUDA device; None where there is none."""
         on_device = framework.ask("kernel_matches", ctypes.byref(self.encode(op, marshal.CUDA)), failure=op.error)
         return self._create(op, marshal.CUDA) if on_device else None
+
+    def in_place(self, op: Call) -> list[tuple[int, int]]:
+        """Which results, by number, share the memory of which operands, as the kernel for the CPU proposes.
+
+        Raises:
+            OperatorError: the proposal fails, or is of tensors of different sizes.
+        """
+        call = ctypes.byref(self.encode(op))
+        return [(made, given) for made, given in framework.ask("kernel_in_place", call, failure=op.error)]
 
     def _create(self, op: Call, device: int) -> ExternalKernel:
         handle = ctypes.c_void_p()

@@ -78,6 +78,10 @@ std::string Integer(int64_t value) { return std::to_string(value); }
 
 std::string Truth(bool value) { return value ? "true" : "false"; }
 
+std::string PairJson(const std::pair<size_t, size_t> &pair) {
+  return json::List({std::to_string(pair.first), std::to_string(pair.second)});
+}
+
 std::string ArgJson(const ArgDef &arg) {
   return json::Object({{"name", json::Text(arg.name)},
                        {"least", Integer(arg.least)},
@@ -111,7 +115,7 @@ std::string DescJson(const TensorDesc &desc) {
   return json::Object({{"data_type", Integer(desc.data_type())}, {"dims", json::ListOf(desc.shape(), Integer)}});
 }
 
-std::string SbpJson(const SbpSignature &signature, const OpCall &call) {
+std::string SbpJson(const SbpOfArgs &signature, const OpCall &call) {
   std::vector<std::string> entries;
   for (const ArgVec *args : {&call.inputs, &call.outputs}) {
     for (const auto &arg : *args) {
@@ -234,7 +238,7 @@ int32_t oneflow_sdk_sbp(const oneflow_sdk_call *given) {
   return Guarded([&] {
     const OpRegistryResult &op = Registry::Instance().Operator(given->op);
     OpCall call = CallOf(op, *given);
-    return json::ListOf(SbpSignatures(op, &call), [&](const SbpSignature &s) { return SbpJson(s, call); });
+    return json::ListOf(SbpSignatures(op, &call), [&](const SbpOfArgs &s) { return SbpJson(s, call); });
   });
 }
 
@@ -271,7 +275,8 @@ int32_t oneflow_sdk_gradient(const oneflow_sdk_call *given) {
     OpCall call = CallOf(op, *given);
     const BackwardProgram program = Gradient(op, &call);
     return json::Object({{"ops", json::ListOf(program.ops, OperationJson)},
-                         {"bindings", json::ListOf(program.bindings, BindingJson)}});
+                         {"bindings", json::ListOf(program.bindings, BindingJson)},
+                         {"notes", json::ListOf(program.notes, json::Text)}});
   });
 }
 
@@ -280,6 +285,15 @@ int32_t oneflow_sdk_kernel_matches(const oneflow_sdk_call *given) {
     const OpRegistryResult &op = Registry::Instance().Operator(given->op);
     OpCall call = CallOf(op, *given);
     return Truth(FindKernel(op, &call) != nullptr);
+  });
+}
+
+int32_t oneflow_sdk_kernel_in_place(const oneflow_sdk_call *given) {
+  return Guarded([&] {
+    const OpRegistryResult &op = Registry::Instance().Operator(given->op);
+    OpCall call = CallOf(op, *given);
+    const OpKernelRegistryResult *kernel = FindKernel(op, &call);
+    return json::ListOf(kernel == nullptr ? InPlacePairs() : ProposedPairs(*kernel, &call), PairJson);
   });
 }
 

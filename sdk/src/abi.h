@@ -63,10 +63,13 @@ int32_t oneflow_sdk_nd_sbp_infer(const oneflow_sdk_call *call, const int64_t *me
                                  const int64_t *hints);
 /// Result: the multiply-adds of a call.
 int32_t oneflow_sdk_complexity(const oneflow_sdk_call *call);
-/// Result: the operations of the gradient and which of their tensors are the gradients of which operands.
+/// Result: the operations of the gradient, which of their tensors are the gradients of which operands, and notes for
+/// the user.
 int32_t oneflow_sdk_gradient(const oneflow_sdk_call *call);
 /// Result: whether a kernel is registered for a call whose results are described, true or false.
 int32_t oneflow_sdk_kernel_matches(const oneflow_sdk_call *call);
+/// Result: numbers of results and of the operands whose memory they share, as the kernel for a call proposes.
+int32_t oneflow_sdk_kernel_in_place(const oneflow_sdk_call *call);
 /// Chooses the kernel for a call whose results are described. A guarded one runs on copies with guards around them
 /// and finds writes out of bounds and to operands; for the CPU.
 int32_t oneflow_sdk_kernel_create(const oneflow_sdk_call *call, int32_t guarded, oneflow_sdk_kernel **kernel);

@@ -5,9 +5,31 @@
 namespace oneflow {
 namespace user_op {
 
+namespace {
+
+using Args = std::map<std::string, std::vector<std::string>>;
+
+/// `now` where a function calls the only one of `args` by its other name.
+std::string NameNow(const Args &args, const std::string &name, const std::string &other, const std::string &now,
+                    std::set<std::string> *notes) {
+  if (name != other || args.size() != 1 || args.count(now) == 0) return name;
+  notes->insert("\"" + other + "\" is taken for \"" + now + "\"");
+  return now;
+}
+
+}  // namespace
+
+std::string UserOpWrapper::InputName(const std::string &name) const {
+  return NameNow(op_conf().inputs, name, "x", "in", &program_->notes);
+}
+
+std::string UserOpWrapper::OutputName(const std::string &name) const {
+  return NameNow(op_conf().outputs, name, "y", "out", &program_->notes);
+}
+
 std::string UserOpWrapper::output_grad(const std::string &name, int32_t index) const {
   output(name, index);
-  return "gradient/" + name + "_" + std::to_string(index);
+  return "gradient/" + OutputName(name) + "_" + std::to_string(index);
 }
 
 bool UserOpWrapper::HasGradTensor4OpOutput(const std::string &name, int32_t index) const {
@@ -28,7 +50,7 @@ void UserOpWrapper::InputGradBind(const OpArg &operand, const std::function<std:
 void UserOpWrapper::BindGradTensorWithOpInput(const std::string &tensor, const std::string &name,
                                               int32_t index) const {
   input(name, index);
-  program_->bindings[{name, index}] = tensor;
+  program_->bindings[{InputName(name), index}] = tensor;
 }
 
 void BackwardOpConfContext::DefineOp(const std::string &op_name, const BuildOpFn &fn) {

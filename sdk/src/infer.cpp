@@ -48,7 +48,7 @@ void CheckResults(const OpCall &call) {
   }
 }
 
-void CheckSignature(const SbpSignature &signature, const OpCall &call, const ArgVec &args) {
+void CheckSignature(const SbpOfArgs &signature, const OpCall &call, const ArgVec &args) {
   for (const auto &arg : args) {
     const auto found = signature.find(arg);
     if (found == signature.end()) {
@@ -112,12 +112,12 @@ void Modify(const OpRegistryResult &op, const OpCall &call, std::vector<std::str
   }
 }
 
-std::vector<SbpSignature> SbpSignatures(const OpRegistryResult &op, OpCall *call) {
-  std::vector<SbpSignature> signatures;
+std::vector<SbpOfArgs> SbpSignatures(const OpRegistryResult &op, OpCall *call) {
+  std::vector<SbpOfArgs> signatures;
   if (!op.get_sbp_fn) return signatures;
   SbpContext ctx(call, &signatures);
   Require(op.get_sbp_fn(&ctx), "the SBP function failed");
-  for (const SbpSignature &signature : signatures) {
+  for (const SbpOfArgs &signature : signatures) {
     CheckSignature(signature, *call, call->inputs);
     CheckSignature(signature, *call, call->outputs);
   }

@@ -13,7 +13,7 @@ void Infer(const OpRegistryResult &op, OpCall *call);
 /// The operands that are not differentiated, and those that the kernel would write, by the modify function.
 void Modify(const OpRegistryResult &op, const OpCall &call, std::vector<std::string> *no_grad);
 /// The SBP signatures of a call; each says something of every tensor.
-std::vector<SbpSignature> SbpSignatures(const OpRegistryResult &op, OpCall *call);
+std::vector<SbpOfArgs> SbpSignatures(const OpRegistryResult &op, OpCall *call);
 /// The signatures on a mesh that SetGetNdSbpSignatureListFn lists.
 std::vector<NdSbpSignature> NdSbpSignatures(const OpRegistryResult &op, OpCall *call, const Shape &mesh);
 /// How the tensors of a call lie where its operands lie like `hints`, by SetNdSbpInferFn.

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+
+#include "infer.h"
 
 namespace oneflow {
 namespace user_op {
@@ -39,7 +42,7 @@ void OpKernel::Compute(KernelContext *) {
 KernelContext::KernelContext(OpCall *call, DeviceCtx *device) : KernelInitContext(call, device) {
   for (const auto &entry : call->descs) {
     const std::string name = entry.first.first + "[" + std::to_string(entry.first.second) + "]";
-    tensors_.emplace(entry.first, Tensor(name, entry.second));
+    tensors_.emplace(entry.first, Tensor(name, entry.second, call->device));
   }
 }
 
@@ -71,31 +74,49 @@ Memory Allocate(int64_t bytes) {
   return Memory(static_cast<unsigned char *>(pointer));
 }
 
+/// A function of the driver that the process has.
+template <typename F>
+F DriverFunction(const char *name) {
+  static void *const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  void *const found = driver == nullptr ? nullptr : dlsym(driver, name);
+  if (found == nullptr) throw CheckError("the CUDA driver has no " + std::string(name));
+  return reinterpret_cast<F>(found);
+}
+
 /// Memory of a CUDA device, taken and given back in order of a stream by the driver that the process has.
 class DeviceMemory final {
  public:
   DeviceMemory(int64_t bytes, void *stream) : stream_(stream) {
-    const int error = Function<int (*)(void **, size_t, void *)>("cuMemAllocAsync")(&data_, bytes, stream);
+    const int error = DriverFunction<int (*)(void **, size_t, void *)>("cuMemAllocAsync")(&data_, bytes, stream);
     if (error != 0) throw CheckError("the device has no " + std::to_string(bytes) + " bytes for a kernel");
   }
-  ~DeviceMemory() { Function<int (*)(void *, void *)>("cuMemFreeAsync")(data_, stream_); }
+  ~DeviceMemory() { DriverFunction<int (*)(void *, void *)>("cuMemFreeAsync")(data_, stream_); }
   void *data() const { return data_; }
 
  private:
-  template <typename F>
-  static F Function(const char *name) {
-    static void *const driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void *const found = driver == nullptr ? nullptr : dlsym(driver, name);
-    if (found == nullptr) throw CheckError("the CUDA driver has no " + std::string(name));
-    return reinterpret_cast<F>(found);
-  }
-
   void *data_ = nullptr;
   void *stream_;
 };
 
 int64_t Bytes(const TensorDesc &desc) {
   return desc.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(desc.data_type()));
+}
+
+void Copy(DeviceType device, void *to, const void *from, int64_t bytes, void *stream) {
+  if (to == from || bytes == 0) return;
+  if (device == kCPU) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  using CopyFn = int (*)(void *, const void *, size_t, void *);
+  const int error = DriverFunction<CopyFn>("cuMemcpyDtoDAsync_v2")(to, from, static_cast<size_t>(bytes), stream);
+  if (error != 0) throw CheckError("copying an operand on the device failed: error " + std::to_string(error));
+}
+
+size_t NumberOf(const ArgVec &args, const std::string &name, int32_t index, const char *what) {
+  const auto found = std::find(args.begin(), args.end(), std::make_pair(name, index));
+  CHECK(found != args.end()) << "the call has no " << what << " " << name << "[" << index << "]";
+  return static_cast<size_t>(found - args.begin());
 }
 
 /// A buffer between two guards.
@@ -138,13 +159,33 @@ const OpKernelRegistryResult *FindKernel(const OpRegistryResult &op, OpCall *cal
   for (const OpKernelRegistryResult *kernel : Registry::Instance().Kernels(op.signature.name)) {
     if ((best == nullptr || kernel->priority > best->priority) && kernel->is_matched_hob(ctx)) best = kernel;
   }
+  if (best != nullptr && call->device != kCPU) Registry::Instance().ExpectOnDevice(op.signature.name);
   return best;
+}
+
+InPlacePairs ProposedPairs(const OpKernelRegistryResult &kernel, OpCall *call) {
+  InPlacePairs pairs;
+  if (!kernel.inplace_proposal_fn) return pairs;
+  std::set<size_t> results, operands;
+  const auto add = [&](const std::string &out, int32_t oi, const std::string &in, int32_t ii, bool) -> Maybe<void> {
+    const std::pair<size_t, size_t> pair(NumberOf(call->outputs, out, oi, "result"),
+                                         NumberOf(call->inputs, in, ii, "operand"));
+    const int64_t made = Bytes(call->descs.at({out, oi})), given = Bytes(call->descs.at({in, ii}));
+    CHECK_EQ_OR_RETURN(made, given) << "bytes of " << out << " and " << in << ", which are to share memory";
+    CHECK_OR_RETURN(results.insert(pair.first).second) << out << " is to share the memory of two operands";
+    CHECK_OR_RETURN(operands.insert(pair.second).second) << "two results are to share the memory of " << in;
+    pairs.push_back(pair);
+    return Maybe<void>::Ok();
+  };
+  Require(kernel.inplace_proposal_fn(InferContext(call), add), "SetInplaceProposalFn (" + kernel.where + ") failed");
+  return pairs;
 }
 
 KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : call_(call) {
   registered_ = FindKernel(op, &call_);
   if (registered_ == nullptr) FailToChoose(Registry::Instance().Kernels(op.signature.name));
-  KernelInitContext ctx(&call_, nullptr);
+  DeviceCtx device(call_.device, nullptr);
+  KernelInitContext ctx(&call_, &device);
   if (registered_->infer_tmp_size_fn) {
     InferContext infer(&call_);
     temporary_bytes_ = static_cast<int64_t>(registered_->infer_tmp_size_fn(&infer));
@@ -152,6 +193,7 @@ KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : cal
   kernel_.reset(CHECK_NOTNULL(registered_->create_fn(&ctx)));
   state_ = kernel_->CreateOpKernelState(&ctx);
   kernel_->InitOpKernelCacheWithFlags(&ctx, OpKernel::kAllMayChanged, &cache_);
+  in_place_ = ProposedPairs(*registered_, &call_);
   for (const auto &output : call_.outputs) {
     all_empty_ = all_empty_ && call_.descs.at(output).shape().elem_cnt() == 0;
   }
@@ -188,11 +230,17 @@ void KernelLaunch::Run(void *const *buffers, void *stream) {
 }
 
 void KernelLaunch::Compute(void *const *buffers, void *temporary, void *stream) {
-  DeviceCtx device(static_cast<CUstream_st *>(stream));
+  DeviceCtx device(call_.device, static_cast<CUstream_st *>(stream));
   KernelComputeContext ctx(&call_, &device);
   size_t next = 0;
   for (const ArgVec *args : {&call_.inputs, &call_.outputs}) {
     for (const auto &arg : *args) ctx.tensors_.at(arg).set_data(buffers[next++]);
+  }
+  for (const auto &pair : in_place_) {
+    const auto &result = call_.outputs[pair.first];
+    void *const memory = buffers[call_.inputs.size() + pair.first];
+    Copy(call_.device, memory, buffers[pair.second], Bytes(call_.descs.at(result)), stream);
+    ctx.tensors_.at(call_.inputs[pair.second]).set_data(memory);
   }
   if (temporary != nullptr) ctx.tensors_.at({kTemporary, 0}).set_data(temporary);
   kernel_->Compute(&ctx, state_.get(), cache_.get());

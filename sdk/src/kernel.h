@@ -11,6 +11,12 @@ namespace user_op {
 /// The registered kernel for a call; null if there is none.
 const OpKernelRegistryResult *FindKernel(const OpRegistryResult &op, OpCall *call);
 
+/// Numbers of a result and of the operand whose memory it shares.
+using InPlacePairs = std::vector<std::pair<size_t, size_t>>;
+
+/// The pairs that a kernel proposes for a call. Throws CheckError if they are not of one size, or one is in two.
+InPlacePairs ProposedPairs(const OpKernelRegistryResult &kernel, OpCall *call);
+
 /// A kernel chosen for one call, ready to run any number of times.
 class KernelLaunch final {
  public:
@@ -32,6 +38,7 @@ class KernelLaunch final {
   std::unique_ptr<OpKernel> kernel_;
   std::shared_ptr<OpKernelState> state_;
   std::shared_ptr<OpKernelCache> cache_;
+  InPlacePairs in_place_;
   int64_t temporary_bytes_ = 0;
   bool all_empty_ = true;
 };

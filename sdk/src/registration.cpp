@@ -111,6 +111,17 @@ OpRegistry &OpRegistry::SetNdSbpInferFn(NdSbpInferFn fn) {
   return *this;
 }
 
+OpRegistry &OpRegistry::SetSbpSignatureInferFn(SbpSignatureInferFn fn) {
+  return SetNdSbpInferFn([fn](InferNdSbpFnContext *ctx) -> Maybe<void> {
+    for (int32_t axis = 0; axis < ctx->parallel_hierarchy().NumAxes(); ++axis) {
+      InferSbpSignatureFnContext along = ctx->Along(axis);
+      JUST(fn(&along));
+      ctx->Add(*along.mutable_sbp_signature());
+    }
+    return Maybe<void>::Ok();
+  });
+}
+
 OpRegistry &OpRegistry::SetGetNdSbpSignatureListFn(GetNdSbpSignatureListFn fn) {
   result_.get_nd_sbp_list_fn = std::move(fn);
   return *this;
@@ -162,6 +173,11 @@ OpKernelRegistry &OpKernelRegistry::SetIsMatchedPred(IsMatchedPred pred) {
 
 OpKernelRegistry &OpKernelRegistry::SetInferTmpSizeFn(InferTmpSizeFn fn) {
   result_.infer_tmp_size_fn = std::move(fn);
+  return *this;
+}
+
+OpKernelRegistry &OpKernelRegistry::SetInplaceProposalFn(InplaceProposalFn fn) {
+  result_.inplace_proposal_fn = std::move(fn);
   return *this;
 }
 

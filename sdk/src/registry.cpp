@@ -44,6 +44,7 @@ std::vector<const OpRegistryResult *> Registry::Open(const std::string &path) {
   handle_ = nullptr;
   first_op_ = ops_.size(), first_kernel_ = kernels_.size(), first_grad_ = grads_.size();
   first_grad_function_ = grad_functions_.size(), first_functor_ = functors_.size();
+  first_host_input_ = host_inputs_.size();
   try {
     handle_ = OpenLibrary(path);
     CheckComplete();
@@ -63,6 +64,7 @@ void Registry::Discard() {
   grads_.resize(first_grad_, OpGradRegistryResult());
   grad_functions_.resize(first_grad_function_);
   functors_.resize(first_functor_);
+  host_inputs_.resize(first_host_input_);
   if (handle_ != nullptr) dlclose(handle_);
   handle_ = nullptr;
 }
@@ -80,6 +82,14 @@ void Registry::CheckComplete() {
   CheckOwner(kernels_, first_kernel_, "a kernel");
   CheckOwner(grads_, first_grad_, "a gradient");
   CheckOwner(grad_functions_, first_grad_function_, "a gradient function");
+  CheckOwner(host_inputs_, first_host_input_, "a host input");
+  for (size_t i = first_host_input_; i < host_inputs_.size(); ++i) {
+    const HostMemoryInput &input = host_inputs_[i];
+    const OpRegistryResult *op = FindOp(ops_, input.name);
+    if (op != nullptr && !UserOpDefWrapper(op->signature).IsInputArgName(input.arg)) {
+      Fail(input.where, "the operator " + input.name + " has no input named " + input.arg);
+    }
+  }
   std::string text;
   for (const std::string &error : errors_) text += (text.empty() ? "" : "\n") + error;
   if (!text.empty()) throw CheckError(text);
@@ -140,6 +150,16 @@ void Registry::Add(const one::functional::PackedFunctor &functor) {
   functors_.push_back(functor);
 }
 
+void Registry::Add(const HostMemoryInput &input) { host_inputs_.push_back(input); }
+
+void Registry::ExpectOnDevice(const std::string &name) const {
+  const HostMemoryInput *input = FindIn(host_inputs_, name);
+  if (input == nullptr) return;
+  throw CheckError("kernels of a device get every tensor in its memory, also " + input->arg +
+                   ", for which REGISTER_OP_HOST_MEMORY_INPUT (" + input->where +
+                   ") asks host memory; remove it, and copy the operand in the kernel by cudaMemcpyAsync");
+}
+
 const OpRegistryResult &Registry::Operator(const std::string &name) const {
   const OpRegistryResult *op = FindOp(ops_, name);
   CHECK(op != nullptr) << "no library has registered the operator " << name;
@@ -177,6 +197,9 @@ std::vector<const one::functional::PackedFunctor *> Registry::Functors(const std
 Registration::Registration(const OpRegistry &registry) { Registry::Instance().Add(registry.GetResult()); }
 Registration::Registration(const OpKernelRegistry &registry) { Registry::Instance().Add(registry.GetResult()); }
 Registration::Registration(const OpGradRegistry &registry) { Registry::Instance().Add(registry.GetResult()); }
+HostMemoryInputRegistration::HostMemoryInputRegistration(const HostMemoryInput &input) {
+  Registry::Instance().Add(input);
+}
 
 }  // namespace user_op
 }  // namespace oneflow

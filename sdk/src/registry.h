@@ -36,6 +36,7 @@ class Registry final {
   void Add(const OpGradRegistryResult &grad);
   void Add(const GradFunctionEntry &grad);
   void Add(const one::functional::PackedFunctor &functor);
+  void Add(const HostMemoryInput &input);
   /// Notes an error of the registration that is under way.
   void Fail(const std::string &where, const std::string &text);
 
@@ -45,6 +46,8 @@ class Registry final {
   std::vector<const OpKernelRegistryResult *> Kernels(const std::string &name) const;
   const OpGradRegistryResult *Gradient(const std::string &name) const;
   const GradFunctionEntry *GradFunction(const std::string &name) const;
+  /// Throws CheckError if an operand of an operator is to be read on the host, which kernels of a device cannot.
+  void ExpectOnDevice(const std::string &name) const;
   /// The functors of a name that take `arity` arguments. Throws CheckError if there are none.
   std::vector<const one::functional::PackedFunctor *> Functors(const std::string &name, size_t arity) const;
 
@@ -58,9 +61,10 @@ class Registry final {
   std::deque<OpGradRegistryResult> grads_;
   std::deque<GradFunctionEntry> grad_functions_;
   std::deque<one::functional::PackedFunctor> functors_;
+  std::deque<HostMemoryInput> host_inputs_;
   std::vector<std::string> errors_;
   void *handle_ = nullptr;
-  size_t first_op_ = 0, first_kernel_ = 0, first_grad_ = 0, first_grad_function_ = 0, first_functor_ = 0;
+  size_t first_op_ = 0, first_kernel_ = 0, first_grad_ = 0, first_grad_function_ = 0, first_functor_ = 0, first_host_input_ = 0;
 };
 
 }  // namespace user_op

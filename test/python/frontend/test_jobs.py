@@ -59,6 +59,25 @@ def test_a_train_job_follows_its_schedule():
     assert sum(map(len, job._known.values())) == 1
 
 
+def test_a_variable_is_watched():
+    grads = []
+
+    @flow.global_function(type="train")
+    def job(x: tp.Numpy.Placeholder((2,))) -> tp.Numpy:
+        scale = flow.get_variable("watched", shape=(2,), initializer=flow.constant_initializer(2.0))
+        flow.watch_diff(scale, grads.append)
+        loss = x * scale * scale
+        flow.optimizer.SGD(flow.optimizer.PiecewiseConstantScheduler([], [0.5]), momentum=0.0).minimize(loss)
+        return loss
+
+    x, scale = np.array([3, -4], np.float32), np.full(2, 2.0)
+    for _ in range(2):
+        np.testing.assert_allclose(job(x), x * scale**2, rtol=1e-6)
+        np.testing.assert_allclose(grads[-1], x * scale, rtol=1e-6)
+        scale -= 0.5 * x * scale
+    np.testing.assert_allclose(variables._variables["watched"].detach().numpy(), scale, rtol=1e-6)
+
+
 def test_jobs_share_variables():
     @flow.global_function(type="train")
     def train(x: tp.Numpy.Placeholder((3, 2)), t: tp.Numpy.Placeholder((3,))) -> tp.Numpy:

@@ -28,6 +28,8 @@ def call(registry, name, **attrs):
         ("t_listed", (5,), {"B -> B"}),
         ("t_inferred", (2, 2), {"[S(0), B] -> [S(0), B]", "[S(1), B] -> [S(1), B]", "[B, B] -> [B, B]"}),
         ("t_inferred", (2,), {"B -> B"}),
+        ("t_along", (2, 2), {f"[{a}, {b}] -> [{a}, {b}]" for a in ("S(0)", "B") for b in ("S(0)", "B")}),
+        ("t_enumerated", (2,), {"S(0) -> S(0)", "B -> B"}),
     ],
 )
 def test_signatures_on_meshes(registry, name, mesh, signatures):
@@ -59,22 +61,29 @@ def test_a_failing_complexity_function(registry):
         work_of(call(registry, "t_listed", mode="complex"))
 
 
-@pytest.mark.parametrize(
-    "function, advice",
-    [
-        ("SetSbpSignatureInferFn", "list every signature in SetGetSbpFn"),
-        ("SetEnumerateNdSbpSignaturesFn", "list them in SetGetNdSbpSignatureListFn"),
-        ("SetDumpNdSbpSignatureForOpConfFn", "programs carry their signatures"),
-        ("SetOutputBlobTimeShapeInferFn", "tensors are not repeated in time"),
-        ("SetDeviceAndStreamInferFn", "choose them by HobDeviceType"),
-    ],
-)
-def test_functions_without_meaning_are_refused(build, function, advice):
-    text = f"""#include "oneflow/core/framework/framework.h"
-    namespace oneflow {{
-    REGISTER_USER_OP("t_refused").Input("x").Output("y")
-        .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)
-        .{function}([](int) {{ return 0; }});
-    }}"""
-    with pytest.raises(LibraryError, match=f"the operator t_refused: {function} is not supported: .*{advice}"):
-        load_library(build(f"refused_{function}", text), Registry())
+REFUSED = """#include "oneflow/core/framework/framework.h"
+namespace oneflow {
+REGISTER_USER_OP("t_refused").Input("x").Output("y")
+    .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)
+    .SetOutputBlobTimeShapeInferFn([](user_op::InferOutputBlobTimeShapeFnContext *ctx) -> Maybe<void> {
+      *ctx->mut_output_blob_time_shape() = ctx->TimeShape4InputArgNameAndIndex("x", 0);
+      return Maybe<void>::Ok();
+    })
+    .SetDeviceAndStreamInferFn([](user_op::DeviceAndStreamInferContext *ctx) -> Maybe<Symbol<Stream>> {
+      *ctx->OutputTensorDevice4ArgNameAndIndex("y", 0) = ctx->InputTensorDevice4ArgNameAndIndex("x", 0);
+      return Stream::New(ctx->InputTensorDevice4ArgNameAndIndex("x", 0), StreamType::kCompute);
+    })
+    .SetDumpNdSbpSignatureForOpConfFn([](const NdSbpSignature &, OperatorConf *) { return Maybe<void>::Ok(); });
+}"""
+
+
+def test_functions_without_meaning_are_refused(build):
+    with pytest.raises(LibraryError) as error:
+        load_library(build("refused", REFUSED), Registry())
+    refused = [
+        ("SetOutputBlobTimeShapeInferFn", "tensors are not repeated in time; remove the call"),
+        ("SetDeviceAndStreamInferFn", "kernels run where their program does; remove the call, and choose kernels by"),
+        ("SetDumpNdSbpSignatureForOpConfFn", "programs carry their signatures as attributes; remove the call"),
+    ]
+    for function, advice in refused:
+        assert f"the operator t_refused: {function} is not supported: {advice}" in str(error.value)

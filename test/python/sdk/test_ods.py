@@ -185,7 +185,7 @@ HEAD = 'def OneFlow_XOp : OneFlow_BaseOp<"x_op", ['
         (HEAD + "NoGradd]> {}", "ops.td:1: unknown trait NoGradd; did you mean NoGrad?"),
         (HEAD + "]> {\n let has_chek_fn = 1; }", "ops.td:1: OneFlow_XOp has the unknown field has_chek_fn; did you"),
         ('def OneFlow_X : OneFlow_BaseOp<"XOp">;', "ops.td:1: expected the name of an operator of lower-case"),
-        (HEAD + "]> {\n let has_sbp_signature_infer_fn = 1; }", "is not supported: list every signature in GetSbp"),
+        (HEAD + "]> {\n let same_output_regst_num = 1; }", "is not supported: buffers of results are planned"),
         (HEAD + "]> { let attrs = (ins F33Attr:$a); }", "unknown attribute type F33Attr; did you mean F32Attr"),
         (HEAD + "]> { let input = (ins Tensor:$a); }", "expected $a to be OneFlow_Tensor"),
         (HEAD + "]> {\n let input = (outs OneFlow_Tensor:$a); }", "expected input of OneFlow_XOp to be (ins ..)"),

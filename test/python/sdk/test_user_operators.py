@@ -163,3 +163,32 @@ def test_operands_without_gradient(sampler):
     x = ops.wrap(np.zeros(2, np.int64))
     call = Call(sampler["t_count"], {"x": x}, {}, {"out": ops.t_count(x)})
     assert sampler["t_count"].grad(ops, call, None) == {}
+
+
+OTHER_NAMES = """#include "oneflow/core/framework/framework.h"
+namespace oneflow { namespace {
+REGISTER_USER_OP("t_other_names").Input("in").Output("out")
+    .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged);
+class Kernel final : public user_op::OpKernel {
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    double *out = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<double>();
+    FOR_RANGE(int64_t, i, 0, in->shape().elem_cnt()) { out[i] = in->dptr<double>()[i] * in->dptr<double>()[i] / 2; }
+  }
+};
+REGISTER_USER_KERNEL("t_other_names").SetCreateFn<Kernel>();
+REGISTER_USER_OP_GRAD("t_other_names").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) {
+  CHECK(ctx->FwOp().arg_tensor_desc("x", 0).shape() == ctx->FwOp().arg_tensor_desc("y", 0).shape());
+  ctx->DefineOp("grad", [&](user_op::BackwardOpBuilder &builder) {
+    return builder.OpTypeName("broadcast_mul").InputBind("x", ctx->FwOp().input("x", 0))
+        .InputBind("y", ctx->FwOp().output_grad("y", 0)).Output("z").Build();
+  });
+  ctx->FwOp().InputGradBind(user_op::OpArg("x", 0), [&]() { return ctx->GetOp("grad").output("z", 0); });
+});
+}}"""
+
+
+def test_gradients_may_call_the_one_input_x_and_the_one_output_y(load):
+    registry = load("other_names", OTHER_NAMES)
+    with pytest.warns(UserWarning, match='t_other_names: in its gradient function "[xy]" is taken for "(in|out)"'):
+        check_gradient(Sample("t_other_names", [t(4, 3)], dtypes=[dt.float64]), registry)

@@ -57,5 +57,40 @@ REGISTER_USER_OP("t_inferred")
     });
 REGISTER_KERNEL("t_inferred")
 
+// t_along: rows may be split along any axis of the mesh, columns along none.
+REGISTER_USER_OP("t_along")
+    .Input("x")
+    .Output("y")
+    .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)
+    .SetGetSbpFn(user_op::GetSbpFnUtil::SplitForEachAxis)
+    .SetSbpSignatureInferFn([](user_op::InferSbpSignatureFnContext *ctx) -> Maybe<void> {
+      CHECK_EQ_OR_RETURN(ctx->parallel_num(), 2);
+      CHECK_OR_RETURN(ctx->sbp_signature_conf().bn_in_op2sbp_parallel().empty());
+      SbpParallel x = ctx->SbpParallelHint4InputArgNameAndIndex("x", 0);
+      if (x == SbpParallel('S', 1)) x.mutable_broadcast_parallel();
+      for (const char *tensor : {"x_0", "y_0"}) {
+        (*ctx->mutable_sbp_signature()->mutable_bn_in_op2sbp_parallel())[tensor] = x;
+      }
+      return Maybe<void>::Ok();
+    });
+REGISTER_KERNEL("t_along")
+
+// t_enumerated: rows, as by the older name of the list of t_listed.
+REGISTER_USER_OP("t_enumerated")
+    .Input("x")
+    .Output("y")
+    .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)
+    .SetEnumerateNdSbpSignaturesFn([](user_op::GetNdSbpSignatureListContext *ctx) -> Maybe<void> {
+      NdSbpSignature rows;
+      FOR_RANGE(int64_t, i, 0, ctx->parallel_hierarchy().NumAxes()) {
+        for (const char *tensor : {"x_0", "y_0"}) {
+          (*rows.mutable_bn_in_op2nd_sbp())[tensor].add_sbp_parallel()->mutable_split_parallel()->set_axis(0);
+        }
+      }
+      ctx->MutNdSbpSignatureList()->push_back(rows);
+      return Maybe<void>::Ok();
+    });
+REGISTER_KERNEL("t_enumerated")
+
 }  // namespace
 }  // namespace oneflow

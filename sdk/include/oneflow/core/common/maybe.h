@@ -73,19 +73,28 @@ class Error final {
   std::string text_;
 };
 
-/// A value or an error. Scalars are held themselves, everything else in a shared pointer.
+template <typename T>
+class Symbol;
+
+/// Whether values of a type are held themselves: scalars and symbols are.
+template <typename T>
+struct IsHeldItself : std::is_scalar<T> {};
+template <typename T>
+struct IsHeldItself<Symbol<T>> : std::true_type {};
+
+/// A value or an error. Everything but scalars and symbols is held in a shared pointer.
 template <typename T>
 class Maybe final {
  public:
-  using Held = typename std::conditional<std::is_scalar<T>::value, T, std::shared_ptr<T>>::type;
+  using Held = typename std::conditional<IsHeldItself<T>::value, T, std::shared_ptr<T>>::type;
 
   Maybe(const Error &error) : error_(std::make_shared<Error>(error)), value_() {}
   Maybe(Held value) : value_(std::move(value)) {}
   template <typename U,
-            typename std::enable_if<!std::is_scalar<T>::value && std::is_convertible<U *, T *>::value, int>::type = 0>
+            typename std::enable_if<!IsHeldItself<T>::value && std::is_convertible<U *, T *>::value, int>::type = 0>
   Maybe(const std::shared_ptr<U> &value) : value_(value) {}
   template <typename U,
-            typename std::enable_if<!std::is_scalar<T>::value && std::is_same<U, T>::value, int>::type = 0>
+            typename std::enable_if<!IsHeldItself<T>::value && std::is_same<U, T>::value, int>::type = 0>
   Maybe(const U &value) : value_(std::make_shared<U>(value)) {}
 
   bool IsOk() const { return !error_; }
@@ -177,6 +186,9 @@ T NotNull(T &&pointer, const char *file, int line, const char *text) {
     }                                                                                             \
     oneflow_maybe_.Value();                                                                       \
   })
+
+/// The older form for calls without a value.
+#define OF_RETURN_IF_ERROR(...) JUST(__VA_ARGS__)
 
 /// The value of a Maybe; an error is thrown.
 #define CHECK_JUST(...) ::oneflow::detail::Unwrap((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "oneflow/core/framework/nd_sbp.h"
 #include "oneflow/core/framework/op_call.h"
 
 namespace oneflow {
@@ -36,6 +35,17 @@ class InferContext final : public OpContext {
   const Shape &InputShape(const std::string &name, int32_t index) const { return Get(name, index).shape(); }
   DataType InputDType(const std::string &name, int32_t index) const { return Get(name, index).data_type(); }
   Stride InputStride(const std::string &name, int32_t index) const { return Get(name, index).stride(); }
+  Stride OutputStride(const std::string &name, int32_t index) const { return Get(name, index).stride(); }
+  Stride Stride4ArgNameAndIndex(const std::string &name, int32_t index) const { return Get(name, index).stride(); }
+  MemoryFormat InputMemoryFormat(const std::string &name, int32_t index) const {
+    return Get(name, index).memory_format();
+  }
+  MemoryFormat OutputMemoryFormat(const std::string &name, int32_t index) const {
+    return Get(name, index).memory_format();
+  }
+  MemoryFormat MemoryFormat4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return Get(name, index).memory_format();
+  }
   bool InputIsDynamic(const std::string &name, int32_t index) const { return Get(name, index).is_dynamic(); }
   Shape *OutputShape(const std::string &name, int32_t index) const { return Shape4ArgNameAndIndex(name, index); }
   Shape *MutOutputShape(const std::string &name, int32_t index) const { return Shape4ArgNameAndIndex(name, index); }
@@ -59,7 +69,13 @@ class InferContext final : public OpContext {
   void SetOutputIsDynamic(const std::string &name, int32_t index, bool is_dynamic) const {
     Get(name, index).set_is_dynamic(is_dynamic);
   }
-  void SetOutputStride(const std::string &, int32_t, const Stride &) const {}
+  /// Tensors are contiguous, whatever is said of strides and formats.
+  void SetOutputStride(const std::string &name, int32_t index, const Stride &) const { Get(name, index); }
+  void SetStride4ArgNameAndIndex(const std::string &name, int32_t index, const Stride &) const { Get(name, index); }
+  void SetOutputMemoryFormat(const std::string &name, int32_t index, MemoryFormat) const { Get(name, index); }
+  void SetMemoryFormat4ArgNameAndIndex(const std::string &name, int32_t index, MemoryFormat) const {
+    Get(name, index);
+  }
   void SetShape4ArgNameAndIndex(const std::string &name, int32_t index, const Shape &shape) const {
     SetOutputShape(name, index, shape);
   }
@@ -74,12 +90,12 @@ class InferContext final : public OpContext {
   TensorDesc &Get(const std::string &name, int32_t index) const { return *call()->Get(name, index); }
 };
 
-using SbpSignature = std::map<std::pair<std::string, int32_t>, SbpParallel>;
+using SbpOfArgs = std::map<std::pair<std::string, int32_t>, SbpParallel>;
 
 /// Makes one SBP signature; Build adds it to the call's.
 class UserOpSbpSignatureBuilder final {
  public:
-  explicit UserOpSbpSignatureBuilder(std::vector<SbpSignature> *list) : list_(list) {}
+  explicit UserOpSbpSignatureBuilder(std::vector<SbpOfArgs> *list) : list_(list) {}
 
   UserOpSbpSignatureBuilder &Split(const OpArg &arg, int64_t axis) { return Set(arg, SbpParallel('S', axis)); }
   UserOpSbpSignatureBuilder &Broadcast(const OpArg &arg) { return Set(arg, SbpParallel('B', 0)); }
@@ -112,14 +128,14 @@ class UserOpSbpSignatureBuilder final {
     return *this;
   }
 
-  SbpSignature signature_;
-  std::vector<SbpSignature> *list_;
+  SbpOfArgs signature_;
+  std::vector<SbpOfArgs> *list_;
 };
 
 /// What an SBP function reads, and where it puts signatures: `ctx->NewBuilder().Split(..).Build()`.
 class SbpContext final : public OpContext {
  public:
-  SbpContext(OpCall *call, std::vector<SbpSignature> *list) : OpContext(call), list_(list) {}
+  SbpContext(OpCall *call, std::vector<SbpOfArgs> *list) : OpContext(call), list_(list) {}
 
   const TensorDesc &LogicalTensorDesc4InputArgNameAndIndex(const std::string &name, int32_t index) const {
     return *call()->Get(name, index);
@@ -128,7 +144,7 @@ class SbpContext final : public OpContext {
   UserOpSbpSignatureBuilder NewBuilder() { return UserOpSbpSignatureBuilder(list_); }
 
  private:
-  std::vector<SbpSignature> *list_;
+  std::vector<SbpOfArgs> *list_;
 };
 
 /// What a function of nd-signatures reads of its call and of the mesh.
@@ -150,6 +166,29 @@ class NdSbpContext : public OpContext {
   Shape hierarchy_;
 };
 
+/// Where SetSbpSignatureInferFn says how the tensors of a call lie along one axis of the mesh.
+class InferSbpSignatureFnContext final : public OpContext {
+ public:
+  InferSbpSignatureFnContext(OpCall *call, SbpSignature hints, int64_t parallel_num)
+      : OpContext(call), hints_(std::move(hints)), parallel_num_(parallel_num) {}
+
+  const TensorDesc &LogicalTensorDesc4InputArgNameAndIndex(const std::string &name, int32_t index) const {
+    return *call()->Get(name, index);
+  }
+  const SbpParallel &SbpParallelHint4InputArgNameAndIndex(const std::string &name, int32_t index) const {
+    input(name, index);
+    return hints_.bn_in_op2sbp_parallel().at(GenRepeatedBn(name, index));
+  }
+  SbpSignature *mutable_sbp_signature() { return &made_; }
+  /// What the user has asked for; nothing, here.
+  const SbpSignature &sbp_signature_conf() const { return asked_; }
+  int64_t parallel_num() const { return parallel_num_; }
+
+ private:
+  SbpSignature hints_, made_, asked_;
+  int64_t parallel_num_;
+};
+
 /// Where SetNdSbpInferFn says how the tensors of a call lie: `hints` is how the operands lie that it is asked about.
 class InferNdSbpFnContext final : public NdSbpContext {
  public:
@@ -167,6 +206,21 @@ class InferNdSbpFnContext final : public NdSbpContext {
   /// What the user has asked for; nothing, here.
   const NdSbpSignature &nd_sbp_constraints() const { return constraints_; }
   const NdSbpSignature &made() const { return made_; }
+
+  /// What is asked along one axis of the mesh.
+  InferSbpSignatureFnContext Along(int32_t axis) const {
+    SbpSignature hints;
+    for (const auto &hint : hints_.bn_in_op2nd_sbp()) {
+      (*hints.mutable_bn_in_op2sbp_parallel())[hint.first] = hint.second.sbp_parallel(axis);
+    }
+    return InferSbpSignatureFnContext(call(), hints, parallel_hierarchy().At(axis));
+  }
+  /// Says how tensors lie along the next axis.
+  void Add(const SbpSignature &along) {
+    for (const auto &tensor : along.bn_in_op2sbp_parallel()) {
+      *(*made_.mutable_bn_in_op2nd_sbp())[tensor.first].add_sbp_parallel() = tensor.second;
+    }
+  }
 
  private:
   bool has_input_or_output(const std::string &name, int32_t index) const {
@@ -200,9 +254,17 @@ class ComputeComplexityFnContext final : public OpContext {
   DataType Dtype4ArgNameAndIndex(const std::string &name, int32_t index) const {
     return call()->Get(name, index)->data_type();
   }
-  NdSbp NdSbp4ArgNameAndIndex(const std::string &name, int32_t index) const {
-    call()->Get(name, index);
-    return NdSbp({SbpParallel()});
+  bool IsDynamic4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return call()->Get(name, index)->is_dynamic();
+  }
+  NdSbpSignature GetNdSbpSignature() const {
+    NdSbpSignature whole;
+    for (const ArgVec *args : {&call()->inputs, &call()->outputs}) {
+      for (const auto &arg : *args) {
+        (*whole.mutable_bn_in_op2nd_sbp())[GenRepeatedBn(arg.first, arg.second)] = NdSbp({SbpParallel()});
+      }
+    }
+    return whole;
   }
 };
 

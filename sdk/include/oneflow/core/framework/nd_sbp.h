@@ -60,6 +60,16 @@ class NdSbp final {
   std::vector<SbpParallel> along_;
 };
 
+/// How every tensor of a call lies along one axis of the mesh, by GenRepeatedBn.
+class SbpSignature final {
+ public:
+  const std::map<std::string, SbpParallel> &bn_in_op2sbp_parallel() const { return tensors_; }
+  std::map<std::string, SbpParallel> *mutable_bn_in_op2sbp_parallel() { return &tensors_; }
+
+ private:
+  std::map<std::string, SbpParallel> tensors_;
+};
+
 /// The name of tensor number `index` of an operand or result in a signature.
 inline std::string GenRepeatedBn(const std::string &name, int32_t index) { return name + "_" + std::to_string(index); }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oneflow/core/common/util.h"
+#include "oneflow/core/framework/nd_sbp.h"
 #include "oneflow/core/framework/op_definition.h"
 #include "oneflow/core/framework/tensor_desc.h"
 
@@ -18,6 +19,26 @@ class ParallelContext final {
  public:
   int64_t parallel_id() const { return 0; }
   int64_t parallel_num() const { return 1; }
+};
+
+/// The devices of the work that is seen: one.
+class ParallelDesc final {
+ public:
+  explicit ParallelDesc(DeviceType device) : device_(device), hierarchy_(std::make_shared<Shape>(DimVector{1})) {}
+  int64_t parallel_num() const { return 1; }
+  DeviceType device_type() const { return device_; }
+  std::string device_tag() const { return DeviceTag(device_); }
+  const std::shared_ptr<Shape> &hierarchy() const { return hierarchy_; }
+
+ private:
+  DeviceType device_;
+  std::shared_ptr<Shape> hierarchy_;
+};
+
+/// The program that a call is in; nothing of it is known.
+class JobDesc final {
+ public:
+  std::string job_name() const { return ""; }
 };
 
 namespace user_op {
@@ -58,6 +79,16 @@ class OpContext {
   DeviceType device_type() const { return call_->device; }
   const ParallelContext &parallel_ctx() const { return parallel_; }
   int64_t parallel_num() const { return parallel_.parallel_num(); }
+  ParallelDesc parallel_desc() const { return ParallelDesc(device_type()); }
+  JobDesc job_desc() const { return JobDesc(); }
+  /// How a tensor lies on the devices that are seen: one device has all of it.
+  SbpParallel SbpParallel4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    call_->Get(name, index);
+    return SbpParallel();
+  }
+  NdSbp NdSbp4ArgNameAndIndex(const std::string &name, int32_t index) const {
+    return NdSbp({SbpParallel4ArgNameAndIndex(name, index)});
+  }
   const UserOpConfWrapper &user_op_conf() const { return conf_; }
   const OpConf &op_conf() const { return conf_.op_conf(); }
 

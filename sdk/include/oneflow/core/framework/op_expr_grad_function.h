@@ -39,20 +39,31 @@ class OpExprGradFunctionIf {
                                     const TensorTuple &out_grads, TensorTuple *in_grads) const = 0;
 };
 
-/// The gradient of an operator. Capture keeps what Apply needs of the forward call; Apply gives gradients of inputs.
+/// What a forward call was made with.
+struct OpExprInterpContext {
+  AttrMap attrs;
+};
+
+/// The gradient of an operator. Capture, of which one form is overridden, keeps what Apply needs of the forward call;
+/// Apply gives gradients of inputs.
 template <typename StateT>
 class OpExprGradFunction : public OpExprGradFunctionIf {
  public:
   Maybe<void> Init(const OpExpr &op) override = 0;
+  virtual Maybe<void> Capture(StateT *, const TensorTuple &, const TensorTuple &, const AttrMap &) const {
+    return Error("the class overrides no form of Capture");
+  }
   virtual Maybe<void> Capture(StateT *state, const TensorTuple &inputs, const TensorTuple &outputs,
-                              const AttrMap &attrs) const = 0;
+                              const OpExprInterpContext &ctx) const {
+    return Capture(state, inputs, outputs, ctx.attrs);
+  }
   virtual Maybe<void> Apply(const StateT *state, const TensorTuple &out_grads, TensorTuple *in_grads) const = 0;
 
   Maybe<void> Differentiate(const TensorTuple &inputs, const TensorTuple &outputs, const AttrMap &attrs,
                             const TensorTuple &out_grads, TensorTuple *in_grads) const final {
     StateT state;
     for (const auto &input : inputs) state.input_requires_grad.push_back(input && input->requires_grad());
-    JUST(Capture(&state, inputs, outputs, attrs));
+    JUST(Capture(&state, inputs, outputs, OpExprInterpContext{attrs}));
     return Apply(&state, out_grads, in_grads);
   }
 };

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "oneflow/core/framework/op_call.h"
+#include "oneflow/core/framework/infer_context.h"
 
 #ifdef __NVCC__
 #pragma nv_diag_suppress 611  // a kernel overrides one form of Compute only, as it should
@@ -16,10 +16,11 @@ struct CUstream_st;
 
 namespace oneflow {
 
-/// The stream of a device that a kernel works on; null on the CPU.
+/// The device that a kernel works on, and its stream, which is null on the CPU.
 class DeviceCtx final {
  public:
-  explicit DeviceCtx(CUstream_st *stream) : stream_(stream) {}
+  DeviceCtx(DeviceType device, CUstream_st *stream) : device_(device), stream_(stream) {}
+  DeviceType device_type() const { return device_; }
   /// A cudaStream_t.
   CUstream_st *cuda_stream() const { return stream_; }
   template <typename T>
@@ -28,6 +29,7 @@ class DeviceCtx final {
   }
 
  private:
+  DeviceType device_;
   CUstream_st *stream_;
 };
 
@@ -85,6 +87,27 @@ class KernelComputeContext final : public KernelContext {
   using KernelContext::KernelContext;
 };
 
+/// What InferShape reads and writes.
+class KernelInferContext final : public KernelContext {
+ public:
+  using InferFn = std::function<Maybe<void>(InferContext *)>;
+  KernelInferContext(OpCall *call, DeviceCtx *device) : KernelContext(call, device), infer_(call) {}
+  const Shape &ShapeView4ArgNameAndIndex(const std::string &name, int32_t index) {
+    return infer_.InputShape(name, index);
+  }
+  Shape *MutShapeView4ArgNameAndIndex(const std::string &name, int32_t index) {
+    return infer_.Shape4ArgNameAndIndex(name, index);
+  }
+  InferContext *MutOpInferContext() { return &infer_; }
+  /// The operator's infer function has run already.
+  InferFn GetOpInferFn() const {
+    return [](InferContext *) { return Maybe<void>::Ok(); };
+  }
+
+ private:
+  InferContext infer_;
+};
+
 /// What a kernel keeps from one Compute to the next.
 class OpKernelState {
  public:
@@ -126,13 +149,14 @@ class OpKernel {
   virtual void Compute(KernelContext *ctx) const;
   virtual void Compute(KernelContext *ctx);
 
+  /// For sizes that a run finds out. Kernels here are made for sizes that are known, and it is not called.
+  virtual void InferShape(KernelInferContext *) const {}
+
   /// Whether Compute is called though every result is empty.
   virtual bool AlwaysComputeWhenAllOutputsEmpty() const { return false; }
   virtual bool IsKernelLaunchSynchronized() const { return true; }
 
-  static constexpr int8_t kAllMayChanged = 0;
-  static constexpr int8_t kShapeNotChanged = 1;
-  static constexpr int8_t kAttrNotChanged = 2;
+  enum CacheFlag : int8_t { kAllMayChanged = 0, kShapeNotChanged = 1, kAttrNotChanged = 2 };
 
  protected:
   OpKernel() = default;

@@ -7,7 +7,7 @@
 
 /// The version of this SDK: raised with every change of its headers. A library built with another one is refused before
 /// any of its code runs.
-#define ONEFLOW_SDK_VERSION 2
+#define ONEFLOW_SDK_VERSION 3
 
 namespace oneflow {
 namespace user_op {
@@ -18,6 +18,19 @@ class Registration final {
   Registration(const OpRegistry &registry);
   Registration(const OpKernelRegistry &registry);
   Registration(const OpGradRegistry &registry);
+};
+
+/// An operand that kernels read on the host: every one on the CPU, none on another device.
+struct HostMemoryInput {
+  std::string name;
+  std::string arg;
+  int32_t index;
+  std::string where;
+};
+
+class HostMemoryInputRegistration final {
+ public:
+  explicit HostMemoryInputRegistration(const HostMemoryInput &input);
 };
 
 /// Where the version stands in a library's file.
@@ -36,4 +49,7 @@ __attribute__((used)) static const char kSdkVersionMark[] =
 #define REGISTER_NO_GRAD_USER_OP(name) REGISTER_USER_OP(name).NoGrad()
 #define REGISTER_NO_GRAD_CPU_ONLY_USER_OP(name) REGISTER_NO_GRAD_USER_OP(name).SupportCpuOnly()
 #define REGISTER_USER_KERNEL(name) ONEFLOW_REGISTER_(OpKernelRegistry, name)
+#define REGISTER_OP_HOST_MEMORY_INPUT(name, arg, index)                                                           \
+  static const ::oneflow::user_op::HostMemoryInputRegistration OF_PP_CAT(oneflow_host_input_, __COUNTER__)(       \
+      ::oneflow::user_op::HostMemoryInput{name, arg, index, __FILE__ ":" OF_PP_STRINGIZE(__LINE__)})
 #define REGISTER_USER_OP_GRAD(name) ONEFLOW_REGISTER_(OpGradRegistry, name)

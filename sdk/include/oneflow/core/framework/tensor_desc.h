@@ -5,11 +5,28 @@
 
 #include "oneflow/core/common/data_type.h"
 #include "oneflow/core/common/shape.h"
+#include "oneflow/core/common/util.h"
 
 namespace oneflow {
+
+/// The order of a tensor's elements in memory; here it is always kContiguous.
+enum class MemoryFormat { kContiguous = 0, kChannelsLast = 1, kPreserve = 2 };
+
+/// Where memory lies.
+class MemoryCase final {
+ public:
+  explicit MemoryCase(DeviceType device) : device_(device) {}
+  DeviceType device_type() const { return device_; }
+  bool has_host_mem() const { return device_ == kCPU; }
+  bool has_device_cuda_mem() const { return device_ == kCUDA; }
+
+ private:
+  DeviceType device_;
+};
+
 namespace user_op {
 
-/// Shape and element type of a tensor.
+/// Shape and element type of a tensor, whose elements lie in order, without gaps.
 class TensorDesc final {
  public:
   TensorDesc() = default;
@@ -18,6 +35,7 @@ class TensorDesc final {
   const Shape &shape() const { return shape_; }
   DataType data_type() const { return data_type_; }
   bool is_dynamic() const { return is_dynamic_; }
+  MemoryFormat memory_format() const { return MemoryFormat::kContiguous; }
   /// Distances of elements along each axis; tensors are always contiguous.
   Stride stride() const {
     DimVector strides(static_cast<size_t>(shape_.NumAxes()), 1);
@@ -31,6 +49,7 @@ class TensorDesc final {
   void set_data_type(DataType data_type) { data_type_ = data_type; }
   void set_is_dynamic(bool is_dynamic) { is_dynamic_ = is_dynamic; }
   void set_stride(const Stride &) {}
+  void set_memory_format(MemoryFormat) {}
   Shape *mut_shape() { return &shape_; }
   DataType *mut_data_type() { return &data_type_; }
   bool *mut_is_dynamic() { return &is_dynamic_; }
@@ -46,12 +65,17 @@ using NaiveTensorDesc = TensorDesc;
 /// A tensor of a running kernel: description and memory.
 class Tensor final {
  public:
-  Tensor(const std::string &name, const TensorDesc &desc) : name_(name), desc_(desc) {}
+  Tensor(const std::string &name, const TensorDesc &desc, DeviceType device)
+      : name_(name), desc_(desc), device_(device) {}
 
   const Shape &shape() const { return desc_.shape(); }
   const Shape &shape_view() const { return desc_.shape(); }
+  /// The same: sizes are known before a kernel runs.
+  const Shape &mut_shape_view() const { return desc_.shape(); }
   Stride stride() const { return desc_.stride(); }
   DataType data_type() const { return desc_.data_type(); }
+  MemoryFormat memory_format() const { return desc_.memory_format(); }
+  MemoryCase mem_case() const { return MemoryCase(device_); }
   const void *raw_dptr() const { return data_; }
   void *mut_raw_dptr() { return data_; }
 
@@ -89,6 +113,7 @@ class Tensor final {
 
   std::string name_;
   TensorDesc desc_;
+  DeviceType device_;
   void *data_ = nullptr;
 };
 

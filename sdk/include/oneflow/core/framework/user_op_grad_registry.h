@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,21 +12,32 @@
 namespace oneflow {
 namespace user_op {
 
-/// What a gradient function leaves behind: operations, and which tensor is the gradient of which operand.
+/// What a gradient function leaves behind: operations, which tensor is the gradient of which operand, and what the
+/// user should be told.
 struct BackwardProgram {
   std::vector<UserOpConfWrapper> ops;
   std::map<std::pair<std::string, int32_t>, std::string> bindings;
+  std::set<std::string> notes;
 };
 
-/// The operation whose gradient is asked for.
+/// The operation whose gradient is asked for. Where its one operand is `in` it may be called `x`, and its one result
+/// `out` may be called `y`: OneFlow's documents use both. The user is told.
 class UserOpWrapper final : public UserOpConfWrapper {
  public:
   UserOpWrapper(OpCall *call, BackwardProgram *program)
       : UserOpConfWrapper(call->conf), call_(call), program_(program) {}
 
-  const TensorDesc &arg_tensor_desc(const std::string &name, int32_t index) const { return *call_->Get(name, index); }
+  const std::string &input(const std::string &name, int32_t index) const {
+    return UserOpConfWrapper::input(InputName(name), index);
+  }
+  const std::string &output(const std::string &name, int32_t index) const {
+    return UserOpConfWrapper::output(OutputName(name), index);
+  }
+  const TensorDesc &arg_tensor_desc(const std::string &name, int32_t index) const {
+    return *call_->Get(InputName(OutputName(name)), index);
+  }
   const TensorDesc &TensorDesc4ArgNameAndIndex(const std::string &name, int32_t index) const {
-    return *call_->Get(name, index);
+    return arg_tensor_desc(name, index);
   }
   /// The tensor that is the gradient of a result.
   std::string output_grad(const std::string &name, int32_t index) const;
@@ -40,6 +52,9 @@ class UserOpWrapper final : public UserOpConfWrapper {
   void BindGradTensorWithOpInput(const std::string &tensor, const std::string &name, int32_t index) const;
 
  private:
+  std::string InputName(const std::string &name) const;
+  std::string OutputName(const std::string &name) const;
+
   OpCall *call_;
   BackwardProgram *program_;
 };

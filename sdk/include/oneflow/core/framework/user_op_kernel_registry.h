@@ -14,6 +14,7 @@ namespace user_op {
 using OpKernelCreateFn = std::function<OpKernel *(KernelInitContext *)>;
 using InferTmpSizeFn = std::function<size_t(InferContext *)>;
 using IsMatchedPred = std::function<bool(const KernelRegContext &)>;
+/// Takes (result, index, operand, index, whether the kernel changes it): the two share memory.
 using AddInplaceArgPair =
     std::function<Maybe<void>(const std::string &, int32_t, const std::string &, int32_t, bool)>;
 using InplaceProposalFn = MaybeFn<const InferContext &, AddInplaceArgPair>;
@@ -32,6 +33,7 @@ struct OpKernelRegistryResult {
   OpKernelCreateFn create_fn;
   HobBool is_matched_hob = HobBool(true);
   InferTmpSizeFn infer_tmp_size_fn;
+  InplaceProposalFn inplace_proposal_fn;
   int32_t priority = kKernelPriorityDefault;
 };
 
@@ -54,8 +56,9 @@ class OpKernelRegistry final {
   OpKernelRegistry &SetIsMatchedHob(const HobBool &hob);
   OpKernelRegistry &SetIsMatchedPred(IsMatchedPred pred);
   OpKernelRegistry &SetInferTmpSizeFn(InferTmpSizeFn fn);
-  /// Accepted; results never share memory with operands.
-  OpKernelRegistry &SetInplaceProposalFn(const InplaceProposalFn &) { return *this; }
+  /// Says which results lie in the memory of which operands. A program lets them where the operand ends there, else
+  /// the operand is copied to the result's memory first; the kernel gets one pointer for both.
+  OpKernelRegistry &SetInplaceProposalFn(InplaceProposalFn fn);
   OpKernelRegistry &SetPriority(int32_t priority);
 
   OpKernelRegistry &Finish() { return *this; }

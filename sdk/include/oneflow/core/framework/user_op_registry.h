@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "oneflow/core/framework/infer_context.h"
+#include "oneflow/core/framework/refused_context.h"
 
 namespace oneflow {
 namespace user_op {
@@ -13,8 +14,13 @@ using CheckAttrFn = MaybeFn<const UserOpDefWrapper &, const UserOpConfWrapper &>
 using TensorDescInferFn = MaybeFn<InferContext *>;
 using DataTypeInferFn = MaybeFn<InferContext *>;
 using GetSbpFn = MaybeFn<SbpContext *>;
+using SbpSignatureInferFn = MaybeFn<InferSbpSignatureFnContext *>;
 using NdSbpInferFn = MaybeFn<InferNdSbpFnContext *>;
 using GetNdSbpSignatureListFn = MaybeFn<GetNdSbpSignatureListContext *>;
+using EnumerateNdSbpSignaturesFn = GetNdSbpSignatureListFn;
+using DumpNdSbpSignatureForOpConfFn = MaybeFn<const NdSbpSignature &, OperatorConf *>;
+using OutputBlobTimeShapeInferFn = MaybeFn<InferOutputBlobTimeShapeFnContext *>;
+using DeviceAndStreamInferFn = std::function<Maybe<Symbol<Stream>>(DeviceAndStreamInferContext *)>;
 using ComputeComplexityFn = std::function<Maybe<double>(ComputeComplexityFnContext *)>;
 using InputArgModifyFn = MaybeFn<const GetInputArgModifier &, const UserOpConfWrapper &>;
 using OutputArgModifyFn = MaybeFn<const GetOutputArgModifier &, const UserOpConfWrapper &>;
@@ -107,25 +113,21 @@ class OpRegistry final {
   OpRegistry &SetGetNdSbpSignatureListFn(GetNdSbpSignatureListFn fn);
   /// The multiply-adds of a call, by which strategies are compared.
   OpRegistry &SetComputeComplexityFn(ComputeComplexityFn fn);
-  template <typename F>
-  OpRegistry &SetSbpSignatureInferFn(F) {
-    return Refuse("SetSbpSignatureInferFn", "list every signature in SetGetSbpFn");
+  /// The same along each axis of a mesh on its own.
+  OpRegistry &SetSbpSignatureInferFn(SbpSignatureInferFn fn);
+  /// The older name of SetGetNdSbpSignatureListFn.
+  OpRegistry &SetEnumerateNdSbpSignaturesFn(EnumerateNdSbpSignaturesFn fn) {
+    return SetGetNdSbpSignatureListFn(std::move(fn));
   }
-  template <typename F>
-  OpRegistry &SetEnumerateNdSbpSignaturesFn(F) {
-    return Refuse("SetEnumerateNdSbpSignaturesFn", "list them in SetGetNdSbpSignatureListFn");
+  OpRegistry &SetDumpNdSbpSignatureForOpConfFn(const DumpNdSbpSignatureForOpConfFn &) {
+    return Refuse("SetDumpNdSbpSignatureForOpConfFn", "programs carry their signatures as attributes; remove the call");
   }
-  template <typename F>
-  OpRegistry &SetDumpNdSbpSignatureForOpConfFn(F) {
-    return Refuse("SetDumpNdSbpSignatureForOpConfFn", "programs carry their signatures as attributes");
+  OpRegistry &SetOutputBlobTimeShapeInferFn(const OutputBlobTimeShapeInferFn &) {
+    return Refuse("SetOutputBlobTimeShapeInferFn", "tensors are not repeated in time; remove the call");
   }
-  template <typename F>
-  OpRegistry &SetOutputBlobTimeShapeInferFn(F) {
-    return Refuse("SetOutputBlobTimeShapeInferFn", "tensors are not repeated in time");
-  }
-  template <typename F>
-  OpRegistry &SetDeviceAndStreamInferFn(F) {
-    return Refuse("SetDeviceAndStreamInferFn", "kernels run where their program does; choose them by HobDeviceType");
+  OpRegistry &SetDeviceAndStreamInferFn(const DeviceAndStreamInferFn &) {
+    return Refuse("SetDeviceAndStreamInferFn",
+                  "kernels run where their program does; remove the call, and choose kernels by HobDeviceType");
   }
   OpRegistry &SetInputArgModifyFn(InputArgModifyFn fn);
   OpRegistry &SetOutputArgModifyFn(OutputArgModifyFn fn);

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "oneflow/core/framework/attr_value.h"
+#include "oneflow/core/framework/device.h"
+#include "oneflow/core/framework/random_generator.h"
 #include "oneflow/core/framework/tensor.h"
 
 namespace oneflow {
@@ -19,6 +21,10 @@ class Optional final {
 
   bool has_value() const { return has_value_; }
   explicit operator bool() const { return has_value_; }
+  /// As JUST reads a value: an error where there is none.
+  bool IsOk() const { return has_value_; }
+  Error error() const { return Error("the optional argument is missing"); }
+  Held Value() const { return value_; }
   Held value_or(const Held &other) const { return has_value_ ? value_ : other; }
   Maybe<T> value() const {
     CHECK_OR_RETURN(has_value_) << "the optional argument is missing";
@@ -94,6 +100,11 @@ class Argument final {
   static Argument Of(const Optional<T> &value) {
     return value.has_value() ? Of(value.value().Value()) : Argument();
   }
+  static Argument Of(const Symbol<Device> &value) { return Of(value->ToString().c_str()); }
+  static Argument Of(const std::shared_ptr<Generator> &value) { return Of(*value); }
+  static Argument Of(const Generator &value) {
+    return Of(AttrTraits<int64_t>::Pack(static_cast<int64_t>(value.current_seed())));
+  }
   static Argument Of(const char *value) { return Of(AttrTraits<std::string>::Pack(value)); }
   template <typename T, typename Traits = AttrTraits<T>>
   static Argument Of(const T &value) {
@@ -158,6 +169,27 @@ struct Argument::Convert<Scalar> {
   }
 };
 
+template <>
+struct Argument::Convert<Symbol<Device>> {
+  static Symbol<Device> From(const Argument &arg) {
+    return CHECK_JUST(Device::ParseAndNew(Convert<std::string>::From(arg)));
+  }
+};
+
+template <>
+struct Argument::Convert<Generator> {
+  static Generator From(const Argument &arg) {
+    return Generator(static_cast<uint64_t>(Convert<int64_t>::From(arg)));
+  }
+};
+
+template <>
+struct Argument::Convert<std::shared_ptr<Generator>> {
+  static std::shared_ptr<Generator> From(const Argument &arg) {
+    return std::make_shared<Generator>(Convert<Generator>::From(arg));
+  }
+};
+
 template <typename T>
 struct Argument::Convert<Optional<T>> {
   static Optional<T> From(const Argument &arg) {
@@ -170,7 +202,7 @@ struct Argument::Convert<Optional<T>> {
     return Optional<T>(Convert<std::shared_ptr<Tensor>>::From(arg));
   }
   static Optional<T> Wrap(const Argument &arg, std::false_type) {
-    return WrapValue(Convert<T>::From(arg), std::is_scalar<T>());
+    return WrapValue(Convert<T>::From(arg), IsHeldItself<T>());
   }
   static Optional<T> WrapValue(const T &value, std::true_type) { return Optional<T>(value); }
   static Optional<T> WrapValue(const T &value, std::false_type) { return Optional<T>(std::make_shared<T>(value)); }

@@ -105,6 +105,32 @@ class FunctionLibraryRegistration final {
   }
 };
 
+namespace detail {
+
+/// How many tensors an argument has.
+inline int32_t TensorCount(const std::shared_ptr<Tensor> &tensor) { return tensor == nullptr ? 0 : 1; }
+inline int32_t TensorCount(const Optional<Tensor> &tensor) { return tensor.has_value() ? 1 : 0; }
+inline int32_t TensorCount(const TensorTuple &tensors) { return static_cast<int32_t>(tensors.size()); }
+
+inline void AddTensors(const std::shared_ptr<Tensor> &tensor, TensorTuple *all) { all->push_back(tensor); }
+inline void AddTensors(const Optional<Tensor> &tensor, TensorTuple *all) {
+  if (tensor.has_value()) all->push_back(tensor.Value());
+}
+inline void AddTensors(const TensorTuple &tensors, TensorTuple *all) {
+  all->insert(all->end(), tensors.begin(), tensors.end());
+}
+
+/// The tensors of several arguments, one after the other.
+template <typename... Args>
+TensorTuple Tensors(const Args &...args) {
+  TensorTuple all;
+  const int each[] = {0, (AddTensors(args, &all), 0)...};
+  static_cast<void>(each);
+  return all;
+}
+
+}  // namespace detail
+
 /// The results of the function `name`; T is Tensor, TensorTuple, or void.
 template <typename T, typename... Args>
 Maybe<T> Call(const std::string &name, const Args &...args) {

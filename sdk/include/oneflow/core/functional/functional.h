@@ -1,7 +1,8 @@
-// Calls of functions over tensors by name; see function_library.h. What `oneflow-translate --gen-functional-api` has
+// Calls of functions over tensors by name; see function_library.h. Built-in operators are functions, too. What `oneflow-translate --gen-functional-api` has
 // written is taken in where it is found.
 #pragma once
 #include "oneflow/core/functional/function_library.h"
+#include "oneflow/core/functional/functional_operators.h"
 #if defined(__has_include)
 #if __has_include("oneflow/core/functional/functional_api.yaml.h")
 #include "oneflow/core/functional/functional_api.yaml.h"

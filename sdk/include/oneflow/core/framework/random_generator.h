@@ -1,0 +1,25 @@
+// Seeds, as functions over tensors pass them on.
+#pragma once
+#include <cstdint>
+
+#include "oneflow/core/common/maybe.h"
+
+namespace oneflow {
+namespace one {
+
+/// A seed. Random operators add to it what `flow.manual_seed` and the run decide.
+class Generator final {
+ public:
+  explicit Generator(uint64_t seed) : seed_(seed) {}
+  uint64_t current_seed() const { return seed_; }
+  void set_current_seed(uint64_t seed) { seed_ = seed; }
+
+ private:
+  uint64_t seed_;
+};
+
+/// The seed where a call gives none.
+inline Maybe<Generator> DefaultAutoGenerator() { return Generator(0); }
+
+}  // namespace one
+}  // namespace oneflow

@@ -1,0 +1,52 @@
+"""OneFlow's registries, contexts and tensors have all their methods, with the values that hold here."""
+
+import numpy as np
+import pytest
+
+from oneflow.dialect.dtypes import float32
+from oneflow.dialect.numpy_builder import NumpyBuilder
+from oneflow.dialect.record import OperatorError, Registry
+from oneflow.runtime.user_ops import framework
+from oneflow.runtime.user_ops.library import LibraryError, load_library
+from oneflow.runtime.user_ops.marshal import CUDA
+from oneflow.testing.checks import described, make_case
+from oneflow.testing.sample import Sample, t
+
+
+@pytest.fixture(scope="module")
+def registry(load):
+    return load("surface")
+
+
+def test_every_method_is_called(registry):
+    """The library's own checks compare what the methods give."""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(NumpyBuilder(registry).t_surface(x).handle, x)
+
+
+def test_signatures_and_work(registry):
+    call = described(make_case(Sample("t_surface", [t(4, 3)]), float32, registry))
+    record = registry["t_surface"]
+    assert "S(0) -> S(0)" in map(str, record.signatures(call))
+    assert record.complexity is not None and record.complexity(call) == 12
+
+
+def test_inputs_on_the_host_are_refused_on_a_device(registry):
+    call = described(make_case(Sample("t_surface", [t(2, 2)]), float32, registry))
+    rules = registry["t_surface"].in_place.__self__
+    with pytest.raises(OperatorError, match=r"asks host memory; remove it, and copy .* by cudaMemcpyAsync"):
+        framework.ask("kernel_matches", rules.encode(call, CUDA), failure=call.error)
+
+
+def test_a_host_input_has_to_exist(build):
+    text = """#include "oneflow/core/framework/framework.h"
+    namespace oneflow {
+    REGISTER_USER_OP("t_host").Input("x").Output("y")
+        .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged);
+    REGISTER_OP_HOST_MEMORY_INPUT("t_host", "axis", 0);
+    REGISTER_OP_HOST_MEMORY_INPUT("t_nothing", "axis", 0);
+    }"""
+    with pytest.raises(LibraryError) as error:
+        load_library(build("host_input", text), Registry())
+    assert "the operator t_host has no input named axis" in str(error.value)
+    assert "a host input of the operator t_nothing, which is not registered" in str(error.value)
