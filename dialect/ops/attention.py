@@ -1,6 +1,7 @@
 """Attention: softmax(query @ key^T) @ value as one operator, so that a device need not store the weights.
 
-Imports `record`, `builder`, `softmax`, `shapes`, `sbp`.
+Weights are dropped by the numbers of `random_mask_like`, so that they are the same written out. Imports `record`,
+`builder`, `softmax`, `random`, `shapes`, `sbp`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,19 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.elementwise import sum_to
+from oneflow.dialect.ops.random import (
+    LOGICAL,
+    RANDOM,
+    expect_offset,
+    expect_rate,
+    kept_scale,
+    numpy_mask,
+    seed_of,
+)
 from oneflow.dialect.ops.reduce import row_max
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
+from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature, Shard
 from oneflow.dialect.shapes import broadcast_shapes, expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -37,7 +47,14 @@ def _expect_heads(op: Call) -> None:
         raise op.error(f"expected static numbers of heads, those of key dividing query's, got {groups} and {heads}")
 
 
+#: Attributes of both operators.
+FLAGS = f"scale: double = 1.0, causal: bool = False, rate: float = 0.0, seed: int64 = 0, {LOGICAL}"
+
+
 def _expect_mask(op: Call) -> None:
+    """Checks the mask, and what weights are dropped by."""
+    expect_rate(op, 4)
+    expect_offset(op)
     if op.mask is None:
         return
     expect_dtype(op, "mask", op.mask, (op.query.dtype,))
@@ -55,7 +72,7 @@ def _rows(op: Call) -> list[SbpSignature]:
     """The batch can be split, and the heads where each has its own key."""
     axes = [0, 1] if op.query.shape[1] == op.key.shape[1] else [0]
     given = [n for n, x in op.inputs.items() if x is not None]
-    rows = ([_along_mask(op, a) if n == "mask" else S(a) for n in given] for a in axes)
+    rows = ([_along_mask(op, a) if n == "mask" else B if n == "offset" else S(a) for n in given] for a in axes)
     return [SbpSignature(tuple(ins), (S(a),) * len(op.results)) for ins, a in zip(rows, axes, strict=True)]
 
 
@@ -112,16 +129,50 @@ def _queries(op: Call) -> list[SbpSignature]:
     if op.causal:
         return []
     mask = () if op.mask is None else (_along_mask(op, 2),)
-    return [SbpSignature((S(2), B, B, *mask), (S(2), S(2)))]
+    offset = () if op.offset is None else (B,)
+    return [SbpSignature((S(2), B, B, *mask, *offset), (S(2), S(2)))]
 
 
-@operator("attention(query, key, value, mask?, scale: double = 1.0, causal: bool = False) -> out, logsumexp")
+def _part(op: Call, shard: Shard) -> dict[str, Any]:
+    """Where the weights of one device lie among all, which says what is dropped."""
+    if not op.rate:
+        return {}
+    rows = (*next(iter(op.inputs.values())).shape[:3], op.key.shape[2])
+    piece = (*(shard.inputs[0].shape or ())[:3], op.key.shape[2])
+    begins = op.logical_begin or [0] * len(rows)
+    moved = [b + shard.begins[0] * (n != d) for b, n, d in zip(begins, piece, rows, strict=True)]
+    return {"logical_shape": op.logical_shape or rows, "logical_begin": moved}
+
+
+def _dropped(ops: Builder, op: Call, weights: Value) -> Value:
+    """`weights`, or what is multiplied by them, with zeros where they are dropped."""
+    if not op.rate:
+        return weights
+    where = {"logical_shape": op.logical_shape, "logical_begin": op.logical_begin}
+    kept = ops.random_mask_like(weights, op.offset, rate=op.rate, seed=op.seed, **where)
+    return ops.dropout_grad(weights, kept, scale=kept_scale(op.rate))
+
+
+def _numpy_kept(weights: Any, offset: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
+    """By what weights are multiplied."""
+    if not rate:
+        return 1.0
+    kept = numpy_mask(weights.shape, rate, seed_of(seed, offset), logical_shape, logical_begin)
+    return kept * np.float64(np.float32(kept_scale(rate)))
+
+
+@operator(f"attention(query, key, value, mask?, offset?, {FLAGS}) -> out, logsumexp")
 class Attention:
     """softmax(query @ key^T * scale + mask) @ value, and log(sum(exp(..))) of each row of the scores.
 
     query is (batch, heads, length, width), key (batch, groups, size, width), value (batch, groups, size, n); heads
     that follow each other share a group. The mask is added to the scores; with `causal` position i sees none after i.
+    Weights are 0 with the probability `rate`, the others over 1 - rate, as `random_mask_like` draws it of a tensor
+    (batch, heads, length, size).
     """
+
+    local = _part
+    traits = RANDOM
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         _expect_heads(op)
@@ -137,11 +188,10 @@ class Attention:
         dy = ops.zero_like(op.out) if dy is None else dy
         delta = ops.reduce_sum(widen(ops, dy) * widen(ops, op.out), axis=[3], keepdims=False)
         delta = delta if dlogsumexp is None else delta - dlogsumexp
-        flags = {"scale": op.scale, "causal": op.causal}
 
         def by(which: int) -> Value:
-            given = (dy, op.query, op.key, op.value, op.mask, op.logsumexp, delta)
-            return ops.attention_grad(*given, **flags)[which]
+            given = (dy, op.query, op.key, op.value, op.mask, op.offset, op.logsumexp, delta)
+            return ops.attention_grad(*given, **op.attrs)[which]
 
         def by_mask() -> Value:
             _, slope = _slopes(ops, op, dy, delta)
@@ -154,33 +204,36 @@ class Attention:
         most = row_max(ops, scores)
         e = ops.exp(scores - most)
         total = ops.reduce_sum(e, axis=[3], keepdims=True)
-        weights = narrow(ops, e / total, op.query.dtype)
+        weights = _dropped(ops, op, narrow(ops, e / total, op.query.dtype))
         logsumexp = ops.squeeze(most + ops.log(total), axes=[3])
         return _product(ops, weights, op.value), logsumexp
 
-    def reference(query: Any, key: Any, value: Any, mask: Any, *, scale: float, causal: bool) -> Any:
+    def reference(query: Any, key: Any, value: Any, mask: Any, offset: Any, *, scale: float, causal: bool,
+                  **dropped: Any) -> Any:  # fmt: skip
         scores = _numpy_scores(query, key, mask, scale, causal)
         most = scores.max(-1, keepdims=True, initial=-np.inf)
         e = np.exp(scores - most)
         total = e.sum(-1, keepdims=True)
         whole = np.repeat(value.astype(np.float64), query.shape[1] // max(value.shape[1], 1), axis=1)
         row = np.float64 if query.dtype.itemsize == 8 else np.float32
-        return ((e / total) @ whole).astype(query.dtype), (most + np.log(total))[..., 0].astype(row)
+        weights = e / total
+        weights = weights * _numpy_kept(weights, offset, **dropped)
+        return (weights @ whole).astype(query.dtype), (most + np.log(total))[..., 0].astype(row)
 
 
 def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Value]:
-    """The weights, and the gradient by the scores, in the type of sums."""
+    """The weights, before any is dropped, and the gradient by the scores, in the type of sums."""
     weights = ops.exp(_scores(ops, op) - _row(ops, op.logsumexp))
     direct = widen(ops, _product(ops, dy, op.value, transpose_b=True))
-    return weights, weights * (direct - _row(ops, delta))
+    return weights, weights * (_dropped(ops, op, direct) - _row(ops, delta))
 
 
-@operator(
-    "attention_grad(dy, query, key, value, mask?, logsumexp, delta, scale: double = 1.0, causal: bool = False)"
-    " -> dquery, dkey, dvalue"
-)
+@operator(f"attention_grad(dy, query, key, value, mask?, offset?, logsumexp, delta, {FLAGS}) -> dquery, dkey, dvalue")
 class AttentionGrad:
     """The gradients of `attention` by query, key and value; `delta` is sum(dy * out) of each row."""
+
+    local = _part
+    traits = RANDOM
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc, TensorDesc]:
         _expect_heads(op)
@@ -198,23 +251,24 @@ class AttentionGrad:
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         weights, slope = _slopes(ops, op, op.dy, op.delta)
-        p = _grouped(ops, narrow(ops, weights, op.query.dtype), op.key)
+        p = _grouped(ops, _dropped(ops, op, narrow(ops, weights, op.query.dtype)), op.key)
         ds = narrow(ops, slope * op.scale, op.query.dtype)
         dquery = _product(ops, ds, op.key)
         dkey = ops.batch_matmul(_grouped(ops, ds, op.key), _grouped(ops, op.query, op.key), transpose_a=True)
         dvalue = ops.batch_matmul(p, _grouped(ops, op.dy, op.key), transpose_a=True)
         return dquery, dkey, dvalue
 
-    def reference(dy: Any, query: Any, key: Any, value: Any, mask: Any, logsumexp: Any, delta: Any, *,
-                  scale: float, causal: bool) -> Any:  # fmt: skip
+    def reference(dy: Any, query: Any, key: Any, value: Any, mask: Any, offset: Any, logsumexp: Any, delta: Any, *,
+                  scale: float, causal: bool, **dropped: Any) -> Any:  # fmt: skip
         share = query.shape[1] // max(key.shape[1], 1)
         g, q = dy.astype(np.float64), query.astype(np.float64)
         k, v = (np.repeat(x.astype(np.float64), share, axis=1) for x in (key, value))
         p = np.exp(_numpy_scores(query, key, mask, scale, causal) - logsumexp[..., None])
-        ds = p * (g @ v.swapaxes(2, 3) - delta[..., None]) * scale
+        kept = _numpy_kept(p, offset, **dropped)
+        ds = p * (g @ v.swapaxes(2, 3) * kept - delta[..., None]) * scale
 
         def shared(x: Any) -> Any:
             return x.reshape(*key.shape[:2], share, *x.shape[2:]).sum(2).astype(query.dtype)
 
-        dk, dv = ds.swapaxes(2, 3) @ q, p.swapaxes(2, 3) @ g
+        dk, dv = ds.swapaxes(2, 3) @ q, (p * kept).swapaxes(2, 3) @ g
         return (ds @ k).astype(query.dtype), shared(dk), shared(dv)

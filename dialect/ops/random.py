@@ -92,12 +92,12 @@ def _numpy_words(shape: Sequence[int], seed: int, logical_shape: Any = (), logic
     return numpy_philox([flat & np.uint64(MASK), flat >> np.uint64(32), zero, zero], seed)
 
 
-def _sum(seed: int, offset: Any) -> int:
+def seed_of(seed: int, offset: Any) -> int:
     """The seed of a call in NumPy."""
     return seed if offset is None else seed + int(offset.reshape(()))
 
 
-def _expect_offset(op: Call) -> None:
+def expect_offset(op: Call) -> None:
     """Checks what is added to the seed."""
     if op.offset is not None and (op.offset.dtype != dtypes.int64 or op.offset.element_count not in (1, None)):
         raise op.error(f"expected offset of one element of i64, got {op.offset}")
@@ -106,7 +106,7 @@ def _expect_offset(op: Call) -> None:
 def _real(op: Call) -> TensorDesc:
     """The result of an operator that draws floating-point numbers."""
     expect_dtype(op, "dtype", TensorDesc((), op.dtype), REAL)
-    _expect_offset(op)
+    expect_offset(op)
     return filled(op)
 
 
@@ -136,7 +136,7 @@ class Uniform:
         return _drawn(op, op.shape, draw, op.dtype)
 
     def reference(offset: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
-        seed = _sum(seed, offset)
+        seed = seed_of(seed, offset)
         real = dtype.numpy.type
         low, high = real(others["from"]), real(to)
         value = _numpy_even(_numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
@@ -170,7 +170,7 @@ class Normal:
 
     def reference(offset: Any, *, dtype: Any, shape: Any, mean: Any, std: Any, seed: Any) -> Any:
         real = dtype.numpy.type
-        words = _numpy_words(shape, _sum(seed, offset))
+        words = _numpy_words(shape, seed_of(seed, offset))
         radius = np.sqrt(-2 * np.log((_numpy_bits(words[:2], dtype) + real(1)) * real(_unit(dtype))))
         return radius * np.cos(_numpy_even(words[2:], dtype) * real(2 * math.pi)) * real(std) + real(mean)
 
@@ -193,7 +193,7 @@ class UniformInt:
         limits = np.iinfo(op.dtype.numpy)
         if low < limits.min or high - 1 > limits.max:
             raise op.error(f"expected numbers of {op.dtype}, got from {low} to {high}")
-        _expect_offset(op)
+        expect_offset(op)
         return filled(op)
 
     def compute(op: Call) -> Stage:
@@ -206,7 +206,7 @@ class UniformInt:
 
     def reference(offset: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
         span = np.uint64(to - others["from"])
-        drawn = (_numpy_words(shape, _sum(seed, offset))[0] * span) >> np.uint64(32)
+        drawn = (_numpy_words(shape, seed_of(seed, offset))[0] * span) >> np.uint64(32)
         return (drawn.astype(np.int64) + others["from"]).astype(dtype.numpy)
 
 
@@ -255,7 +255,7 @@ class Bernoulli:
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "in", op.in_, dtypes.FLOATS)
         _expect_part(op, op.in_.rank)
-        _expect_offset(op)
+        expect_offset(op)
         if op.p != -1 and not 0 <= op.p <= 1:
             raise op.error(f"expected p of 0 to 1, or -1 for the probabilities in in, got {op.p}")
         return TensorDesc(op.in_.shape, op.dtype)
@@ -274,11 +274,12 @@ class Bernoulli:
     ) -> Any:
         wide = _uniform_of(dtypes.from_numpy(x.dtype))
         chance = x.astype(wide.numpy) if p == -1 else wide.numpy.type(p)
-        words = _numpy_words(x.shape, _sum(seed, offset), logical_shape, logical_begin)
+        words = _numpy_words(x.shape, seed_of(seed, offset), logical_shape, logical_begin)
         return (_numpy_even(words, wide) < chance).astype(dtype.numpy)
 
 
-def _expect_rate(op: Call, rank: int) -> None:
+def expect_rate(op: Call, rank: int) -> None:
+    """Checks the rate of a dropout of a tensor of `rank` axes, and where its part lies."""
     if not 0 <= op.rate <= 1:
         raise op.error(f"expected a rate of 0 to 1, got {op.rate}")
     _expect_part(op, rank)
@@ -289,7 +290,8 @@ def _mask(op: Call, like: Stage) -> Stage:
     return _drawn(op, like.shape, lambda words, *at: _even(words, dtypes.float32) >= op.rate, dtypes.bool_)
 
 
-def _numpy_mask(shape: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
+def numpy_mask(shape: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
+    """Which elements are kept, in NumPy."""
     words = _numpy_words(shape, seed, logical_shape, logical_begin)
     return _numpy_even(words, dtypes.float32) >= np.float32(rate)
 
@@ -305,18 +307,19 @@ class RandomMaskLike:
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
-        _expect_rate(op, op.like.rank)
-        _expect_offset(op)
+        expect_rate(op, op.like.rank)
+        expect_offset(op)
         return TensorDesc(op.like.shape, dtypes.bool_)
 
     def compute(op: Call) -> Stage:
         return _mask(op, op.like)
 
     def reference(like: Any, offset: Any, *, rate: Any, seed: Any, logical_shape: Any, logical_begin: Any) -> Any:
-        return _numpy_mask(like.shape, rate, _sum(seed, offset), logical_shape, logical_begin)
+        return numpy_mask(like.shape, rate, seed_of(seed, offset), logical_shape, logical_begin)
 
 
-def _scale(rate: float) -> float:
+def kept_scale(rate: float) -> float:
+    """What elements that are kept are multiplied by."""
     return 1 / (1 - rate) if rate < 1 else 0.0
 
 
@@ -348,21 +351,21 @@ class Dropout:
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         expect_dtype(op, "in", op.in_, dtypes.FLOATS)
-        _expect_rate(op, op.in_.rank)
+        expect_rate(op, op.in_.rank)
         if op._add_to_output is not None and not op._add_to_output.compatible(op.in_):
             raise op.error(f"expected _add_to_output of type {op.in_}, got {op._add_to_output}")
         return op.in_, TensorDesc(op.in_.shape, dtypes.bool_)
 
     def grad(ops: Builder, op: Call, dout: Value, dmask: Value | None = None) -> dict[str, Any]:
-        return {"in": lambda: ops.dropout_grad(dout, op.mask, scale=_scale(op.rate)), "_add_to_output": dout}
+        return {"in": lambda: ops.dropout_grad(dout, op.mask, scale=kept_scale(op.rate)), "_add_to_output": dout}
 
     def compute(op: Call) -> tuple[Stage, Stage]:
         mask = _mask(op, op.in_)
-        return _keep(op.in_, mask, _scale(op.rate), op._add_to_output), mask
+        return _keep(op.in_, mask, kept_scale(op.rate), op._add_to_output), mask
 
     def reference(x: Any, added: Any, *, rate: Any, seed: Any, logical_shape: Any, logical_begin: Any) -> Any:
-        mask = _numpy_mask(x.shape, rate, seed, logical_shape, logical_begin)
-        return _numpy_keep(x, mask, _scale(rate), added), mask
+        mask = numpy_mask(x.shape, rate, seed, logical_shape, logical_begin)
+        return _numpy_keep(x, mask, kept_scale(rate), added), mask
 
 
 @operator("dropout_grad(dy, mask, scale: float = 0.0) -> dx")

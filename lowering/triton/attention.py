@@ -11,6 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from oneflow.dialect.ops.random import kept_scale
 from oneflow.dialect.record import Call
 from oneflow.lowering.triton.finish import origins
 from oneflow.lowering.triton.kernel import TYPES
@@ -66,6 +69,7 @@ class Text:
         self.described: set[str] = set()
         self.causal = bool(filled.attributes["causal"])
         self.scale = float(filled.attributes["scale"]) * LOG2E
+        self.rate = float(np.float32(filled.attributes["rate"]))
         self.element = f"tl.{TYPES[filled.tensors['query'].element]}"
 
     def add(self, *lines: str, indent: int = 0) -> None:
@@ -132,6 +136,29 @@ class Text:
         seen = f"({seen}) & ({columns} <= {rows})" if self.causal else seen
         self.add(f'{target} = tl.where({seen}, {target}, float("-inf"))', indent=indent)
 
+    def take_key(self) -> None:
+        """Reads the key of what is drawn, where weights are dropped."""
+        if not self.rate:
+            return
+        seed, offset = (
+            f"tl.full((), {int(self.filled.attributes['seed'])}, tl.int64)",
+            self.filled.tensors.get("offset"),
+        )
+        self.add(f"drawn_by = {seed}" + (f" + tl.load({offset.name})" if offset is not None else ""))
+
+    def drop(self, target: str, result: str, rows: str, columns: str, indent: int) -> str:
+        """The text of `target` without what is dropped of a block of weights, the rest multiplied: by `result`."""
+        if not self.rate:
+            return target
+        s, attributes = self.shape, self.filled.attributes
+        _, heads, length, size = attributes["logical_shape"] or (s.batch, s.heads, s.length, s.size)
+        batch, head, row, column = attributes["logical_begin"] or (0, 0, 0, 0)
+        first = f"((batch + {batch}).to(tl.int64) * {heads} + head + {head}) * {length}"
+        place = f"({first} + {rows} + {row}) * {size} + {columns} + {column}"
+        kept = f"drawn({place}, drawn_by) >= {math.ceil(self.rate * 2**24)}"
+        self.add(f"{result} = tl.where({kept}, {target} * {kept_scale(self.rate)}, 0.0)", indent=indent)
+        return result
+
     def finish(self, programs: int, warps: int, stages: int) -> Source:
         """The source of the kernel."""
         kernel = self.filled.kernel
@@ -175,6 +202,7 @@ def _forward(filled: Filled) -> Source:
     """out and logsumexp of a block of queries."""
     shape = _shape(filled, 64, 64 if _widest(filled) <= 128 else 32)
     text, s = Text(filled, shape), shape
+    text.take_key()
     blocks = -(-s.length // s.rows)
     out = max(16, power_of_two(s.out))
     for name in ("key", "value"):
@@ -207,7 +235,11 @@ def _forward(filled: Filled) -> Source:
             "shrink = tl.exp2(most - base)",
             "total = total * shrink + tl.sum(weights, 1)",
             f"value = {text.load('value', f'head // {s.share}', 'at', s.columns)}",
-            f"acc = tl.dot(weights.to({text.element}), value, acc * shrink[:, None])",
+            indent=indent,
+        )
+        kept = text.drop("weights", "kept", "rows[:, None]", "columns[None, :]", indent)
+        text.add(
+            f"acc = tl.dot({kept}.to({text.element}), value, acc * shrink[:, None])",
             "most = grown",
             indent=indent,
         )
@@ -230,6 +262,7 @@ def _by_key(filled: Filled) -> Source:
     """The gradients by a block of keys and values, over the queries of every head that shares them."""
     shape, warps = _shape(filled, 64, 64), 4 if _widest(filled) <= 128 else 8
     text, s = Text(filled, shape), shape
+    text.take_key()
     blocks = -(-s.size // s.columns)
     width, out = (max(16, power_of_two(n)) for n in (s.width, s.out))
     for name in ("query", "dy"):
@@ -258,9 +291,14 @@ def _by_key(filled: Filled) -> Source:
             f"total = {text.statistics('logsumexp', 'rows')} * {LOG2E}",
             f"weights = tl.where(rows[None, :] < {s.length}, tl.exp2(scores - total[None, :]), 0.0)",
             f"dy = {text.load('dy', 'head', 'at', s.rows)}",
-            f"dvalue = tl.dot(weights.to({text.element}), dy, dvalue)",
             f"delta = {text.statistics('delta', 'rows')}",
-            "slope = weights * (tl.dot(value, dy.T) - delta[None, :])",
+            indent=indent,
+        )
+        kept = text.drop("weights", "kept", "rows[None, :]", "columns[:, None]", indent)
+        direct = text.drop("tl.dot(value, dy.T)", "direct", "rows[None, :]", "columns[:, None]", indent)
+        text.add(
+            f"dvalue = tl.dot({kept}.to({text.element}), dy, dvalue)",
+            f"slope = weights * ({direct} - delta[None, :])",
             f"dkey = tl.dot(slope.to({text.element}), query, dkey)",
             indent=indent,
         )
@@ -288,6 +326,7 @@ def _by_query(filled: Filled) -> Source:
     """The gradient by a block of queries."""
     shape, warps = _shape(filled, 64, 64), 4 if _widest(filled) <= 128 else 8
     text, s = Text(filled, shape), shape
+    text.take_key()
     blocks, width = -(-s.length // s.rows), max(16, power_of_two(s.width))
     for name, rows in (
         ("query", s.rows),
@@ -320,7 +359,11 @@ def _by_query(filled: Filled) -> Source:
         text.add(
             "weights = tl.exp2(scores - total[:, None])",
             f"value = {text.load('value', f'head // {s.share}', 'at', s.columns)}",
-            "slope = weights * (tl.dot(dy, value.T) - delta[:, None])",
+            indent=indent,
+        )
+        direct = text.drop("tl.dot(dy, value.T)", "direct", "rows[:, None]", "columns[None, :]", indent)
+        text.add(
+            f"slope = weights * ({direct} - delta[:, None])",
             f"acc = tl.dot(slope.to({text.element}), key, acc)",
             indent=indent,
         )

@@ -55,6 +55,18 @@ FUNCTIONS = {
     value = tl.where(size < 0.04, size - size * size * size / 3, 1.0 - 2.0 / (tl.exp(2.0 * size) + 1.0))
     return tl.where(x < 0, -value, value)
 """,
+    # The first word of Philox4x32-10 for a position and a key, as a number of 24 bits; see `dialect.philox`.
+    "drawn": """(position, key):
+    zero = (position * 0).to(tl.uint32)
+    a, b, c, d = position.to(tl.uint32), (position >> 32).to(tl.uint32), zero, zero
+    low, high = key.to(tl.uint32), (key >> 32).to(tl.uint32)
+    for _ in tl.static_range(10):
+        first, second = a.to(tl.uint64) * 0xD2511F53, c.to(tl.uint64) * 0xCD9E8D57
+        a, b = (second >> 32).to(tl.uint32) ^ b ^ low, second.to(tl.uint32)
+        c, d = (first >> 32).to(tl.uint32) ^ d ^ high, first.to(tl.uint32)
+        low, high = low + 0x9E3779B9, high + 0xBB67AE85
+    return a >> 8
+""",
     "check_index": """(position, size, site, inside, failure):
     bad = ((position < 0) | (position >= size)) & inside
     slot = failure + site.to(tl.int64) * 3 + position * 0

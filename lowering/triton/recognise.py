@@ -18,15 +18,13 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.ops.softmax import widen
 from oneflow.dialect.record import Call, OperatorError, Registry, attribute_values, infer
 from oneflow.lowering.triton.templates import TEMPLATES
-from oneflow.lowering.triton.written import Graph, Matrix, Product, Scores
+from oneflow.lowering.triton.written import ROUNDING, Drop, Graph, Matrix, Product, Scores
 from oneflow.passes.base import Pass
 from oneflow.passes.canonicalize import Canonicalize
 from oneflow.passes.registry import register_pass
 
 #: The rank of the operator's operands.
 RANK = 4
-#: By how much factors may differ that are the same number, rounded in different places.
-ROUNDING = 1e-5
 
 
 @register_pass
@@ -42,7 +40,8 @@ class RecogniseAttention(Pass):
         %y, %l = "oneflow.attention"(%q, %k, %v) {causal = true}
 
     and the products with `softmax_grad(%w, ..)` become `attention_grad`. Scores may be scaled; what is hidden by -inf
-    is `causal` where that is known, else a mask. Nothing else may use the weights, and the call must fit kernels.
+    is `causal` where that is known, else a mask; weights may be dropped, by the same numbers. Nothing else may use
+    the weights, and the call must fit kernels.
     """
 
     name: ClassVar[str] = "oneflow-recognise-attention"
@@ -68,6 +67,7 @@ class Pattern:
     value: Matrix
     out: ir.Operation
     inside: set[ir.Value]
+    drop: Drop | None
     gradients: list[tuple[str, ir.Operation, bool]] = field(default_factory=list)
     dy: Matrix | None = None
 
@@ -86,17 +86,27 @@ def _match(graph: Graph, softmax: ir.Operation) -> Pattern | None:
     if scores is None:
         return None
     inside = {*scores.inside, softmax.results[0]}
-    weights = _spread(graph, softmax.results[0], inside)
+    weights, drop = _weights(graph, softmax.results[0], inside)
     ends = [(op, p) for value in weights for op in graph.users(value) if (p := graph.product(op)) is not None]
     outs = [(op, p) for op, p in ends if not p.left.flipped and p.left.value in weights]
     if len(outs) != 1 or outs[0][1].factor != 1.0:
         return None
     out, product = outs[0]
-    pattern = Pattern(scores, product.right, out, inside | {out.results[0]})
+    pattern = Pattern(scores, product.right, out, inside | {out.results[0]}, drop)
     back = _Backward(graph, pattern, weights).match([e for e in ends if e[0] != out], softmax.results[0])
     whole = back and all(_leads_inside(graph, pattern, v) for v in pattern.inside - _ends(pattern))
     later = [op for _, op, _ in pattern.gradients]
     return pattern if whole and graph.first([out, *later]) == out and _fits(graph, pattern) else None
+
+
+def _weights(graph: Graph, softmax: ir.Value, inside: set[ir.Value]) -> tuple[list[ir.Value], Drop | None]:
+    """What products take as weights, and how they are dropped before; nothing where they are dropped twice."""
+    whole = _spread(graph, softmax, inside)
+    drops = [d for value in whole for op in graph.users(value) if (d := graph.drop(op, value)) is not None]
+    if not drops:
+        return whole, None
+    inside.update([drops[0].result, drops[0].mask])
+    return _spread(graph, drops[0].result, inside) if len(drops) == 1 else [], drops[0]
 
 
 def _spread(graph: Graph, value: ir.Value, inside: set[ir.Value]) -> list[ir.Value]:
@@ -115,8 +125,7 @@ def _ends(pattern: Pattern) -> set[ir.Value]:
 
 
 def _leads_inside(graph: Graph, pattern: Pattern, value: ir.Value) -> bool:
-    users = graph.all_users(value)
-    return all(len(op.results) == 1 and op.results[0] in pattern.inside for op in users)
+    return all(any(r in pattern.inside for r in op.results) for op in graph.all_users(value))
 
 
 class _Backward:
@@ -148,7 +157,7 @@ class _Backward:
 
     def _by_scores(self, slope: ir.Operation) -> bool:
         """softmax_grad(weights, dy @ value^T), and what its result comes to."""
-        passed, source = self.graph.through_conversions(slope.operands[1])
+        passed, source = self._before_drop(slope.operands[1])
         product = self.graph.product(source) if source is not None else None
         if source is None or product is None or product.factor != 1.0:
             return False
@@ -156,6 +165,17 @@ class _Backward:
             return False
         self.pattern.inside.update([*passed, source.results[0], slope.results[0]])
         return self._follow(slope.results[0], 1.0)
+
+    def _before_drop(self, value: ir.Value) -> tuple[list[ir.Value], ir.Operation | None]:
+        """The operation before conversions, and before the drop where weights are dropped; what is passed."""
+        passed, source = self.graph.through_conversions(value)
+        drop = self.pattern.drop
+        if drop is None or source is None:
+            return passed, source
+        if not self.graph.drops_by(source, drop):
+            return passed, None
+        more, before = self.graph.through_conversions(source.operands[0])
+        return [*passed, source.results[0], *more], before
 
     def _follow(self, value: ir.Value, factor: float) -> bool:
         """Whether every use of the gradient by the scores, times `factor`, ends in a gradient of query or key."""
@@ -189,10 +209,11 @@ def _fits(graph: Graph, pattern: Pattern) -> bool:
     scores = pattern.scores
     matrices = (scores.query, scores.key, pattern.value)
     descs = [_heads(graph.desc(m.value), m.flipped) for m in matrices]
-    if any(d is None for d in descs) or not scores.mask_fits(graph):
+    drop = pattern.drop
+    if any(d is None for d in descs) or not scores.mask_fits(graph) or (drop is not None and not drop.fits(scores)):
         return False
     record = graph.registry["attention"]
-    operands = dict(zip(("query", "key", "value"), descs, strict=True), mask=None)
+    operands = dict(zip(("query", "key", "value"), descs, strict=True), mask=None, offset=None)
     call = Call(record, operands, attribute_values(record, {"scale": scores.scale, "causal": scores.causal}))
     names = ("attention", "attention_grad") if pattern.gradients else ("attention",)
     try:
@@ -221,13 +242,17 @@ class _Replacement:
     def __init__(self, graph: Graph, pattern: Pattern) -> None:
         self.graph, self.pattern, self.ops = graph, pattern, graph.ops
         self.flags = {"scale": pattern.scores.scale, "causal": pattern.scores.causal}
+        if pattern.drop is not None:
+            self.flags |= pattern.drop.flags
 
     def build(self) -> None:
         """Replaces the last product and the gradients."""
         scores = self.pattern.scores
         self.ops.begin(self.pattern.out)
         self.operands = [self._matrix(m) for m in (scores.query, scores.key, self.pattern.value)]
+        drop = self.pattern.drop
         self.operands.append(scores.build_mask(self.graph))
+        self.operands.append(None if drop is None or drop.offset is None else self.ops.wrap(drop.offset))
         self.out, self.statistics = self.ops.attention(*self.operands, **self.flags)
         if self.pattern.gradients:
             self._build_gradients()

@@ -10,6 +10,7 @@ import functools
 import math
 import operator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.ops.random import kept_scale
 from oneflow.dialect.ops.scalar_ops import number_of
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
@@ -25,6 +27,8 @@ from oneflow.passes import constants
 from oneflow.passes.canonicalize import LawBuilder
 
 PRODUCTS = frozenset({"matmul", "batch_matmul", "broadcast_matmul"})
+#: By how much factors may differ that are the same number, rounded in different places.
+ROUNDING = 1e-5
 #: The most elements of a mask that is computed to see whether it is causal.
 MOST_COMPUTED = 1 << 24
 
@@ -100,6 +104,20 @@ class Scores:
 
 def _filled(ops: LawBuilder, dtype: DType, value: float) -> Value:
     return ops.call("constant", dtype=dtype, shape=[], is_floating_value=True, floating_value=value)[0]
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Weights are dropped: the result, the mask of those that are kept, what is added to the seed, attributes."""
+
+    result: ir.Value
+    mask: ir.Value
+    offset: ir.Value | None
+    flags: dict[str, Any]
+
+    def fits(self, scores: Scores) -> bool:
+        """Whether the operator draws the same: a part of a tensor is told by four axes."""
+        return not self.flags["logical_shape"] or scores.rank == 4
 
 
 class Graph:
@@ -189,6 +207,28 @@ class Graph:
         sides = (self.matrix(call.a.handle, call.transpose_a), self.matrix(call.b.handle, call.transpose_b))
         return Product(*sides, call.alpha)
 
+    def drop(self, op: ir.Operation, value: ir.Value) -> Drop | None:
+        """An operation as one that drops elements of `value` at random."""
+        call = self.call(op, "dropout")
+        if call is not None and call.in_.handle == value and call._add_to_output is None:
+            return Drop(op.results[0], op.results[1], None, _drawn(call))
+        call = self.call(op, "dropout_grad")
+        drawn = (
+            None if call is None or call.dy.handle != value else self.made_by(call.mask.handle, "random_mask_like")
+        )
+        if call is None or drawn is None or not math.isclose(call.scale, kept_scale(drawn.rate), rel_tol=ROUNDING):
+            return None
+        offset = None if drawn.offset is None else drawn.offset.handle
+        return Drop(op.results[0], call.mask.handle, offset, _drawn(drawn))
+
+    def drops_by(self, op: ir.Operation, drop: Drop) -> bool:
+        """Whether an operation drops what is given first as `drop` does."""
+        call = self.call(op, "dropout_grad")
+        wanted = kept_scale(drop.flags["rate"])
+        return (
+            call is not None and call.mask.handle == drop.mask and math.isclose(call.scale, wanted, rel_tol=ROUNDING)
+        )
+
     def scores(self, value: ir.Value) -> Scores | None:
         """What a softmax of `value` is taken of; None where that is no product of matrices."""
         return _Reading(self, dialect.desc_of(value).shape).read(value)
@@ -254,6 +294,11 @@ class Graph:
         if any(arrays[k] is None and v is not None for k, v in call.inputs.items()):
             return None
         return np.asarray(run_reference(Call(call.record, arrays, call.attrs))[0])
+
+
+def _drawn(call: Call) -> dict[str, Any]:
+    """The attributes by which a call draws."""
+    return {name: call.attrs[name] for name in ("rate", "seed", "logical_shape", "logical_begin")}
 
 
 def hides(graph: Graph, call: Call, fill: float) -> tuple[ir.Value, Hidden] | None:

@@ -15,11 +15,11 @@
 // KERNEL: weights = tl.exp2(scores - base[:, None])
 // KERNEL: acc = tl.dot(weights.to(tl.bfloat16), value, acc * shrink[:, None])
 func.func @main(%q: tensor<2x4x256x64xbf16>, %k: tensor<2x2x256x64xbf16>, %v: tensor<2x2x256x64xbf16>) -> tensor<2x4x256x64xbf16> {
-  %0, %1 = "oneflow.attention"(%q, %k, %v) {causal = true, scale = 0.125 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>) -> (tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>)
+  %0, %1 = "oneflow.attention"(%q, %k, %v) {causal = true, scale = 0.125 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<2x4x256x64xbf16>, tensor<2x2x256x64xbf16>, tensor<2x2x256x64xbf16>) -> (tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>)
   return %0 : tensor<2x4x256x64xbf16>
 }
 
 func.func @single(%q: tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32> {
-  %0, %1 = "oneflow.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>) -> (tensor<1x1x8x8xf32>, tensor<1x1x8xf32>)
+  %0, %1 = "oneflow.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>) -> (tensor<1x1x8x8xf32>, tensor<1x1x8xf32>)
   return %0 : tensor<1x1x8x8xf32>
 }

@@ -2,7 +2,7 @@
 
 // What is hidden after the diagonal is `causal`, scaling is `scale`; the transposes go.
 // CHECK-LABEL: func.func @causal
-// CHECK-NEXT: "oneflow.attention"(%arg0, %arg1, %arg2) {causal = true, scale = 2.500000e-01 : f64}
+// CHECK-NEXT: "oneflow.attention"(%arg0, %arg1, %arg2) {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 2.500000e-01 : f64}
 // CHECK-NEXT: return
 func.func @causal(%q: tensor<2x3x32x16xf16>, %k: tensor<2x3x32x16xf16>, %v: tensor<2x3x32x16xf16>) -> tensor<2x3x32x16xf16> {
   %t = "oneflow.transpose"(%k) {perm = array<i32: 0, 1, 3, 2>} : (tensor<2x3x32x16xf16>) -> tensor<2x3x16x32xf16>
@@ -77,9 +77,9 @@ func.func @single(%q: tensor<32x16xf32>) -> tensor<32x16xf32> {
 
 // The backward part: every gradient, from one operator.
 // CHECK-LABEL: func.func @gradients
-// CHECK: %[[A:.*]]:2 = "oneflow.attention"(%arg0, %arg1, %arg2) {scale = 5.000000e-01 : f64}
+// CHECK: %[[A:.*]]:2 = "oneflow.attention"(%arg0, %arg1, %arg2) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 5.000000e-01 : f64}
 // CHECK: %[[D:.*]] = "oneflow.reduce_sum"
-// CHECK: %[[G:.*]]:3 = "oneflow.attention_grad"(%arg3, %arg0, %arg1, %arg2, %[[A]]#1, %[[D]]) {scale = 5.000000e-01 : f64}
+// CHECK: %[[G:.*]]:3 = "oneflow.attention_grad"(%arg3, %arg0, %arg1, %arg2, %[[A]]#1, %[[D]]) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 1>, scale = 5.000000e-01 : f64}
 // CHECK-NOT: oneflow.softmax_grad
 // CHECK: return %[[A]]#0, %[[G]]#0, %[[G]]#1, %[[G]]#2
 func.func @gradients(%q: tensor<1x2x32x16xbf16>, %k: tensor<1x2x32x16xbf16>, %v: tensor<1x2x32x16xbf16>, %dy: tensor<1x2x32x16xbf16>) -> (tensor<1x2x32x16xbf16>, tensor<1x2x32x16xbf16>, tensor<1x2x32x16xbf16>, tensor<1x2x32x16xbf16>) {
@@ -108,4 +108,37 @@ func.func @bias(%q: tensor<32x16xf16>, %m: tensor<32x32xf16>, %dy: tensor<32x16x
   %dw = "oneflow.matmul"(%dy, %q) {transpose_b = true} : (tensor<32x16xf16>, tensor<32x16xf16>) -> tensor<32x32xf16>
   %ds = "oneflow.softmax_grad"(%w, %dw) : (tensor<32x32xf16>, tensor<32x32xf16>) -> tensor<32x32xf16>
   return %y, %ds : tensor<32x16xf16>, tensor<32x32xf16>
+}
+
+// -----
+
+// Weights are dropped by the same numbers, those of either operator.
+// CHECK-LABEL: func.func @dropout
+// CHECK: "oneflow.attention"(%arg0, %arg0, %arg0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, rate = 2.500000e-01 : f32, seed = 7 : i64}
+// CHECK-LABEL: func.func @mask
+// CHECK: "oneflow.attention"(%arg0, %arg0, %arg0, %arg1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, rate = 5.000000e-01 : f32}
+// CHECK-LABEL: func.func @other
+// CHECK-NOT: oneflow.attention
+func.func @dropout(%q: tensor<1x1x32x16xf16>) -> tensor<1x1x32x16xf16> {
+  %s = "oneflow.batch_matmul"(%q, %q) {transpose_b = true} : (tensor<1x1x32x16xf16>, tensor<1x1x32x16xf16>) -> tensor<1x1x32x32xf16>
+  %w = "oneflow.softmax"(%s) : (tensor<1x1x32x32xf16>) -> tensor<1x1x32x32xf16>
+  %d, %m = "oneflow.dropout"(%w) {rate = 0.25 : f32, seed = 7 : si64} : (tensor<1x1x32x32xf16>) -> (tensor<1x1x32x32xf16>, tensor<1x1x32x32xi1>)
+  %y = "oneflow.batch_matmul"(%d, %q) : (tensor<1x1x32x32xf16>, tensor<1x1x32x16xf16>) -> tensor<1x1x32x16xf16>
+  return %y : tensor<1x1x32x16xf16>
+}
+func.func @mask(%q: tensor<1x1x32x16xf16>, %seed: tensor<i64>) -> tensor<1x1x32x16xf16> {
+  %s = "oneflow.batch_matmul"(%q, %q) {transpose_b = true} : (tensor<1x1x32x16xf16>, tensor<1x1x32x16xf16>) -> tensor<1x1x32x32xf16>
+  %w = "oneflow.softmax"(%s) : (tensor<1x1x32x32xf16>) -> tensor<1x1x32x32xf16>
+  %m = "oneflow.random_mask_like"(%w, %seed) {rate = 0.5 : f32} : (tensor<1x1x32x32xf16>, tensor<i64>) -> tensor<1x1x32x32xi1>
+  %d = "oneflow.dropout_grad"(%w, %m) {scale = 2.0 : f32} : (tensor<1x1x32x32xf16>, tensor<1x1x32x32xi1>) -> tensor<1x1x32x32xf16>
+  %y = "oneflow.batch_matmul"(%d, %q) : (tensor<1x1x32x32xf16>, tensor<1x1x32x16xf16>) -> tensor<1x1x32x16xf16>
+  return %y : tensor<1x1x32x16xf16>
+}
+func.func @other(%q: tensor<1x1x32x16xf16>) -> tensor<1x1x32x16xf16> {
+  %s = "oneflow.batch_matmul"(%q, %q) {transpose_b = true} : (tensor<1x1x32x16xf16>, tensor<1x1x32x16xf16>) -> tensor<1x1x32x32xf16>
+  %w = "oneflow.softmax"(%s) : (tensor<1x1x32x32xf16>) -> tensor<1x1x32x32xf16>
+  %m = "oneflow.random_mask_like"(%w) {rate = 0.5 : f32} : (tensor<1x1x32x32xf16>) -> tensor<1x1x32x32xi1>
+  %d = "oneflow.dropout_grad"(%w, %m) {scale = 1.0 : f32} : (tensor<1x1x32x32xf16>, tensor<1x1x32x32xi1>) -> tensor<1x1x32x32xf16>
+  %y = "oneflow.batch_matmul"(%d, %q) : (tensor<1x1x32x32xf16>, tensor<1x1x32x16xf16>) -> tensor<1x1x32x16xf16>
+  return %y : tensor<1x1x32x16xf16>
 }

@@ -1,6 +1,6 @@
 """Samples of attention."""
 
-from oneflow.dialect.dtypes import FLOATS, bfloat16, float16, float32
+from oneflow.dialect.dtypes import FLOATS, bfloat16, float16, float32, int64
 from oneflow.testing.sample import Bad, Sample, T, t
 
 NAN = float("nan")
@@ -27,7 +27,22 @@ BLOCKS = [(4, 70, [], True), (2, 100, [], False), (2, 70, [t(70, 70)], True), (1
 HALVES = (float16, bfloat16)
 WHOLE = {"gradient": False, "why": "only for devices that have kernels for 16-bit floats"}
 #: Logarithms of sums of about a hundred weights.
-WEIGHED = Wide((1, 4, 70), 6.0, 7.0)
+WEIGHED = Wide((1, 4, 70), 7.0, 8.0)
+
+#: Weights that are dropped: by the seed, by what is added to it, and a part of what several devices have.
+DROPPED = {"rate": 0.3, "seed": 11}
+PART = {**DROPPED, "logical_shape": [2, 6, 5, 7], "logical_begin": [1, 2, 0, 1]}
+OFFSET = t(1, dtype=int64)
+
+
+def _blocks(heads, size, mask, causal, **more):
+    """A call of several blocks, and that of its gradients."""
+    given = [t(1, 4, 70, 16), t(1, heads, size, 16), t(1, heads, size, 8)]
+    attributes = {"scale": 0.25, "causal": causal, **more}
+    rest = [*(mask or [None]), None, WEIGHED, Wide((1, 4, 70))]
+    yield Sample("attention", [*given, *mask], attributes, dtypes=HALVES, **WHOLE)
+    yield Sample("attention_grad", [t(1, 4, 70, 8), *given, *rest], attributes, dtypes=HALVES, **WHOLE)
+
 
 SAMPLES = [
     Sample("attention", PLAIN, {"scale": 0.5}, dtypes=FLOATS),
@@ -35,12 +50,23 @@ SAMPLES = [
     Sample("attention", [*PLAIN, t(3, 5)], {"scale": 0.5}),
     Sample("attention", [*SHARED, t(2, 1, 3, 3)], {"scale": 0.7, "causal": True}),
     Sample("attention", SHARED),
+    Sample("attention", PLAIN, DROPPED),
+    Sample("attention", [*SHARED, None, OFFSET], {**DROPPED, "causal": True}),
+    Sample("attention", PLAIN, PART),
     Sample(
-        "attention_grad", [t(1, 2, 3, 4), *PLAIN, None, row(1, 2, 3), row(1, 2, 3)], {"scale": 0.5}, dtypes=FLOATS
+        "attention_grad",
+        [t(1, 2, 3, 4), *PLAIN, None, None, row(1, 2, 3), row(1, 2, 3)],
+        {"scale": 0.5},
+        dtypes=FLOATS,
     ),
-    Sample("attention_grad", [t(2, 4, 3, 3), *SHARED, t(3, 3), row(2, 4, 3), row(2, 4, 3)], {"causal": True}),
+    Sample("attention_grad", [t(2, 4, 3, 3), *SHARED, t(3, 3), None, row(2, 4, 3), row(2, 4, 3)], {"causal": True}),
+    Sample("attention_grad", [t(1, 2, 3, 4), *PLAIN, None, OFFSET, row(1, 2, 3), row(1, 2, 3)], DROPPED),
+    *(sample for block in BLOCKS for sample in _blocks(*block)),
+    *_blocks(2, 100, [], False, **DROPPED),
 ]
 BAD = [
+    Bad("attention", PLAIN, {"rate": 1.5}, match="expected a rate of 0 to 1, got 1.5"),
+    Bad("attention", [*PLAIN, None, t(2, dtype=int64)], match="expected offset of one element"),
     Bad("attention", [t(2, 3, 4), *PLAIN[1:]], match="expected query of rank 4"),
     Bad("attention", [t(1, 2, 3, 5), *PLAIN[1:]], match="expected the width of key to be 5, got 4"),
     Bad("attention", [PLAIN[0], PLAIN[1], t(1, 2, 4, 4)], match="expected the length of value to be 5, got 4"),
@@ -52,7 +78,7 @@ BAD = [
     Bad("attention", [*PLAIN, t(2, 2, 3, 5)], match="expected a mask that broadcasts to [1, 2, 3, 5]"),
     Bad(
         "attention_grad",
-        [t(1, 2, 3, 4), *PLAIN, None, t(1, 2, 4, dtype=float32), row(1, 2, 3)],
+        [t(1, 2, 3, 4), *PLAIN, None, None, t(1, 2, 4, dtype=float32), row(1, 2, 3)],
         match="expected logsumexp of type tensor<1x2x3xf32>",
     ),
 ]

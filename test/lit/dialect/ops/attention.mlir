@@ -11,7 +11,7 @@
 // PARTS: "oneflow.reduce_max"
 // PARTS: "oneflow.batch_matmul"
 func.func @attention(%q: tensor<2x4x8x16xf16>, %k: tensor<2x2x8x16xf16>, %v: tensor<2x2x8x16xf16>) -> (tensor<*xf16>, tensor<*xf32>) {
-  %0, %1 = "oneflow.attention"(%q, %k, %v) {causal = true, scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (tensor<2x4x8x16xf16>, tensor<2x2x8x16xf16>, tensor<2x2x8x16xf16>) -> (tensor<*xf16>, tensor<*xf32>)
+  %0, %1 = "oneflow.attention"(%q, %k, %v) {causal = true, scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<2x4x8x16xf16>, tensor<2x2x8x16xf16>, tensor<2x2x8x16xf16>) -> (tensor<*xf16>, tensor<*xf32>)
   return %0, %1 : tensor<*xf16>, tensor<*xf32>
 }
 
@@ -21,6 +21,6 @@ func.func @attention(%q: tensor<2x4x8x16xf16>, %k: tensor<2x2x8x16xf16>, %v: ten
 // PARTS-NOT: oneflow.attention_grad
 // PARTS-COUNT-5: "oneflow.batch_matmul"
 func.func @attention_grad(%x: tensor<1x2x8x16xf32>, %r: tensor<1x2x8xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) {
-  %0, %1, %2 = "oneflow.attention_grad"(%x, %x, %x, %x, %r, %r) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 1>} : (tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %0, %1, %2 = "oneflow.attention_grad"(%x, %x, %x, %x, %r, %r) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 1>} : (tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
   return %0, %1, %2 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
 }

@@ -7,15 +7,17 @@ import pytest
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.philox import numpy_philox
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.program import read_program
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
 F = flow.nn.functional
 BATCH, HEADS, LENGTH, SIZE, WIDTH = 2, 2, 40, 40, 16
-SCALE = 1 / math.sqrt(WIDTH)
+SCALE, RATE = 1 / math.sqrt(WIDTH), 0.25
 LATER = np.triu(np.ones((LENGTH, SIZE), np.bool_), 1)
 PADDING = np.zeros((BATCH, 1, 1, SIZE), np.bool_)
 PADDING[0, ..., 30:] = True
@@ -53,6 +55,11 @@ def biased(q, k, v, bias):
     return flow.matmul(flow.softmax((flow.matmul(q, k.transpose(-2, -1)) + bias) * SCALE, -1), v)
 
 
+def dropped(q, k, v):
+    weights = flow.softmax(flow.matmul(q, k.transpose(-2, -1)) * SCALE, -1)
+    return flow.matmul(F.dropout(weights, RATE), v)
+
+
 CASES = {
     "plain": (plain, [], None, False),
     "scaled query": (scaled_query, [], None, False),
@@ -80,15 +87,25 @@ def operands():
     return [rng.standard_normal(s).astype(np.float16) for s in shapes]
 
 
-def expected(q, k, v, dy, added):
-    """The result and the gradients by q, k and v."""
+def expected(q, k, v, dy, added, kept=1.0):
+    """The result and the gradients by q, k and v; `kept` is what weights are multiplied by."""
     q, k, v, dy = (x.astype(np.float64) for x in (q, k, v, dy))
     scores = q @ k.swapaxes(2, 3) * SCALE + (0 if added is None else added)
     e = np.exp(scores - scores.max(-1, keepdims=True))
     weights = e / e.sum(-1, keepdims=True)
-    dweights = dy @ v.swapaxes(2, 3)
+    dweights = dy @ v.swapaxes(2, 3) * kept
     slope = weights * (dweights - (weights * dweights).sum(-1, keepdims=True)) * SCALE
+    weights = weights * kept
     return weights @ v, slope @ k, slope.swapaxes(2, 3) @ q, weights.swapaxes(2, 3) @ dy
+
+
+def multipliers(program):
+    """By what weights are multiplied where they are dropped; the key is the one integer among the constants."""
+    (key,) = (int(c.item()) % 2**64 for c in program.constants if c.dtype == np.int64)
+    shape = (BATCH, HEADS, LENGTH, SIZE)
+    position, zero = np.arange(math.prod(shape), dtype=np.uint64), np.zeros(math.prod(shape), np.uint64)
+    number = numpy_philox([position, zero, zero, zero], key)[0] >> np.uint64(8)
+    return (number.reshape(shape) >= RATE * 2**24) / (1 - RATE)
 
 
 def agree(got, want):
@@ -121,6 +138,27 @@ def test_gradients_are_those_of_the_operator(name):
     assert {"oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
     assert f"{LENGTH}x{SIZE}" not in program.plan
     agree(interpret_program(program, q, k, v, dy, *extra), expected(q, k, v, dy, added))
+
+
+def test_weights_are_dropped_by_the_same_numbers():
+    """Forward and backward: the mask is nowhere in memory."""
+    q, k, v, dy = operands()
+    whole = flow.value_and_grad(lambda *x: (dropped(*x) * dy).to(flow.float32).sum(), argnums=(0, 1, 2))
+    program = read_program(lower(whole, q, k, v))
+    assert f"{BATCH * HEADS * LENGTH * SIZE}" not in program.plan and "dropout" not in program.text
+    got = interpret_program(program, q, k, v)
+    want = expected(q, k, v, dy, None, multipliers(program))
+    np.testing.assert_allclose(got[0], (want[0] * dy).sum(), rtol=1e-2)
+    agree(got[1:], want[1:])
+
+
+@pytest.mark.parametrize("function", [dropped, causal, biased])
+def test_kernels_compile_for_a_device(function):
+    extra = [BIAS] if function is biased else []
+    loss = flow.grad(lambda *x: function(*x).to(flow.float32).square().sum(), argnums=(0, 1, 2))
+    sources = read_program(lower(loss, *operands()[:3], *extra)).sources
+    names = [n for n in sources if "attention" in n]
+    assert len(names) == 3 and all(compile_source(sources[n]).cubin[:4] == b"\x7fELF" for n in names)
 
 
 def test_a_second_gradient_is_not_taken_for_the_pattern():
