@@ -1,9 +1,9 @@
 """OneFlow's operators for the gradients of element-wise operators, so that its programs load; a row each.
 
 Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` takes, so
-no formula stands here that stands there. The gradients that this project builds do not use them. They are linear in
-the cotangent: partial sums pass through that operand alone. Imports `elementwise`, `derivative` and the forward
-operators' records.
+no formula stands here that stands there. Of clipping, whose slope at NaN is 0, the rule stands here and is the forward
+operators' gradient. They are linear in the cotangent: partial sums pass through that operand alone. Imports
+`elementwise`, `derivative` and the forward operators' records.
 """
 
 from __future__ import annotations
@@ -98,6 +98,13 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
     )  # fmt: skip
 
 
+def _within(x: Any, attrs: dict[str, Any]) -> Any:
+    """Whether `x`, an expression or an array, lies within the bounds there are."""
+    inside = [x >= attrs["floating_min"]] if "floating_min" in attrs else []
+    inside += [x <= attrs["floating_max"]] if "floating_max" in attrs else []
+    return inside[0] if len(inside) == 1 else inside[0] & inside[1]
+
+
 def written(forward: Operator, without: Sequence[str] = ()) -> str:
     """The attributes of an operator as its gradient's signature has them."""
     return "".join(f", {a}" for a in forward.signature.attrs if a.name not in without)
@@ -118,7 +125,13 @@ for _name in AT_X:
 for _name in AT_Y:
     gradient_of(f"{_name}_grad", REGISTRY[_name], ("y", "dy"), 0, "dx", written(REGISTRY[_name]))
 for _name in ("clip_by_scalar", "clip_by_scalar_min", "clip_by_scalar_max"):
-    gradient_of(f"{_name}_grad", REGISTRY[_name], ("dy", "x"), 0, "dx", written(REGISTRY[_name]))
+    elementwise(
+        f"{_name}_grad(dy, x{written(REGISTRY[_name])}) -> dx",
+        "dy where x lies within the bounds, or at one; else 0, also where x is NaN.",
+        scalar=lambda dy, x, **attrs: s.where(_within(x, attrs), dy, 0.0),
+        reference=lambda dy, x, **attrs: np.where(_within(x, attrs), dy, 0.0).astype(dy.dtype),
+        types=same_shapes, sbp=linear_in("dy"),
+    )  # fmt: skip
 for _name in ("atan2", "pow", "xlogy", "xdivy", "floordiv", "truncdiv"):
     for _by, _operand in enumerate("xy"):
         gradient_of(f"{_name}_{_operand}_grad", REGISTRY[_name], ("x", "y", "dz"), _by, f"d{_operand}", "")

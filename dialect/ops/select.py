@@ -84,7 +84,7 @@ def _bound(attrs: dict[str, Any], end: str, dtype: DType) -> int | float:
 
 
 def _clip(x: Expr, **attrs: Any) -> Expr:
-    """`x` within the bounds there are; at a bound the gradient passes, and NaN stays."""
+    """`x` within the bounds there are; NaN stays."""
     if "floating_min" in attrs:
         low = _bound(attrs, "min", x.dtype)
         x = s.where(x < low, low, x)
@@ -92,6 +92,10 @@ def _clip(x: Expr, **attrs: Any) -> Expr:
         high = _bound(attrs, "max", x.dtype)
         x = s.where(x > high, high, x)
     return x
+
+
+def _clip_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    return {"x": lambda: ops.call(f"{op.record.name}_grad", dy, op.x, **op.attrs)[0]}
 
 
 def _clip_reference(x: np.ndarray, **attrs: Any) -> np.ndarray:
@@ -111,7 +115,7 @@ for _suffix, _attrs, _doc in (
 ):
     elementwise(
         f"clip_by_scalar{_suffix}(x, {_attrs}) -> y", f"{_doc} The integral bounds are for integers.",
-        scalar=_clip, reference=_clip_reference, allowed=dtypes.NUMERIC,
+        scalar=_clip, reference=_clip_reference, allowed=dtypes.NUMERIC, grad=_clip_gradient,
     )  # fmt: skip
 
 

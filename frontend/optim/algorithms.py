@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.dispatch import dispatch_all
+from oneflow.frontend.dispatch import current_builder, dispatch_all
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.optim.optimizer import Group, Optimizer, moments, no_steps, signed, zeros
 from oneflow.frontend.tensor import Tensor
@@ -16,8 +16,8 @@ from oneflow.frontend.tensor import Tensor
 class SGD(Optimizer):
     """Gradient descent: with `momentum` along a running mean, `nesterov` one step ahead of it.
 
-    `weight_decay` adds that much of the parameter to its gradient. Momentum starts at 0, so that with `dampening` the
-    first step is damped too, which PyTorch's is not.
+    `weight_decay` adds that much of the parameter to its gradient. Momentum starts as the first gradient, which
+    `dampening` does not damp.
     """
 
     operator = "sgd_update"
@@ -34,6 +34,7 @@ class SGD(Optimizer):
     ) -> None:
         numbers = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "nesterov": nesterov, "maximize": maximize})
+        self._made: dict[int, EagerTensor] = {}
 
     def check(self, group: Group) -> None:
         """Checks the numbers of a group."""
@@ -50,8 +51,21 @@ class SGD(Optimizer):
         decay = {"l2": group["weight_decay"], **signed(group)}
         if not group["momentum"]:
             return dispatch_all("sgd_update", p, grad, rate, **decay)
-        options = {"beta": group["momentum"], "dampening": group["dampening"], "nesterov": group["nesterov"]}
-        return dispatch_all("momentum_update", p, grad, state["momentum_buffer"], rate, **options, **decay)
+        momentum = state["momentum_buffer"]
+        damped = group["dampening"] and not current_builder().guard(lambda: self._is_first(momentum))
+        options = {"beta": group["momentum"], "nesterov": group["nesterov"]}
+        options["dampening"] = group["dampening"] if damped else 0.0
+        return dispatch_all("momentum_update", p, grad, momentum, rate, **options, **decay)
+
+    def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
+        known = number in self.state
+        state = super()._state(number, p, group)
+        self._made |= {} if known else {id(t): t for t in state.values()}
+        return state
+
+    def _is_first(self, momentum: EagerTensor) -> bool:
+        """Whether a momentum is the 0 that it was made as: no step was taken."""
+        return id(momentum) in self._made and momentum.variable.version == 0
 
 
 class Adam(Optimizer):

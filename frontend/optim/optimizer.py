@@ -185,7 +185,7 @@ class Optimizer(Stateful):
             raise ValueError(f"expected groups of {sizes[0]} parameters, got {sizes[1]}")
         groups = [self._merged(*pair) for pair in zip(self.param_groups, state["param_groups"], strict=True)]
         owners = [(p, group) for group in groups for p in group["params"]]
-        given = {int(n): kept for n, kept in state["state"].items()}
+        given = {int(n): kept for n, kept in state["state"].items() if any(v is not None for v in kept.values())}
         self.state = {n: self._restored(n, *owners[n], kept) for n, kept in given.items() if n < len(owners)}
         for own, group in zip(self.param_groups, groups, strict=True):
             own.update(group)

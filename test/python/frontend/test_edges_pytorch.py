@@ -37,6 +37,9 @@ EDGES = {
     "clamp at its bounds": (lambda f, x: f.clamp(x, -1.0, 1.0), [-2.0, -1.0, 0.0, 1.0, 2.0]),
     "clamp below": (lambda f, x: f.clamp(x, min=0.0), SIGNED),
     "clamp above": (lambda f, x: f.clamp(x, max=0.0), SIGNED),
+    "clamp of NaN": (lambda f, x: f.clamp(x, -1.0, 1.0), [NAN, 0.0, INF]),
+    "clamp of NaN below": (lambda f, x: f.clamp(x, min=0.0), [NAN, 0.0, INF]),
+    "clamp of NaN above": (lambda f, x: f.clamp(x, max=0.0), [NAN, 0.0, INF]),
     "pow by 2 at 0": (lambda f, x: f.pow(x, 2), [0.0, 1.0]),
     "pow by 1 at 0": (lambda f, x: f.pow(x, 1.0), [0.0, 1.0]),
     "pow by 0 at 0": (lambda f, x: f.pow(x, 0), [0.0, 1.0]),
@@ -81,6 +84,8 @@ EDGES = {
         lambda f, x: f.nn.functional.binary_cross_entropy(x, f.tensor([0.0, 1.0, 1.0])), [0.0, 1.0, 0.5],
     ),
     "round": (lambda f, x: f.round(x) + f.floor(x) + f.ceil(x) + f.trunc(x), SIGNED),
+    "steps of others": (lambda f, x, y: f.floor(x * y).reshape(-1) + f.sign(f.round(x)), SIGNED, SIGNED),
+    "steps beside a detached tensor": (lambda f, x, y: f.sign(x.detach() * y) * x, SIGNED, SIGNED),
 }  # fmt: skip
 #: Where a zero cotangent meets an infinite slope PyTorch gives NaN, and here it is 0: issue, rules.
 ZERO_WINS = {"where, sqrt": [1.0, 1.0, 0.25], "where, log": [0.0, 0.0, 0.25]}
@@ -93,16 +98,25 @@ def theirs(function, values):
 
 
 def ours(function, values):
-    """A step function leaves no gradient, which PyTorch writes as zeros."""
     leaves = [flow.tensor(v, requires_grad=True) for v in values]
     function(flow, *leaves).sum().backward()
-    return [np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy() for leaf in leaves]
+    return [leaf.grad.numpy() for leaf in leaves]
 
 
 def compiled(function, values):
     arrays = [np.array(v, np.float32) for v in values]
     gradient = flow.grad(lambda *xs: function(flow, *xs).sum(), range(len(arrays)))
     return [np.asarray(g) for g in flow.compile(gradient)(*arrays)]
+
+
+def test_steps_leave_zeros_and_stopped_gradients_nothing():
+    def run(f):
+        x, y, z = (f.tensor([-1.5, 2.0], requires_grad=True) for _ in range(3))
+        (f.sign(x) * y.detach() + f.floor(z.to(f.int64).to(f.float32) * y)).sum().backward()
+        (by_sign,) = f.autograd.grad(f.sign(x).sum(), x)
+        return [None if g is None else g.tolist() for g in (x.grad, y.grad, z.grad, by_sign)]
+
+    assert run(flow) == run(torch) == [[0, 0], [0, 0], None, [0, 0]]
 
 
 @pytest.mark.parametrize("run", [ours, compiled])
