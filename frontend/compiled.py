@@ -86,6 +86,11 @@ class CompiledFunction:
         """A copy has no programs yet."""
         return CompiledFunction, (self._fn, self._given, self.device, self.placement, self._strategy)
 
+    def __repr__(self) -> str:
+        programs = sum(map(len, self._known.values()))
+        held = f"{programs} program{'' if programs == 1 else 's'}"
+        return f"<compiled {self.__name__}{inspect.signature(self._fn)}, {held}>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function on arrays.
 
@@ -245,7 +250,10 @@ def _leaf(value: Any, path: str) -> Any:
     if isinstance(value, EagerTensor):
         return value.storage
     if not is_array(value):
-        raise CallError(f"expected {path} to be an array, number, string or None, got {type(value).__name__}")
+        nested = "or a list, tuple, dict or dataclass of these"
+        raise CallError(
+            f"expected {path} to be an array, number, string or None, {nested}, got {type(value).__name__}"
+        )
     try:
         return to_data(value)
     except TypeError as error:

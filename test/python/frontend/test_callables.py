@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -227,3 +228,48 @@ def test_repeat() -> None:
         np.testing.assert_array_equal(flow.compile(lambda x, t=times: x.repeat(*t))(X), np.tile(X, times))
         np.testing.assert_array_equal(flow.tensor(X).repeat(*times).numpy(), np.tile(X, times))
     np.testing.assert_array_equal(flow.compile(lambda x: x.repeat(2, 2), ROWS)(X), np.tile(X, (2, 2)))
+
+
+@dataclass
+class Layer:
+    """Arguments and results of a user's own kind."""
+
+    weight: Any
+    scales: list[Any] = field(default_factory=list)
+    mode: str = "same"
+    known: int = field(default=0, init=False)
+
+
+def test_dataclasses_are_containers() -> None:
+    """As arguments, nested, with values that are no tensors; as results; in specs and in gradients."""
+
+    @flow.compile
+    def double(layer: Layer) -> Layer:
+        assert layer.mode == "same"
+        return Layer(layer.weight * 2, [s + 1 for s in layer.scales], layer.mode)
+
+    made = double(Layer(X, [X, X[0]]))
+    assert type(made) is Layer and made.mode == "same"
+    np.testing.assert_array_equal(made.weight, X * 2)
+    np.testing.assert_array_equal(made.scales[1], X[0] + 1)
+    grads = flow.compile(flow.grad(lambda layer: (layer.weight * layer.scales[0]).sum()))(Layer(X, [X + 1]))
+    np.testing.assert_array_equal(grads.weight, X + 1)
+    rows = flow.compile(lambda layer: layer.weight + 1, specs=[Layer(ROWS)])
+    np.testing.assert_array_equal(rows(Layer(X)), X + 1)
+    with pytest.raises(flow.CallError, match=r"expected layer.weight of type tensor<\?x3xf32>, got tensor<6xf32>"):
+        rows(Layer(X.ravel()))
+
+
+def test_what_is_no_argument_is_named() -> None:
+    with pytest.raises(flow.CallError, match=r"expected x.a to be an array, .* or dataclass of these, got object"):
+        flow.compile(lambda x: x["a"])({"a": object()})
+
+
+def test_repr_names_the_function() -> None:
+    @flow.compile
+    def scaled(x: Any, by: float = 2.0) -> Any:
+        return x * by
+
+    assert repr(scaled) == "<compiled scaled(x: 'Any', by: 'float' = 2.0) -> 'Any', 0 programs>"
+    scaled(X)
+    assert repr(scaled).endswith(", 1 program>")
