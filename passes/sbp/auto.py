@@ -5,7 +5,8 @@ programming, which is exact.
 
 One variable says that a node has a signature; one for every tensor, use and pair of layouts says that the
 tensor has to get from the one to the other there. The latter are tied to the former by their sums, so that the
-relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it.
+relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it; SciPy
+imports its modules when they are first used, and this one takes long.
 Imports `cost`, `elimination`, `graph`, SciPy.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import optimize, sparse
+import scipy
 
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.passes.sbp.cost import Choice, Costs
@@ -49,13 +50,13 @@ class _Program:
     def solve(self, seconds: float) -> np.ndarray | None:
         """The values of the variables; None where there are none, or time ran out before any were found."""
         rows, columns, values = zip(*self.entries, strict=True)
-        matrix = sparse.csr_array((values, (rows, columns)), shape=(len(self.rows), len(self.costs)))
+        matrix = scipy.sparse.csr_array((values, (rows, columns)), shape=(len(self.rows), len(self.costs)))
         low, high = np.array(self.rows).T
-        result = optimize.milp(
+        result = scipy.optimize.milp(
             np.array(self.costs),
             integrality=np.array(self.integral),
-            bounds=optimize.Bounds(0, 1),
-            constraints=optimize.LinearConstraint(matrix, low, high),
+            bounds=scipy.optimize.Bounds(0, 1),
+            constraints=scipy.optimize.LinearConstraint(matrix, low, high),
             options={"time_limit": seconds, "mip_rel_gap": 0.0},
         )
         found: np.ndarray | None = result.x
