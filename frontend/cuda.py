@@ -12,15 +12,15 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from oneflow.frontend.devices import CHOSEN, Device, device
-from oneflow.lowering.triton.names import DETERMINISTIC, PRECISION, PRECISIONS
+from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.array import clear_spares
 
 __all__ = [
     "Stream", "current_stream", "device_count", "empty_cache", "is_available", "max_memory_allocated",
-    "memory_allocated", "reset_peak_memory_stats", "set_deterministic", "set_matmul_precision", "stream",
-    "synchronize",
+    "memory_allocated", "reset_peak_memory_stats", "set_autotune", "set_deterministic", "set_matmul_precision",
+    "stream", "synchronize",
 ]  # fmt: skip
 
 
@@ -47,6 +47,15 @@ def set_deterministic(deterministic: bool) -> None:
     gives the same bits in any case.
     """
     CHOSEN[DETERMINISTIC] = str(bool(deterministic)).lower()
+
+
+def set_autotune(autotune: bool) -> None:
+    """Whether the fastest way to compute a kernel is measured, for what is compiled from now on.
+
+    The first run times a few ways for each product and each reduction of rows on the device, and keeps the fastest in
+    the cache on disk, by device, kernel and sizes. Without it a model chooses, the same on every machine.
+    """
+    CHOSEN[AUTOTUNE] = str(bool(autotune)).lower()
 
 
 def is_available() -> bool:

@@ -126,6 +126,12 @@ class HostCuda:
         self.events[event] = int(handle)
         return SUCCESS
 
+    def cuEventElapsedTime(self, begin: int, end: int) -> tuple[int, float]:  # noqa: N802
+        return 0, 0.0
+
+    def cuEventDestroy(self, event: int) -> tuple[Any, ...]:  # noqa: N802
+        return SUCCESS
+
     def cuStreamWaitEvent(self, handle: int, event: int, flags: int) -> tuple[Any, ...]:  # noqa: N802
         self.orders.append((self.events[event], int(handle)))
         return SUCCESS

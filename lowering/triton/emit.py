@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
@@ -21,10 +21,10 @@ from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
 from oneflow.lowering.triton.group import group_calls
-from oneflow.lowering.triton.kernel import Kernel
+from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.loops import Loops
 from oneflow.lowering.triton.movement import emit_fill, emit_insert
-from oneflow.lowering.triton.names import DETERMINISTIC, PRECISION, PRECISIONS, SOURCE
+from oneflow.lowering.triton.names import AUTOTUNE, CHOICES, DETERMINISTIC, PRECISION, PRECISIONS, SOURCE
 from oneflow.lowering.triton.nest import Nest
 from oneflow.lowering.triton.plan import Plan
 from oneflow.lowering.triton.source import Source
@@ -32,6 +32,9 @@ from oneflow.lowering.triton.templates import TEMPLATE, emit_template
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
+E = TypeVar("E")
+#: Most ways of a product that are timed, and most warps of a program.
+MOST_CHOICES, MOST_WARPS = 6, 16
 #: Operations that only prepare what others use.
 SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"})
 
@@ -46,6 +49,9 @@ class EmitTriton(Pass):
 
     `deterministic` keeps float additions in order, as does `oneflow.deterministic = "true"` on the module.
 
+    With `autotune`, or `oneflow.autotune = "true"` on the module, kernels of products and of rows have
+    `oneflow.choices`: other ways to compute them, of which a device takes the fastest.
+
     `precision` is that of products of f32: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or `tf32x3` (three
     such products, nearly f32). Without it the module's `oneflow.precision` says it, or it is `ieee`.
 
@@ -56,6 +62,7 @@ class EmitTriton(Pass):
     name: ClassVar[str] = "oneflow-emit-triton"
     deterministic: bool = False
     precision: str = ""
+    autotune: bool = False
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Emits every kernel of the module and plans its entry.
@@ -63,11 +70,10 @@ class EmitTriton(Pass):
         Raises:
             PassError: kernels are not formed yet, or there is no such precision.
         """
-        write = functools.partial(
-            emit_kernel,
-            deterministic=self.deterministic or _said(module, DETERMINISTIC) == "true",
-            precision=self._precision(module),
-        )
+        precision = self._precision(module)
+        ordered = self.deterministic or _said(module, DETERMINISTIC) == "true"
+        write = functools.partial(emit_kernel, deterministic=ordered, precision=precision)
+        tuned = self.autotune or _said(module, AUTOTUNE) == "true"
         external = declarations(module)
         entries = [f for f in _functions(module) if "oneflow.kernel" not in f.attributes]
         for entry in entries:
@@ -84,7 +90,7 @@ class EmitTriton(Pass):
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, function in names.items():
             if name in sources:
-                _declare(function, sources[name])
+                _declare(function, sources[name], choices_of(function, sources[name], precision) if tuned else [])
             elif name in hosts:
                 declare_host(function, hosts[name])
             else:
@@ -184,22 +190,51 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
 
 
 def _nest(function: ir.Operation, emitter: Callable[[Kernel, Structure], Nest | Contraction]) -> Source:
+    return _structured(function, emitter).emit()
+
+
+def _structured(function: ir.Operation, emitter: Callable[[Kernel, Structure], E]) -> E:
     kernel = Kernel.read(function)
     nodes = [read_any_node(op) for op in kernel.ops if op.name not in SETUP]
     structure = analyse(nodes) or analyse(nodes, siblings=True)
     if structure is None:
         raise Uncovered("operations that share no loops")
-    return emitter(kernel, structure).emit()
+    return emitter(kernel, structure)
 
 
-def _declare(function: ir.Operation, source: Source) -> None:
-    """Leaves a declaration with the source as an attribute."""
+def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") -> list[Source]:
+    """Other ways to compute a kernel than its source: blocks of a product, warps of rows; none for other kernels.
+
+    A kernel whose positions come from data has none: it may only run on data that it was given.
+    """
+    kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
+    if kind not in ("contraction", "row") or any(name == FAILURE for name, _ in source.parameters):
+        return []
+    found = _products(function, precision) if kind == "contraction" else []
+    if source not in found:
+        found = [replace(source, warps=w) for w in (source.warps // 2, source.warps * 2) if 1 <= w <= MOST_WARPS]
+    return [other for other in found if other != source]
+
+
+def _products(function: ir.Operation, precision: str) -> list[Source]:
+    """The sources of a product, those expected to be fastest first; none where it is computed otherwise."""
+    try:
+        product = _structured(function, functools.partial(Contraction, precision=precision))
+        return [product.emit_as(config) for config in product.choices()[:MOST_CHOICES]]
+    except Uncovered:
+        return []
+
+
+def _declare(function: ir.Operation, source: Source, choices: Sequence[Source]) -> None:
+    """Leaves a declaration with the source, and other ones, as attributes."""
     kind = function.attributes["function_type"]
     name = function.attributes["sym_name"]
     with ir.InsertionPoint(function), function.location:
         made = func.FuncOp(ir.StringAttr(name).value, ir.TypeAttr(kind).value, visibility="private")
     made.attributes["oneflow.kernel"] = function.attributes["oneflow.kernel"]
     made.attributes[SOURCE] = _attributes(source)
+    if choices:
+        made.attributes[CHOICES] = ir.ArrayAttr.get([_attributes(other) for other in choices])
     function.erase()
 
 

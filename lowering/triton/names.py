@@ -10,6 +10,8 @@ HOST = "oneflow.host"
 #: How f32 operands are multiplied, and the attribute of a module that says it.
 PRECISIONS = ("ieee", "tf32", "tf32x3")
 PRECISION = "oneflow.precision"
+#: The attribute of a module that says "true" where ways to compute a kernel are timed; those of a kernel.
+AUTOTUNE, CHOICES = "oneflow.autotune", "oneflow.choices"
 #: The attribute of a module that says "true" where float additions have to keep their order.
 DETERMINISTIC = "oneflow.deterministic"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
 from oneflow.lowering.triton.cover import HostKernel, read_host
-from oneflow.lowering.triton.names import HOST, PLAN, SOURCE, identifier
+from oneflow.lowering.triton.names import CHOICES, HOST, PLAN, SOURCE, identifier
 from oneflow.lowering.triton.source import Source
 
 
 @dataclass(frozen=True)
 class Program:
-    """The plan of an entry as Python source, its kernels by name, and what runs refer to."""
+    """The plan of an entry as Python source, its kernels by name, other ways to compute them, what runs refer to."""
 
     name: str
     plan: str
@@ -34,6 +34,7 @@ class Program:
     constants: tuple[np.ndarray, ...]
     externals: tuple[str, ...] = ()
     hosts: tuple[HostKernel, ...] = ()
+    choices: dict[str, tuple[Source, ...]] = field(default_factory=dict)
 
     def function(self) -> Callable[..., None]:
         """The plan as a function of a run, addresses and sizes."""
@@ -60,7 +61,7 @@ def read_program(module: ir.Module) -> Program:
     if not entries:
         raise ValueError("expected a module with a plan: run oneflow-to-triton first")
     attributes = module.operation.attributes
-    found = [_source(f) for f in functions if SOURCE in f.attributes]
+    found = [_source(_name(f), f.attributes[SOURCE]) for f in functions if SOURCE in f.attributes]
     return Program(
         ir.StringAttr(entries[0].attributes["sym_name"]).value,
         ir.StringAttr(entries[0].attributes[PLAN]).value,
@@ -71,12 +72,21 @@ def read_program(module: ir.Module) -> Program:
         tuple(_array(c) for c in attributes["oneflow.constants"]),
         tuple(str(a) for a in attributes["oneflow.externals"]) if "oneflow.externals" in attributes else (),
         tuple(read_host(f) for f in functions if HOST in f.attributes),
+        {
+            _name(f): tuple(_source(_name(f), c) for c in f.attributes[CHOICES])
+            for f in functions
+            if CHOICES in f.attributes
+        },
     )
 
 
-def _source(function: ir.Operation) -> Source:
-    fields: dict[str, Any] = {"name": ir.StringAttr(function.attributes["sym_name"]).value}
-    attribute = ir.DictAttr(function.attributes[SOURCE])
+def _name(function: ir.Operation) -> str:
+    return str(ir.StringAttr(function.attributes["sym_name"]).value)
+
+
+def _source(name: str, described: ir.Attribute) -> Source:
+    fields: dict[str, Any] = {"name": name}
+    attribute = ir.DictAttr(described)
     for name in ("text", "grid"):
         fields[name] = ir.StringAttr(attribute[name]).value
     for name in ("parameters", "updates", "fills"):

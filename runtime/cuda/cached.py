@@ -26,7 +26,7 @@ from oneflow.runtime import cache
 from oneflow.runtime.cuda.compiler import Binary, compile_source
 
 #: Raised when what is stored, or how kernels are compiled, changes.
-VERSION = "2"
+VERSION = "3"
 
 
 def compile_all(program: Program, arch: str, cached: bool = True) -> dict[str, Binary]:
@@ -104,6 +104,7 @@ def _description(program: Program) -> dict[str, Any]:
     return {
         "name": program.name, "plan": program.plan, "workspace": program.workspace, "sites": list(program.sites),
         "externals": list(program.externals), "hosts": [asdict(h) for h in program.hosts],
+        "choices": [s.to_dict() for others in program.choices.values() for s in others],
         "sources": [s.to_dict() for s in program.sources.values()], "results": [str(r) for r in program.results],
     }  # fmt: skip
 
@@ -124,4 +125,24 @@ def _read(fields: dict[str, Any], constants: bytes) -> Program:
         held,
         tuple(fields["externals"]),
         tuple(HostKernel(**h) for h in fields["hosts"]),
+        _grouped([Source.from_dict(s) for s in fields["choices"]]),
     )
+
+
+def _grouped(sources: list[Source]) -> dict[str, tuple[Source, ...]]:
+    """Sources by their names."""
+    return {name: tuple(s for s in sources if s.name == name) for name in dict.fromkeys(s.name for s in sources)}
+
+
+def compile_kernel(source: Source, arch: str, cached: bool) -> Binary:
+    """One kernel, from the disk or compiled.
+
+    Raises:
+        CompileError: Triton is missing or refuses it.
+    """
+    binary = _find(source, arch) if cached else None
+    if binary is None:
+        binary = compile_source(source, arch)
+        if cached:
+            _store(source, arch, binary)
+    return binary

@@ -26,12 +26,13 @@ from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
-from oneflow.runtime.cuda.cached import compile_all, find_program
+from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program
 from oneflow.runtime.cuda.direct import Direct
 from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
+from oneflow.runtime.cuda.tune import tune
 from oneflow.runtime.executable import Options, ProgramSource, program_source, signature_of
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import KernelError, position_error
@@ -83,7 +84,7 @@ class CudaExecutable:
                  device: driver.Device, cached: bool = True,
                  collectives: Collectives | None = None) -> None:  # fmt: skip
         self._source, self.inputs, self.outputs, self.program = source, inputs, outputs, program
-        self.device = device
+        self.device, self._cached = device, cached
         binaries = compile_all(program, device.arch, cached)
         device.use()
         self.kernels = {name: Kernel(program.sources[name], binary) for name, binary in binaries.items()}
@@ -206,9 +207,22 @@ class CudaExecutable:
                 array.check = check
             results.append(array)
         workspace = stream.workspace(steps.script.workspace)
-        steps.run([0, self.failure, workspace, *(a.address for a in (*arguments, *results, *self.constants))],
-                  stream.handle)  # fmt: skip
+        addresses = [0, self.failure, workspace, *(a.address for a in (*arguments, *results, *self.constants))]
+        if self.program.choices:
+            self._tune(steps, addresses, stream)
+            return self._start(arguments, stream)
+        steps.run(addresses, stream.handle)
         return results
+
+    def _tune(self, steps: Steps, addresses: Sequence[int], stream: Stream) -> None:
+        """Takes the fastest of the ways to compute each kernel, for this and all later runs."""
+        bases = [addresses[i] for i in steps.order]
+        found = tune(self.program, steps.script, bases, self.device, stream.handle, self._cached)
+        self.program = replace(self.program, sources={**self.program.sources, **found}, choices={})
+        for name, source in found.items():
+            binary = compile_kernel(source, self.device.arch, self._cached)
+            self.kernels[name], self.scratch[name] = Kernel(source, binary), binary.scratch
+        self._known.clear()
 
     def _steps(self, arguments: Sequence[DeviceArray]) -> Steps | None:
         """The steps for sizes; None where what the plan does depends on values."""

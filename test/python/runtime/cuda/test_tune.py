@@ -1,0 +1,145 @@
+"""The fastest of several ways to compute a kernel is taken, by a clock that says what the test wants."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.frontend.devices import CHOSEN
+from oneflow.lowering.triton.names import AUTOTUNE
+from oneflow.runtime.cuda import cached, driver, tune
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.compiler import CompileError
+from oneflow.testing.host_cuda import host_cuda
+
+
+@pytest.fixture
+def cuda(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    monkeypatch.setitem(CHOSEN, AUTOTUNE, "true")
+    with host_cuda() as made:
+        yield made
+
+
+class Clock:
+    """Says that the n-th way of each kernel that is timed is the fastest."""
+
+    def __init__(self, fastest):
+        self.fastest, self.calls = fastest, 0
+
+    def __call__(self, call, stream):
+        call()
+        self.calls += 1
+        return 1.0 if self.calls == self.fastest else 2.0
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    def start(fastest):
+        made = Clock(fastest)
+        monkeypatch.setattr(tune, "microseconds", made)
+        return made
+
+    return start
+
+
+def floats(*shape, seed=5):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def product(x, w):
+    return flow.relu(x @ w)
+
+
+def program_of(function):
+    return function._current().executable.program
+
+
+@pytest.mark.parametrize("way", [1, 2, 3])
+def test_the_fastest_way_of_a_product(cuda, clock, way):
+    x, w = floats(70, 40), floats(40, 50)
+    used, texts = clock(way), []
+    function = flow.compile(product, device="cuda")
+    for _ in range(2):
+        np.testing.assert_allclose(function(x, w), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
+        texts.append(program_of(function).text)
+    assert used.calls > 2 and texts[0] == texts[1] and not program_of(function).choices
+    flow.cuda.set_autotune(False)
+    plain = flow.compile(lambda x, w: product(x, w), device="cuda")
+    plain(x, w)
+    kernel, other = (next(iter(program_of(f).sources.values())).text.partition("):\n")[2] for f in (function, plain))
+    assert (kernel == other) == (way == 1)
+
+
+def test_rows_differ_in_warps(cuda, clock):
+    x = floats(6, 3000)
+    used = clock(3)
+    function = flow.compile(flow.softmax, device="cuda")
+    np.testing.assert_allclose(function(x).sum(-1), np.ones(6), rtol=1e-5)
+    flow.cuda.set_autotune(False)
+    plain = flow.compile(lambda x: flow.softmax(x), device="cuda")
+    plain(x)
+    warps = [next(iter(program_of(f).sources.values())).warps for f in (function, plain)]
+    assert used.calls == 3 and warps[0] == 2 * warps[1]
+
+
+def test_what_was_measured_is_kept_on_the_disk(cuda, clock):
+    x, w = floats(70, 40), floats(40, 50)
+    first = clock(2)
+    one = flow.compile(product, device="cuda")
+    one(x, w)
+    second = clock(1)
+    other = flow.compile(product, device="cuda")
+    np.testing.assert_allclose(other(x, w), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
+    assert first.calls and not second.calls and program_of(one).text == program_of(other).text
+    assert flow.compile(product, device="cuda")(floats(7, 40), w).shape == (7, 50) and second.calls
+
+
+def test_a_way_that_does_not_compile_is_none(cuda, clock, monkeypatch):
+    x, w = floats(70, 40), floats(40, 50)
+    used, compiled = clock(1), cached.compile_source
+
+    def refuse(source, arch):
+        if source.stages != first:
+            raise CompileError("too many registers")
+        return compiled(source, arch)
+
+    flow.cuda.set_autotune(False)
+    plain = flow.compile(lambda x, w: product(x, w), device="cuda")
+    plain(x, w)
+    first = next(iter(program_of(plain).sources.values())).stages
+    flow.cuda.set_autotune(True)
+    monkeypatch.setattr(cached, "compile_source", refuse)
+    np.testing.assert_allclose(flow.compile(product, device="cuda")(x, w), np.maximum(x @ w, 0), 1e-4, 1e-4)
+    assert used.calls < 4
+
+
+def test_arguments_are_not_written_to_while_kernels_are_timed(cuda, clock):
+    """A parameter that is updated in place."""
+    used, w = clock(2), flow.from_numpy(floats(40, 50)).to("cuda")
+    x = DeviceArray.of(floats(40, 70), driver.device(0))
+
+    @flow.compile(device="cuda")
+    def step(x):
+        w.copy_(flow.softmax(w + 1.0))
+        return w.sum()
+
+    before = w.numpy()
+    step(x)
+    e = np.exp(before - before.max(-1, keepdims=True))
+    np.testing.assert_allclose(w.numpy(), e / e.sum(-1, keepdims=True), rtol=1e-5)
+    assert used.calls <= 3
+
+
+def test_without_autotune_nothing_is_timed(cuda, clock):
+    flow.cuda.set_autotune(False)
+    used = clock(1)
+    flow.compile(product, device="cuda")(floats(70, 40), floats(40, 50))
+    assert not used.calls
+
+
+def test_events_are_asked(cuda):
+    function = flow.compile(product, device="cuda")
+    np.testing.assert_allclose(
+        function(floats(5, 4), floats(4, 3)), np.maximum(floats(5, 4) @ floats(4, 3), 0), 1e-5, 1e-5
+    )
+    assert not program_of(function).choices
