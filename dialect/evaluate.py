@@ -2,7 +2,8 @@
 
 A third reading of an operator's meaning beside the backends and the reference: tests compare all of them, and
 constants are folded with it. Everything is vectorised over positions; loops remain over the steps of folds,
-scans and scatters. Imports `compute`, `scalar`, NumPy and SciPy's error functions.
+scans and scatters. Imports `compute`, `scalar`, NumPy and SciPy's error functions: `scipy.special` is loaded when it
+is first used, which is never in most processes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
@@ -46,8 +47,8 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "abs": np.abs,
     "not": np.invert,
     "rsqrt": lambda x: 1 / np.sqrt(x),
-    "erf": special.erf,
-    "erfc": special.erfc,
+    "erf": lambda x: scipy.special.erf(x),
+    "erfc": lambda x: scipy.special.erfc(x),
     "asin": np.arcsin,
     "acos": np.arccos,
     "atan": np.arctan,

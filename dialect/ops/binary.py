@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
@@ -165,7 +165,7 @@ ONLY_WHOLE = "partial sums of x, which give NaN where y is 0 and x is 0 as a who
 
 elementwise(
     "xlogy(x, y) -> z", "x * log(y), and 0 where x is 0 unless y is NaN.", scalar=_xlogy,
-    reference=in_double(lambda x, y: special.xlogy(x, y)), withheld=ONLY_WHOLE,
+    reference=in_double(lambda x, y: scipy.special.xlogy(x, y)), withheld=ONLY_WHOLE,
 )  # fmt: skip
 elementwise(
     "xdivy(x, y) -> z", "x / y, and 0 where x is 0.", scalar=_xdivy,

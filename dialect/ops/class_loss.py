@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
@@ -115,7 +115,7 @@ class SparseSoftmaxCrossEntropy:
         return prob, c.element_wise(shape[:-1], loss, x.dtype)
 
     def reference(x: Any, label: Any) -> Any:
-        logs = special.log_softmax(x.astype(np.float64), axis=-1) if x.size else x.astype(np.float64)
+        logs = scipy.special.log_softmax(x.astype(np.float64), axis=-1) if x.size else x.astype(np.float64)
         out = -np.take_along_axis(logs, label[..., None].astype(np.int64), axis=-1)[..., 0]
         return np.exp(logs).astype(x.dtype), out.astype(x.dtype)
 

@@ -146,7 +146,7 @@ def reduction(
 
 
 def row_max(ops: Builder, x: Value) -> Value:
-    """The largest element along the last axis, kept with size 1; of rows that turn out to be empty the least value."""
+    """The largest element along the last axis, kept with size 1; the least value of rows that may turn out empty."""
     empty = {} if isinstance(x.shape[-1], int) else {"allow_empty": True}
     found: Value = ops.call("reduce_max", x, axis=[x.rank - 1], keepdims=True, **empty)[0]
     return found

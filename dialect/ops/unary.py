@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
@@ -71,8 +71,8 @@ unary("sin(x) -> y", "The sine.", s.sin, np.sin)
 unary("sinh(x) -> y", "The hyperbolic sine.", s.sinh, np.sinh)
 unary("tan(x) -> y", "The tangent.", s.tan, np.tan)
 unary("tanh(x) -> y", "The hyperbolic tangent.", s.tanh, np.tanh)
-unary("erf(x) -> y", "The error function.", s.erf, lambda x: special.erf(x))
-unary("erfc(x) -> y", "1 - erf(x), accurate for large x.", s.erfc, lambda x: special.erfc(x))
+unary("erf(x) -> y", "The error function.", s.erf, lambda x: scipy.special.erf(x))
+unary("erfc(x) -> y", "1 - erf(x), accurate for large x.", s.erfc, lambda x: scipy.special.erfc(x))
 unary("exp(x) -> y", "e to the power x.", s.exp, np.exp)
 unary("exp2(x) -> y", "2 to the power x.", s.exp2, np.exp2)
 unary("expm1(x) -> y", "exp(x) - 1, accurate near 0.", s.expm1, np.expm1)
@@ -148,15 +148,15 @@ unary(
     lambda x: _elu(x, SELU_ALPHA) * SELU_SCALE,
     lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(x)),
 )  # fmt: skip
-unary("sigmoid(x) -> y", "1 / (1 + exp(-x)).", s.sigmoid, lambda x: special.expit(x))
-unary("silu(in) -> out", "x * sigmoid(x).", lambda x: x * s.sigmoid(x), lambda x: x * special.expit(x))
+unary("sigmoid(x) -> y", "1 / (1 + exp(-x)).", s.sigmoid, lambda x: scipy.special.expit(x))
+unary("silu(in) -> out", "x * sigmoid(x).", lambda x: x * s.sigmoid(x), lambda x: x * scipy.special.expit(x))
 unary(
     "quick_gelu(x) -> y", "x * sigmoid(1.702 * x), an approximation of gelu.",
-    lambda x: x * s.sigmoid(x * 1.702), lambda x: x * special.expit(1.702 * x),
+    lambda x: x * s.sigmoid(x * 1.702), lambda x: x * scipy.special.expit(1.702 * x),
 )  # fmt: skip
 unary(
     "gelu(in) -> out", "x times the probability that a standard normal variable is at most x.",
-    lambda x: x * _normal_cdf(x), lambda x: x * special.ndtr(x),
+    lambda x: x * _normal_cdf(x), lambda x: x * scipy.special.ndtr(x),
 )  # fmt: skip
 unary(
     "fast_gelu(in) -> out", "gelu by tanh: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2.",
@@ -165,7 +165,7 @@ unary(
 )  # fmt: skip
 unary(
     "log_sigmoid(x) -> y", "log(sigmoid(x)), without overflow.",
-    lambda x: -s.softplus(-x), lambda x: special.log_expit(x),
+    lambda x: -s.softplus(-x), lambda x: scipy.special.log_expit(x),
 )  # fmt: skip
 unary(
     "softplus(x, beta: double = 0.0, threshold: double = 0.0) -> y",
