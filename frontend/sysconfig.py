@@ -9,7 +9,9 @@ Imports the place of the framework library.
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import oneflow
@@ -43,6 +45,38 @@ def get_compile_flags() -> list[str]:
 def with_cuda() -> bool:
     """Whether there is a compiler for CUDA kernels."""
     return shutil.which("nvcc") is not None
+
+
+def with_mlir() -> bool:
+    """Whether programs are compiled by MLIR; they always are."""
+    return True
+
+
+def with_mlir_cuda_codegen() -> bool:
+    """Whether programs are compiled for CUDA devices by MLIR and Triton; they always may be."""
+    return True
+
+
+def with_rdma() -> bool:
+    """Whether there is a transport over RDMA of its own; MPI and NCCL bring theirs."""
+    return False
+
+
+def get_cuda_version() -> int:
+    """The version of the CUDA compiler, 13000 for 13.0; 0 where there is none."""
+    nvcc = shutil.which("nvcc")
+    told = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout if nvcc else ""
+    found = re.search(r"release (\d+)\.(\d+)", told)
+    return 1000 * int(found[1]) + 10 * int(found[2]) if found else 0
+
+
+def get_liboneflow_link_flags() -> list[str]:
+    """The same as `get_link_flags`: there is one library.
+
+    Raises:
+        FrameworkError: the library is not there.
+    """
+    return get_link_flags()
 
 
 def get_link_flags() -> list[str]:

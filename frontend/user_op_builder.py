@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from oneflow.dialect.record import REGISTRY, OperatorError, suggestion
+from oneflow.dialect.record import REGISTRY, OperatorError, flatten, suggestion
 from oneflow.dialect.signature import ArgDef
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.tensor import Tensor
-from oneflow.runtime.user_ops.operations import count_attributes, find_operator
+from oneflow.runtime.user_ops.operations import count_attributes, find_operator, name_results
 
 
 class UserOpConfBuilder:
@@ -28,6 +28,8 @@ class UserOpConfBuilder:
         self._op = ""
         self._renamed: dict[str, str] = {}
         self._inputs: dict[str, list[Tensor]] = {}
+        self._sizes: dict[str, int] = {}
+        self._outputs: dict[str, int] = {}
         self._attrs: dict[str, Any] = {}
 
     def Op(self, op_type_name: str) -> UserOpConfBuilder:
@@ -55,12 +57,23 @@ class UserOpConfBuilder:
         self._inputs[name] = [as_tensor(t) for t in tensors]
         return self
 
+    def InputSize(self, name: str, size: int) -> UserOpConfBuilder:
+        """Says how many tensors an operand has to get; `Build` checks that.
+
+        Raises:
+            CallError: the operator has no such operand.
+        """
+        self._arg(name, self._record.signature.inputs, "operand")
+        self._sizes[name] = size
+        return self
+
     def Output(self, name: str, num: int = 1) -> UserOpConfBuilder:
         """Asks for a result, or `num` tensors of it.
 
         Raises:
             CallError: the operator has no such result, or not so many tensors of it.
         """
+        self._outputs[name] = num
         name = self._renamed.get(name, name)
         self._arg(name, self._record.signature.outputs, "result")
         try:
@@ -74,15 +87,37 @@ class UserOpConfBuilder:
         self._attrs[name] = value
         return self
 
+    def OpName(self, name: str) -> UserOpConfBuilder:
+        """Gives the call another name."""
+        self.name = name
+        return self
+
+    def CheckAndComplete(self) -> UserOpConfBuilder:
+        """Checks what is known so far.
+
+        Raises:
+            CallError: no operator is given, or an operand has not as many tensors as `InputSize` says.
+        """
+        for name, size in self._sizes.items():
+            given = len(self._inputs.get(name, []))
+            if given != size:
+                raise CallError(f"oneflow.{self._record.name}: expected {size} tensors for {name}, got {given}")
+        return self
+
     def Build(self) -> UserOp:
-        """The call, ready to be made."""
+        """The call, ready to be made.
+
+        Raises:
+            CallError: see `CheckAndComplete`.
+        """
+        self.CheckAndComplete()
         slots = []
         for arg in self._record.signature.inputs:
             given = self._inputs.get(arg.name, [])
             slots.append(given if arg.is_variadic else given[0] if given else None)
         while slots and slots[-1] is None:
             slots.pop()
-        return UserOp(self._op, slots, self._attrs)
+        return UserOp(self._op, slots, self._attrs, self._outputs, self._renamed)
 
     @property
     def _record(self) -> Any:
@@ -101,8 +136,11 @@ class UserOpConfBuilder:
 class UserOp:
     """A call of an operator: `InferAndTryRun` makes it, the other methods give its results."""
 
-    def __init__(self, op: str, operands: list[Any], attrs: dict[str, Any]) -> None:
+    def __init__(
+        self, op: str, operands: list[Any], attrs: dict[str, Any], outputs: dict[str, int], renamed: dict[str, str]
+    ) -> None:
         self._op, self._operands, self._attrs = op, operands, attrs
+        self._outputs, self._renamed = outputs, renamed
         self._results: tuple[Tensor, ...] | None = None
 
     def InferAndTryRun(self) -> UserOp:
@@ -119,6 +157,13 @@ class UserOp:
         if self._results is None:
             raise CallError(f"oneflow.{self._op}: expected InferAndTryRun() before its results")
         return list(self._results)
+
+    def RemoteBlobDict(self) -> dict[str, list[Tensor]]:
+        """All results by name, a list of tensors each."""
+        older = {now: name for name, now in self._renamed.items()}
+        asked = {self._renamed.get(name, name): size for name, size in self._outputs.items()}
+        named = name_results(REGISTRY[self._op], self.RemoteBlobList(), asked)
+        return {older.get(name, name): flatten([group]) for name, group in named.items()}
 
     def SoleOutputBlob(self) -> Tensor:
         """The only result.

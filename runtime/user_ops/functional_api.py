@@ -46,6 +46,8 @@ REFUSED_TYPES = {
     **dict.fromkeys(("Layout", "MemoryFormat"), "tensors are contiguous"),
     **dict.fromkeys(("PyObject", "OpExpr", "TensorIndex"), "functors in C++ do not see Python's objects"),
 }
+#: Types of a sole parameter that takes its elements one by one, too.
+GATHERED = ("Shape", "TensorTuple", "IntList", "Int32List", "Int64List")
 RETURNS = ("Tensor", "TensorTuple", "Void")
 _CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None}
 _DTYPE_WORDS = {"Float": "float32", "Double": "float64"}
@@ -145,7 +147,7 @@ class FunctionSignature:
     @staticmethod
     def _gathered(args: Sequence[Any], positional: Sequence[Parameter]) -> Sequence[Any]:
         """A sole parameter of a list type takes its elements one by one, too."""
-        gathers = len(positional) == 1 and positional[0].type in ("Shape", "TensorTuple", "Int32List", "Int64List")
+        gathers = len(positional) == 1 and positional[0].type in GATHERED
         return [tuple(args)] if gathers and args and not isinstance(args[0], (list, tuple)) else args
 
     def __str__(self) -> str:

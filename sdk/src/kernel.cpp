@@ -189,6 +189,7 @@ KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : cal
   if (registered_->infer_tmp_size_fn) {
     InferContext infer(&call_);
     temporary_bytes_ = static_cast<int64_t>(registered_->infer_tmp_size_fn(&infer));
+    CHECK_GE(temporary_bytes_, 0) << "bytes of tmp_buffer, by SetInferTmpSizeFn (" << registered_->where << ")";
   }
   kernel_.reset(CHECK_NOTNULL(registered_->create_fn(&ctx)));
   state_ = kernel_->CreateOpKernelState(&ctx);

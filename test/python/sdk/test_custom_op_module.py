@@ -115,6 +115,20 @@ def test_builders_of_calls():
         flow.user_op_builder("b").Op("cast").Input("in", [x]).Build().SoleOutputBlob()
 
 
+def test_results_by_name_and_counts_of_operands():
+    x = np.array([[1.5, -2.5]], np.float32)
+    added = flow.user_op_builder("a").OpName("b").Op("add_n").InputSize("in", 2).Input("in", [x, x]).Output("out")
+    found = added.CheckAndComplete().Build().InferAndTryRun().RemoteBlobDict()
+    assert list(found) == ["out"]
+    np.testing.assert_array_equal(found["out"][0].numpy(), 2 * x)
+    doubled = flow.user_op_builder("m").Op("multiply").Input("x", [x]).Input("y", [x]).Output("out").Build()
+    assert list(doubled.InferAndTryRun().RemoteBlobDict()) == ["out"]
+    with pytest.raises(flow.CallError, match=r"oneflow\.add_n: expected 3 tensors for in, got 2"):
+        flow.user_op_builder("a").Op("add_n").Input("in", [x, x]).InputSize("in", 3).Build()
+    with pytest.raises(flow.CallError, match=r"oneflow\.add_n has no operand 'inn'; did you mean in"):
+        flow.user_op_builder("a").Op("add_n").InputSize("inn", 3)
+
+
 def test_what_is_refused(tmp_path):
     with pytest.raises(flow.CallError, match=r"expected x to be annotated with tp\.Numpy\.Placeholder"):
         flow.global_function()(lambda x: x)

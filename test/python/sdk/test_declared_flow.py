@@ -78,3 +78,14 @@ def test_programs_are_verified_by_the_declaration_and_inferred_by_the_library(li
     path.write_text(PROGRAM)
     assert oneflow_opt.main([str(path), f"--load-ops={library}", "--oneflow-infer-types"]) == 0
     assert "(tensor<2x3xf32>) -> tensor<2x3xf32>" in capsys.readouterr().out
+
+
+def test_what_sysconfig_says_of_the_build(tmp_path, monkeypatch):
+    assert flow.sysconfig.with_mlir() and flow.sysconfig.with_mlir_cuda_codegen()
+    assert not flow.sysconfig.with_rdma()
+    assert flow.sysconfig.get_liboneflow_link_flags() == flow.sysconfig.get_link_flags()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert flow.sysconfig.get_cuda_version() == 0
+    (tmp_path / "nvcc").write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.4, V12.4.99'\n")
+    (tmp_path / "nvcc").chmod(0o755)
+    assert flow.sysconfig.get_cuda_version() == 12040

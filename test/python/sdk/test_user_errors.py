@@ -179,7 +179,11 @@ def test_what_callbacks_throw_is_an_error_of_the_operator(throwing, mode):
 
 @pytest.mark.parametrize(
     "mode, message",
-    [("null", "Check failed: .*is not null"), ("nothing", "an exception that is not a std::exception")],
+    [
+        ("null", "Check failed: .*is not null"),
+        ("nothing", "an exception that is not a std::exception"),
+        ("negative", r"\(-1 vs 0\) bytes of tmp_buffer, by SetInferTmpSizeFn \(.*throwing.cpp:\d+\)"),
+    ],
 )
 def test_kernels_that_are_none(throwing, mode, message):
     with pytest.raises(OperatorError, match=f"t_throwing: .*{message}"):

@@ -68,7 +68,7 @@ REGISTER_USER_KERNEL("t_throwing")
     })
     .SetInferTmpSizeFn([](user_op::InferContext *ctx) -> size_t {
       At("tmp_size", ctx->Attr<std::string>("mode"));
-      return 8;
+      return ctx->Attr<std::string>("mode") == "negative" ? static_cast<size_t>(-1) : 8;
     });
 
 REGISTER_USER_OP_GRAD("t_throwing").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) {
