@@ -1,8 +1,8 @@
 """OneFlow's operators for the gradients of element-wise operators, so that its programs load; a row each.
 
 Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` takes, so
-no formula stands here that stands there. Of clipping, whose slope at NaN is 0, the rule stands here and is the forward
-operators' gradient. They are linear in the cotangent: partial sums pass through that operand alone. Imports
+no formula stands here that stands there. Of clipping, whose slope at NaN is 0, the rule stands here and is the
+forward operators' gradient. They are linear in the cotangent: partial sums pass through that operand alone. Imports
 `elementwise`, `derivative` and the forward operators' records.
 """
 
