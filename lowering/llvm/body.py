@@ -6,8 +6,8 @@ computed per lane that does not vary. Imports `kernel`, `writer` and the MLIR se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
@@ -26,13 +26,20 @@ class NeedsScalars(Uncovered):
 class V:
     """A value of the loop: its name and element type; `varies` if it is a vector with a value per lane.
 
-    `lane` is the first position where the value counts lanes: lane `k` is `lane + k`.
+    `lane` is the first position where the value counts lanes: lane `k` is `lane + k`. Where lanes count from one of
+    two positions, `either` is a condition for each lane and the two values.
     """
 
     name: str
     element: str
     varies: bool = False
     lane: Index | None = None
+    either: tuple[V, V, V] | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether lanes lie side by side, from one position on or two."""
+        return self.lane is not None or self.either is not None
 
 
 @dataclass
@@ -190,7 +197,18 @@ class BodyCloner:
             return outside_value(self.lanes, op.results[0])
         if op.name == "tensor.extract":
             return self._extract(op, [self._value(env, v) for v in list(op.operands)[1:]])
-        return clone_scalar(op, [self._value(env, v) for v in op.operands], self.lanes)
+        operands = [self._value(env, v) for v in op.operands]
+        return self._counted(op, operands, clone_scalar(op, operands, self.lanes))
+
+    def _counted(self, op: ir.Operation, operands: Sequence[V], value: V) -> V:
+        """A position with what is known of lanes that count."""
+        if op.name == "arith.select" and operands[0].varies:
+            counts = all(v.lane is not None for v in operands[1:])
+            return replace(value, either=tuple(operands)) if counts else value  # type: ignore[arg-type]
+        if op.name not in ("arith.addi", "arith.subi") or operands[0].lane is None or operands[1].varies:
+            return value
+        base = self.lanes.writer.index(operands[0].lane)
+        return replace(value, lane=self.lanes.writer.op(f"{op.name} {base}, {operands[1].name} : index"))
 
     def _extract(self, op: ir.Operation, positions: list[V]) -> V:
         """An element at a computed position: contiguous where the last position counts lanes."""
@@ -198,13 +216,58 @@ class BodyCloner:
         if tensor is None:
             raise Uncovered("tensor.extract from a value of the kernel")
         varying = [i for i, p in enumerate(positions) if p.varies]
-        if varying and (varying != [len(positions) - 1] or positions[-1].lane is None):
+        if varying and not (varying == [len(positions) - 1] and positions[-1].counts):
             raise NeedsScalars("tensor.extract at a position for each lane")
         with self.lanes.writer.buffered() as lines:
             memory, kind = natural_view(self.lanes.writer, tensor)
         (self.lanes.writer.lines if self.lanes.uniform is None else self.lanes.uniform).extend(lines)
-        names = [p.name if p.lane is None else self.lanes.writer.index(p.lane) for p in positions]
-        return self.lanes.load(memory, kind, names, tensor.element, bool(varying))
+
+        def load(lanes: Lanes, *last: V) -> V:
+            before = positions[: len(positions) - len(last)]
+            names = [p.name if p.lane is None else lanes.writer.index(p.lane) for p in (*before, *last)]
+            return lanes.load(memory, kind, names, tensor.element, bool(varying))
+
+        choice = positions[-1].either if varying else None
+        return load(self.lanes) if choice is None else self._either(*choice, load)
+
+    def _either(self, condition: V, one: V, other: V, load: Callable[[Lanes, V], V]) -> V:
+        """Elements from one of two positions on: mostly all lanes are on one side, else each side is read."""
+        w, masks = self.lanes.writer, self.lanes.type("i1")
+        lanes = replace(self.lanes, uniform=None)
+
+        def both() -> V:
+            inverse = w.op(f"arith.xori {condition.name}, {w.constant('dense<true>', masks)} : {masks}")
+            found = []
+            for held, at in ((condition.name, one), (inverse, other)):
+                mask = held if lanes.mask is None else w.op(f"arith.andi {held}, {lanes.mask} : {masks}")
+                found.append(load(replace(lanes, mask=mask), at))
+            kind, names = lanes.type(found[0].element), ", ".join(v.name for v in found)
+            return V(w.op(f"arith.select {condition.name}, {names} : {masks}, {kind}"), found[0].element, True)
+
+        every, some = (
+            w.op(f"vector.reduction <{kind}>, {condition.name} : {masks} into i1") for kind in ("and", "or")
+        )
+        return self._branch(
+            every, lambda: load(lanes, one), lambda: self._branch(some, both, lambda: load(lanes, other))
+        )
+
+    def _branch(self, condition: str, yes: Callable[[], V], no: Callable[[], V]) -> V:
+        """One of two values, of which that one alone is computed."""
+        w = self.lanes.writer
+        with w.buffered() as first:
+            one = yes()
+        with w.buffered() as second:
+            other = no()
+        kind = self.lanes.type(one.element)
+        result = w.fresh()
+        w.lines += [
+            f"{result} = scf.if {condition} -> ({kind}) {{",
+            *first,
+            f"scf.yield {one.name} : {kind}",
+            "} else {",
+        ]
+        w.lines += [*second, f"scf.yield {other.name} : {kind}", "}"]
+        return V(result, one.element, True)
 
 
 def constant_text(op: ir.Operation) -> str:

@@ -20,6 +20,8 @@ from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 LANES, CHUNK = 64, 16384
 #: Elements of a run that is worth a step of its own.
 SHORT = 256
+#: Tensors at most whose elements are written in turn.
+MOST = 4
 #: A flat view: name and type.
 Memory = tuple[str, str]
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -47,15 +49,30 @@ def emit_placement(kernel: Kernel) -> str:
         last = last.owner.operands[1]
     if not parts:
         raise Uncovered("a kernel that places nothing")
+    if _alternate(parts, whole):
+        return _calls(kernel, ["", _Step(kernel, whole, 1).interleave(parts)])
     steps = [_Step(kernel, whole, n + 1).place(part) for n, part in enumerate(parts)]
-    first = _Step(kernel, whole, 0).begin(last)
-    texts = [text for text in (first, *steps) if text]
+    return _calls(kernel, [_Step(kernel, whole, 0).begin(last), *steps])
+
+
+def _calls(kernel: Kernel, steps: list[str]) -> str:
+    """The functions of steps, some of which may be empty, and the one that calls them in order."""
     calls = [
         f"func.call @{kernel.name}_{n}_launch({', '.join(kernel.names)}) : ({kernel.types()}) -> ()"
-        for n in range(0 if first else 1, len(parts) + 1)
-    ]
+        for n, text in enumerate(steps) if text
+    ]  # fmt: skip
     head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
-    return "\n".join([*texts, head, *calls, "return", "}"])
+    return "\n".join([*filter(None, steps), head, *calls, "return", "}"])
+
+
+def _alternate(parts: list[Part], whole: Tensor) -> bool:
+    """Whether the elements of parts alternate in the whole, as those of tensors stacked along a last dimension do."""
+    if not whole.shape:
+        return False
+    *outer, last = whole.shape
+    alike = all(p.source.shape == (*outer, 1) and set(p.strides) == {1} for p in parts)
+    offsets = [p.offsets for p in parts]
+    return alike and last == len(parts) <= MOST and offsets == [(*[0] * len(outer), n) for n in range(len(parts))]
 
 
 def _part(kernel: Kernel, op: ir.Operation) -> Part:
@@ -138,6 +155,42 @@ class _Step:
 
         work = math.prod(n if isinstance(n, int) else 64 for n in (inner, run))
         return self._function(body, self._count(lambda x: x.product(steps)), work)
+
+    def interleave(self, parts: list[Part]) -> str:
+        """Writes elements of all parts in turn: vectors of each, joined and put in order."""
+        w, count, lanes = self.writer, len(parts), LANES // 4
+        sources, target = [self._flat(part.source) for part in parts], self._flat(self.whole)
+        total = w.product(parts[0].source.shape)
+        order = [i % count * lanes + i // count for i in range(count * lanes)]
+        kind, joined = f"vector<{lanes}x{self.element}>", f"vector<{count * lanes}x{self.element}>"
+        w.head, w.lines = [*w.head, *w.lines], []
+
+        def vectors(at: Index) -> None:
+            found = [w.op(f"vector.load {name}[{w.index(at)}] : {memory}, {kind}") for name, memory in sources]
+            whole = found[0]
+            for n, vector in enumerate(found[1:], 1):
+                picked = order if n == count - 1 else list(range((n + 1) * lanes))
+                whole = w.op(
+                    f"vector.shuffle {whole}, {vector} {picked} : vector<{n * lanes}x{self.element}>, {kind}"
+                )
+            w.line(f"vector.store {whole}, {target[0]}[{w.index(w.mul(at, count))}] : {target[1]}, {joined}")
+
+        def elements(at: Index) -> None:
+            for n, (name, memory) in enumerate(sources):
+                value = w.op(f"memref.load {name}[{w.index(at)}] : {memory}")
+                place = w.index(w.add(w.mul(at, count), n))
+                w.line(f"memref.store {value}, {target[0]}[{place}] : {target[1]}")
+
+        def body(step: str) -> None:
+            begin = w.mul(step, CHUNK)
+            end = w.binary("minui", w.add(begin, CHUNK), total)
+            middle = w.binary("subi", end, w.binary("remui", end, lanes))
+            for first, last, width, inside in ((begin, middle, lanes, vectors), (middle, end, 1, elements)):
+                iv = w.fresh()
+                with w.block(f"scf.for {iv} = {w.index(first)} to {w.index(last)} step {w.index(width)} {{"):
+                    inside(iv)
+
+        return self._function(body, self._count(lambda x: x.ceildiv(x.product(parts[0].source.shape), CHUNK)), CHUNK)
 
     def _copy(self, sizes: tuple[Index, ...], source: Memory, target: Memory, start: Index) -> str:
         """One run, in chunks."""

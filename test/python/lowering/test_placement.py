@@ -33,6 +33,21 @@ def test_stack(shape, axis):
     check(lambda x, y: flow.stack([x, y], axis), lambda x, y: np.stack([x, y], axis), x, y)
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+@pytest.mark.parametrize("shape", [(), (7,), (5, 16), (3, 6000)])
+def test_stack_at_the_end(shape, count):
+    arrays = [numbers(shape, np.float32) for _ in range(count)]
+    check(lambda *xs: flow.stack(xs, len(shape)), lambda *xs: np.stack(xs, -1), *arrays)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float16, np.float64])
+def test_stack_at_the_end_of_other_types(dtype):
+    x, y = numbers((3, 37), dtype), numbers((3, 37), dtype)
+    compiled = flow.compile(lambda x, y: flow.stack([x, y], 2))
+    np.testing.assert_array_equal(compiled(x, y), np.stack([x, y], 2))
+    assert "llvm.shufflevector" in compiled.ir("llvm")
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int32, np.int64, np.float16, np.float64])
 def test_pad(dtype):
     x = numbers((4, 3, 70), dtype)
