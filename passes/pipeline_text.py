@@ -63,6 +63,10 @@ def parse_pipeline(text: str) -> list[Step]:
     Raises:
         PipelineError: the text is malformed, or a pass or option unknown.
     """
+    for left, right in ("()", "{}"):
+        if text.count(left) != text.count(right):
+            counts = f"{text.count(left)} and {text.count(right)}"
+            raise PipelineError(f"expected as many {left} as {right} in a pipeline, got {counts} in {text!r}")
     match = _PART.fullmatch(text.strip())
     if match is None or match["name"] not in (ROOT, "any") or match["nested"] is None:
         raise PipelineError(f"expected a pipeline such as {ROOT}(canonicalize,cse), got {text!r}")
