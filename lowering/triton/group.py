@@ -97,7 +97,9 @@ def _callee(op: ir.Operation) -> str:
 
 def _number(ops: Sequence[ir.Operation], numbers: dict[ir.Value, int], op: ir.Operation) -> int:
     """Where an operation of the entry stands."""
-    return numbers[op.results[0]] if len(op.results) else next(i for i, o in enumerate(ops) if o == op)
+    if len(op.results):
+        return numbers[op.results[0]]
+    return len(ops) - 1 if op == ops[-1] else next(i for i, o in enumerate(ops) if o == op)
 
 
 def _merge(module: ir.Module, group: _Group, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> None:

@@ -12,6 +12,7 @@ that is read before (`donation`). `run` is a device's side of it (see `oneflow.r
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -80,6 +81,10 @@ class Plan:
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         self.workspace = place(self.lives.buffers)
         self.donated = donations(self.entry, self.ops, self.lives.of, self.functions)
+        self.ending: dict[int, list[Buffer]] = defaultdict(list)
+        for buffer in self.lives.buffers:
+            if buffer.shares is None and buffer.dynamic:
+                self.ending[buffer.last].append(buffer)
 
     def _updates(self, number: int, op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
         """Lets results lie over what their kernel updates; gives those that need a copy of it first."""
@@ -320,9 +325,8 @@ class Plan:
 
     def _release(self, number: int) -> None:
         """Frees what the run allocated after its last use."""
-        for buffer in self.lives.buffers:
-            alone = buffer.shares is None and buffer.number in self.names
-            if alone and buffer.dynamic and buffer.last == number:
+        for buffer in self.ending[number]:
+            if buffer.number in self.names:
                 self.lines.append(f"run.release({self.names[buffer.number]})")
 
     def _return(self, number: int, value: ir.Value) -> None:

@@ -8,6 +8,7 @@ project.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -122,6 +123,7 @@ def microseconds(config: Config, product: Product) -> float:
     return launch + max(taken, read) + 0.1 * min(taken, read)
 
 
+@functools.cache
 def split_depth(product: Product, loop: int) -> int:
     """In how many parts to cut a product's depth, by cutting a loop of `loop` steps; 1 leaves it whole."""
     best, parts = 0.95 * microseconds(choose(product)[0], product), 1

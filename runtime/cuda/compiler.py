@@ -6,6 +6,7 @@ Triton is imported when it is first needed. Imports `lowering.triton.source`.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import linecache
 import os
@@ -64,7 +65,8 @@ def parse_arch(text: str) -> int:
 
 def load_function(source: Source) -> Any:
     """The kernel as a function of Triton. Its text stays in `linecache`, where Triton looks for it."""
-    name = f"<triton {source.name} {hash(source.text) & 0xFFFFFFFF:08x}>"
+    digest = hashlib.sha256(source.text.encode()).hexdigest()[:8]
+    name = f"<triton {source.name} {digest}>"
     linecache.cache[name] = (len(source.text), None, source.text.splitlines(keepends=True), name)
     namespace: dict[str, Any] = {"__name__": f"oneflow_kernel_{source.name}"}
     triton()

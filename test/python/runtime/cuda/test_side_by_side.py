@@ -1,0 +1,57 @@
+"""Kernels compiled by many threads are those of one, on the disk too."""
+
+import os
+
+import pytest
+
+import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.source import Source
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda import cached
+from oneflow.runtime.cuda.compiler import CompileError
+
+
+@pytest.fixture(scope="module")
+def program():
+    def function(x, w):
+        y = flow.softmax(x @ w)
+        return y.sum(0), flow.cumsum(y, 1), y.transpose(0, 1) * 2.0
+
+    module = flow.trace(function, flow.TensorSpec((64, 32)), flow.TensorSpec((32, 48)))
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+        return read_program(module)
+
+
+def compiled(program, folder, threads, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: threads)
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(folder / "ours"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(folder / "triton"))
+    return cached.compile_all(program, "sm_90")
+
+
+def test_binaries_and_caches_are_the_same(program, tmp_path, monkeypatch):
+    assert len(program.sources) > 2
+    one, many = (compiled(program, tmp_path / str(n), n, monkeypatch) for n in (1, 8))
+    assert list(one) == list(many) == list(program.sources)
+    assert {n: b.cubin for n, b in one.items()} == {n: b.cubin for n, b in many.items()}
+    files = [{p.name: p.read_bytes() for p in (tmp_path / n / "ours").iterdir()} for n in ("1", "8")]
+    assert files[0] == files[1] and len(files[0]) == 2 * len(one)
+
+
+def test_what_is_on_the_disk_is_not_compiled_again(program, tmp_path, monkeypatch):
+    first = compiled(program, tmp_path, 4, monkeypatch)
+    monkeypatch.setattr(cached, "compile_source", None)
+    again = compiled(program, tmp_path, 4, monkeypatch)
+    assert {n: b.cubin for n, b in again.items()} == {n: b.cubin for n, b in first.items()}
+
+
+def test_a_kernel_that_is_refused_is_named(program, tmp_path, monkeypatch):
+    bad = Source("wrong", "import triton\n@triton.jit\ndef wrong(p0):\n    missing(p0)\n", (("p0", "*fp32"),), "1")
+    broken = program.__class__(**{**vars(program), "sources": {**program.sources, "wrong": bad}})
+    with pytest.raises(CompileError, match="kernel wrong does not compile for sm_90"):
+        compiled(broken, tmp_path, 4, monkeypatch)
