@@ -282,7 +282,7 @@ def disagreement(op: ir.Operation, results: Sequence[TensorDesc] | None) -> str 
         if results is not None and not stated.compatible(results[number]):
             return f"{op.name}: expected result {number} of type {results[number]}, got {stated}"
         for desc in (stated, *([results[number]] if results is not None else [])):
-            if desc.element_count is not None and desc.element_count >= 2**63:
+            if desc.is_too_large:
                 return f"{op.name}: result {number} has more than 2^63 - 1 elements: {desc}"
     return None
 

@@ -45,6 +45,12 @@ class TensorDesc:
         """The number of elements, or None while a dimension is unknown."""
         return count(self.shape) if self.shape is not None else None
 
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the known sizes alone make more elements than 64 bits count; unknown ones are not taken to be 0."""
+        known = [d for d in self.shape or () if d is not None]
+        return math.prod(known) >= 2**63
+
     def refines(self, other: TensorDesc) -> bool:
         """Whether this says everything `other` says, and possibly more."""
         if self.dtype != other.dtype:

@@ -44,8 +44,6 @@ from oneflow.runtime.global_array import Placement
 
 #: Captured arrays of more bytes than this become inputs of a compiled function.
 INLINE_BYTES = 1024
-#: The most elements that a tensor may have.
-LARGEST = 2**63 - 1
 #: The attribute of an argument whose memory a result may take: the number of the result.
 DONATED = "oneflow.donated"
 
@@ -69,7 +67,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Creates the operation with the user's line as its location."""
         self.loc = location(user_place())
         for desc in results:
-            if desc.element_count is not None and desc.element_count > LARGEST:
+            if desc.is_too_large:
                 raise fail(f"oneflow.{op.record.name}: a result has more than 2^63 - 1 elements: {desc}")
         tensors = [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
         if self.tapes or self._recording():

@@ -108,7 +108,9 @@ class SparseSoftmaxCrossEntropy:
         sums = c.sum_(shape[:-1], shape[-1:], lambda *i: s.exp(x[i] - high[i[:-1]]))
 
         def loss(*i: Expr) -> Expr:
-            label = s.checked(s.cast(op.label[i], dtypes.index), shape[-1], "oneflow.sparse_softmax_cross_entropy: label")
+            label = s.checked(
+                s.cast(op.label[i], dtypes.index), shape[-1], "oneflow.sparse_softmax_cross_entropy: label"
+            )
             return s.log(sums[i]) - (x[(*i, label)] - high[i])
 
         prob = c.element_wise(shape, lambda *i: s.exp(x[i] - high[i[:-1]]) / sums[i[:-1]], x.dtype)
