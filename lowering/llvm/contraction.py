@@ -138,7 +138,8 @@ class Contraction(Panels):
         *others, block, chunk = self.digits(factors)
         self.position = {loop.id: d for loop, d in zip(self._others(self.loops), others, strict=True)}
         self.column = w.mul(block, self.block)
-        self.masks = self._masks()
+        self.counts = self._counts()
+        self.masks = [None if n is None else self._first_lanes(n) for n in self.counts]
         if self.panel is not None:
             self._pack()
         begin = w.mul(chunk, self.chunk_rows)
@@ -147,17 +148,16 @@ class Contraction(Panels):
             begin, end = 0, self.rows.size
         self._tiles(begin, end)
 
-    def _masks(self) -> list[str | None]:
-        """The columns in use, by vector; None where all always are."""
+    def _counts(self) -> list[Index | None]:
+        """How many columns from each vector's first on there are; None where all are always in use."""
         w, size = self.writer, self.columns.size
         if isinstance(size, int) and size % self.block == 0:
             return [None] * self.vectors
         rest = w.binary("subi", size, self.column)
-        masks: list[str | None] = []
-        for v in range(self.vectors):
-            left = rest if v == 0 else w.binary("subi", rest, v * (self.width or 1))
-            masks.append(w.op(f"vector.create_mask {left} : vector<{self.width}xi1>"))
-        return masks
+        return [rest if v == 0 else w.binary("subi", rest, v * (self.width or 1)) for v in range(self.vectors)]
+
+    def _first_lanes(self, count: Index) -> str:
+        return self.writer.op(f"vector.create_mask {count} : vector<{self.width}xi1>")
 
     def _tiles(self, begin: Index, end: Index) -> None:
         """Tiles of rows; what is left over is one smaller tile, or single rows where the count is dynamic."""

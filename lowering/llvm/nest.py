@@ -29,6 +29,8 @@ from oneflow.lowering.llvm.writer import Index, Writer
 CHUNK = 8192
 #: Steps of the parallel range that a reduction down columns should leave, and the elements it may keep in between.
 STEPS, SCRATCH = 4, 1 << 17
+#: One lane of so many may be left idle by wide vectors.
+SPARE = 8
 VECTOR_BITS = 512
 #: Rows of fewer elements have their lanes along columns, if they can.
 SHORT = 8
@@ -121,7 +123,10 @@ class Nest(Sweeps):
         if isinstance(rows, str) or isinstance(outer, str):
             return min(width, least)
         scratch = rows if self.structure.rowwise else 0
-        while width > least and (outer < width * STEPS or width * scratch > SCRATCH):
+        size = self.vector.size
+        while width > least and (
+            outer < width * STEPS or width * scratch > SCRATCH or (-size % width) * SPARE > size  # type: ignore[operator]
+        ):
             width //= 2
         return width
 

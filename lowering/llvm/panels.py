@@ -13,9 +13,8 @@ from oneflow.lowering.kernels.nodes import Node, Uncovered, Use, is_contraction
 from oneflow.lowering.llvm.body import Lanes, V, clone_scalar
 from oneflow.lowering.llvm.loops import Loop, Loops
 from oneflow.lowering.llvm.nest import Nest
-from oneflow.lowering.llvm.places import element_bits
 from oneflow.lowering.llvm.tiles import transpose
-from oneflow.lowering.llvm.writer import Index, Writer, view
+from oneflow.lowering.llvm.writer import Index, Writer
 
 
 @dataclass
@@ -122,6 +121,7 @@ class Panels(Operands):
         self.vectors, self.block = 1, 1
         self.column: Index = 0
         self.masks: list[str | None] = []
+        self.counts: list[Index | None] = []
         self.panel: tuple[str, str] | None = None
         self.depth = self._depth(self.writer)
 
@@ -139,14 +139,15 @@ class Panels(Operands):
         return flat
 
     def _adjacent_columns(self) -> bool:
+        """Whether the right operand's columns lie side by side, or every second element is one."""
         positions = self.loops.positions(self.node, self.node.inputs[self.sides.right])
         walking = [i for i, p in enumerate(positions) if self.columns.id in p.form.dims]
-        return walking == [len(positions) - 1] and dict(positions[-1].form.terms)[self.columns.id] == 1
+        return walking == [len(positions) - 1] and dict(positions[-1].form.terms)[self.columns.id] in (1, 2)
 
     def _lanes(self, v: int) -> Lanes:
         """Vector `v` of the block; moves the position of the vector loop there."""
         self.position[self.columns.id] = self.writer.add(self.column, v * (self.width or 1))
-        return Lanes(self.writer, self.kernel, self.width, self.masks[v], None, self._scalars)
+        return Lanes(self.writer, self.kernel, self.width, self.masks[v], None, self._scalars, self.counts[v])
 
     def _over_depth(self, step: Callable[[], object], number: int = 0, upto: int = 0) -> None:
         """Loops over the contracted positions; the last `upto` loops are left to `step`."""
@@ -237,9 +238,6 @@ class Panels(Operands):
         with self.writer.buffered() as lines:
             # Squares that stick out at the end of the depth are written whole.
             rows = self.writer.add(self.depth, self.width or 1)
-            size = self.writer.mul(rows, self.block * max(element_bits(self.sides.element) // 8, 1))
-            call = f"func.call @oneflow_rt_temporary({self.writer.index(size)}) : (index) -> memref<1xi8>"
-            self.scratch.append(self.writer.op(call))
-            panel = view(self.writer, self.scratch[-1], [rows, self.block], self.sides.element)
+            panel = self._temporary([rows, self.block], self.sides.element)
         self.writer.head.extend(lines)
         return panel

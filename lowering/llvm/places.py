@@ -5,6 +5,7 @@ Imports `body`, `loops`, `kernel`, `writer`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,9 @@ from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V, outside_value, ze
 from oneflow.lowering.llvm.kernel import Kernel, Tensor, returned_values
 from oneflow.lowering.llvm.loops import Loop, Loops, Position, index_dims
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+
+#: Tensors of at most so many elements may be copied by a kernel, if there are so many steps for each of them.
+SMALL, REUSE = 1 << 14, 64
 
 
 def phases_of(structure: Structure) -> dict[Node, int]:
@@ -88,13 +92,16 @@ class Places:
             shape: list[Index] = [loop.size for loop in self.loops.inner]
             shape += [self.width or 1] if self.mode == "column" else []
             with self.writer.buffered() as lines:
-                bytes_ = self.writer.mul(self.writer.product(shape), max(element_bits(element) // 8, 1))
-                call = f"func.call @oneflow_rt_temporary({self.writer.index(bytes_)}) : (index) -> memref<1xi8>"
-                self.scratch.append(self.writer.op(call))
-                memory, kind = view(self.writer, self.scratch[-1], shape, memory_type(element))
+                self.memory[value] = self._temporary(shape, element)
             self.writer.head.extend(lines)
-            self.memory[value] = (memory, kind)
         return self.memory[value]
+
+    def _temporary(self, shape: Sequence[Index], element: str) -> tuple[str, str]:
+        """Memory of the kernel's own, and its type."""
+        bytes_ = self.writer.mul(self.writer.product(shape), max(element_bits(element) // 8, 1))
+        call = f"func.call @oneflow_rt_temporary({self.writer.index(bytes_)}) : (index) -> memref<1xi8>"
+        self.scratch.append(self.writer.op(call))
+        return view(self.writer, self.scratch[-1], shape, memory_type(element))
 
     def _scratch_position(self) -> list[str]:
         names = [self.writer.index(self.position[loop.id]) for loop in self.loops.inner]
@@ -148,6 +155,9 @@ class Places:
 
     def _load(self, node: Node, use: Use, tensor: Tensor, lanes: Lanes) -> V:
         memory, kind, positions = self._locate(node, use, tensor)
+        across = self._across(positions) if lanes.width and self.mode == "column" else None
+        if across is not None and self._is_small(positions):
+            memory, kind, positions = self._turned(tensor, (memory, kind), positions, across)
         names, step = self._place(positions, lanes)
         if step == 2 and self.mode == "column" and (lanes.mask is None or lanes.count is not None):
             return lanes.load_apart(memory, kind, names, tensor.element)
@@ -175,6 +185,39 @@ class Places:
                 self._views[key] = view(self.writer, tensor.pointer, shape, memory_type(tensor.element))
             self.writer.head.extend(lines)
         return (*self._views[key], positions)
+
+    def _across(self, positions: Sequence[Position]) -> int | None:
+        """The position that lanes walk, where it is not the last."""
+        walked = [n for n, p in enumerate(positions) if self.vector and self.vector.id in p.form.dims]
+        return walked[0] if len(walked) == 1 and walked[0] != len(positions) - 1 else None
+
+    def _is_small(self, positions: Sequence[Position]) -> bool:
+        """Whether a tensor is small enough to be copied before the loops, each of whose steps reads some of it."""
+        sizes = [p.size for p in positions]
+        steps = [loop.size for loop in (*self.loops.outer, *self.loops.inner)]
+        if not all(isinstance(n, int) for n in (*sizes, *steps)):
+            return False
+        return math.prod(sizes) <= min(SMALL, math.prod(steps) // REUSE)  # type: ignore[arg-type]
+
+    def _turned(
+        self, tensor: Tensor, memory: tuple[str, str], positions: Sequence[Position], across: int
+    ) -> tuple[str, str, list[Position]]:
+        """A copy of a tensor, made before the loops, in which lanes lie side by side along position `across`."""
+        w = self.writer
+        moved = [*positions[:across], *positions[across + 1 :], positions[across]]
+        key = (tensor.pointer, f"{across} last of {[p.size for p in positions]}")
+        if key not in self._views:
+            with w.buffered() as lines:
+                self._views[key] = self._temporary([p.size for p in moved], tensor.element)
+                at = [w.fresh() for _ in positions]
+                for iv, p in zip(at, positions, strict=True):
+                    w.line(f"scf.for {iv} = {w.index(0)} to {w.index(p.size)} step {w.index(1)} {{")
+                held = w.op(f"memref.load {memory[0]}[{', '.join(at)}] : {memory[1]}")
+                there = ", ".join([*at[:across], *at[across + 1 :], at[across]])
+                w.line(f"memref.store {held}, {self._views[key][0]}[{there}] : {self._views[key][1]}")
+                w.lines.extend("}" for _ in positions)
+            w.head.extend(lines)
+        return (*self._views[key], moved)
 
     def _place(self, positions: Sequence[Position], lanes: Lanes) -> tuple[list[str], int]:
         """Position names, and how many elements lie from one lane to the next: 0 where all read the same."""

@@ -29,3 +29,14 @@ def test_every_second_element(size):
     x = RNG.normal(size=(3, size)).astype(np.float32)
     got = flow.compile(lambda x: flow.relu(x[:, ::2]) + 1)(x)
     np.testing.assert_array_equal(np.asarray(got), np.maximum(x[:, ::2], 0) + 1)
+
+
+@pytest.mark.parametrize("channels", [3, 16, 33, 96])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_channel_for_each_filter(channels, stride):
+    x = RNG.normal(size=(2, 30, 31, channels)).astype(np.float32)
+    w = RNG.normal(size=(channels, 3, 3, 1)).astype(np.float32)
+    seen = sliding_window_view(x, (3, 3), (1, 2))[:, ::stride, ::stride]
+    f = flow.compile(lambda x, w: flow.conv2d(x, w, stride=stride, groups=x.shape[-1], data_format="channels_last"))
+    expected = np.einsum("nhwcyx,cyx->nhwc", seen.astype(np.float64), w[..., 0])
+    np.testing.assert_allclose(np.asarray(f(x, w)), expected, rtol=1e-4, atol=1e-4)
