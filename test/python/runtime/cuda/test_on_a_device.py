@@ -1,6 +1,7 @@
 """On a real device, with -m gpu: every sample, random programs, training, other libraries, memory, the sanitizer.
 
-$ONEFLOW_TEST_SANITIZER is the path of compute-sanitizer where it is not on $PATH.
+$ONEFLOW_TEST_SANITIZER is the path of compute-sanitizer where it is not on $PATH. With $ONEFLOW_TEST_SHARD=i/n every
+n-th sample is run, from the i-th on; see `benchmarks/gpu_session.py`.
 """
 
 import gc
@@ -26,7 +27,8 @@ from oneflow.runtime.executable import Options, PositionError
 from oneflow.testing.backend import call_module
 from oneflow.testing.checks import assert_close, make_call
 
-CASES = [(s, d) for s in SAMPLES for d in s.dtypes]
+FIRST, EVERY = map(int, os.environ.get("ONEFLOW_TEST_SHARD", "0/1").split("/"))
+CASES = [(s, d) for s in SAMPLES for d in s.dtypes][FIRST::EVERY]
 LAST = 3
 
 
