@@ -1,6 +1,6 @@
 """exp, log, tanh, erf of f32 and what follows from them: other bases, hyperbolic functions and their inverses.
 
-Coefficients are those of Cephes (exp, log, tanh, sinh) and N. Juffa (erf). Imports `arithmetic`.
+Coefficients are those of Cephes (exp, log, sinh) and N. Juffa (erf). Imports `arithmetic`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,15 @@ def _reduced(m: Math, x: str) -> tuple[str, str]:
     """x as (r, n), meaning r + n log(2), with |r| at most half of log(2)."""
     n = m.unary("roundeven", m.op("mulf", x, m.const(LOG2_E)))
     return m.fma(n, m.const(2.12194440e-4), m.fma(n, m.const(-0.693359375), x)), n
+
+
+def _reduced_by_shift(m: Math, x: str) -> tuple[str, str]:
+    """The same for an x of a few digits before the point; n as the low bits of an i32. NaN stays NaN."""
+    shift = m.const(12582912.0)
+    shifted = m.fma(x, m.const(LOG2_E), shift)
+    n = m.op("subf", shifted, shift)
+    r = m.fma(n, m.const(2.12194440e-4), m.fma(n, m.const(-0.693359375), x))
+    return r, m.convert("bitcast", shifted, "f32", "i32")
 
 
 def _near_expm1(m: Math, r: str) -> str:
@@ -136,18 +145,18 @@ def log1p(m: Math, x: str) -> str:
 
 
 def tanh(m: Math, x: str) -> str:
-    """The hyperbolic tangent: a polynomial below 0.625, 1 - 2 / (exp(2x) + 1) above."""
-    size = m.unary("absf", x)
-    z = m.op("mulf", x, x)
-    p = m.polynomial(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
-    small = m.fma(m.op("mulf", p, z), x, x)
-    # Beyond 10 the result is 1.
-    near = m.clamp(size, 0.0, 10.0)
-    e = _near_exp(m, m.op("addf", near, near))
-    ratio = m.op("divf", m.const(2.0), m.op("addf", e, m.const(1.0)))
-    large = m.op("subf", m.const(1.0), ratio)
-    y = m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.625)), small, large), x)
-    return m.select(m.compare("cmpf", "uno", x, x), x, y)
+    """The hyperbolic tangent: h / (h + 1) for h = (e^2|x| - 1) / 2; below 0.3, h - h (h / (h + 1)) for its digits."""
+    size = m.absolute(x)
+    # Beyond 10 the result is 1. NaN stays NaN.
+    bounded = m.select(m.compare("cmpf", "ogt", size, m.const(10.0)), m.const(10.0), size)
+    r, shifted = _reduced_by_shift(m, m.op("addf", bounded, bounded))
+    # Half of 2^n: the low bits of the shifted number are those of n.
+    bits = m.op("shli", shifted, m.const(23, "i32"), element="i32")
+    scale = m.convert("bitcast", m.op("addi", bits, m.const(0x3F000000, "i32"), element="i32"), "i32", "f32")
+    h = m.fma(scale, _near_expm1(m, r), m.op("subf", scale, m.const(0.5)))
+    y = m.op("divf", h, m.op("addf", h, m.const(1.0)))
+    small = m.fma(m.op("negf", h), y, h)
+    return m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.3)), small, y), x)
 
 
 def erf(m: Math, x: str) -> str:
