@@ -14,7 +14,7 @@ from typing import Any
 
 from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.nd_sbp import Mesh, NdSignature
-from oneflow.dialect.record import Call
+from oneflow.dialect.record import Call, OperatorError
 from oneflow.dialect.sbp import Sbp, SbpSignature
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.user_ops import framework, marshal
@@ -186,11 +186,13 @@ class LibraryRules:
     def in_place(self, op: Call) -> list[tuple[int, int]]:
         """Which results, by number, share the memory of which operands, as the kernel for the CPU proposes.
 
-        Raises:
-            OperatorError: the proposal fails, or is of tensors of different sizes.
+        A proposal that fails is none here: making the kernel says what is wrong.
         """
         call = ctypes.byref(self.encode(op))
-        return [(made, given) for made, given in framework.ask("kernel_in_place", call, failure=op.error)]
+        try:
+            return [(made, given) for made, given in framework.ask("kernel_in_place", call, failure=OperatorError)]
+        except OperatorError:
+            return []
 
     def _create(self, op: Call, device: int) -> ExternalKernel:
         handle = ctypes.c_void_p()

@@ -197,9 +197,10 @@ one::TensorTuple Differentiate(const GradFunctionEntry &entry, const OpCall &cal
   const one::TensorTuple out_grads = TensorsOf(tensors + num_inputs + num_outputs, num_outputs);
   const std::string what = "the gradient function (" + entry.where + ") failed";
   const std::shared_ptr<one::OpExprGradFunctionIf> function = entry.create();
-  Require(function->Init(one::UserOpExpr(*call.conf, {})), what);
+  Require(Attempt([&] { return function->Init(one::UserOpExpr(*call.conf, {})); }), what);
   one::TensorTuple in_grads(inputs.size());
-  Require(function->Differentiate(inputs, outputs, AttrMap(call.conf->attrs), out_grads, &in_grads), what);
+  const AttrMap attrs(call.conf->attrs);
+  Require(Attempt([&] { return function->Differentiate(inputs, outputs, attrs, out_grads, &in_grads); }), what);
   CHECK_LE(in_grads.size(), inputs.size()) << "gradients, in " << what;
   return in_grads;
 }

@@ -73,17 +73,15 @@ BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call) {
   CHECK(grad != nullptr) << "no gradient of " << op.signature.name << " is registered";
   BackwardProgram program;
   const std::string what = "the gradient function (" + grad->where + ") failed";
-  try {
-    if (grad->bw_gen_fn) {
-      BackwardOpConfContext ctx(call, &program);
-      Require(grad->bw_gen_fn(&ctx), what);
-    } else {
-      const UserOpWrapper forward(call, &program);
-      Require(grad->gen_bw_fn(forward, [&](const UserOpConfWrapper &made) { program.ops.push_back(made); }), what);
-    }
-  } catch (const std::exception &error) {
-    throw CheckError(what + ": " + error.what());
-  }
+  Require(Attempt([&] {
+            if (grad->bw_gen_fn) {
+              BackwardOpConfContext ctx(call, &program);
+              return grad->bw_gen_fn(&ctx);
+            }
+            const UserOpWrapper forward(call, &program);
+            return grad->gen_bw_fn(forward, [&](const UserOpConfWrapper &made) { program.ops.push_back(made); });
+          }),
+          what);
   return program;
 }
 

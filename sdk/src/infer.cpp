@@ -71,12 +71,16 @@ void Require(const Maybe<void> &result, const std::string &what) {
 void Infer(const OpRegistryResult &op, OpCall *call) {
   if (op.check_attr_fn) {
     const UserOpConfWrapper conf(call->conf);
-    Require(op.check_attr_fn(UserOpDefWrapper(op.signature), conf), "the check of attributes failed");
+    Require(Attempt([&] { return op.check_attr_fn(UserOpDefWrapper(op.signature), conf); }),
+            "the check of attributes failed");
   }
   InferContext ctx(call);
   const TensorDescInferFn &logical = op.logical_tensor_desc_infer_fn;
-  Require((logical ? logical : op.physical_tensor_desc_infer_fn)(&ctx), "the infer function failed");
-  if (op.data_type_infer_fn) Require(op.data_type_infer_fn(&ctx), "the data type infer function failed");
+  Require(Attempt([&] { return (logical ? logical : op.physical_tensor_desc_infer_fn)(&ctx); }),
+          "the infer function failed");
+  if (op.data_type_infer_fn) {
+    Require(Attempt([&] { return op.data_type_infer_fn(&ctx); }), "the data type infer function failed");
+  }
   InferDataTypes(call);
   CheckResults(*call);
 }
@@ -86,22 +90,18 @@ void Modify(const OpRegistryResult &op, const OpCall &call, std::vector<std::str
   std::map<std::pair<std::string, int32_t>, OutputArgModifier> outputs;
   const UserOpConfWrapper conf(call.conf);
   if (op.input_arg_modify_fn) {
-    Require(op.input_arg_modify_fn(
-                [&](const std::string &name, int32_t index) {
-                  conf.input(name, index);
-                  return &inputs[{name, index}];
-                },
-                conf),
-            "the input modify function failed");
+    const auto modifier = [&](const std::string &name, int32_t index) {
+      conf.input(name, index);
+      return &inputs[{name, index}];
+    };
+    Require(Attempt([&] { return op.input_arg_modify_fn(modifier, conf); }), "the input modify function failed");
   }
   if (op.output_arg_modify_fn) {
-    Require(op.output_arg_modify_fn(
-                [&](const std::string &name, int32_t index) {
-                  conf.output(name, index);
-                  return &outputs[{name, index}];
-                },
-                conf),
-            "the output modify function failed");
+    const auto modifier = [&](const std::string &name, int32_t index) {
+      conf.output(name, index);
+      return &outputs[{name, index}];
+    };
+    Require(Attempt([&] { return op.output_arg_modify_fn(modifier, conf); }), "the output modify function failed");
   }
   for (const auto &input : inputs) {
     if (input.second.is_mutable()) {
@@ -116,7 +116,7 @@ std::vector<SbpOfArgs> SbpSignatures(const OpRegistryResult &op, OpCall *call) {
   std::vector<SbpOfArgs> signatures;
   if (!op.get_sbp_fn) return signatures;
   SbpContext ctx(call, &signatures);
-  Require(op.get_sbp_fn(&ctx), "the SBP function failed");
+  Require(Attempt([&] { return op.get_sbp_fn(&ctx); }), "the SBP function failed");
   for (const SbpOfArgs &signature : signatures) {
     CheckSignature(signature, *call, call->inputs);
     CheckSignature(signature, *call, call->outputs);
@@ -147,7 +147,7 @@ void CheckNdSignature(const NdSbpSignature &signature, const OpCall &call, int64
 
 std::vector<NdSbpSignature> NdSbpSignatures(const OpRegistryResult &op, OpCall *call, const Shape &mesh) {
   GetNdSbpSignatureListContext ctx(call, mesh);
-  Require(op.get_nd_sbp_list_fn(&ctx), "the function of nd-SBP signatures failed");
+  Require(Attempt([&] { return op.get_nd_sbp_list_fn(&ctx); }), "the function of nd-SBP signatures failed");
   for (const NdSbpSignature &signature : *ctx.MutNdSbpSignatureList()) {
     CheckNdSignature(signature, *call, mesh.NumAxes());
   }
@@ -156,7 +156,7 @@ std::vector<NdSbpSignature> NdSbpSignatures(const OpRegistryResult &op, OpCall *
 
 NdSbpSignature InferNdSbp(const OpRegistryResult &op, OpCall *call, const Shape &mesh, const NdSbpSignature &hints) {
   InferNdSbpFnContext ctx(call, mesh, hints);
-  Require(op.nd_sbp_infer_fn(&ctx), "the nd-SBP infer function failed");
+  Require(Attempt([&] { return op.nd_sbp_infer_fn(&ctx); }), "the nd-SBP infer function failed");
   CheckNdSignature(ctx.made(), *call, mesh.NumAxes());
   return ctx.made();
 }

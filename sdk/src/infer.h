@@ -26,5 +26,15 @@ BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call);
 /// Throws a failed Maybe as an error of `what` of the operator.
 void Require(const Maybe<void> &result, const std::string &what);
 
+/// What a user's function gives; what it throws, as an error.
+template <typename Body>
+Maybe<void> Attempt(Body body) {
+  try {
+    return body();
+  } catch (const std::exception &error) {
+    return Error(error.what());
+  }
+}
+
 }  // namespace user_op
 }  // namespace oneflow

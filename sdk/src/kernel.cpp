@@ -115,7 +115,9 @@ void Copy(DeviceType device, void *to, const void *from, int64_t bytes, void *st
 
 size_t NumberOf(const ArgVec &args, const std::string &name, int32_t index, const char *what) {
   const auto found = std::find(args.begin(), args.end(), std::make_pair(name, index));
-  CHECK(found != args.end()) << "the call has no " << what << " " << name << "[" << index << "]";
+  if (found == args.end()) {
+    throw CheckError("the call has no " + std::string(what) + " " + name + "[" + std::to_string(index) + "]");
+  }
   return static_cast<size_t>(found - args.begin());
 }
 
@@ -171,13 +173,16 @@ InPlacePairs ProposedPairs(const OpKernelRegistryResult &kernel, OpCall *call) {
     const std::pair<size_t, size_t> pair(NumberOf(call->outputs, out, oi, "result"),
                                          NumberOf(call->inputs, in, ii, "operand"));
     const int64_t made = Bytes(call->descs.at({out, oi})), given = Bytes(call->descs.at({in, ii}));
-    CHECK_EQ_OR_RETURN(made, given) << "bytes of " << out << " and " << in << ", which are to share memory";
-    CHECK_OR_RETURN(results.insert(pair.first).second) << out << " is to share the memory of two operands";
-    CHECK_OR_RETURN(operands.insert(pair.second).second) << "two results are to share the memory of " << in;
+    if (made != given) {
+      return Error() << out << " has " << made << " bytes, " << in << ", whose memory it is to share, " << given;
+    }
+    if (!results.insert(pair.first).second) return Error() << out << " is to share the memory of two operands";
+    if (!operands.insert(pair.second).second) return Error() << "two results are to share the memory of " << in;
     pairs.push_back(pair);
     return Maybe<void>::Ok();
   };
-  Require(kernel.inplace_proposal_fn(InferContext(call), add), "SetInplaceProposalFn (" + kernel.where + ") failed");
+  Require(Attempt([&] { return kernel.inplace_proposal_fn(InferContext(call), add); }),
+          "SetInplaceProposalFn (" + kernel.where + ") failed");
   return pairs;
 }
 

@@ -40,7 +40,7 @@ def guarded():
     "mode, message",
     [
         ("refused", "the check of attributes failed: .*naughty.cpp:.*refused.* is never allowed"),
-        ("infer_throws", "thrown by infer"),
+        ("infer_throws", "the infer function failed: thrown by infer"),
         ("infer_throws_int", "an exception that is not a std::exception"),
         ("infer_check", r"naughty.cpp:\d+: Check failed: .*NumAxes\(\) == 9 \(2 vs 9\) axes"),
         ("infer_maybe", r"there is no number\n  in .*naughty.cpp:\d+: Number"),
@@ -214,7 +214,7 @@ def test_what_gradient_classes_throw(throwing, mode, message):
 
 def test_what_the_sbp_function_throws(throwing):
     call = described(make_case(Sample("t_throwing", [t(2, 3)], {"mode": "sbp"}), flow.float64, throwing))
-    with pytest.raises(OperatorError, match="t_throwing: thrown in sbp"):
+    with pytest.raises(OperatorError, match="t_throwing: the SBP function failed: thrown in sbp"):
         throwing["t_throwing"].signatures(call)
 
 
