@@ -3,7 +3,8 @@
     python benchmarks/foundation.py [--print]
 
 Kernels are compared with NumPy in the same run: both are called in turn, the medians' ratio is reported
-(above 1: faster than NumPy). Compile times are in process, of the first use after imports.
+(above 1: faster than NumPy). Compile times are in process, of the first use after imports. With
+ONEFLOW_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1 in the environment everything is measured on one thread.
 """
 
 from __future__ import annotations
@@ -30,9 +31,37 @@ from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.passes import all as _every_pass  # noqa: F401
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.native import num_threads
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.md")
+
+
+#: Programs that print how long it takes to compile something.
+DIGITS = """
+import time
+from oneflow.dialect import oneflow as dialect, ops
+from oneflow.dialect.reader import read_module
+from oneflow.runtime.executable import compile_module
+text = open({path!r}).read()
+begin = time.perf_counter()
+compile_module(read_module(text, dialect.create_context()), "predict")
+print(time.perf_counter() - begin)
+"""
+LAYERS = """
+import time
+import numpy as np, oneflow as flow
+widths = range(64, 64 + 3 * 51, 3)
+weights = [np.ones((n, n + 3), np.float32) for n in widths[:-1]]
+def layers(x, weights):
+    for weight in weights:
+        x = flow.relu(x @ weight)
+    return x
+compiled = flow.compile(layers)
+begin = time.perf_counter()
+compiled(np.zeros((32, 64), np.float32), weights)
+print(time.perf_counter() - begin)
+"""
 
 
 def machine() -> str:
@@ -99,21 +128,25 @@ def compile_rows() -> list[tuple[str, str, str]]:
     with tempfile.TemporaryDirectory() as cache:
         for label, goal in (("cold", "1 s"), ("from the disk cache", "0.2 s")):
             rows.append((f"compile of the digits MLP, {label}", f"{compile_seconds(cache):.3f} s", goal))
+    with tempfile.TemporaryDirectory() as cache:
+        rows.append(("compile of 50 layers of 50 widths, cold", f"{compile_seconds(cache, LAYERS):.2f} s", ""))
     return rows
 
 
-def compile_seconds(cache: str) -> float:
-    """The time of compile_module on the digits MLP in a fresh process that uses the folder `cache`."""
-    code = f"""
-import time
-from oneflow.dialect import oneflow as dialect, ops
-from oneflow.dialect.reader import read_module
-from oneflow.runtime.executable import compile_module
-text = open({str(ROOT / "examples/digits/mlp.mlir")!r}).read()
-begin = time.perf_counter()
-compile_module(read_module(text, dialect.create_context()), "predict")
-print(time.perf_counter() - begin)
-"""
+def call_rows() -> list[tuple[str, str, str]]:
+    """A call that computes next to nothing: in a row, and where a large kernel has emptied the near caches before."""
+    add, x, large = flow.compile(lambda x, y: x + y), np.ones(16, np.float32), np.ones(1 << 22, np.float32)
+    target = np.empty_like(large)
+    add(x, x)
+    near = statistics.median(seconds(lambda: add(x, x)) for _ in range(2000))
+    far = statistics.median((np.add(large, large, target), seconds(lambda: add(x, x)))[1] for _ in range(50))
+    rows = [("call of a compiled function, 16 numbers", near), ("the same after a kernel of 48 MiB", far)]
+    return [(name, f"{time * 1e6:.1f} us", "") for name, time in rows]
+
+
+def compile_seconds(cache: str, program: str = "") -> float:
+    """The time to compile a program, the digits MLP without one, in a fresh process that uses the folder `cache`."""
+    code = program or DIGITS.format(path=str(ROOT / "examples/digits/mlp.mlir"))
     environment = {**os.environ, "ONEFLOW_CACHE_DIR": cache}
     return float(subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=-1).stdout)
 
@@ -144,10 +177,10 @@ def report() -> str:
     """The whole of results.md."""
     lines = ["# Measured figures", "", f"By `python benchmarks/foundation.py` on: {machine()}.", ""]
     lines += ["| tool | measured | goal |", "| --- | --- | --- |"]
-    lines += [f"| {a} | {b} | {c} |" for a, b, c in (*tool_rows(), *compile_rows())]
+    lines += [f"| {a} | {b} | {c} |" for a, b, c in (*tool_rows(), *compile_rows(), *call_rows())]
     lines += [
         "",
-        "f32 of 4096 x 1024 where nothing is said; medians of calls of each in turn, default threads on both sides:",
+        f"f32 of 4096 x 1024 where nothing is said; medians of calls of each in turn; {num_threads()} threads:",
         "",
     ]
     lines += ["| kernel | time | NumPy's time / ours |", "| --- | --- | --- |"]
