@@ -122,15 +122,25 @@ def common(named: Sequence[tuple[str, Data]]) -> str | None:
 
 
 def placed(function: F) -> F:
-    """A function that makes a tensor, with `device`: where it lies."""
+    """A function that makes a tensor, with `device`, or `placement` and `sbp`: where it lies."""
 
     @functools.wraps(function)
-    def made(*args: Any, device: str | Device | None = None, **kwargs: Any) -> Any:
+    def made(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
+             **kwargs: Any) -> Any:  # fmt: skip
         tensor = function(*args, **kwargs)
+        if placement is not None or sbp is not None:
+            return _lying(tensor, placement, sbp)
         move = getattr(tensor, "to_device", None)
         return tensor if device is None or move is None else move(device)
 
     return made  # type: ignore[return-value]
+
+
+def _lying(tensor: Any, placement: Any, sbp: Any) -> Any:
+    """A new tensor on ranks: itself what a gradient is asked for, not the one that it was made of."""
+    wants_gradient = getattr(tensor, "is_leaf", False) and tensor.requires_grad
+    lying = tensor.to_global(placement, sbp)
+    return lying.detach().requires_grad_() if wants_gradient else lying
 
 
 def to_host(arrays: Sequence[Data]) -> list[np.ndarray]:

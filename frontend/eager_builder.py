@@ -1,7 +1,8 @@
 """The builder of eager mode: every call runs at once.
 
 An operator is compiled once per attributes and operand types (`kernels.py`); what it read and gave is recorded for
-gradients (`tape.py`), which the same builder runs. Imports `kernels` and `tape`.
+gradients (`tape.py`), which the same builder runs. Operators on global tensors run on the ranks that these lie on;
+beside them a tensor of this process is whole, and the same, on every rank. Imports `kernels` and `tape`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from oneflow.dialect.record import Call, OperatorError, attribute_values, flatte
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import dtype_of, to_data
 from oneflow.frontend.devices import common, device
-from oneflow.frontend.kernels import Kernel, compile_call, describe_result, intern
+from oneflow.frontend.kernels import Kernel, Ranks, compile_call, describe_result, intern
 from oneflow.frontend.tape import MODE, Variable, record
-from oneflow.runtime.global_array import GlobalArray
 
 
 class EagerBuilder(Builder):
@@ -40,7 +40,7 @@ class EagerBuilder(Builder):
         place = None
         for variable in read:
             if type(variable.handle) is not np.ndarray:
-                place = self._place(name, operands)
+                place = self._place(name, operands, read)
                 break
         key = (place, name, repr(attrs) if attrs else "", *map(_identity, slots))
         kernel = self._kernels.get(key) or self._kernels.setdefault(key, self._compile(name, slots, attrs, place))
@@ -54,22 +54,17 @@ class EagerBuilder(Builder):
             record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
         return tuple(results)
 
-    def _place(self, name: str, operands: Sequence[Any]) -> str | None:
-        """The device that the tensors among the operands are on.
+    def _place(self, name: str, operands: Sequence[Any], read: Sequence[Variable]) -> str | Ranks | None:
+        """The device that the tensors among the operands are on, or the ranks that those lie on.
 
         Raises:
             RuntimeError: they are in different places.
         """
         inputs = self.registry[name].signature.inputs if name in self.registry else ()
         named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
-        lying = next((n for n, v in named if isinstance(v, Variable) and isinstance(v.handle, GlobalArray)), None)
-        if lying is not None:
-            raise RuntimeError(
-                f"oneflow.{name}: {lying} lies on several ranks; operators on it run in functions of flow.compile, "
-                "and x.to_local() is this rank's piece"
-            )
         try:
-            return common([(n, v.handle) for n, v in named if isinstance(v, Variable)])
+            ranks = Ranks.of([v.handle for v in read])
+            return ranks or common([(n, v.handle) for n, v in named if isinstance(v, Variable)])
         except ValueError as error:
             raise RuntimeError(f"oneflow.{name}: {error}") from None
 
@@ -80,13 +75,13 @@ class EagerBuilder(Builder):
             return tuple(v if isinstance(v, Value) else self.wrap(v) for v in operand)
         return self.wrap(operand)
 
-    def _compile(self, name: str, slots: Sequence[Any], attrs: dict[str, Any], place: str | None) -> Kernel:
+    def _compile(self, name: str, slots: Sequence[Any], attrs: dict[str, Any], place: str | Ranks | None) -> Kernel:
         if name not in self.registry:
             raise OperatorError(self.registry.unknown(name))
         entry = self.registry[name]
         named = self._named_operands(entry, slots)
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
-        return compile_call(op, infer(entry, op), device(place or "cpu"))
+        return compile_call(op, infer(entry, op), place if isinstance(place, Ranks) else device(place or "cpu"))
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """The results of a checked call."""

@@ -3,21 +3,23 @@
     placement = flow.placement("cpu", ranks=[0, 1])
     x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()
 
-Every rank has the whole tensor before `to_global` and its piece after it. Operators on global tensors run in compiled
-functions; there `to_global` says how a value has to lie from here on. Gives tensors these methods. Imports `eager`,
-`layouts`, `capture` and `runtime.global_array`.
+Every rank has the whole tensor before `to_global` and its piece after it. In compiled functions `to_global` says how
+a value has to lie from here on. Gives tensors these methods. Imports `eager`, `function`, `capture` and
+`runtime.global_array`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.sbp import Sbp
 from oneflow.frontend.arrays import to_array
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
 from oneflow.frontend.errors import fail
+from oneflow.frontend.function import Function
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray, Placement, shared
@@ -42,13 +44,28 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
     at = placement or (known[0] if known else None)
     if at is None:
         raise ValueError("expected a placement, such as flow.placement('cpu', ranks=[0, 1])")
-    assert isinstance(x, EagerTensor)
     nd = at.layout(sbp, x.desc) if sbp is not None or known is None else known[1]
-    data = x.storage
-    lying = (
-        data.to(at, nd) if isinstance(data, GlobalArray) else GlobalArray.of(shared(to_array(data), at.world), at, nd)
-    )
-    return EagerTensor(BUILDER.wrap(lying)).requires_grad_(x.requires_grad)
+    lying: Tensor = x if known == (at, nd) else Lie.apply(x, at, nd)
+    return lying
+
+
+class Lie(Function):
+    """A tensor on ranks, or with None whole in every process; its gradient comes back to where it was."""
+
+    @staticmethod
+    def forward(ctx: Any, x: EagerTensor, at: Placement | None, nd: NdSbp) -> EagerTensor:
+        """The pieces."""
+        ctx.source, data = layout_of(x) or (None, ()), x.storage
+        if at is None:
+            return from_numpy(to_array(data))
+        if isinstance(data, GlobalArray):
+            return EagerTensor(BUILDER.wrap(data.to(at, nd)))
+        return EagerTensor(BUILDER.wrap(GlobalArray.of(shared(to_array(data), at.world), at, nd)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: EagerTensor) -> Any:
+        """The gradient, moved back."""
+        return Lie.apply(grad, *ctx.source), None, None
 
 
 def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:

@@ -2,13 +2,15 @@
 
     compile_call(call, results, device).run(arrays)
 
-An operator that cannot be compiled is an error. Imports `devices` and the dialect.
+An operator on global tensors is a program of their ranks, whose results lie as they are cheapest. An operator that
+cannot be compiled is an error. Imports `devices`, `placements`, `layouts` and the dialect.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect import oneflow as dialect
@@ -16,12 +18,16 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.locks import Lock
+from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.record import REGISTRY, Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
 from oneflow.frontend.devices import Device, compile_for
+from oneflow.frontend.layouts import annotate
+from oneflow.frontend.placements import GlobalProgram
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
+from oneflow.runtime.global_array import GlobalArray, Placement
 
 #: The name of the function around the operator; none that a mathematical library has.
 ENTRY = "operator_call"
@@ -34,28 +40,69 @@ def intern(desc: TensorDesc) -> TensorDesc:
     return _known.setdefault(desc, desc)
 
 
+@dataclass(frozen=True)
+class Ranks:
+    """Where a call on global tensors runs; `layouts` are those of its operands, None for tensors of every rank."""
+
+    placement: Placement
+    layouts: tuple[NdSbp | None, ...]
+
+    @classmethod
+    def of(cls, arrays: Sequence[Data]) -> Ranks | None:
+        """The ranks that arrays lie on; None where all are of this process.
+
+        Raises:
+            ValueError: they lie on several placements.
+        """
+        found = list(dict.fromkeys(a.placement for a in arrays if isinstance(a, GlobalArray)))
+        if len(found) > 1:
+            raise ValueError(
+                f"expected all tensors on one placement, got {found[0]} and {found[1]}; move one with x.to_global(..)"
+            )
+        layouts = tuple(a.nd if isinstance(a, GlobalArray) else None for a in arrays)
+        return cls(found[0], layouts) if found else None
+
+
+@dataclass(frozen=True)
+class _Function:
+    """The function around a call on global tensors."""
+
+    module: ir.Module
+    entry: str
+    placement: Placement
+
+
 class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` what it gives."""
 
     __slots__ = ("_reads", "executable", "op", "results", "run")
 
-    def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable | CudaExecutable) -> None:
-        self.run: Callable[[Sequence[Any]], list[Any]] = (
-            executable.launch if isinstance(executable, CudaExecutable) else lambda arrays: executable(*arrays)
-        )
+    def __init__(
+        self, op: Call, results: Sequence[TensorDesc], executable: Executable | CudaExecutable | GlobalProgram
+    ) -> None:
+        self.run: Callable[[Sequence[Any]], list[Any]] = _runner(executable)
         self.op, self.executable = op, executable
         self.results = tuple(map(intern, results))
         self._reads: tuple[bool, ...] | None = None
 
     def reads(self, number: int) -> bool:
         """Whether the elements of operand `number` matter, and not just its type."""
+        if isinstance(self.executable, GlobalProgram):
+            return True
         if self._reads is None:
             self._reads = _used(self.executable.ir("linalg"), len(self.op.operands))
         return self._reads[number]
 
 
-def compile_call(op: Call, results: Sequence[TensorDesc], place: Device) -> Kernel:
-    """Compiles a call on descriptions for a device; see the module.
+def _runner(executable: Executable | CudaExecutable | GlobalProgram) -> Callable[[Sequence[Any]], list[Any]]:
+    """What runs a program on a list of arrays."""
+    if isinstance(executable, CudaExecutable):
+        return executable.launch
+    return executable.run if isinstance(executable, GlobalProgram) else lambda arrays: executable(*arrays)
+
+
+def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks) -> Kernel:
+    """Compiles a call on descriptions for a device, or for the ranks that operands lie on; see the module.
 
     Raises:
         PassError: the operator cannot be lowered.
@@ -65,6 +112,9 @@ def compile_call(op: Call, results: Sequence[TensorDesc], place: Device) -> Kern
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
+        if isinstance(place, Ranks):
+            annotate(entry.operation, place.placement, place.layouts, [None] * len(results))
+            return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, place.placement), "greedy"))
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 

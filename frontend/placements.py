@@ -1,19 +1,36 @@
-"""Compiled functions whose tensors lie on several ranks.
+"""Compiled functions, and single operators, whose tensors lie on several ranks.
 
-Imports `trace`, `devices` and `runtime.distributed`.
+Imports `devices` and `runtime.distributed`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from oneflow.frontend.arrays import Data
+from oneflow.dialect._mlir import ir
+from oneflow.frontend.arrays import Data, to_array
 from oneflow.frontend.devices import state_choices
-from oneflow.frontend.trace import Traced
 from oneflow.runtime.distributed import DistributedExecutable, Pieces, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
+
+
+class OnRanks(Protocol):
+    """A function of a module, annotated, whose tensors lie on a placement."""
+
+    @property
+    def module(self) -> ir.Module:
+        """The module."""
+
+    @property
+    def entry(self) -> str:
+        """The name of the function."""
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where its tensors lie."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +41,7 @@ class GlobalProgram:
     executable: DistributedExecutable
 
     @classmethod
-    def of(cls, traced: Traced, strategy: str) -> GlobalProgram:
+    def of(cls, traced: OnRanks, strategy: str) -> GlobalProgram:
         """Compiles what the ranks of this process run.
 
         Raises:
@@ -48,7 +65,7 @@ class GlobalProgram:
 
     def _pieces(self, number: int, data: Data) -> Pieces:
         if not isinstance(data, GlobalArray):
-            return self.executable.cut(number, data)
+            return self.executable.cut(number, to_array(data))
         return data.to(self.placement, self.executable.arguments[number].nd).pieces
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.dialect.sbp import B, S
-from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.nn.module import Module
 from oneflow.frontend.tensor import Tensor
@@ -34,8 +33,6 @@ class DistributedDataParallel(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes, from pieces of the tensors among its arguments."""
-        if current_builder().eager:
-            raise RuntimeError("expected a call within a function of flow.compile, where programs of ranks are made")
         given = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.rank]
         made = self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
         batches = {x.shape[0] for x in given}

@@ -53,10 +53,45 @@ def check_pipeline() -> None:
         np.testing.assert_allclose(got.numpy(), expected, rtol=1e-9)
 
 
+def check_eager_pipeline() -> None:
+    """Two stages in one function of eager mode: tensors move on the way, and gradients on the way back."""
+    rng = np.random.default_rng(0)
+    x, a, b = (rng.standard_normal(s) for s in ((5, 4), (4, 6), (6, 3)))
+    front, back = flow.placement("cpu", [0, 1]), flow.placement("cpu", [[2, 3]])
+
+    def loss(x: Any, a: Any, b: Any, move: Any) -> Any:
+        return (move(flow.tanh(x @ a)) @ b).square().sum()
+
+    alone = [flow.tensor(v, requires_grad=True) for v in (x, a, b)]
+    wanted = loss(*alone, lambda h: h)
+    lying = [{"placement": p, "sbp": s} for p, s in ((front, S(0)), (front, S(1)), (back, (B, S(0))))]
+    given = [flow.tensor(v, requires_grad=True, **at) for v, at in zip((x, a, b), lying, strict=True)]
+    got = loss(*given, lambda h: h.to_global(back, (B, S(0))))
+    wanted.backward()
+    got.backward()
+    np.testing.assert_allclose(got.detach().numpy(), wanted.item(), rtol=1e-9)
+    for one, other, at in zip(given, alone, lying, strict=True):
+        assert one.grad.placement == at["placement"]
+        np.testing.assert_allclose(one.grad.numpy(), other.grad.numpy(), rtol=1e-9)
+
+
+def check_gradient_of_a_tensor_of_the_process() -> None:
+    """It comes back whole, also to the second order."""
+    x = flow.tensor(np.arange(1.0, 6.0), requires_grad=True)
+    lying = x.to_global(flow.placement("cpu", [0, 1]), S(0))
+    (slope,) = flow.autograd.grad((lying * lying * lying).sum(), x, create_graph=True)
+    (curve,) = flow.autograd.grad(slope.sum(), x)
+    assert not slope.is_global and not curve.is_global
+    np.testing.assert_allclose(slope.detach().numpy(), 3 * np.arange(1.0, 6.0) ** 2)
+    np.testing.assert_allclose(curve.numpy(), 6 * np.arange(1.0, 6.0))
+
+
 def main() -> None:
     """Checks the ranks of the MPI job."""
     check_moves()
     check_pipeline()
+    check_eager_pipeline()
+    check_gradient_of_a_tensor_of_the_process()
     print(f"rank {mpi.world().rank} is done", flush=True)
 
 

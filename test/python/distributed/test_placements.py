@@ -1,6 +1,9 @@
 """Tensors between placements, simulated and on real processes."""
 
+from typing import Any
+
 import job
+import numpy as np
 import placement_cases
 import pytest
 
@@ -38,12 +41,54 @@ def test_layouts_that_do_not_fit_are_said(ranks: list[int], sbp: object, message
         flow.tensor([[1.0]]).to_global(flow.placement("cpu", ranks), sbp)
 
 
-def test_operators_on_global_tensors_are_compiled() -> None:
-    x = flow.tensor([1.0, 2.0]).to_global(flow.placement("cpu", [0, 1]), S(0))
-    with pytest.raises(
-        RuntimeError, match=r"oneflow\.\w+: .* lies on several ranks; operators on it run in functions"
-    ):
-        x + x
+def test_simulated_stages_of_one_function_in_eager_mode() -> None:
+    placement_cases.check_eager_pipeline()
+
+
+def test_gradients_of_tensors_of_the_process_come_back_whole() -> None:
+    placement_cases.check_gradient_of_a_tensor_of_the_process()
+
+
+def test_operators_take_tensors_on_one_placement() -> None:
+    x = flow.tensor([1.0, 2.0])
+    pair, other = (x.to_global(flow.placement("cpu", r), S(0)) for r in ([0, 1], [1, 0]))
+    with pytest.raises(RuntimeError, match=r"oneflow\.broadcast_add: expected all tensors on one placement, got"):
+        pair + other
+
+
+FACTORIES: dict[str, Any] = {
+    "tensor": lambda **at: flow.tensor([[1.0], [3.0], [5.0]], **at), "ones": lambda **at: flow.ones(3, 2, **at),
+    "randn": lambda **at: flow.randn(3, 2, **at), "arange": lambda **at: flow.arange(3, **at),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_tensors_are_made_on_ranks(name: str) -> None:
+    placement = flow.placement("cpu", [0, 1])
+    flow.manual_seed(3)
+    wanted = FACTORIES[name]().numpy()
+    flow.manual_seed(3)
+    made = FACTORIES[name](placement=placement, sbp=S(0))
+    assert made.placement == placement and made.sbp == (S(0),)
+    np.testing.assert_array_equal(made.numpy(), wanted)
+    np.testing.assert_array_equal(made.to_local().numpy(), wanted[:2])
+
+
+def test_tensors_are_made_on_ranks_in_compiled_functions() -> None:
+    at = {"placement": flow.placement("cpu", [0, 1]), "sbp": S(0)}
+    made = flow.compile(lambda x: x + flow.ones(3, 2, **at))(np.ones((3, 2), np.float32))
+    np.testing.assert_array_equal(made, np.full((3, 2), 2.0))
+
+
+def test_operators_beside_numbers_and_tensors_of_every_rank() -> None:
+    x = np.arange(6.0).reshape(3, 2)
+    lying = flow.tensor(x).to_global(flow.placement("cpu", [0, 1]), S(0))
+    made = (lying * 2.0 + flow.tensor(x[0])).to_global(sbp=P)
+    assert made.sbp == (P,)
+    np.testing.assert_array_equal(made.numpy(), x * 2 + x[0])
+    lying += 1.0
+    assert lying.sbp == (S(0),)
+    np.testing.assert_array_equal(lying[1:, 0].numpy(), x[1:, 0] + 1)
 
 
 def test_a_function_has_one_placement() -> None:

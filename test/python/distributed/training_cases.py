@@ -76,7 +76,9 @@ LAYOUTS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def train(layout: Callable[..., Any] | None, ranks: list[int]) -> tuple[list[float], dict[str, np.ndarray]]:
+def train(
+    layout: Callable[..., Any] | None, ranks: list[int], compiled: bool = True
+) -> tuple[list[float], dict[str, np.ndarray]]:
     """The losses of a few steps, and the parameters after them."""
     rng = np.random.default_rng(3)
     net = Net().double()
@@ -85,7 +87,6 @@ def train(layout: Callable[..., Any] | None, ranks: list[int]) -> tuple[list[flo
     optimizer = flow.optim.Adam(net.parameters(), lr=1e-2)
     model = net if layout is None else layout(net, optimizer, ranks)
 
-    @flow.compile
     def step(x: Any, y: Any) -> Any:
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
@@ -93,13 +94,14 @@ def train(layout: Callable[..., Any] | None, ranks: list[int]) -> tuple[list[flo
         optimizer.zero_grad()
         return loss
 
-    losses = [step(x, y).item() for _ in range(STEPS)]
+    run, given = (flow.compile(step), (x, y)) if compiled else (step, (flow.tensor(x), flow.tensor(y)))
+    losses = [run(*given).item() for _ in range(STEPS)]
     return losses, {k: p.detach().numpy() for k, p in net.named_parameters()}
 
 
-def check(name: str, ranks: list[int]) -> None:
-    """Compares training in one layout with one process."""
-    wanted, got = train(None, ranks), train(LAYOUTS[name], ranks)
+def check(name: str, ranks: list[int], compiled: bool = True) -> None:
+    """Compares training in one layout with one process; also step by step of eager mode."""
+    wanted, got = train(None, ranks), train(LAYOUTS[name], ranks, compiled)
     np.testing.assert_allclose(got[0], wanted[0], rtol=1e-9)
     assert wanted[0][-1] < wanted[0][0], "it learns"
     for key, parameter in wanted[1].items():
@@ -111,6 +113,7 @@ def main() -> None:
     world = mpi.world()
     for name in LAYOUTS:
         check(name, list(range(world.size)))
+    check("data", list(range(world.size)), compiled=False)
     print(f"rank {world.rank} is done", flush=True)
 
 
