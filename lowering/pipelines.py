@@ -13,6 +13,7 @@ from oneflow.lowering.llvm import emit, launch, polynomials
 from oneflow.lowering.llvm.split import SplitForThreads
 from oneflow.lowering.triton import attention  # noqa: F401
 from oneflow.lowering.triton.emit import EmitTriton
+from oneflow.lowering.triton.norm import JoinNormGradients
 from oneflow.lowering.triton.recognise import RecogniseAttention
 from oneflow.lowering.triton.split import SplitReductions
 from oneflow.lowering.triton.templates import OutlineTemplates
@@ -47,6 +48,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "gpu-linalg": (
         RecogniseAttention.name,
+        JoinNormGradients.name,
         OutlineTemplates.name,
         "oneflow-decompose",
         convert.ConvertOneflowToLinalg.name,

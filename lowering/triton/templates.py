@@ -9,7 +9,7 @@ decomposed as on any other device. Imports `source`, `kernel` and the pass inter
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -104,31 +104,48 @@ def _outline(module: ir.Module, op: ir.Operation, call: Call) -> None:
         if not any(True for r in wanted for _ in r.uses):
             continue
         about = {"op": call.record.name, "part": part.suffix, "attributes": dict(call.attrs), "operands": names}
-        function = _declare(module, op, wanted, json.dumps(about, default=str))
-        with ir.Location.name(op.name, op.location), ir.InsertionPoint(op):
-            empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in wanted]
-            called = func.CallOp([r.type for r in wanted], function, [*op.operands, *empties])
-        for old, new in zip(wanted, called.operation.results, strict=True):
+        called = call_template(module, op, list(op.operands), [r.type for r in wanted], about)
+        for old, new in zip(wanted, called, strict=True):
             old.replace_all_uses_with(new)
     op.erase()
 
 
-def _declare(module: ir.Module, op: ir.Operation, results: list[ir.Value], about: str) -> str:
+def call_template(
+    module: ir.Module, op: ir.Operation, operands: Sequence[ir.Value], kinds: Sequence[ir.Type], about: dict[str, Any]
+) -> list[ir.Value]:
+    """The results, of types `kinds`, of a call before `op` of a template's kernel.
+
+    `about` are the names of the template (`op`), its `part` and the `operands`, and `attributes`.
+    """
+    function = _declare(module, op, operands, kinds, about)
+    with ir.Location.name(op.name, op.location), ir.InsertionPoint(op):
+        empties = [tensor.EmptyOp(list(k.shape), k.element_type).result for k in kinds]
+        return list(func.CallOp(list(kinds), function, [*operands, *empties]).operation.results)
+
+
+def _declare(
+    module: ir.Module,
+    op: ir.Operation,
+    operands: Sequence[ir.Value],
+    results: Sequence[ir.Type],
+    about: dict[str, Any],
+) -> str:
     """A kernel function that gives its destinations; the template is an attribute. Equal ones are shared."""
-    kinds = [v.type for v in (*op.operands, *results)]
-    wanted = ir.FunctionType.get(kinds, [r.type for r in results])
+    text = json.dumps(about, default=str)
+    kinds = [*(v.type for v in operands), *results]
+    wanted = ir.FunctionType.get(kinds, list(results))
     known = [f for f in module.body.operations if TEMPLATE in f.operation.attributes]
     for other in known:
-        same = ir.StringAttr(other.operation.attributes[TEMPLATE]).value == about
+        same = ir.StringAttr(other.operation.attributes[TEMPLATE]).value == text
         if same and ir.TypeAttr(other.operation.attributes["function_type"]).value == wanted:
             return str(ir.StringAttr(other.operation.attributes["sym_name"]).value)
-    name = f"{op.name.replace('.', '_')}_{len(known)}"
+    name = f"oneflow_{about['op']}_{len(known)}"
     with ir.Location.name(op.name, op.location), ir.InsertionPoint.at_block_begin(module.body):
         function = func.FuncOp(name, (kinds, list(wanted.results)), visibility="private")
         block = function.add_entry_block()
-        func.ReturnOp(list(block.arguments)[len(op.operands) :], ip=ir.InsertionPoint(block))
+        func.ReturnOp(list(block.arguments)[len(operands) :], ip=ir.InsertionPoint(block))
     function.attributes["oneflow.kernel"] = ir.StringAttr.get("template")
-    function.attributes[TEMPLATE] = ir.StringAttr.get(about)
+    function.attributes[TEMPLATE] = ir.StringAttr.get(text)
     return name
 
 

@@ -1,0 +1,171 @@
+"""`oneflow-join-norm-gradients`: the gradients of a layer normalization by all that it takes, in one reading.
+
+A program goes over rows: it gives their gradient, and keeps sums for the parameters, which a small reduction adds up.
+Imports `templates` and the IR builder.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from oneflow.dialect import dtypes
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.builder import Value
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.ops.softmax import narrow
+from oneflow.dialect.record import Call, Registry
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.triton.finish import origins
+from oneflow.lowering.triton.kernel import TYPES
+from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.prelude import kernel_source
+from oneflow.lowering.triton.sizes import power_of_two
+from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.templates import Filled, Part, Template, call_template, register_template
+from oneflow.lowering.triton.tuning import PROCESSORS
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+
+#: The name of the template, which is no operator.
+TEMPLATE = "layer_norm_gradients"
+GRADIENT, PARAMETERS = "layer_norm_grad", "layer_norm_param_grad"
+#: The longest rows that a program keeps sums of, the fewest rows that are worth it, elements of a step, programs.
+LONGEST, FEWEST, STEP, PROGRAMS = 8192, 256, 4096, 2 * PROCESSORS
+ELEMENTS = (dtypes.float16, dtypes.bfloat16, dtypes.float32)
+
+
+@register_pass
+@dataclass(frozen=True)
+class JoinNormGradients(Pass):
+    """Computes the gradients of a layer normalization by its operand and its parameters in one kernel.
+
+        %dx = "oneflow.layer_norm_grad"(%dy, %x, %mean, %inv, %gamma)
+        %db, %dg = "oneflow.layer_norm_param_grad"(%dy, %x, %mean, %inv)
+    becomes
+        %dx, %b, %g = call @layer_norm_gradients_0(%dy, %x, %mean, %inv, %gamma, ..)
+        %db = "oneflow.reduce_sum"(%b) {axis = [0 : si32]}
+        %dg = "oneflow.reduce_sum"(%g) {axis = [0 : si32]}
+
+    where rows fit in registers and there are many.
+    """
+
+    name: ClassVar[str] = "oneflow-join-norm-gradients"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Joins every pair that reads the same tensors."""
+        found: list[ir.Operation] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            found.append(op)
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        places = {r: i for i, op in enumerate(found) for r in op.results}
+        rows, parameters = ([op for op in found if op.name == dialect.PREFIX + n] for n in (GRADIENT, PARAMETERS))
+        for op in parameters:
+            partner = next((o for o in rows if list(o.operands)[:4] == list(op.operands)), None)
+            if partner is not None and _fits(partner, op, places, registry):
+                rows.remove(partner)
+                _join(module, partner, op, places, registry)
+
+
+def _call(op: ir.Operation, ops: IRBuilder) -> Call:
+    return dialect.operand_call(op, dialect.record_of(op, ops.registry), ops.wrap)
+
+
+def _fits(by_row: ir.Operation, by_parameter: ir.Operation, places: dict[ir.Value, int], registry: Registry) -> bool:
+    """Whether both are about the same rows, of a size that fits, and can stand where the first of them does."""
+    ops = IRBuilder(registry)
+    row, parameter = _call(by_row, ops), _call(by_parameter, ops)
+    desc: TensorDesc = row.x.desc
+    if desc.shape is None or None in desc.shape or desc.dtype not in ELEMENTS or row._add_to_output is not None:
+        return False
+    begin = row.mean.rank
+    same = begin == parameter.begin_params_axis % desc.rank
+    whole = row.gamma is None or row.gamma.rank == desc.rank - begin
+    count, length = math.prod(desc.shape[:begin]), math.prod(desc.shape[begin:])
+    first = min(places[by_row.results[0]], places[by_parameter.results[0]])
+    early = all(places.get(v, -1) < first for v in by_row.operands)
+    return same and whole and early and count >= FEWEST and 1 < length <= LONGEST
+
+
+def _join(
+    module: ir.Module,
+    by_row: ir.Operation,
+    by_parameter: ir.Operation,
+    places: dict[ir.Value, int],
+    registry: Registry,
+) -> None:
+    first = min(by_row, by_parameter, key=lambda op: places[op.results[0]])
+    ops = IRBuilder(registry, ir.InsertionPoint(first), first.location)
+    call = _call(by_row, ops)
+    begin, shape = call.mean.rank, call.x.shape
+    programs, _ = _division(math.prod(shape[:begin]), math.prod(shape[begin:]))
+    sums = TensorDesc((programs, *shape[begin:]), dtypes.float32).to_mlir()
+    names = [n for n, v in call.inputs.items() if v is not None]
+    about = {"op": TEMPLATE, "part": "", "attributes": {}, "operands": names}
+    dx, *partial = call_template(module, first, list(by_row.operands), [by_row.results[0].type, sums, sums], about)
+    by_row.results[0].replace_all_uses_with(dx)
+    for old, part in zip(by_parameter.results, partial, strict=True):
+        whole: Value = ops.reduce_sum(ops.wrap(part), axis=[0], keepdims=False)
+        old.replace_all_uses_with(narrow(ops, whole, call.x.dtype).handle)
+    for op in (by_row, by_parameter):
+        op.erase()
+
+
+def _division(count: int, length: int) -> tuple[int, int]:
+    """How many programs there are, and how many rows one takes at a time."""
+    rows = max(STEP // power_of_two(length), 1)
+    return min(PROGRAMS, -(-count // rows)), rows
+
+
+def _emit(filled: Filled) -> Source:
+    """dx, and sums of dy and of dy * normal over the rows of each program."""
+    tensors = filled.tensors
+    lead = len(tensors["mean"].shape)
+    sizes = [s.static or 0 for s in tensors["x"].shape]
+    count, length = math.prod(sizes[:lead]), math.prod(sizes[lead:])
+    block, (programs, rows) = power_of_two(length), _division(count, length)
+    element = f"tl.{TYPES[tensors['x'].element]}"
+    there = "rows < " + str(count) + ("" if block == length else f") & (columns < {length}")
+    pointers: dict[str, Any] = {name: t.name for name, t in tensors.items()}
+
+    def loaded(name: str, place: str, mask: str) -> str:
+        return f"tl.load({pointers[name]} + {place}, {mask}, 0.0).to(tl.float32)"
+
+    gamma = f"dy * {loaded('gamma', 'columns', f'columns < {length}')}" if "gamma" in tensors else "dy"
+    lines = [
+        f"columns = tl.arange(0, {block})[None, :]",
+        f"dbeta = tl.full(({rows}, {block}), 0.0, tl.float32)",
+        f"dgamma = tl.full(({rows}, {block}), 0.0, tl.float32)",
+        f"for at in range(tl.program_id(0) * {rows}, {count}, {programs * rows}):",
+        f"    rows = at + tl.arange(0, {rows})[:, None]",
+        f"    there = ({there}) & (columns >= 0)",
+        f"    place = rows.to(tl.int64) * {length} + columns",
+        f"    dy = {loaded('dy', 'place', 'there')}",
+        f"    inverse = {loaded('inv_variance', 'rows', f'rows < {count}')}",
+        f"    mean = {loaded('mean', 'rows', f'rows < {count}')}",
+        f"    normal = tl.where(there, ({loaded('x', 'place', 'there')} - mean) * inverse, 0.0)",
+        f"    slope = {gamma}",
+        f"    shift = tl.sum(slope, 1)[:, None] / {length}",
+        f"    along = tl.sum(slope * normal, 1)[:, None] / {length}",
+        "    dx = (slope - shift - normal * along) * inverse",
+        f"    tl.store({pointers['dx']} + place, dx.to({element}), there)",
+        "    dbeta += dy",
+        "    dgamma += dy * normal",
+        f"target = tl.program_id(0) * {length} + tl.arange(0, {block})",
+        *(
+            f"tl.store({pointers[name]} + target, tl.sum({value}, 0), tl.arange(0, {block}) < {length})"
+            for name, value in (("beta", "dbeta"), ("scale", "dgamma"))
+        ),
+    ]
+    kernel = filled.kernel
+    names = [n for n, _ in kernel.parameters]
+    text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, lines)
+    return Source(kernel.name, text, tuple(kernel.parameters), str(programs), 8 if block * rows >= STEP else 4)
+
+
+register_template(TEMPLATE, Template(lambda call: False, (Part("", ("dx", "beta", "scale"), _emit),)))

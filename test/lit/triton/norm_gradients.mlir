@@ -1,0 +1,28 @@
+// RUN: oneflow-opt %s --oneflow-join-norm-gradients | FileCheck %s
+
+// One kernel reads the rows; what it adds up for the parameters is finished by small sums. It stands where the first did.
+// CHECK: func.func private @oneflow_layer_norm_gradients_0({{.*}}) -> (tensor<512x64xbf16>, tensor<8x64xf32>, tensor<8x64xf32>) attributes {oneflow.kernel = "template"
+// CHECK-LABEL: func.func @main
+// CHECK: %[[G:.*]]:3 = call @oneflow_layer_norm_gradients_0(%arg0, %arg1, %arg2, %arg3, %arg4,
+// CHECK: %[[B:.*]] = "oneflow.reduce_sum"(%[[G]]#1) {axis = array<i32: 0>}
+// CHECK: "oneflow.cast"(%[[B]]) {dtype = bf16}
+// CHECK: "oneflow.reduce_sum"(%[[G]]#2) {axis = array<i32: 0>}
+// CHECK-NOT: layer_norm_grad
+// CHECK: return %[[G]]#0,
+func.func @main(%dy: tensor<512x64xbf16>, %x: tensor<512x64xbf16>, %m: tensor<512xf32>, %i: tensor<512xf32>, %g: tensor<64xbf16>) -> (tensor<512x64xbf16>, tensor<64xbf16>, tensor<64xbf16>) {
+  %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xbf16>, tensor<512x64xbf16>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xbf16>, tensor<64xbf16>)
+  %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %g) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xbf16>, tensor<512x64xbf16>, tensor<512xf32>, tensor<512xf32>, tensor<64xbf16>) -> tensor<512x64xbf16>
+  return %d, %b, %c : tensor<512x64xbf16>, tensor<64xbf16>, tensor<64xbf16>
+}
+
+// What is added to the gradient, or rows of other tensors, are left alone, and so is a parameter that comes too late.
+// CHECK-LABEL: func.func @apart
+// CHECK-NOT: call
+// CHECK-COUNT-2: oneflow.layer_norm_grad
+func.func @apart(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512xf32>, %i: tensor<512xf32>, %g: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<512x64xf32>, tensor<512x64xf32>) {
+  %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+  %late = "oneflow.relu"(%g) : (tensor<64xf32>) -> tensor<64xf32>
+  %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %late) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
+  %e = "oneflow.layer_norm_grad"(%x, %dy, %m, %i, %g) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
+  return %b, %c, %d, %e : tensor<64xf32>, tensor<64xf32>, tensor<512x64xf32>, tensor<512x64xf32>
+}

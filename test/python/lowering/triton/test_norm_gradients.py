@@ -1,0 +1,74 @@
+"""Gradients of a layer normalization in one kernel, against NumPy in f64."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.program import read_program
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda.compiler import compile_source
+from oneflow.testing.triton_interpreter import interpret_program
+
+EPSILON = 1e-5
+TYPES = {"f32": (flow.float32, np.float32, 1e-4), "bf16": (flow.bfloat16, ml_dtypes.bfloat16, 3e-2)}
+
+
+def program_of(shape, dtype, axes=1, affine=True):
+    def gradients(x, gamma, beta, dy):
+        def loss(x, gamma, beta):
+            pair = (gamma, beta) if affine else (None, None)
+            return (flow.nn.functional.layer_norm(x, shape[-axes:], *pair, eps=EPSILON) * dy).to(flow.float32).sum()
+
+        return flow.grad(loss, argnums=(0, 1, 2) if affine else 0)(x, gamma, beta)
+
+    kind = TYPES[dtype][0]
+    specs = [flow.TensorSpec(s, kind) for s in (shape, shape[-axes:], shape[-axes:], shape)]
+    module = flow.trace(gradients, *specs)
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+        return read_program(module)
+
+
+def expected(x, gamma, dy, axes):
+    """The gradients by x, gamma and beta."""
+    x, gamma, dy = (a.astype(np.float64) for a in (x, gamma, dy))
+    row, lead = tuple(range(x.ndim - axes, x.ndim)), tuple(range(x.ndim - axes))
+    inverse = 1 / np.sqrt(x.var(row, keepdims=True) + EPSILON)
+    normal, slope = (x - x.mean(row, keepdims=True)) * inverse, dy * gamma
+    dx = (slope - slope.mean(row, keepdims=True) - normal * (slope * normal).mean(row, keepdims=True)) * inverse
+    return dx, (dy * normal).sum(lead), dy.sum(lead)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((300, 40), 1), ((3, 100, 128), 1), ((257, 6, 10), 2), ((256, 5000), 1)], ids=str
+)
+def test_all_gradients(shape, axes, dtype):
+    program = program_of(shape, dtype, axes)
+    assert sum("layer_norm_gradients" in name for name in program.sources) == 1
+    _, kind, tolerance = TYPES[dtype]
+    rng = np.random.default_rng(7)
+    x, gamma, beta, dy = (rng.standard_normal(s).astype(kind) for s in (shape, shape[-axes:], shape[-axes:], shape))
+    got = interpret_program(program, x, gamma, beta, dy)
+    for one, want in zip(got, expected(x, gamma, dy, axes), strict=True):
+        found = np.asarray(one).view(kind).astype(np.float64)
+        np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
+@pytest.mark.parametrize("shape", [(100, 64), (300, 20000)], ids=str)
+def test_few_rows_and_long_ones_are_computed_apart(shape):
+    assert not any("layer_norm_gradients" in name for name in program_of(shape, "f32").sources)
+
+
+def test_without_parameters_there_is_one_gradient():
+    assert not any("layer_norm_gradients" in name for name in program_of((300, 64), "f32", affine=False).sources)
+
+
+@pytest.mark.parametrize("length", [768, 8192])
+def test_it_compiles_for_a_device(length):
+    (source,) = [s for n, s in program_of((512, length), "bf16").sources.items() if "layer_norm_gradients" in n]
+    assert compile_source(source).cubin[:4] == b"\x7fELF"
