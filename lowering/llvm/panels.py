@@ -46,6 +46,8 @@ def sides_of(node: Node, vector: Loop, loops: Loops) -> Sides:
 def _root(node: Node, value: ir.Value) -> int:
     """The number of the input that a factor comes from."""
     while not isinstance(value, ir.BlockArgument):
+        if not len(value.owner.operands):
+            raise Uncovered("a contraction with a factor that comes from no operand")
         value = value.owner.operands[0]
     return list(node.body.arguments).index(value)
 

@@ -86,3 +86,17 @@ def test_infinities_beside_the_end_of_the_depth():
     with np.errstate(invalid="ignore"):
         want = a @ b.T
     np.testing.assert_array_equal(np.isinf(flow.compile(LAYOUTS["right"])(a, b)), np.isinf(want))
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_a_factor_that_is_a_constant(value, left):
+    """On ranks partial sums are made of zeros, which are part of the product."""
+    x, w = np.ones((5, 2)), RNG.normal(size=(4, 3))
+
+    def product(x, w):
+        constant = flow.zeros_like(x) + value if value else flow.zeros_like(x)
+        return constant @ w[1:3] if left else w[1:3].t() @ constant.t()
+
+    want = np.full((5, 2), value) @ w[1:3]
+    np.testing.assert_allclose(flow.compile(product)(x, w), want if left else want.T, rtol=1e-12)
