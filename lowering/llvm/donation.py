@@ -37,12 +37,16 @@ class Known:
 
 @dataclass(frozen=True)
 class Donor:
-    """Finds the arguments that results of an entry lie in."""
+    """Finds the arguments that results of an entry lie in.
+
+    `_found` are answers of `in_place` by kernel, operand and result: the calls of an optimizer are alike.
+    """
 
     ops: Sequence[ir.Operation]
     block: ir.Block
     lives: Lives
     known: Known
+    _found: dict[tuple[str, int, int], bool] = field(default_factory=dict)
 
     def donate(self, entry: ir.Operation) -> None:
         """Marks the buffers of results that lie in arguments."""
@@ -67,7 +71,12 @@ class Donor:
         if callee in self.known.in_place:
             return len(read) == 1 and (written[0], read[0]) in self.known.in_place[callee]
         kernel = self.known.kernels.get(callee) if callee not in self.known.loose else None
-        return kernel is not None and len(read) == 1 and in_place(kernel, read[0], written[0])
+        if kernel is None or len(read) != 1:
+            return False
+        key = callee, read[0], written[0]
+        if key not in self._found:
+            self._found[key] = in_place(kernel, read[0], written[0])
+        return self._found[key]
 
 
 def checking_kernels(module: ir.Module, kernels: Iterable[Kernel]) -> frozenset[str]:

@@ -93,16 +93,19 @@ class Lives:
 
     def share(self, ops: Sequence[ir.Operation], proposed: Mapping[str, Sequence[tuple[int, int]]]) -> None:
         """Lets results lie where an input ends: those of pointwise kernels, and `proposed` pairs of others."""
+        pointwise: dict[str, bool] = {}
         for number, op in enumerate(ops):
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
-            if callee in self.kernels and len(op.results) == 1:
-                self._share(number, op, self.kernels[callee])
+            if callee in self.kernels and callee not in pointwise:
+                pointwise[callee] = is_pointwise(self.kernels[callee])
+            if pointwise.get(callee) and len(op.results) == 1:
+                self._share(number, op)
             for result, operand in proposed.get(callee, ()):
                 self._give(number, op, op.operands[operand], self.of[op.results[result]])
 
-    def _share(self, number: int, op: ir.Operation, kernel: Kernel) -> None:
+    def _share(self, number: int, op: ir.Operation) -> None:
         made = self.of[op.results[0]]
-        if made.bytes is None or made.result is not None or not is_pointwise(kernel):
+        if made.bytes is None or made.result is not None:
             return
         for value in list(op.operands)[:-1]:
             if value.type == op.results[0].type and self._give(number, op, value, made):
