@@ -45,3 +45,8 @@ def numpy_philox(counter: Sequence[Any], seed: int) -> list[Any]:
         words = [(b >> bits) ^ words[1] ^ keys[0], b & low, (a >> bits) ^ words[3] ^ keys[1], a & low]
         keys = (keys[0] + np.uint64(KEY_STEPS[0])) & low, (keys[1] + np.uint64(KEY_STEPS[1])) & low
     return words
+
+
+def kept_scale(rate: float) -> float:
+    """What elements that a dropout keeps are multiplied by."""
+    return 1 / (1 - rate) if rate < 1 else 0.0

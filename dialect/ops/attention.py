@@ -20,12 +20,12 @@ from oneflow.dialect.ops.random import (
     RANDOM,
     expect_offset,
     expect_rate,
-    kept_scale,
     numpy_mask,
     seed_of,
 )
 from oneflow.dialect.ops.reduce import row_max
 from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature, Shard
 from oneflow.dialect.shapes import broadcast_shapes, expect_dim, expect_dtype, expect_rank

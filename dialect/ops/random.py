@@ -21,7 +21,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.source import NO_OPERAND, filled
-from oneflow.dialect.philox import MASK, numpy_philox, philox
+from oneflow.dialect.philox import MASK, kept_scale, numpy_philox, philox
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
 from oneflow.dialect.scalar import Expr
@@ -316,11 +316,6 @@ class RandomMaskLike:
 
     def reference(like: Any, offset: Any, *, rate: Any, seed: Any, logical_shape: Any, logical_begin: Any) -> Any:
         return numpy_mask(like.shape, rate, seed_of(seed, offset), logical_shape, logical_begin)
-
-
-def kept_scale(rate: float) -> float:
-    """What elements that are kept are multiplied by."""
-    return 1 / (1 - rate) if rate < 1 else 0.0
 
 
 def _keep(x: Stage, mask: Stage, scale: float, added: Stage | None = None) -> Stage:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oneflow.dialect.ops.random import kept_scale
+from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call
 from oneflow.lowering.triton.finish import origins
 from oneflow.lowering.triton.kernel import TYPES

@@ -15,7 +15,6 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
-from oneflow.dialect.ops.softmax import narrow
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.finish import origins
@@ -111,7 +110,8 @@ def _join(
     by_row.results[0].replace_all_uses_with(dx)
     for old, part in zip(by_parameter.results, partial, strict=True):
         whole: Value = ops.reduce_sum(ops.wrap(part), axis=[0], keepdims=False)
-        old.replace_all_uses_with(narrow(ops, whole, call.x.dtype).handle)
+        whole = whole if call.x.dtype is dtypes.float32 else ops.cast(whole, dtype=call.x.dtype)
+        old.replace_all_uses_with(whole.handle)
     for op in (by_row, by_parameter):
         op.erase()
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
-from oneflow.dialect.ops.softmax import widen
 from oneflow.dialect.record import Call, OperatorError, Registry, attribute_values, infer
 from oneflow.lowering.triton.templates import TEMPLATES
 from oneflow.lowering.triton.written import ROUNDING, Drop, Graph, Matrix, Product, Scores
@@ -274,7 +273,8 @@ class _Replacement:
         assert self.pattern.dy is not None, "gradients have a cotangent"
         self.ops.begin(self.graph.first([op for _, op, _ in self.pattern.gradients]))
         dy = self._matrix(self.pattern.dy)
-        delta = self.ops.reduce_sum(widen(self.ops, dy) * widen(self.ops, self.out), axis=[3], keepdims=False)
+        wide = [self.ops.cast(x, dtype=x.dtype.accumulator) for x in (dy, self.out)]
+        delta = self.ops.reduce_sum(wide[0] * wide[1], axis=[3], keepdims=False)
         given = (dy, *self.operands, self.statistics, delta)
         made = dict(zip(("dquery", "dkey", "dvalue"), self.ops.attention_grad(*given, **self.flags), strict=True))
         for name, op, transposed in self.pattern.gradients:

@@ -19,8 +19,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.numpy_builder import run_reference
-from oneflow.dialect.ops.random import kept_scale
-from oneflow.dialect.ops.scalar_ops import number_of
+from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 from oneflow.passes import constants
@@ -252,7 +251,7 @@ class Graph:
         """The number that an operation multiplies `value` by; None where it does something else."""
         call = self.call(op, "scalar_mul", "scalar_div")
         if call is not None:
-            number = float(number_of(call.attrs, call.in_.dtype))
+            number = float(call.int_operand if call.has_int_operand else call.float_operand)
             return number if op.name.endswith("mul") else 1.0 / number if number else None
         call = self.call(op, "broadcast_mul", "broadcast_div")
         if call is None or call.results[0].shape != dialect.desc_of(value).shape:
