@@ -17,6 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.group_norm import expect_groups
 from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend, with_bias
+from oneflow.dialect.ops.phases import transposed
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.spatial import (
     Layout,
@@ -283,18 +284,9 @@ class ConvDataGrad:
     def compute(op: Call) -> Stage:
         layout, windows = layout_of(op, op.num_spatial_dims), _windows(op)
         lead, (channels,), sizes = layout.split(op.x_like.shape)
-        dy = _by_group(op, layout, windows.spaced(op.dy, layout, sizes, 0))
-        weight = _filters_by_group(op, op["filter"])
         shape = layout.arrange(lead, _grouped(op, channels), sizes)
-        filters = _grouped(op, op["filter"].shape[0])[-1]
-
-        def term(*position: Expr) -> Expr:
-            at, (o, *offset) = position[: len(shape)], position[len(shape) :]
-            n, (*group, channel), image = layout.split(at)
-            there = layout.arrange(n, (*group, o), windows.back(image, offset))
-            return dy[there] * weight[(*group, o, *layout.arrange((), (channel,), offset))]
-
-        product = c.sum_(shape, (filters, *op.kernel_size), term)
+        dy, weight = _by_group(op, layout, op.dy), _filters_by_group(op, op["filter"])
+        product = transposed(dy, weight, shape, layout, windows)
         whole = c.reshape(product, op.x_like.shape) if op.groups > 1 else product
         return scale_and_add(whole, 1.0, op._add_to_output, op.dy.dtype)
 

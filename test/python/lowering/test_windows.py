@@ -40,3 +40,23 @@ def test_a_channel_for_each_filter(channels, stride):
     f = flow.compile(lambda x, w: flow.conv2d(x, w, stride=stride, groups=x.shape[-1], data_format="channels_last"))
     expected = np.einsum("nhwcyx,cyx->nhwc", seen.astype(np.float64), w[..., 0])
     np.testing.assert_allclose(np.asarray(f(x, w)), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "dilation"), [(1, 2, 1), (3, 2, 1), (2, 3, 1), (3, 2, 2), (4, 4, 6), (2, 1, 3)]
+)
+@pytest.mark.parametrize(("size", "padding"), [(20, 0), (19, 1), (22, 3)])
+def test_gradients_by_images(size, padding, window, stride, dilation):
+    x = RNG.normal(size=(2, 3, size, 20)).astype(np.float32)
+    w = RNG.normal(size=(4, 3, window, window)).astype(np.float32)
+    options = {"stride": stride, "dilation": dilation, "padding": padding}
+    dy = RNG.normal(size=flow.conv2d(flow.tensor(x), flow.tensor(w), **options).shape).astype(np.float32)
+    grad = flow.compile(lambda x, w, dy: flow.grad(lambda x: flow.sum(flow.conv2d(x, w, **options) * dy))(x))
+    padded = np.zeros((2, 3, size + 2 * padding, 20 + 2 * padding))
+    for i, k in np.ndindex(window, window):
+        spans = [
+            slice(d * dilation, d * dilation + stride * n, stride) for d, n in zip((i, k), dy.shape[2:], strict=True)
+        ]
+        padded[:, :, *spans] += np.einsum("nohw,oc->nchw", dy, w[..., i, k])
+    inside = padded[:, :, padding : padding + size, padding : padding + 20]
+    np.testing.assert_allclose(np.asarray(grad(x, w, dy)), inside, rtol=1e-4, atol=1e-4)
