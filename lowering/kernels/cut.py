@@ -5,16 +5,17 @@
            %p = linalg.generic {reduction over 128 rows} ins(%v) -> tensor<512x64xf32>
            %s = linalg.generic {reduction over 512 rows} ins(%p)
 
-Which reductions, and in how many parts, a backend decides. Imports `nodes` and the MLIR seam.
+Which reductions, how they combine, and in how many parts, a backend decides. Imports `nodes` and the MLIR seam.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from oneflow.dialect._mlir import ir, tensor
-from oneflow.lowering.kernels.nodes import Node, loop_size
+from oneflow.dialect._mlir import func, ir, tensor
+from oneflow.lowering.kernels.nodes import Node, Uncovered, loop_size, read_node
 
 #: On the reductions that put partial results together.
 PARTS = "oneflow.parts"
@@ -37,6 +38,37 @@ def longest(node: Node) -> int | None:
     sizes = {d: loop_size([node], node.names[d]) for d in node.folds - asked - tangled}
     known = {d: s for d, s in sizes.items() if s}
     return max(known, key=lambda d: (known[d], -d), default=None)
+
+
+#: How each result of a node combines; None where the node stays whole, or Uncovered is raised.
+Combiners: TypeAlias = Callable[[Node], "Sequence[Joined] | None"]
+
+
+def cut_reductions(
+    module: ir.Module,
+    combiners: Combiners,
+    parts: Callable[[Node, int], int],
+    order: Callable[[Node], Sequence[int] | None] = lambda node: None,
+) -> None:
+    """Cuts the longest loop of each reduction of `module` into what `parts(node, loop)` says; 1 leaves it whole."""
+    functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
+    for function in functions:
+        views: dict[object, ir.Value] = {}
+        for op in [o.operation for o in function.regions[0].blocks[0].operations]:
+            node, joined = _combined(op, combiners)
+            loop = longest(node) if node and joined else None
+            count = 1 if node is None or loop is None else parts(node, loop)
+            if node and loop is not None and count > 1:
+                Cut(node, joined, loop, count, views, order(node)).replace()
+
+
+def _combined(op: ir.Operation, combiners: Combiners) -> tuple[Node | None, Sequence[Joined]]:
+    """An operation's node and how its results combine: none where it cannot be cut."""
+    try:
+        node = read_node(op)
+        return node, (combiners(node) if node.folds else None) or ()
+    except Uncovered:
+        return None, ()
 
 
 @dataclass

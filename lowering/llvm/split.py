@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oneflow.dialect._mlir import func, ir
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.cut import Cut, Joined, longest
+from oneflow.lowering.kernels.cut import Joined, cut_reductions
 from oneflow.lowering.kernels.form import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, Uncovered, is_contraction, loop_size, read_node
+from oneflow.lowering.kernels.nodes import Node, Uncovered, is_contraction, loop_size
 from oneflow.lowering.llvm.combine import combiner_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -47,23 +47,11 @@ class SplitForThreads(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits what is worth it in every function with a body."""
         fuse_elementwise(module)
-        for function in module.body.operations:
-            if isinstance(function, func.FuncOp) and not function.is_external:
-                views: dict[object, ir.Value] = {}
-                for op in [o.operation for o in function.regions[0].blocks[0].operations]:
-                    _split(op, views)
+        cut_reductions(module, _combiners, _parts, _order)
 
 
-def _split(op: ir.Operation, views: dict[object, ir.Value]) -> None:
-    try:
-        node = read_node(op)
-        joined = [_joined(node, number) for number in range(len(node.results))] if node.folds else []
-    except Uncovered:
-        return
-    loop = longest(node) if joined else None
-    parts = 1 if loop is None else _parts(node, loop)
-    if loop is not None and parts > 1:
-        Cut(node, joined, loop, parts, views, _order(node)).replace()
+def _combiners(node: Node) -> list[Joined]:
+    return [_joined(node, number) for number in range(len(node.results))]
 
 
 def _joined(node: Node, number: int) -> Joined:

@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oneflow.dialect._mlir import func, ir
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.cut import Cut, Joined, longest
+from oneflow.lowering.kernels.cut import Joined, cut_reductions
 from oneflow.lowering.kernels.form import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, Uncovered, is_contraction, loop_size, read_node
+from oneflow.lowering.kernels.nodes import Node, is_contraction, loop_size
 from oneflow.lowering.triton.kernel import bytes_of
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
 from oneflow.lowering.triton.tuning import Product, split_depth, split_parts
@@ -39,25 +39,14 @@ class SplitReductions(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits what is worth it in every function with a body."""
         fuse_elementwise(module)
-        for function in module.body.operations:
-            if isinstance(function, func.FuncOp) and not function.is_external:
-                views: dict[object, ir.Value] = {}
-                for op in [o.operation for o in function.regions[0].blocks[0].operations]:
-                    _split(op, views)
+        cut_reductions(module, _combiners, _parts)
 
 
-def _split(op: ir.Operation, views: dict[object, ir.Value]) -> None:
-    try:
-        node = read_node(op)
-    except Uncovered:
-        return
-    folds = read_folds(node) if node.folds else None
+def _combiners(node: Node) -> list[Joined] | None:
+    folds = read_folds(node)
     if not folds or len(folds) != len(node.results) or any(f.op.name == "arith.mulf" for f in folds):
-        return
-    loop = longest(node)
-    parts = _parts(node, loop) if loop is not None else 1
-    if loop is not None and parts > 1:
-        Cut(node, [_joined(node, f) for f in folds], loop, parts, views).replace()
+        return None
+    return [_joined(node, f) for f in folds]
 
 
 def _parts(node: Node, loop: int) -> int:
