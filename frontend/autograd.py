@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from oneflow.dialect.integer_ways import refuse_integers
 from oneflow.dialect.record import OperatorError
 from oneflow.dialect.reverse import (
     Entry,
@@ -23,7 +24,6 @@ from oneflow.dialect.reverse import (
     Segment,
     one_of,
     pull_back,
-    refuse_integers,
 )
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from oneflow.dialect.builder import Value
+from oneflow.dialect.integer_ways import refuse_integers
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
-from oneflow.dialect.reverse import refuse_integers
 from oneflow.frontend.eager import BUILDER, EagerTensor
 from oneflow.frontend.function import OPERANDS, SIGNATURE
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state

@@ -18,13 +18,15 @@ one. Imports `eager`, `tape`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
+from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.arrays import is_array, place_of
 from oneflow.frontend.devices import Device, device, move
@@ -38,18 +40,35 @@ OPERANDS, RESULTS = "x", "y"
 SIGNATURE = parse_signature(f"function({OPERANDS}*) -> {RESULTS}*")
 
 
+#: What the gradients of a `backward` that is not to be differentiated come from.
+_ONCE = Operator(
+    SIGNATURE, "A backward part that is differentiable once.", lambda op: (), no_sbp("is Python"),
+    no_gradient("its backward is once_differentiable"), no_reference("is Python"),
+)  # fmt: skip
+
+
 class Context:
     """What the forward part of a function keeps for its backward part; other attributes can be set at will."""
 
     def __init__(self, name: str, needs: Sequence[bool]) -> None:
         self.needs_input_grad = tuple(needs)
         self.fills = True
+        self.without: tuple[Any, ...] = ()
+        self.updated: tuple[Any, ...] = ()
         self._name = name
         self._saved: tuple[tuple[Variable | None, Any], ...] = ()
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether `backward` gets zeros for results without a gradient, as it does at first, or None."""
         self.fills = value
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Says which results have no gradient."""
+        self.without = tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Says which arguments are updated in place; they are results too, and stay the tensors that they are."""
+        self.updated = tensors
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors; an update in place of one of them is found out."""
@@ -75,6 +94,7 @@ class Context:
 class Function:
     """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
 
+    With a static method `setup_context(ctx, inputs, output)` beside it `forward` takes no `ctx`.
     `backward` gets the gradient of each result (zeros where there is none, unless `ctx.set_materialize_grads` says
     otherwise) and gives that of each argument, None for what is no tensor. Called with `apply`.
     """
@@ -89,11 +109,16 @@ class Function:
         """The gradients by the arguments."""
         raise NotImplementedError("expected a static method backward(ctx, *grads)")
 
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keeps for `backward` what it needs, where `forward` takes no `ctx`."""
+
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Calls the function.
 
         Raises:
+            RuntimeError: it updates a leaf that requires grad.
             TraceError: in a function that is being traced.
         """
         if not current_builder().eager:
@@ -102,14 +127,34 @@ class Function:
             )
         tensors = [a for a in args if isinstance(a, EagerTensor)]
         ctx = Context(cls.__name__, [isinstance(a, EagerTensor) and a.requires_grad for a in args])
+        before = [t.variable for t in tensors]
         with no_grad():
-            given = cls.forward(ctx, *args)
-        results = [BUILDER.read(t).alias() for t in (given if isinstance(given, tuple) else (given,))]
+            given = cls._forward(ctx, args)
+        outputs = given if isinstance(given, tuple) else (given,)
+        results = [BUILDER.read(t).alias() for t in outputs]
         slot = cls._operator(ctx, [i for i, a in enumerate(args) if isinstance(a, EagerTensor)], len(args))
         if MODE.recording:
-            record(slot, {OPERANDS: tuple(t.variable for t in tensors)}, {}, results)
-        wrapped = tuple(map(EagerTensor, results))
+            operands = [cls._read(ctx, t, v) for t, v in zip(tensors, before, strict=True)]
+            record(slot, {OPERANDS: tuple(operands)}, {}, results)
+        wrapped = tuple(_given(ctx, t, v) for t, v in zip(outputs, results, strict=True))
         return wrapped if isinstance(given, tuple) else wrapped[0]
+
+    @classmethod
+    def _forward(cls, ctx: Context, args: tuple[Any, ...]) -> Any:
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(ctx, *args)
+        given = cls.forward(*args)
+        cls.setup_context(ctx, args, given)
+        return given
+
+    @classmethod
+    def _read(cls, ctx: Context, tensor: EagerTensor, before: Variable) -> Variable:
+        """What an argument is to the gradient: as it was, where the function has updated it."""
+        if not _is_in(ctx.updated, tensor):
+            return tensor.variable
+        if before.leaf is not None and before.node is None:
+            raise RuntimeError(f"{cls.__name__} updates a leaf that requires grad; do that within flow.no_grad()")
+        return before
 
     @classmethod
     def _operator(cls, ctx: Context, positions: Sequence[int], count: int) -> Operator:
@@ -125,6 +170,22 @@ class Function:
 
         missing = no_sbp("is Python"), no_reference("is Python")
         return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of `backward`: nothing in it is recorded, and the gradients of what it gives are an error."""
+
+    @functools.wraps(backward)
+    def function(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            given = backward(ctx, *grads)
+        inputs = [g.variable for g in grads if isinstance(g, EagerTensor)]
+        found = [g for g in (given if isinstance(given, tuple) else (given,)) if isinstance(g, EagerTensor)]
+        if MODE.recording:
+            record(_ONCE, {OPERANDS: tuple(inputs)}, {}, [g.variable for g in found])
+        return given
+
+    return function
 
 
 class Move(Function):
@@ -154,12 +215,29 @@ def to_device(self: EagerTensor, target: str | Device) -> EagerTensor:
     return moved
 
 
+def _is_in(tensors: Sequence[Any], tensor: Any) -> bool:
+    return any(t is tensor for t in tensors)
+
+
+def _given(ctx: Context, tensor: EagerTensor, result: Variable) -> EagerTensor:
+    """A result as a tensor: the argument itself, where that was updated."""
+    if _is_in(ctx.without, tensor):
+        result.node = None
+    if not _is_in(ctx.updated, tensor):
+        return EagerTensor(result)
+    tensor.handle = result
+    return tensor
+
+
 def _filled(result: Variable, cotangent: Value | None) -> EagerTensor:
     """The gradient of a result, zeros where there is none."""
-    if cotangent is not None:
-        return BUILDER.give(cotangent)
-    zeros = np.zeros([d or 0 for d in result.desc.shape or ()], result.desc.dtype.numpy)
-    return EagerTensor(BUILDER.wrap(move(zeros, device(place_of(result.handle)))))
+    return zeros_of(result) if cotangent is None else BUILDER.give(cotangent)
+
+
+def zeros_of(variable: Variable) -> EagerTensor:
+    """Zeros of its type, where it is."""
+    zeros = np.zeros([d or 0 for d in variable.desc.shape or ()], variable.desc.dtype.numpy)
+    return EagerTensor(BUILDER.wrap(move(zeros, device(place_of(variable.handle)))))
 
 
 def _read(grad: Any) -> Value | None:
@@ -191,12 +269,14 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    allow_unused: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is touched.
 
     Raises:
-        RuntimeError: as `backward`; or an input is not behind the outputs, unless `allow_unused` (it gives None).
+        RuntimeError: as `backward`; or an input is not behind the outputs, unless `allow_unused` (it gives None) or
+            `materialize_grads` (zeros).
     """
     roots, sources = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
     wanted = [BUILDER.read(x) for x in sources]
@@ -204,6 +284,8 @@ def grad(
     seeds = BUILDER.seeds(roots, _weights(roots, grad_outputs))
     found = gradients(BUILDER, seeds, lambda _: wanted, retain_graph=retain, create_graph=create_graph)
     unused = [i for i, (_, g) in enumerate(found) if g is None]
+    if unused and materialize_grads:
+        return tuple(zeros_of(x) if g is None else EagerTensor(g) for x, (_, g) in zip(wanted, found, strict=True))
     if unused and not allow_unused:
         raise RuntimeError(
             f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it"

@@ -14,6 +14,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect import reverse
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
+from oneflow.dialect.integer_ways import refuse_integers
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import OperatorError, Registry, suggestion
 from oneflow.dialect.tensor_desc import from_mlir
@@ -238,7 +239,7 @@ class _Gradient:
 
         try:
             grads = reverse.pull_back(self.ops, self.program.entries, seeds, inputs, before)
-            reverse.refuse_integers(self.program.entries, seeds, inputs, grads)
+            refuse_integers(self.program.entries, seeds, inputs, grads)
             return grads
         except OperatorError as error:
             raise PassError(str(error), place) from None

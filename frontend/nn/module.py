@@ -1,7 +1,7 @@
 """Modules: trees of layers that hold parameters and buffers, under PyTorch's names.
 
 A module is called like a function, in eager mode or while a function is traced; a compiled function that uses one
-takes its parameters as inputs at every run. Imports `eager`, `dispatch`.
+takes its parameters as inputs at every run. Imports `eager`, `dispatch`, `state`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-import numpy as np
-
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
-from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.devices import Device, device, move
+from oneflow.frontend.devices import Device
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.hooks import Handle, Hook
 from oneflow.frontend.nn.hooks import ModuleHooks
+from oneflow.frontend.nn.state import Unmatched, as_array, convert, mismatch, shape_of
 from oneflow.frontend.tape import no_grad
 from oneflow.runtime.global_array import Placement
 
@@ -183,6 +181,30 @@ class Module(Stateful):
         """This module and all below it, each once."""
         return (m for _, m in self.named_modules())
 
+    def get_submodule(self, target: str) -> Module:
+        """The module of a dotted name.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        found = self
+        for name in filter(None, target.split(".")):
+            found = getattr(found, name)
+        if not isinstance(found, Module):
+            raise AttributeError(f"{type(self).__name__}: expected {target} to be a module, it is {found!r}")
+        return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        found = dict(self.named_parameters()).get(target)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no parameter {target}")
+        return found
+
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below."""
         return ((n, m) for n, m in self._tables()[2].items() if m is not None)
@@ -226,7 +248,7 @@ class Module(Stateful):
             state |= module.state_dict(f"{prefix}{name}.")
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> tuple[list[str], list[str]]:
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> Unmatched:
         """Copies values into the parameters and buffers of the same names; the missing and the unexpected names.
 
         Raises:
@@ -234,7 +256,7 @@ class Module(Stateful):
         """
         own = self.state_dict()
         missing, unexpected = [n for n in own if n not in state], [n for n in state if n not in own]
-        wrong = [_mismatch(n, own[n], state[n]) for n in own if n in state and own[n].shape != _shape(state[n])]
+        wrong = [mismatch(n, own[n], state[n]) for n in own if n in state and own[n].shape != shape_of(state[n])]
         if strict:
             wrong += [f"missing {n}" for n in missing] + [f"unexpected {n}" for n in unexpected]
         if wrong:
@@ -242,8 +264,8 @@ class Module(Stateful):
         with no_grad():
             for name, tensor in self._stored().items():
                 if name in state:
-                    tensor.overwrite(_as_array(state[name]).astype(tensor.dtype.numpy), "load_state_dict")
-        return missing, unexpected
+                    tensor.overwrite(as_array(state[name]).astype(tensor.dtype.numpy), "load_state_dict")
+        return Unmatched(missing, unexpected)
 
     def _stored(self) -> dict[str, EagerTensor]:
         """The tensors themselves by the names of `state_dict`, those that are shared under each of their names."""
@@ -302,7 +324,7 @@ class Module(Stateful):
             if not isinstance(given, (str, Device)) and not (isinstance(given, DType) and given.is_float):
                 raise TypeError(f"expected a type of floats such as flow.float64, or a device, got {given!r}")
             for tensor in (*self.parameters(), *self.buffers()):
-                _convert(tensor, given)
+                convert(tensor, given)
         return self
 
     def cuda(self: Self, index: int = 0) -> Self:
@@ -351,28 +373,3 @@ class Module(Stateful):
         lines = [f"({n}): {m!r}".replace("\n", "\n  ") for n, m in self.named_children()]
         inner = self.extra_repr() if not lines else "\n  " + "\n  ".join(lines) + "\n"
         return f"{type(self).__name__}({inner})"
-
-
-def _convert(tensor: EagerTensor, target: Any) -> None:
-    """Gives a parameter or buffer other memory: of an element type, if it has floats, or on a device."""
-    place, grad = tensor.device, tensor.grad
-    if isinstance(target, DType):
-        if tensor.dtype.is_float:
-            tensor.data = from_numpy(move(tensor.array.astype(target.numpy), place))
-    elif place != device(target):
-        tensor.data = from_numpy(move(tensor.storage, device(target)))
-        tensor.grad = None if grad is None else grad.to(target)
-
-
-def _as_array(value: Any) -> np.ndarray:
-    if isinstance(value, EagerTensor):
-        return value.array
-    return to_array(value) if is_array(value) else np.asarray(value)
-
-
-def _mismatch(name: str, own: EagerTensor, given: Any) -> str:
-    return f"{name} is {list(own.shape)}, given {list(_shape(given))}"
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)

@@ -17,15 +17,26 @@ def _with_grad(parameters: Any) -> list[Any]:
 
 
 @no_grad()
-def clip_grad_norm_(parameters: EagerTensor | Iterable[EagerTensor], max_norm: float, norm_type: float = 2.0) -> Any:
+def clip_grad_norm_(
+    parameters: EagerTensor | Iterable[EagerTensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Any:
     """Scales gradients so that their norm, of all together, is at most `max_norm`; the norm before.
 
     `norm_type` is 1, 2, any other positive number, or infinity for the largest absolute value.
+
+    Raises:
+        RuntimeError: the norm is infinite or NaN, and `error_if_nonfinite`, which is for eager mode.
+        TraceError: `error_if_nonfinite` in a function that is traced.
     """
     chosen = _with_grad(parameters)
     if not chosen:
         return F.zeros(())
     total = _norm([p.grad for p in chosen], float(norm_type))
+    if error_if_nonfinite and not math.isfinite(total):
+        raise RuntimeError(f"expected gradients of a finite norm, it is {float(total)}")
     factor = F.clamp(F.div(max_norm, F.add(total, 1e-6)), max=1.0)
     for p in chosen:
         p.grad = F.mul(p.grad, F.cast(factor, p.dtype))

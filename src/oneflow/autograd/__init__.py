@@ -1,7 +1,7 @@
 """Gradients of eager tensors: `flow.autograd.Function`, `backward`, `grad`."""
 
-from oneflow.frontend import api  # noqa: F401  (gives tensors their methods)
+from oneflow.frontend import api, function  # noqa: F401  (`api` gives tensors their methods)
 from oneflow.frontend.function import Function, backward, grad
 from oneflow.frontend.tape import enable_grad, no_grad, set_grad_enabled
 
-__all__ = ["Function", "backward", "enable_grad", "grad", "no_grad", "set_grad_enabled"]
+__all__ = ["Function", "backward", "enable_grad", "function", "grad", "no_grad", "set_grad_enabled"]

@@ -82,3 +82,79 @@ def test_wrong_number_of_gradients():
 def test_refused_in_a_trace():
     with pytest.raises(flow.TraceError, match="is for eager mode"):
         flow.trace(lambda x: Cube.apply(x, 1.0), flow.TensorSpec((2,), np.float32))
+
+
+class Sign(flow.autograd.Function):
+    """Which elements are above 0 has no gradient; the context is set up apart."""
+
+    @staticmethod
+    def forward(x, scale):
+        return x * scale, x > 0, x * 0
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.scale = inputs[1]
+        ctx.mark_non_differentiable(output[1], output[2])
+
+    @staticmethod
+    def backward(ctx, dy, *_):
+        return dy * ctx.scale, None
+
+
+def test_results_without_a_gradient_and_a_context_set_up_apart():
+    x = flow.tensor([1.0, -2.0], requires_grad=True)
+    y, above, none = Sign.apply(x, 3.0)
+    assert (y.requires_grad, above.requires_grad, none.requires_grad) == (True, False, False)
+    y.sum().backward()
+    assert x.grad.tolist() == [3, 3]
+
+
+class Doubled(flow.autograd.Function):
+    """Updates its argument in place."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * 2
+
+
+def test_an_argument_that_is_updated_is_the_result():
+    x = flow.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 1
+    z = Doubled.apply(y)
+    assert z is y and y.tolist() == [2, 4]
+    (z * y).sum().backward()
+    assert x.grad.tolist() == [8, 16]
+    with pytest.raises(RuntimeError, match="Doubled updates a leaf that requires grad"):
+        Doubled.apply(flow.tensor([1.0], requires_grad=True))
+
+
+def test_once_differentiable():
+    class Once(flow.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @flow.autograd.function.once_differentiable
+        def backward(ctx, dy):
+            return dy * ctx.saved_tensors[0] * 2
+
+    x = flow.tensor([3.0], requires_grad=True)
+    Once.apply(x).sum().backward()
+    assert x.grad.tolist() == [6]
+    (slope,) = flow.autograd.grad((Once.apply(x) * x).sum(), x, create_graph=True)
+    with pytest.raises(Exception, match="once_differentiable"):
+        slope.sum().backward()
+
+
+def test_gradients_by_what_is_unused_are_zeros_if_asked():
+    x, y = (flow.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    by_x, by_y = flow.autograd.grad((x * 2).sum(), (x, y), materialize_grads=True)
+    assert by_x.tolist() == [2, 2] and by_y.tolist() == [0, 0]

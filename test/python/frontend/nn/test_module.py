@@ -72,7 +72,8 @@ def test_state_is_copied_and_checked():
     with pytest.raises(RuntimeError, match=r"first.bias is \[4\], given \[3\]; missing scale; unexpected more"):
         net.load_state_dict(state)
     del state["first.bias"]
-    assert net.load_state_dict(state, strict=False) == (["scale", "first.bias"], ["more"])
+    unmatched = net.load_state_dict(state, strict=False)
+    assert (unmatched.missing_keys, unmatched.unexpected_keys) == (["scale", "first.bias"], ["more"])
 
 
 def test_modes():
@@ -166,3 +167,19 @@ def test_saving(tmp_path):
     with pytest.raises(TypeError, match=r"expected tensors and plain values to save, got object at a\.0"):
         flow.save({"a": [object()]}, tmp_path / "bad")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["all", "half", "net.safetensors"]
+
+
+def test_modules_and_parameters_by_dotted_names():
+    net = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 1)))
+    assert net.get_submodule("1.1") is net[1][1] and net.get_submodule("") is net
+    assert net.get_parameter("1.1.bias") is net[1][1].bias
+    for get, name in ((net.get_submodule, "1.2"), (net.get_submodule, "0.weight"), (net.get_parameter, "0.scale")):
+        with pytest.raises(AttributeError):
+            get(name)
+
+
+def test_clipping_refuses_gradients_that_are_not_finite():
+    w = flow.tensor([1.0, 2.0], requires_grad=True)
+    w.grad = flow.tensor([np.nan, 1.0])
+    with pytest.raises(RuntimeError, match="a finite norm, it is nan"):
+        nn.utils.clip_grad_norm_([w], 1.0, error_if_nonfinite=True)
