@@ -3,7 +3,9 @@
 One entry is a file (a shared object, machine code of a device) and a description with its digest, both written under
 another name and renamed; the folder is its owner's alone, since what lies in it is run. Whatever goes wrong
 with the folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Entries that were not used
-for longest go when all take more than `limit`. Imports nothing of the project but versions.
+for longest go when all take more than `limit`: looking through a large folder takes long, so that is done for a store
+now and then, on average once for each 32nd part of the limit that all processes store.
+Imports nothing of the project but versions.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import hashlib
 import json
 import os
 import platform
+import random
 import re
 import tempfile
 from collections.abc import Sequence
@@ -26,6 +29,10 @@ from oneflow.runtime import native
 
 #: How many bytes entries take together, where neither `set_limit` nor $ONEFLOW_CACHE_SIZE says it.
 DEFAULT_LIMIT = 2 * 2**30
+#: How often the folder is looked through while as many bytes as the limit are stored.
+LOOKS = 32
+#: Apart from the numbers that a user's program seeds and draws.
+_CHANCE = random.SystemRandom()
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ENTRY = re.compile(r"(?P<key>[0-9a-f]{40})\.")
 _chosen: list[int] = []
@@ -134,7 +141,8 @@ def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: s
         _write(folder() / f"{key}.{kind}", data)
         text = json.dumps({**description, "sha256": hashlib.sha256(data).hexdigest()})
         _write(folder() / f"{key}.json", text.encode())
-        _trim(most)
+        if _CHANCE.random() * most < LOOKS * len(data):
+            _trim(most)
     except OSError:
         return
 

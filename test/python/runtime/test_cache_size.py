@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,3 +90,17 @@ def test_what_is_no_size(text: int | str, folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("ONEFLOW_CACHE_SIZE", str(text) or " ")
     with pytest.raises(ValueError, match="ONEFLOW_CACHE_SIZE: expected"):
         cache.limit()
+
+
+def test_a_folder_is_looked_through_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as the bytes stored ask for, not at every store; the user's random numbers stay."""
+    looks: list[int] = []
+    monkeypatch.setattr(cache, "_trim", looks.append)
+    monkeypatch.setattr(cache, "_CHANCE", random.Random(0))
+    random.seed(1)
+    state = random.getstate()
+    flow.config.cache_size(1000 * 1000)
+    for _ in range(500):
+        cache.store(key(0), bytes(100), {})
+    assert cache.LOOKS * 0.05 * 0.2 < len(looks) < cache.LOOKS * 0.05 * 5
+    assert random.getstate() == state
