@@ -1,6 +1,33 @@
-"""Makes the sample table importable."""
+"""Makes the sample table importable, and the random numbers of a test the same whichever tests ran before it."""
 
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+#: Generators that modules keep as RNG, and their states before the first test.
+FIRST = {}
+
+
+def _generator(item):
+    found = getattr(getattr(item, "module", None), "RNG", None)
+    return found if isinstance(found, np.random.Generator) else None
+
+
+def pytest_collection_finish(session):
+    """Notes where the generators stand."""
+    for item in session.items:
+        rng = _generator(item)
+        if rng is not None and id(rng) not in FIRST:
+            FIRST[id(rng)] = rng.bit_generator.state
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Sets the module's generator back."""
+    rng = _generator(item)
+    if rng is not None:
+        rng.bit_generator.state = FIRST[id(rng)]
