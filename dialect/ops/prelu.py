@@ -1,0 +1,126 @@
+"""The rectifier whose slope below 0 is learnt, one for all or one for each channel, and its gradient.
+
+Imports `rows`, `softmax`, `record`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.ops.rows import expect_type, letters
+from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.record import Call, operator
+from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
+from oneflow.dialect.shapes import expect_dtype, expect_rank
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+def _types(op: Call) -> TensorDesc:
+    """Checks x and the slopes; gives the type of `x`, whose dimension 1 `alpha` may say."""
+    expect_dtype(op, "x", op.x, dtypes.FLOATS)
+    expect_rank(op, "x", op.x, 1, -1)
+    expect_rank(op, "alpha", op.alpha, 1, 1)
+    if op.alpha.shape == (None,):
+        raise op.error(f"expected a static size of alpha, got {op.alpha}")
+    if op.alpha.shape == (1,):
+        expect_type(op, "alpha", TensorDesc((1,), op.x.dtype))
+        return TensorDesc(op.x.shape, op.x.dtype)
+    expect_rank(op, "x", op.x, 2, -1)
+    expect_type(op, "alpha", TensorDesc(op.x.shape[1:2], op.x.dtype))
+    batch, _, *rest = op.x.shape
+    return TensorDesc((batch, *op.alpha.shape, *rest), op.x.dtype)
+
+
+def _channels(rank: int) -> tuple[int, ...]:
+    """The axes along which there is one slope."""
+    return tuple(i for i in range(rank) if i != 1)
+
+
+def _spread(ops: Builder, alpha: Value, x: Value) -> Value:
+    """The slope at every element of `x`, or one for all of them."""
+    if alpha.shape == (1,):
+        return alpha
+    return ops.call("broadcast_like", alpha, x, broadcast_axes=_channels(x.rank))[0]
+
+
+def _positive(ops: Builder, x: Value) -> Value:
+    return ops.call("scalar_logical_greater", x, has_float_operand=True, float_operand=0.0)[0]
+
+
+def _numpy_slopes(alpha: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The slopes in f64 in a shape that broadcasts to that of `x`."""
+    wide = alpha.astype(np.float64)
+    return wide if alpha.size == 1 else wide.reshape(1, -1, *[1] * (x.ndim - 2))
+
+
+@operator("prelu(x, alpha) -> y")
+class Prelu:
+    """x where it is positive, else alpha * x; `alpha` has one element, or one for each channel, dimension 1."""
+
+    types = _types
+
+    def sbp(op: Call) -> Factors:
+        x = letters(op.x.rank, op.x.rank)
+        return Factors(f"{x}, {'_' if op.alpha.shape == (1,) else 'd1'} -> {x}")
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        def part(which: int) -> Value:
+            return ops.prelu_grad(dy, op.x, op.alpha, alpha_requires_grad=True)[which]
+
+        return {"x": lambda: part(0), "alpha": lambda: part(1)}
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        return ops.where(_positive(ops, op.x), op.x, op.x * _spread(ops, op.alpha, op.x))
+
+    def reference(x: Any, alpha: Any) -> Any:
+        return np.where(x > 0, x, x * _numpy_slopes(alpha, x)).astype(x.dtype)
+
+
+@operator("prelu_grad(dy, x, alpha, alpha_requires_grad: bool = False) -> dx, alpha_diff")
+class PreluGrad:
+    """The gradients of `prelu`: dy, times alpha where x is not positive, and the sums of dy * x there.
+
+    They are the same whatever `alpha_requires_grad` says; what nothing uses is not computed.
+    """
+
+    grad = composed_gradient
+
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
+        whole = _types(op)
+        expect_type(op, "dy", whole)
+        return whole.meet(op.dy), TensorDesc(op.alpha.shape, whole.dtype)
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        one = op.alpha.shape == (1,)
+
+        def split(axis: int) -> SbpSignature:
+            alpha, diff = (S(0), S(0)) if axis == 1 and not one else (B, P)
+            return SbpSignature((S(axis), S(axis), alpha), (S(axis), diff))
+
+        return [*map(split, range(op.x.rank)), SbpSignature((P, B, B), (P, P))]
+
+    def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
+        positive, x, dy = _positive(ops, op.x), op.x, op.dy
+        wide = widen(ops, dy) * widen(ops, x)
+        below = ops.where(positive, ops.zero_like(wide), wide)
+        dx = ops.where(positive, dy, dy * _spread(ops, op.alpha, x))
+        return dx, narrow(ops, _sum_of_channels(ops, below, op.alpha), dy.dtype)
+
+    def reference(dy: Any, x: Any, alpha: Any) -> Any:
+        wide, positive = dy.astype(np.float64), x > 0
+        below = np.where(positive, 0, wide * x)
+        sums = below.sum(_channels(x.ndim)) if alpha.shape != (1,) else below.sum().reshape(1)
+        dx = np.where(positive, wide, wide * _numpy_slopes(alpha, x))
+        return dx.astype(x.dtype), sums.astype(x.dtype)
+
+
+def _sum_of_channels(ops: Builder, value: Value, alpha: Value) -> Value:
+    """`value` summed to the shape of the slopes."""
+    if alpha.shape == (1,):
+        return ops.reshape(ops.reduce_sum(value, axis=range(value.rank)), shape=(1,))
+    return ops.reduce_sum(value, axis=_channels(value.rank))
