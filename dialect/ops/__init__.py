@@ -38,6 +38,7 @@ from oneflow.dialect.ops import (
     softmax,
     source,
     unary,
+    upsample,
     variance,
 )
 
@@ -62,6 +63,7 @@ FAMILIES = (
     conv,
     pool,
     adaptive_pool,
+    upsample,
     loss,
     class_loss,
     cross_entropy,

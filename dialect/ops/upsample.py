@@ -1,0 +1,336 @@
+"""Images in another size: by the nearest element, or neighbours in proportion.
+
+Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So places and shares
+are exact, and the gradient finds the positions that an element has a share in without a search. Imports `rows`,
+`record`, `compute`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.record import Call, Operator, define
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dtype, expect_rank
+from oneflow.dialect.tensor_desc import TensorDesc
+
+#: Scales are taken for fractions of denominators up to this one, so that positions fit into 32 bits.
+FINEST = 4096
+SCALES = {1: ("scale_factor",), 2: ("height_scale", "width_scale"), 3: ("depth_scale", "height_scale", "width_scale")}
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One dimension of `size` elements as `out`, with the numbers of the module's text; the nearest elements."""
+
+    size: Size
+    out: Size
+    step: Size
+    shift: Size
+    unit: Size
+
+    def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
+        """The elements that a position is made of, each with its share (None: all)."""
+        return [(s.minimum(position * self.step // self.unit, c.as_expr(self.size) - 1), None)]
+
+    def reach(self) -> Size:
+        """At most how many positions an element has a share in."""
+        unit, step = self._numbers()
+        count: Size = (unit + (step - 1)) // step
+        return count
+
+    def _numbers(self) -> tuple[Any, Any]:
+        """`unit` and `step`, which is 0 where there is but one element: then 1."""
+        return self.unit, c.larger(self.step, 1)
+
+    def begin(self, element: Expr) -> Expr:
+        """The first of the positions that an element has a share in."""
+        return (element * self.unit + (self.step - 1)) // self.step
+
+    def share(self, element: Expr, position: Expr, dtype: DType) -> Expr:
+        """The share that an element has in a position."""
+        ((nearest, _),) = self.shares(position, dtype)
+        return s.cast(nearest.eq(element), dtype)
+
+
+class Slopes(Steps):
+    """One dimension whose positions are made of both neighbours."""
+
+    def _place(self, position: Expr) -> Expr:
+        """Where a position lies, times `unit`."""
+        last = (c.as_expr(self.size) - 1) * self.unit
+        return s.minimum(s.maximum(position * self.step + self.shift, 0), last)
+
+    def _ratio(self, rest: Expr, dtype: DType) -> Expr:
+        return s.cast(rest, dtype) / s.cast(c.as_expr(self.unit), dtype)
+
+    def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
+        """The elements that a position is made of, each with its share."""
+        place = self._place(position)
+        low = place // self.unit
+        above = self._ratio(place - low * self.unit, dtype)
+        return [(low, 1.0 - above), (s.minimum(low + 1, c.as_expr(self.size) - 1), above)]
+
+    def reach(self) -> Size:
+        """At most how many positions an element has a share in."""
+        unit, step = self._numbers()
+        return c.smaller((unit * 2 + (step - 1)) // step, self.out)
+
+    def begin(self, element: Expr) -> Expr:
+        """The first of the positions that an element has a share in."""
+        unit, step = self._numbers()
+        return s.maximum((element - 1) * unit + (step - self.shift), 0) // step
+
+    def share(self, element: Expr, position: Expr, dtype: DType) -> Expr:
+        """The share that an element has in a position."""
+        return self._ratio(s.maximum(self.unit - abs(self._place(position) - element * self.unit), 0), dtype)
+
+
+def _scales(op: Call, spatial: int) -> list[float]:
+    return [op[name] for name in SCALES[spatial]]
+
+
+def _scaled(size: Any, scale: float) -> Any:
+    """A size times a scale, rounded down; sizes are computed in integers where they are known at run time only."""
+    if isinstance(size, int):
+        return int(size * scale)
+    ratio = Fraction(scale).limit_denominator(FINEST)
+    return size * ratio.numerator // ratio.denominator
+
+
+def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """Spatial sizes of the result; None for those that are unknown."""
+    if op.output_size:
+        return tuple(op.output_size)
+    pairs = zip(sizes, _scales(op, len(sizes)), strict=True)
+    return tuple(size if size is None else _scaled(size, scale) for size, scale in pairs)
+
+
+def _kept(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
+    """Whether scales leave an image as it is, since they leave all sizes: those of less than 2 can.
+
+    Images of three dimensions are not asked for.
+    """
+    scales = _scales(op, len(sizes))
+    if op.output_size or len(sizes) > 2 or not all(1 <= scale < 2 for scale in scales):
+        return False
+    pairs = list(zip(sizes, outs, strict=True))
+    if any(size != out for size, out in pairs if isinstance(size, int)):
+        return False
+    asked = [size.eq(out) for size, out in pairs if not isinstance(size, int)]
+    return reduce(lambda one, other: one & other, asked) if asked else True
+
+
+def _whole(op: Call, outs: Sequence[Any]) -> list[bool]:
+    """Whether each dimension of an image is taken as it is by a scale, so that parts of it are too."""
+    sizes = op.x.shape[2:]
+    if op.output_size:
+        return [False] * len(sizes)
+    same = [size is not None and size == out for size, out in zip(sizes, outs, strict=True)]
+    corners = op.attrs.get("align_corners", False) or (len(sizes) < 3 and all(same))
+    return [scale == 1 or (kept and corners) for kept, scale in zip(same, _scales(op, len(sizes)), strict=True)]
+
+
+def _ratios(op: Call, sizes: Sequence[Size], outs: Sequence[Size]) -> list[tuple[Size, Size]]:
+    """The distance of two positions in the image, as two numbers, for each dimension."""
+    if op.output_size:
+        return list(zip(sizes, outs, strict=True))
+    kept = _kept(op, sizes, outs)
+    ratios = [Fraction(scale).limit_denominator(FINEST) for scale in _scales(op, len(sizes))]
+    if isinstance(kept, bool):
+        return [(1, 1) if kept else (r.denominator, r.numerator) for r in ratios]
+    return [(s.where(kept, c.as_expr(r.numerator), r.denominator), r.numerator) for r in ratios]
+
+
+def _steps(kind: type[Steps], op: Call) -> list[Steps]:
+    """The dimensions of a call, which has the image `x`."""
+    sizes = op.x.shape[2:]
+    outs = _outs(op, sizes)
+    rows = list(zip(sizes, outs, strict=True))
+    if kind is Steps:
+        return [Steps(n, o, a, 0, b) for (n, o), (a, b) in zip(rows, _ratios(op, sizes, outs), strict=True)]
+    if op.align_corners:
+        return [kind(n, o, n - 1, 0, c.larger(o - 1, 1)) for n, o in rows]
+    ratios = _ratios(op, sizes, outs)
+    return [kind(n, o, a * 2, a - b, b * 2) for (n, o), (a, b) in zip(rows, ratios, strict=True)]
+
+
+def _expect(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorDesc:
+    """Checks images, scales and sizes; gives the type of the result."""
+    expect_dtype(op, "x", op.x, allowed)
+    expect_rank(op, "x", op.x, spatial + 2)
+    if op.data_format != "channels_first":
+        raise op.error(f"expected data_format channels_first, got {op.data_format!r}")
+    if len(op.output_size) not in (0, spatial):
+        raise op.error(f"expected no or {spatial} numbers in output_size, got {list(op.output_size)}")
+    for name, scale in zip(SCALES[spatial], _scales(op, spatial), strict=True):
+        if not op.output_size and not 0 < scale < float("inf"):
+            raise op.error(f"expected {name} above 0 where there is no output_size, got {scale}")
+    outs = _outs(op, op.x.shape[2:])
+    for size in (*op.x.shape[2:], *outs):
+        if size is not None and size < 1:
+            raise op.error(f"expected spatial sizes of at least 1, got {op.x} and sizes {outs} of the result")
+    return TensorDesc((*op.x.shape[:2], *outs), op.x.dtype)
+
+
+def _compute(kind: type[Steps]) -> Any:
+    def compute(op: Call) -> Stage:
+        steps, wide = _steps(kind, op), op.x.dtype.accumulator
+
+        def along(axis: int, place: tuple[Expr, ...], at: Sequence[Expr]) -> Expr:
+            """The value at a place that is given up to a dimension."""
+            if axis == len(steps):
+                value: Expr = op.x[place]
+                return value
+            terms = [
+                (along(axis + 1, (*place, element), at), share)
+                for element, share in steps[axis].shares(at[axis], wide)
+            ]
+            first, *rest = (value if share is None else value * share for value, share in terms)
+            return first + rest[0] if rest else first
+
+        shape = (*op.x.shape[:2], *(d.out for d in steps))
+        return c.element_wise(shape, lambda n, k, *at: along(0, (n, k), at), op.x.dtype)
+
+    return compute
+
+
+def _grad_compute(kind: type[Steps]) -> Any:
+    def compute(op: Call) -> Stage:
+        steps, wide = _steps(kind, op), op.x.dtype.accumulator
+
+        def term(n: Expr, k: Expr, *at: Expr) -> Expr:
+            share, there, places = None, s.const(True, dtypes.bool_), []
+            for dim, element, number in zip(steps, at[: len(steps)], at[len(steps) :], strict=True):
+                place = dim.begin(element) + number
+                there = there & (place < c.as_expr(dim.out))
+                places.append(s.minimum(place, c.as_expr(dim.out) - 1))
+                own = dim.share(element, places[-1], wide)
+                share = own if share is None else share * own
+            # A share of 0 stands for positions that are none of the element's, whatever dy is there.
+            assert share is not None
+            return s.where(there & share.ne(0), op.dy[n, k, *places] * share, 0)
+
+        return c.sum_(op.x.shape, [d.reach() for d in steps], term, op.x.dtype)
+
+    return compute
+
+
+def _numpy_ratio(size: int, out: int, scale: float, op: dict[str, Any], kept: bool) -> float:
+    if op.get("align_corners"):
+        return (size - 1) / (out - 1) if out > 1 else 0.0
+    return 1.0 if kept else size / out if op["output_size"] else 1.0 / scale
+
+
+def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: bool) -> Any:
+    """A matrix: the share of each element (columns) in each position (rows)."""
+    rows, shares = np.arange(out), np.zeros((out, size))
+    if kind is Steps:
+        shares[rows, np.minimum(np.floor(np.float32(rows * ratio)).astype(int), size - 1)] = 1
+        return shares
+    place = rows * ratio if align else np.maximum((rows + 0.5) * ratio - 0.5, 0)
+    low = np.minimum(place.astype(int), size - 1)
+    above = np.where(low < size - 1, place - low, 0.0)
+    shares[rows, low] = 1 - above
+    shares[rows, np.minimum(low + 1, size - 1)] += above
+    return shares
+
+
+def _numpy_matrices(kind: type[Steps], sizes: Sequence[int], op: dict[str, Any]) -> list[Any]:
+    scales = [op[name] for name in SCALES[len(sizes)]]
+    outs = op["output_size"] or [int(n * scale) for n, scale in zip(sizes, scales, strict=True)]
+    kept, align = len(sizes) < 3 and tuple(outs) == tuple(sizes), bool(op.get("align_corners"))
+    rows = zip(sizes, outs, scales, strict=True)
+    return [_numpy_shares(kind, n, o, _numpy_ratio(n, o, f, op, kept), align) for n, o, f in rows]
+
+
+def _numpy_apply(x: Any, matrices: Sequence[Any]) -> Any:
+    for axis, matrix in enumerate(matrices, 2):
+        x = np.moveaxis(np.tensordot(matrix, x, (1, axis)), 0, axis)
+    return x
+
+
+def _reference(kind: type[Steps]) -> Any:
+    def reference(x: Any, **op: Any) -> Any:
+        return _numpy_apply(x.astype(np.float64), _numpy_matrices(kind, x.shape[2:], op)).astype(x.dtype)
+
+    return reference
+
+
+def _grad_reference(kind: type[Steps]) -> Any:
+    def reference(dy: Any, x: Any, **op: Any) -> Any:
+        back = [m.T for m in _numpy_matrices(kind, x.shape[2:], op)]
+        return _numpy_apply(dy.astype(np.float64), back).astype(x.dtype).reshape(x.shape)
+
+    return reference
+
+
+def _names(op: Call) -> str:
+    """Factors of images: batch, channels, and dimensions that stay as they are."""
+    whole = enumerate(_whole(op, _outs(op, op.x.shape[2:])))
+    return " ".join(["n", "c", *(f"d{i}" if kept else "_" for i, kept in whole)])
+
+
+def _sbp(op: Call) -> Factors:
+    return Factors(f"{_names(op)} -> {_names(op)}", "joint")
+
+
+def _grad_sbp(op: Call) -> list[SbpSignature]:
+    found = Factors(f"{_names(op)}, {_names(op)} -> {_names(op)}").signatures([op.dy.shape, op.x.shape])
+    return [*found, SbpSignature((P, B), (P,))]
+
+
+def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Operator, Operator]:
+    scales = ", ".join(f"{n}: double = 0.0" for n in SCALES[spatial])
+    corners = ", align_corners: bool = False" if kind is Slopes else ""
+    attrs = f'{scales}{corners}, output_size: list_int64 = [], data_format: string = "channels_first"'
+    allowed = dtypes.FLOATS if kind is Slopes else dtypes.NUMERIC
+
+    def grad_types(op: Call) -> TensorDesc:
+        expect_type(op, "dy", _expect(op, spatial, dtypes.FLOATS))
+        return TensorDesc(op.x.shape, op.x.dtype)
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        return {"x": lambda: ops.call(f"{name}_grad", dy, op.x, **op.attrs)[0]}
+
+    def second(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
+        return {"dy": lambda: ops.call(name, ddx, **op.attrs)[0]}
+
+    forward = define(
+        f"{name}(x, {attrs}) -> y", depth=2, doc=doc, types=lambda op: _expect(op, spatial, allowed),
+        sbp=_sbp, grad=grad, compute=_compute(kind), reference=_reference(kind),
+    )  # fmt: skip
+    backward = define(
+        f"{name}_grad(dy, x, {attrs}) -> dx", depth=2,
+        doc=f"The gradient of `{name}`: every element gets its share of dy of each position it has a share in.",
+        types=grad_types, sbp=_grad_sbp, grad=second, compute=_grad_compute(kind),
+        reference=_grad_reference(kind), shapes_of=("x",),
+    )  # fmt: skip
+    return forward, backward
+
+
+_SIZE = (
+    " in another size: `output_size`, or else that of the image times the scales, rounded down.\n\n"
+    "An image of one or two dimensions whose sizes stay is the result. A size that is known at run time only is\n"
+    "multiplied by the scale as a fraction, so that 100 * 1.15 is 115 then; it is 114 as a product of floats."
+)
+_LINEAR = " With `align_corners` the outermost elements lie in each other, otherwise the borders of the images do."
+for _spatial in (1, 2, 3):
+    _upsample(f"upsample_nearest_{_spatial}d", Steps, _spatial, f"Images, by their elements before,{_SIZE}")
+for _spatial, _word in enumerate(("linear", "bilinear", "trilinear"), 1):
+    _doc = f"Images, between their elements in proportion,{_SIZE}{_LINEAR}"
+    _upsample(f"upsample_{_word}_{_spatial}d", Slopes, _spatial, _doc)
