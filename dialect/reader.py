@@ -149,11 +149,12 @@ def _normal_text(text: str, name: str, registry: Registry, failure: ProgramError
     with loose, Collector(loose, name) as collector:
         module = _parse(text, name)
         report_unknown(module.operation, registry)
+        changed = not collector.diagnostics and normalize(module.operation, registry)
         if not collector.diagnostics:
             dialect.verify(module.operation, registry)
         if collector.diagnostics:
             raise ProgramError(collector.diagnostics)
-        if not normalize(module.operation, registry):
+        if not changed:
             raise failure
         return str(module.operation.get_asm(enable_debug_info=True))
 
