@@ -289,7 +289,8 @@ def _fits(node: Node, outer: list[int], inner: list[int]) -> bool:
     if not names >= set(outer):
         return False
     if names == set(outer):
-        return not reduced
+        # Beside loops that others sweep, a sum over one element would be one over as many.
+        return not (node.reductions if inner else reduced)
     ordered = [n for n in node.names if n in set(inner)]
     return ordered == inner and reduced == (set(inner) if node.reductions else set())
 
