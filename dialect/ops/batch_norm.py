@@ -32,7 +32,7 @@ MOVING = ("moving_mean", "moving_variance")
 PARAMS = (*MOVING, "gamma", "beta")
 
 
-def _channel_types(op: Call, names: Sequence[str]) -> tuple[TensorDesc, TensorDesc]:
+def channel_types(op: Call, names: Sequence[str]) -> tuple[TensorDesc, TensorDesc]:
     """The types of `x` and of a value per channel; checks the operands of that type, `names`."""
     expect_dtype(op, "x", op.x, dtypes.FLOATS)
     axis = op.normalize_axis(op.axis, op.x.rank)
@@ -90,7 +90,7 @@ class Normalization:
             raise op.error(f"expected {missing[0]} {'to update' if op.training else 'without training'}, got none")
         if op.update_moving and not op.training:
             raise op.error("expected training = true with update_moving = true, got false")
-        y, channel = _channel_types(op, PARAMS)
+        y, channel = channel_types(op, PARAMS)
         expect_addend(op, y)
         return [y, *[channel] * (2 * op.training), *[channel] * (2 * op.update_moving)]
 
@@ -165,7 +165,7 @@ def _size(x: np.ndarray, axes: Sequence[int]) -> int:
     return int(np.prod([x.shape[i] for i in axes]))
 
 
-def _channel_sum(x: Stage, axis: int, element: Callable[..., Expr]) -> Stage:
+def fold_channels(x: Stage, axis: int, element: Callable[..., Expr]) -> Stage:
     """The sum of `element(*position)` over each channel."""
     others = [d for i, d in enumerate(x.shape) if i != axis]
     return c.sum_((x.shape[axis],), others, lambda k, *rest: element(*rest[:axis], k, *rest[axis:]))
@@ -180,13 +180,13 @@ def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
         scale = rows.reciprocal(number, dtype)
         return c.element_wise(total.shape, lambda k: total[(k,)] * scale)
 
-    mean = shared(_channel_sum(x, axis, lambda *i: x[i]), count)
+    mean = shared(fold_channels(x, axis, lambda *i: x[i]), count)
 
     def square(*i: Expr) -> Expr:
         apart = x[i] - mean[(i[axis],)]
         return apart * apart
 
-    squares = _channel_sum(x, axis, square)
+    squares = fold_channels(x, axis, square)
     return mean, shared(squares, count), shared(squares, count - 1)
 
 
@@ -202,7 +202,7 @@ class NormalizationGrad:
     """The gradients of `normalization` in training by gamma, beta and x; `epsilon` is in inv_variance already."""
 
     def types(op: Call) -> list[TensorDesc]:
-        x, channel = _channel_types(op, ("mean", "inv_variance", "gamma"))
+        x, channel = channel_types(op, ("mean", "inv_variance", "gamma"))
         expect_type(op, "dy", x)
         return [channel, channel, x.meet(op.dy)]
 

@@ -7,6 +7,7 @@ of the old ones says so at its arguments (`oneflow.donated`), not at the operato
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,18 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.elementwise import elementwise
-from oneflow.dialect.ops.update import NO_GRAD, RATE, Change, Reference, Step, changed, number, update, wide
+from oneflow.dialect.ops.update import (
+    NO_GRAD,
+    RATE,
+    Change,
+    Reference,
+    Step,
+    changed,
+    number,
+    regularized,
+    update,
+    wide,
+)
 from oneflow.dialect.record import Call, no_sbp
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
@@ -115,6 +127,12 @@ update(
 )  # fmt: skip
 
 
+def _lengths(*stages: Stage) -> Callable[[], list[Expr]]:
+    """The lengths of whole tensors, to be read at any element."""
+    squares = [c.sum_((), x.shape, lambda *at, x=x: x[at] * x[at]) for x in stages]
+    return lambda: [s.sqrt(square[()]) for square in squares]
+
+
 def _lamb(op: Call) -> list[Stage]:
     m, v = (changed(op, n, _mean(n, b, n == "v"), {}) for n, b in (("m", "beta1"), ("v", "beta2")))
     shape = op.model.shape
@@ -124,11 +142,11 @@ def _lamb(op: Call) -> list[Stage]:
         return m[at] / step.correction(1) / (s.sqrt(v[at]) / s.sqrt(step.correction(2)) + op.epsilon)
 
     change = c.element_wise(shape, direction, op.model.dtype.accumulator)
-    lengths = [c.sum_((), shape, lambda *at, x=x: x[at] * x[at]) for x in (op.model, change)]
+    lengths = _lengths(op.model, change)
 
     def element(*at: Any) -> Expr:
         step = Step(op, at)
-        of_model, of_change = (s.sqrt(length[()]) for length in lengths)
+        of_model, of_change = lengths()
         ratio = s.where((of_model > 0) & (of_change > 0), of_model / of_change, 1.0)
         step.rate = step.rate * ratio
         return step.kept("model", step.decayed(step.rate * change[at]))
@@ -222,6 +240,131 @@ update(
         "model": _rmsprop_model,
     },
     _rmsprop_reference,
+)  # fmt: skip
+
+
+def _lars(op: Call) -> list[Stage]:
+    shape = op.model.shape
+    gradient = c.element_wise(shape, lambda *at: Step(op, at).g, op.model.dtype.accumulator)
+    lengths = _lengths(op.model, gradient)
+
+    def rate(step: Step) -> Expr:
+        of_model, of_gradient = lengths()
+        trust = of_model * op.lars_coefficient / (of_gradient + of_model * op.weight_decay + op.epsilon)
+        return step.rate * s.where((of_model > 0) & (of_gradient > 0), trust, 1.0)
+
+    def momentum(step: Step) -> Expr:
+        return op.momentum[step.at] * op.momentum_beta - rate(step) * step.g
+
+    def model(step: Step) -> Expr:
+        change = -momentum(step)
+        step.rate = rate(step)
+        return step.decayed(change)
+
+    def new(name: str, change: Callable[[Step], Expr]) -> Stage:
+        return c.element_wise(shape, lambda *at: (step := Step(op, at)).kept(name, change(step)), op.model.dtype)
+
+    return [new("model", model), new("momentum", momentum)]
+
+
+def _lars_reference(model: Any, diff: Any, lr: Any, old: Any, scale_by: Any, skip: Any, **attrs: Any) -> Any:
+    step = Reference(model, diff, lr, scale_by, skip, attrs)
+    lengths = [np.sqrt(np.sum(a**2)) for a in (step.p, step.g)]
+    whole = attrs["epsilon"] + lengths[1] + attrs["weight_decay"] * lengths[0]
+    step.rate *= attrs["lars_coefficient"] * lengths[0] / whole if min(lengths) > 0 else 1.0
+    new = attrs["momentum_beta"] * wide(old) - step.rate * step.g
+    return step.results(-new, (old, new))
+
+
+update(
+    "lars_update(model, model_diff, learning_rate?, momentum, scale_by_tensor?, skip_if?",
+    ", momentum_beta: float = 0.9, epsilon: float = 0.0, lars_coefficient: float = 0.0001",
+    "LARS: descent along momentum, momentum = momentum_beta * momentum - rate * gradient.\n\n"
+    "The rate is learning_rate * lars_coefficient * |model| / (epsilon + |gradient| + weight_decay * |model|), of the"
+    " lengths of whole tensors; where one of them is 0, learning_rate.",
+    {"momentum": _momentum}, _lars_reference, compute=_lars,
+    sbp=no_sbp("needs the length of the whole parameter"),
+)  # fmt: skip
+
+
+def _ftrl(step: Step, op: Call) -> tuple[Expr, Expr, Expr]:
+    """The new sum of squares, a power of it, and the new z."""
+    old = op.accumulate[step.at]
+    new = old + step.g * step.g
+    power, before = s.power(new, op.lr_power), s.power(old, op.lr_power)
+    return new, power, op.z[step.at] + step.g - (power - before) / step.rate * step.p
+
+
+def _ftrl_model(step: Step, op: Call, **_: Expr) -> Expr:
+    power, z = _ftrl(step, op)[1:]
+    bound = s.const(op.lambda1, z.dtype)
+    shrunk = s.where(z < 0, -bound, bound) - z
+    model = shrunk / ((power + op.beta) / step.rate + op.lambda2) - step.rate * op.weight_decay * step.p
+    return s.where(abs(z) < op.lambda1, 0.0, model)
+
+
+def _ftrl_reference(model: Any, diff: Any, lr: Any, skip: Any, accumulate: Any, z: Any, **attrs: Any) -> Any:
+    step = Reference(model, diff, lr, None, skip, attrs)
+    old = wide(accumulate)
+    new = old + step.g**2
+    power = new ** attrs["lr_power"]
+    new_z = wide(z) + step.g - (power - old ** attrs["lr_power"]) / step.rate * step.p
+    found = (np.copysign(attrs["lambda1"], new_z) - new_z) / ((attrs["beta"] + power) / step.rate + attrs["lambda2"])
+    kept = np.where(np.abs(new_z) >= attrs["lambda1"], found - step.rate * step.decay * step.p, 0.0)
+    return step.pairs((model, kept), (accumulate, new), (z, new_z))
+
+
+update(
+    "ftrl_update(model, model_diff, learning_rate?, skip_if?, accumulate, z",
+    ", lr_power: float = 0.0, lambda1: float = 0.0, lambda2: float = 0.0, beta: float = 0.0",
+    "FTRL-proximal: the parameter that z and the sum of squared gradients, `accumulate`, say.\n\n"
+    "z grows by gradient - (new accumulate^lr_power - old accumulate^lr_power) / learning_rate * model. The parameter"
+    " is 0 where |z| < lambda1, else (lambda1 * sign(z) - z) / ((beta + accumulate^lr_power) / learning_rate +"
+    " lambda2).",
+    {
+        "accumulate": lambda step, op: _ftrl(step, op)[0],
+        "z": lambda step, op, **_: _ftrl(step, op)[2],
+        "model": _ftrl_model,
+    },
+    _ftrl_reference,
+)  # fmt: skip
+
+
+def _adadelta(step: Step, op: Call) -> tuple[Expr, Expr]:
+    """The new mean of squared gradients, and the change by a learning rate of 1."""
+    g = regularized(-step.scaled, step.p, op.l1, op.l2) if op.maximize else step.g
+    squares = op.square_avgs[step.at] * op.rho + g * g * (1.0 - op.rho)
+    return squares, s.sqrt(op.acc_deltas[step.at] + op.epsilon) / s.sqrt(squares + op.epsilon) * g
+
+
+def _adadelta_deltas(step: Step, op: Call, **_: Expr) -> Expr:
+    delta = _adadelta(step, op)[1]
+    return op.acc_deltas[step.at] * op.rho + delta * delta * (1.0 - op.rho)
+
+
+def _adadelta_reference(
+    model: Any, diff: Any, lr: Any, skip: Any, squares: Any, deltas: Any, *, rho: float, epsilon: float,
+    maximize: bool, **attrs: Any,
+) -> Any:  # fmt: skip
+    step = Reference(model, diff, lr, None, skip, attrs)
+    g = step.regular - step.scaled if maximize else step.g
+    new = rho * wide(squares) + (1 - rho) * g**2
+    delta = np.sqrt(wide(deltas) + epsilon) / np.sqrt(new + epsilon) * g
+    changed_deltas = rho * wide(deltas) + (1 - rho) * delta**2
+    return step.pairs((model, step.p - step.rate * delta), (squares, new), (deltas, changed_deltas))
+
+
+update(
+    "adadelta_update(model, model_diff, learning_rate?, skip_if?, square_avgs, acc_deltas",
+    ", rho: float = 0.9, epsilon: float = 0.0, maximize: bool = False",
+    "Adadelta: gradient * sqrt(mean of squared changes + epsilon) / sqrt(mean of squared gradients + epsilon).\n\n"
+    "`weight_decay` does nothing, as in OneFlow's kernel: its optimizer decays by `l2`.",
+    {
+        "square_avgs": lambda step, op: _adadelta(step, op)[0],
+        "acc_deltas": _adadelta_deltas,
+        "model": lambda step, op, **_: step.p - step.rate * _adadelta(step, op)[1],
+    },
+    _adadelta_reference,
 )  # fmt: skip
 
 

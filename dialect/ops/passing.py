@@ -11,7 +11,7 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.elementwise import elementwise
+from oneflow.dialect.elementwise import elementwise, neutral
 from oneflow.dialect.record import Call, operator, zero_grad
 from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
@@ -20,6 +20,16 @@ elementwise(
     "stop_gradient(in) -> out", "`in` itself, through which no gradient flows.",
     scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint", grad=zero_grad,
 )  # fmt: skip
+for _name, _attrs, _doc in (
+    ("amp_white_identity", "", "`in` itself, at which OneFlow's automatic mixed precision goes on in f16."),
+    ("amp_black_identity", "", "`in` itself, at which OneFlow's automatic mixed precision stays in f32."),
+    ("identity_buffer", ", buffer_size: int64 = 0", "`in` itself; how many results OneFlow keeps for later stages."),
+):
+    elementwise(
+        f"{_name}(in{_attrs}) -> out", _doc,
+        scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint",
+        laws=(neutral(f"drop-{_name}", f"{_name}(x) = x", lambda op: True),),
+    )  # fmt: skip
 
 
 def _placements(shape: Shape) -> list[Sbp]:

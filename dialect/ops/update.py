@@ -40,23 +40,29 @@ NUMBERS = {
 }  # fmt: skip
 
 
+def regularized(g: Expr, p: Expr, l1: float, l2: float) -> Expr:
+    """A gradient and those of l1 * |p| and l2 / 2 * p^2."""
+    if l1:
+        g = g + s.where(p > 0, l1, s.where(p < 0, -l1, p * 0.0))
+    return g + p * l2 if l2 else g
+
+
 class Step:
-    """One step as a body sees it, at one element: `p` the parameter, `g` the gradient, `rate` the learning rate."""
+    """One step as a body sees it, at one element: `p` the parameter, `g` the gradient, `rate` the learning rate.
+
+    `scaled` is the gradient before l1 and l2.
+    """
 
     def __init__(self, op: Call, at: Sequence[Any]) -> None:
         self.op, self.at = op, tuple(at)
         self.p: Expr = op.model[self.at]
         self.rate = self._given("learning_rate", op.attrs["learning_rate_val"]) * op.lr_scale
-        self.g = self._gradient()
+        self.scaled = self._scaled()
+        self.g = regularized(self.scaled, self.p, op.l1, op.l2)
 
-    def _gradient(self) -> Expr:
-        op, p = self.op, self.p
-        g = s.cast(op.model_diff[self.at], p.dtype) * op.scale
-        if op.scale_by_tensor is not None:
-            g = g * self._given("scale_by_tensor", 1.0)
-        if op.l1:
-            g = g + s.where(p > 0, op.l1, s.where(p < 0, -op.l1, p * 0.0))
-        return g + p * op.l2 if op.l2 else g
+    def _scaled(self) -> Expr:
+        g = s.cast(self.op.model_diff[self.at], self.p.dtype) * self.op.scale
+        return g if self.op.inputs.get("scale_by_tensor") is None else g * self._given("scale_by_tensor", 1.0)
 
     def _given(self, name: str, otherwise: float) -> Expr:
         """The number in an operand of one element, or another where there is none."""
@@ -231,11 +237,15 @@ class Reference:
         self.skipped = skip is not None and bool(np.asarray(skip).reshape(()))
         self.model, self.p, self.decay = model, wide(model), attrs["weight_decay"]
         self.rate = number(lr, attrs["learning_rate_val"]) * attrs["lr_scale"]
-        scaled = wide(diff) * attrs["scale"] * number(scale_by, 1.0)
-        self.g = scaled + attrs["l1"] * np.sign(self.p) + attrs["l2"] * self.p
+        self.scaled = wide(diff) * attrs["scale"] * number(scale_by, 1.0)
+        self.regular = attrs["l1"] * np.sign(self.p) + attrs["l2"] * self.p
+        self.g = self.scaled + self.regular
 
     def results(self, change: Any, *states: tuple[Any, Any]) -> tuple[Any, ...]:
         """The new parameter, and of each pair of an old and a new state the one that holds."""
         new = self.p - change - self.rate * self.decay * self.p
-        pairs = [(self.model, new), *states]
+        return self.pairs((self.model, new), *states)
+
+    def pairs(self, *pairs: tuple[Any, Any]) -> tuple[Any, ...]:
+        """Of each pair of an old and a new value the one that holds."""
         return tuple((old if self.skipped else value).astype(self.model.dtype) for old, value in pairs)

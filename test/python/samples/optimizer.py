@@ -37,6 +37,21 @@ MANY = [
     Sample("multi_tensor_momentum_update_with_cast", [UNLIKE, UNLIKE, UNLIKE, COPIES, RATE], ALL),
     Sample("multi_tensor_adam_update_with_cast", [*[UNLIKE] * 3, SQUARES, COPIES], {**LR, **EPSILON}),
 ]  # fmt: skip
+LARS = {**EPSILON, "lars_coefficient": 0.1}
+FTRL = {"lr_power": 0.5, "lambda1": 0.1, "lambda2": 0.2, "beta": 0.3}
+MORE = [
+    Sample("lars_update", [*P, RATE, t(3, 4)], LARS, dtypes=(float32, float64)),
+    Sample("lars_update", [*P, None, t(3, 4), SCALE, GO], {**ALL, **LARS, "momentum_beta": 0.5}),
+    Sample("lars_update", [v([0.0, 0.0]), t(2), RATE, t(2)], LARS),
+    Sample("lars_update", [*P, None, t(3, 4), None, SKIP, t(3, 4, dtype=float16)], {**LR, **LARS}),
+    Sample("ftrl_update", [*P, None, None, positive(3, 4), t(3, 4)], {**LR, **FTRL}, dtypes=(float32, float64)),
+    Sample("ftrl_update", [*P, RATE, GO, positive(3, 4), t(3, 4)], {**ALL, **FTRL, "lr_power": -0.5, "lambda1": 1.0}),
+    Sample("ftrl_update", [*P, RATE, SKIP, positive(3, 4), t(3, 4), t(3, 4, dtype=float16)], FTRL),
+    Sample("adadelta_update", [*P, None, None, positive(3, 4), positive(3, 4)], {**LR, **EPSILON}, dtypes=FLOATS),
+    Sample("adadelta_update", [*P, RATE, GO, positive(3, 4), positive(3, 4)], {**ALL, **EPSILON, "rho": 0.5}),
+    Sample("adadelta_update", [*P, RATE, GO, positive(3, 4), positive(3, 4)], {**ALL, **EPSILON, "maximize": True}),
+    Sample("adadelta_update", [*P, RATE, SKIP, positive(3, 4), positive(3, 4), t(3, 4, dtype=float16)], EPSILON),
+]  # fmt: skip
 SAMPLES = [
     Sample("sgd_update", P, LR, dtypes=FLOATS),
     Sample("sgd_update", [*P, RATE, SCALE, GO], ALL),
@@ -86,6 +101,7 @@ SAMPLES = [
     Sample("momentum_update", [*P, t(3, 4), *[None] * 3, t(3, 4, dtype=float16)], LR),
     Sample("lamb_update", [*P, *[None] * 5, t(3, 4), positive(3, 4), t(3, 4, dtype=bfloat16)], {**LR, **EPSILON}),
     Sample("rmsprop_update", [*P, None, None, GO, positive(3, 4), None, None, t(3, 4, dtype=float16)], LR),
+    *MORE,
     *MANY,
     Sample("adam_bias_correction_factor", [v([0, 1, 9, 1000], int64)], {"beta": 0.999}),
     Sample("adam_bias_correction_factor", [v(3, int64)]),
@@ -108,5 +124,8 @@ BAD = [
     Bad("multi_tensor_sgd_update", [[t(2), t(3)], [t(2)]], match="tensors of model_diff as of model, 2, got 1"),
     Bad("multi_tensor_sgd_update", [[t(2)], [t(3)]], match="model_diff of type tensor<2xf32>, got tensor<3xf32>"),
     Bad("multi_tensor_adam_update", [[t(2)]] * 4, {"amsgrad": True}, match="expected max_v with amsgrad = true"),
+    Bad("lars_update", [t(2), t(2), None, t(3)], match="expected momentum of type tensor<2xf32>, got tensor<3xf32>"),
+    Bad("ftrl_update", [t(2), t(2), None, None, t(2), t(3)], match="expected z of type tensor<2xf32>"),
+    Bad("adadelta_update", [t(2), t(2), None, GO, t(3), t(2)], match="expected square_avgs of type tensor<2xf32>"),
     Bad("adam_bias_correction_factor", [t(2)], match="expected train_step of type i64, got f32"),
 ]  # fmt: skip

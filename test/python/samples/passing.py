@@ -9,10 +9,15 @@ WHY = "no gradient flows, which is what the operator is for"
 SAMPLES = [
     *[Sample("stop_gradient", [t(*s)], dtypes=ALL, gradient=False, why=WHY) for s in SHAPES],
     *[Sample("depend", [t(*s), t(2, dtype=int64)], dtypes=ALL) for s in SHAPES],
+    *[Sample(f"amp_{c}_identity", [t(*s)], dtypes=ALL) for c in ("white", "black") for s in SHAPES],
+    *[Sample("identity_buffer", [t(*s)], {"buffer_size": 2}, dtypes=ALL) for s in SHAPES],
     Sample("depend", [t(3, 2), t(4, dtype=bool_)]),
     Sample("depend", [t(3), t()]),
 ]
 BAD = [
     Bad("stop_gradient", [t(2)], {"axis": 1}, match="unknown attribute 'axis'"),
+    Bad("amp_white_identity", [t(2)], {"buffer_size": 2}, match="unknown attribute 'buffer_size'"),
+    Bad("amp_black_identity", [t(2)], {"buffer_size": 2}, match="unknown attribute 'buffer_size'"),
+    Bad("identity_buffer", [t(2)], {"size": 2}, match="unknown attribute 'size'"),
     Bad("depend", [t(2), t(2)], {"axis": 1}, match="unknown attribute 'axis'"),
 ]

@@ -45,3 +45,20 @@ func.func @many(%p: tensor<4xf32>, %c: tensor<4xf16>)
   return %0#0, %0#1, %0#2, %0#3, %1#0, %1#1
     : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf16>
 }
+
+// Sizes of segments as OneFlow writes them, without a copy of the parameter.
+// CHECK-LABEL: func.func @more(
+// CHECK: "oneflow.lars_update"{{.*}} -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK: "oneflow.ftrl_update"{{.*}} -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+// CHECK: "oneflow.adadelta_update"{{.*}} -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+func.func @more(%p: tensor<4xf32>, %rate: tensor<1xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) {
+  %0:2 = "oneflow.lars_update"(%p, %p, %rate, %p) {operand_segment_sizes = array<i32: 1, 1, 1, 1, 0, 0>}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<1xf32>, tensor<4xf32>) -> (tensor<*xf32>, tensor<*xf32>)
+  %1:3 = "oneflow.ftrl_update"(%p, %p, %p, %p) {
+    learning_rate_val = 0.1 : f32, operand_segment_sizes = array<i32: 1, 1, 0, 0, 1, 1>}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %2:3 = "oneflow.adadelta_update"(%p, %p, %p, %p) {
+    learning_rate_val = 0.1 : f32, operand_segment_sizes = array<i32: 1, 1, 0, 0, 1, 1>}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  return %0#0, %1#0, %2#0 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
+}

@@ -1,4 +1,5 @@
 // RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
+// RUN: oneflow-opt %s --oneflow-infer-types --oneflow-canonicalize | FileCheck %s --check-prefix=CANON
 // RUN: oneflow-opt %s --oneflow-infer-types --cse | FileCheck %s --check-prefix=CSE
 // RUN: oneflow-opt %s --oneflow-infer-types --oneflow-autodiff="func=stopped" | FileCheck %s --check-prefix=GRAD
 
@@ -11,6 +12,18 @@ func.func @types(%x: tensor<2x?xf16>, %n: tensor<3xi64>, %b: tensor<4xi1>)
   %1 = "oneflow.depend"(%n, %x) : (tensor<3xi64>, tensor<2x?xf16>) -> tensor<*xi64>
   %2 = "oneflow.stop_gradient"(%b) : (tensor<4xi1>) -> tensor<*xi1>
   return %0, %1, %2 : tensor<*xf16>, tensor<*xi64>, tensor<*xi1>
+}
+
+// Marks for OneFlow's own passes change nothing and are dropped.
+// CHECK-LABEL: func.func @marks(
+// CHECK-SAME: -> tensor<2x?xf16>
+// CANON-LABEL: func.func @marks(
+// CANON-NEXT: return %arg0
+func.func @marks(%x: tensor<2x?xf16>) -> tensor<*xf16> {
+  %0 = "oneflow.amp_white_identity"(%x) : (tensor<2x?xf16>) -> tensor<*xf16>
+  %1 = "oneflow.amp_black_identity"(%0) : (tensor<*xf16>) -> tensor<*xf16>
+  %2 = "oneflow.identity_buffer"(%1) {buffer_size = 3 : si64} : (tensor<*xf16>) -> tensor<*xf16>
+  return %2 : tensor<*xf16>
 }
 
 // What is computed of a tensor behind `depend` is computed again.

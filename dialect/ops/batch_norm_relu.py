@@ -1,0 +1,181 @@
+"""Normalization of channels over a batch, an addend and relu in one operator, and its gradient.
+
+Imports `batch_norm`, `composed`, `rows`, `record`, `compute`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, fold_channels
+from oneflow.dialect.ops.rows import expect_type, reciprocal
+from oneflow.dialect.record import REGISTRY, Call, OperatorError, infer, no_sbp, operator
+from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.tensor_desc import TensorDesc
+
+#: How many elements have their bits in one element of `reserve_space`.
+BITS = 32
+
+
+def _normalization(op: Call) -> Call:
+    """The call of `normalization` whose result goes through relu."""
+    inputs = {name: op[name] for name in ("x", *PARAMS)}
+    return Call(REGISTRY["normalization"], {**inputs, "_add_to_output": op.addend}, op.attrs)
+
+
+def _reserve_type(x: TensorDesc) -> TensorDesc:
+    """The type of a bit for every element of `x`."""
+    count = x.element_count
+    return TensorDesc((None if count is None else -(-count // BITS),), dtypes.int32)
+
+
+def _bits(y: Stage) -> Stage:
+    """Whether each element is above 0: bit i of word k for element 32 k + i in row-major order."""
+    count = c.product(y.shape)
+    flat, size = c.reshape(y, (count,)), c.as_expr(count)
+
+    def read(word: Expr, bit: Expr) -> Expr:
+        at = word * BITS + bit
+        above = (at < size) & (flat[(s.minimum(at, size - 1),)] > 0)
+        return s.where(above, s.const(1, dtypes.int32) << s.cast(bit, dtypes.int32), 0)
+
+    words = (count + (BITS - 1)) // BITS
+    return c.reduce_((words,), (BITS,), 0, lambda a, b: a | b, read, dtypes.int32)
+
+
+def _numpy_bits(y: np.ndarray) -> np.ndarray:
+    above = np.zeros(-(-y.size // BITS) * BITS, np.bool_)
+    above[: y.size] = y.ravel() > 0
+    return np.packbits(above, bitorder="little").view("<i4").astype(np.int32)
+
+
+@operator(
+    "normalization_add_relu(x, addend?, moving_mean?, moving_variance?, gamma, beta, axis: int32 = 0,"
+    " epsilon: float = 0.0, training: bool = False, momentum: float = 0.0, update_moving: bool = False)"
+    " -> y, reserve_space, mean?, inv_variance?, moving_mean_out?, moving_variance_out?"
+)
+class NormalizationAddRelu:
+    """relu(normalization(x) + addend), with the results of `normalization`.
+
+    `reserve_space` (i32) has a bit for each element of y, whether it is above 0, 32 of them in an element.
+    """
+
+    def types(op: Call) -> list[TensorDesc]:
+        expect_type(op, "addend", op.x)
+        try:
+            y, *more = infer(REGISTRY["normalization"], _normalization(op))
+        except OperatorError as error:
+            raise op.error(str(error).removeprefix("oneflow.normalization: ")) from None
+        return [y, _reserve_type(y), *more]
+
+    sbp = no_sbp("a part has its bits at other places in reserve_space than the whole")
+
+    def grad(ops: Builder, op: Call, dy: Value | None, _: None, *more: Value | None) -> dict[str, Any]:
+        dx = None if dy is None else ops.relu_grad(op.y, dy)
+        found = dict(composed_gradient(ops, _normalization(op), dx, *more))
+        addend = found.pop("_add_to_output", None)
+        return found if addend is None else {**found, "addend": addend}
+
+    def compute(op: Call) -> list[Stage]:
+        call = _normalization(op)
+        assert call.record.compute is not None
+        whole, *more = call.record.compute(call)
+        y = c.element_wise(whole.shape, lambda *at: s.where(whole[at] <= 0, 0, whole[at]), op.x.dtype)
+        return [y, _bits(y), *more]
+
+    def reference(x: Any, addend: Any, mean: Any, variance: Any, gamma: Any, beta: Any, **attrs: Any) -> Any:
+        operands = dict(zip(("x", *PARAMS), (x, mean, variance, gamma, beta), strict=True))
+        call = Call(REGISTRY["normalization"], {**operands, "_add_to_output": addend}, attrs)
+        whole, *more = run_reference(call)
+        y = np.maximum(whole, 0)
+        return y, _numpy_bits(y), *more
+
+
+@operator(
+    "normalization_add_relu_grad(x, dy, mean, inv_variance, gamma, beta, reserve_space, y, axis: int32 = 0,"
+    " epsilon: float = 0.0, with_addend: bool = False) -> gamma_diff, beta_diff, dx, addend_diff?"
+)
+class NormalizationAddReluGrad:
+    """The gradients of `normalization_add_relu` in training by gamma, beta, x and, `with_addend`, the addend.
+
+    Where relu passed is read from y; the bits of `reserve_space`, which say the same, are not read, nor is beta.
+    """
+
+    shapes_of = ("beta", "reserve_space")
+
+    def types(op: Call) -> list[TensorDesc]:
+        x, channel = channel_types(op, ("mean", "inv_variance", "gamma", "beta"))
+        for name in ("dy", "y"):
+            expect_type(op, name, x)
+            x = x.meet(op[name])
+        expect_type(op, "reserve_space", _reserve_type(x))
+        return [channel, channel, *[x] * (1 + op.with_addend)]
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        axis, more = op.axis % op.x.rank, op.with_addend
+        x = " ".join("c" if i == axis else "_" for i in range(op.x.rank))
+        text = f"{x}, {x}, c, c, c, c, _, {x} -> c, c, {x}{f', {x}' * more}"
+        split = Factors(text).signatures([d.shape for d in op.operands])
+        by_dy = SbpSignature((B, P, *[B] * 6), (P,) * (3 + more))
+        return [*split, by_dy, SbpSignature((*[B] * 4, P, *[B] * 3), (B, B, P, *[B] * more))]
+
+    def by_parts(ops: Builder, op: Call) -> list[Value]:
+        passed = ops.relu_grad(op.y, op.dy)
+        found = ops.call(
+            "normalization_grad", op.x, passed, op.mean, op.inv_variance, op.gamma, axis=op.axis, epsilon=op.epsilon
+        )
+        return [*found, passed] if op.with_addend else list(found)
+
+    grad = composed_gradient
+
+    def compute(op: Call) -> list[Stage]:
+        axis = op.normalize_axis(op.axis, op.x.rank)
+
+        def passed(*i: Expr) -> Expr:
+            return s.where(op.y[i] > 0, op.dy[i], 0)
+
+        def normal(*i: Expr) -> Expr:
+            return (op.x[i] - op.mean[(i[axis],)]) * op.inv_variance[(i[axis],)]
+
+        gamma_diff = fold_channels(op.x, axis, lambda *i: passed(*i) * normal(*i))
+        beta_diff = fold_channels(op.x, axis, passed)
+        count = c.product([d for i, d in enumerate(op.x.shape) if i != axis])
+        scale = reciprocal(count, op.x.dtype.accumulator)
+
+        def element(*i: Expr) -> Expr:
+            at = (i[axis],)
+            rest = passed(*i) - (beta_diff[at] + normal(*i) * gamma_diff[at]) * scale
+            return rest * (op.inv_variance[at] * op.gamma[at])
+
+        dx = c.element_wise(op.x.shape, element, op.x.dtype)
+        addend = [c.element_wise(op.x.shape, passed, op.x.dtype)] if op.with_addend else []
+        return [gamma_diff, beta_diff, dx, *addend]
+
+    def reference(
+        x: Any,
+        dy: Any,
+        mean: Any,
+        inv: Any,
+        gamma: Any,
+        beta: Any,
+        bits: Any,
+        y: Any,
+        *,
+        with_addend: Any,
+        **attrs: Any,
+    ) -> Any:
+        passed = np.where(y > 0, dy, 0).astype(dy.dtype)
+        names = ("x", "dy", "mean", "inv_variance", "gamma")
+        operands = dict(zip(names, (x, passed, mean, inv, gamma), strict=True))
+        found = run_reference(Call(REGISTRY["normalization_grad"], operands, attrs))
+        return *found, *[passed] * with_addend
