@@ -17,7 +17,7 @@ from typing import Any
 import oneflow
 
 NAME = "liboneflow_framework.so"
-VERSION = 3
+VERSION = 4
 
 
 class FrameworkError(ImportError):

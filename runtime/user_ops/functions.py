@@ -73,7 +73,10 @@ class Argument:
     def encode(self, session: _Session) -> ArgumentStruct:
         """The argument for C++."""
         if self.kind is not None:
-            return marshal.encode_argument(self.kind, self.value)
+            try:
+                return marshal.encode_argument(self.kind, self.value)
+            except ValueError as error:
+                raise OperatorError(f"an argument of a function: {error}") from None
         if self.value is None:
             return marshal.encode_argument("none", None)
         return marshal.encode_argument(None, None, [session.encode(v) for v in flatten([self.value])])
@@ -98,7 +101,7 @@ def class_gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
     def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
         session = _Session(ops)
         tensors = [session.encode(v) for v in (*op.operands, *op.results, *cotangents)]
-        call = rules.encode(_counted(op))
+        call = rules.encode(_without_sizes(op))
         array = (TensorStruct * len(tensors))(*tensors)
         found = session.ask("grad_function", ctypes.byref(call), array, failure=op.error)
         rest = iter([*found, *[None] * (len(op.operands) - len(found))])
@@ -108,7 +111,7 @@ def class_gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
     return grad
 
 
-def _counted(op: Call) -> Call:
+def _without_sizes(op: Call) -> Call:
     """The call with static descriptions: C++ reads names, counts and attributes of it, sizes from the tensors."""
 
     def plain(values: dict[str, Any]) -> dict[str, Any]:

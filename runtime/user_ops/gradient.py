@@ -61,6 +61,8 @@ class _Emitter:
     cotangents: Sequence[Value | None]
     operations: Mapping[str, Mapping[str, Any]]
     built: dict[str, dict[str, Value]] = field(default_factory=dict)
+    #: The operations whose operands are being built, outermost first.
+    underway: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.built["forward"] = {**_numbered(self.op.inputs), **_numbered(self.op.outputs)}
@@ -79,7 +81,7 @@ class _Emitter:
         """
         name, _, part = tensor.rpartition("/")
         if name not in self.built and name in self.operations:
-            self.built[name] = self._build(self.operations[name])
+            self.built[name] = self._build(name)
         found = self.built.get(name, {}).get(part)
         if found is None:
             raise self.op.error(
@@ -88,12 +90,21 @@ class _Emitter:
             )
         return found
 
-    def _build(self, operation: Mapping[str, Any]) -> dict[str, Value]:
+    def _build(self, name: str) -> dict[str, Value]:
+        operation = self.operations[name]
+        if name in self.underway:
+            circle = " -> ".join([*self.underway[self.underway.index(name) :], name])
+            raise self.op.error(
+                f"the gradient function's operations need their own results: {circle}; bind a tensor that is there "
+                "before them"
+            )
+        self.underway.append(name)
         inputs = {k: tuple(map(self.value, v)) for k, v in operation["inputs"].items()}
-        attrs = {k: decode_value(v) for k, v in operation["attrs"].items()}
+        self.underway.pop()
         try:
+            attrs = {k: decode_value(v) for k, v in operation["attrs"].items()}
             results = call_by_name(self.ops, operation["op"], inputs, attrs, operation["outputs"])
-        except OperatorError as error:
+        except (OperatorError, ValueError) as error:
             raise self.op.error(f"the operations of its gradient function: {error}") from None
         return _numbered(results)
 

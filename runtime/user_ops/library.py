@@ -85,11 +85,13 @@ def _register(described: Sequence[Mapping[str, Any]], registry: Registry, file: 
     try:
         for description in described:
             added.append(_add(make_record(description, registry, file.stem), registry))
-    except SignatureError as error:
+    except BaseException as error:  # whatever stops it: what stayed could not be loaded again
         registry.operators.clear()
         registry.operators.update(before)
         framework.ask("discard", failure=LibraryError)
-        raise LibraryError(f"cannot load {file}: {error}") from None
+        if isinstance(error, SignatureError):
+            raise LibraryError(f"cannot load {file}: {error}") from None
+        raise
     return added
 
 
@@ -160,14 +162,17 @@ def _counts(args: Sequence[Mapping[str, Any]]) -> list[Counts]:
 
 def _signature(description: Mapping[str, Any]) -> Signature:
     inputs, outputs = _counts(description["inputs"]), _counts(description["outputs"])
-    for part in (*description["inputs"], *description["outputs"], *description["attrs"]):
-        if not part["name"].isidentifier():
-            raise SignatureError(
-                f"operator {description['name']} at {description['where']}: expected names of letters, digits and "
-                f"underscores for its inputs, outputs and attributes, got {part['name']!r}"
-            )
+    where = f"operator {description['name']} at {description['where']}"
+    names = [part["name"] for part in (*description["inputs"], *description["outputs"], *description["attrs"])]
+    _check_names(names, where)
     counting = [AttrDef(count_attribute(c.name), KINDS["int64"], c.fewest) for c in outputs if c.is_open]
-    attrs = (*map(_attr, description["attrs"]), *counting)
+    for attr in counting:
+        if attr.name in names:
+            raise SignatureError(
+                f"{where}: the attribute {attr.name} says how many tensors a result has, expected no other part of "
+                "that name; rename one of the two"
+            )
+    attrs = (*(_attr(attr, where) for attr in description["attrs"]), *counting)
     return Signature(operation_name(description["name"]), tuple(map(_arg, inputs)), tuple(map(_arg, outputs)), attrs)
 
 
@@ -176,7 +181,19 @@ def _arg(counts: Counts) -> ArgDef:
     return ArgDef(counts.name, counts.fewest, 1 if counts.most == 1 else None)
 
 
-def _attr(attr: Mapping[str, Any]) -> AttrDef:
-    kind = kind_of(attr["type"])
-    default = MANDATORY if attr["default"] is None else kind.check(decode_value(attr["default"]))
+def _check_names(names: Sequence[str], where: str) -> None:
+    for name in names:
+        if not (name.isidentifier() and name.isascii()):  # MLIR takes no other letters
+            raise SignatureError(
+                f"{where}: expected names of the letters a to z, digits and underscores for its inputs, outputs and "
+                f"attributes, got {name!r}"
+            )
+
+
+def _attr(attr: Mapping[str, Any], where: str) -> AttrDef:
+    try:
+        kind = kind_of(attr["type"])
+        default = MANDATORY if attr["default"] is None else kind.check(decode_value(attr["default"]))
+    except ValueError as error:
+        raise SignatureError(f"{where}: the attribute {attr['name']}: {error}") from None
     return AttrDef(attr["name"], kind, default)

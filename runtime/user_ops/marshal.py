@@ -33,13 +33,29 @@ CPU, CUDA = 1, 2
 
 
 def kind_of(code: int) -> AttrKind:
-    """The kind of attribute with OneFlow's number `code`."""
+    """The kind of attribute with OneFlow's number `code`.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if code not in KIND_CODES:
+        raise ValueError(f"expected a kind of attribute such as kAtInt32, got the number {code}, which is none")
     return KINDS[KIND_CODES[code]]
 
 
+def _dtype_of(code: int) -> dtypes.DType:
+    if code not in dtypes.BY_CODE:
+        raise ValueError(f"expected a data type such as kFloat, got the number {code}, which tensors cannot have")
+    return dtypes.BY_CODE[code]
+
+
 def decode_value(value: Mapping[str, Any]) -> AttrValue:
-    """The Python value of an attribute that the framework has written."""
-    name = KIND_CODES[value["type"]]
+    """The Python value of an attribute that the framework has written.
+
+    Raises:
+        ValueError: it names an element type that tensors do not have.
+    """
+    name = kind_of(value["type"]).name
     element = name.removeprefix("list_")
     if name == "list_shape":
         return tuple(_shapes(value["ints"], value["lengths"]))
@@ -49,7 +65,7 @@ def decode_value(value: Mapping[str, Any]) -> AttrValue:
     elif element == "string":
         items = value["texts"]
     elif element == "data_type":
-        items = [dtypes.BY_CODE[code] for code in value["ints"]]
+        items = list(map(_dtype_of, value["ints"]))
     else:
         items = [bool(x) if name == "bool" else x for x in value["ints"]]
     return tuple(items) if name == "shape" or name.startswith("list_") else items[0]
@@ -64,8 +80,18 @@ def _array(kind: Any, items: Sequence[Any]) -> Any:
     return (kind * len(items))(*items)
 
 
+def _encode_text(text: str) -> bytes:
+    if "\0" in text:
+        raise ValueError(f"expected a string without NUL characters for an operator of a library, got {text!r}")
+    return text.encode()
+
+
 def encode_value(name: str, kind: str, value: AttrValue) -> AttrStruct:
-    """An attribute's value for the framework."""
+    """An attribute's value for the framework.
+
+    Raises:
+        ValueError: it is a text with a NUL character, at which C++ would cut it.
+    """
     items = list(value) if kind == "shape" or kind.startswith("list_") else [value]
     ints: list[int] = []
     floats: list[float] = []
@@ -76,7 +102,7 @@ def encode_value(name: str, kind: str, value: AttrValue) -> AttrStruct:
     elif kind in ("float", "double", "list_float"):
         floats = items
     elif kind.endswith("string"):
-        texts = [text.encode() for text in items]
+        texts = [_encode_text(text) for text in items]
     else:
         ints = [x.code if kind.endswith("data_type") else int(x) for x in items]
     return AttrStruct(
@@ -117,14 +143,25 @@ def encode_argument(kind: str | None, value: AttrValue, tensors: Sequence[Tensor
 def encode_call(
     name: str, op: Call, attrs: Sequence[AttrDef], results: Mapping[str, Sequence[TensorDesc | None]], device: int
 ) -> CallStruct:
-    """A call on a device, on static `TensorDesc`s for the framework; results that are not known yet are None."""
-    values = [encode_value(a.name, a.kind.name, op.attrs[a.name]) for a in attrs]
+    """A call on a device, on static `TensorDesc`s for the framework; results that are not known yet are None.
+
+    Raises:
+        OperatorError: an attribute has a value that C++ cannot be given.
+    """
+    values = [_encode_attr(a, op) for a in attrs]
     inputs = [_encode_arg(name, flatten([x])) for name, x in op.inputs.items()]
     outputs = [_encode_arg(name, descs) for name, descs in results.items()]
     return CallStruct(
         name.encode(), device, len(values), len(inputs), len(outputs),
         _array(AttrStruct, values), _array(ArgStruct, inputs), _array(ArgStruct, outputs),
     )  # fmt: skip
+
+
+def _encode_attr(attr: AttrDef, op: Call) -> AttrStruct:
+    try:
+        return encode_value(attr.name, attr.kind.name, op.attrs[attr.name])
+    except ValueError as error:
+        raise op.error(f"attribute {attr.name}: {error}") from None
 
 
 def without_sizes(descs: Any) -> Any:

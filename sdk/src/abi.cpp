@@ -4,6 +4,7 @@
 #include "json.h"
 #include "kernel.h"
 #include "program.h"
+#include "thrown.h"
 
 using namespace oneflow;           // NOLINT
 using namespace oneflow::user_op;  // NOLINT
@@ -26,10 +27,8 @@ int32_t Guarded(Body body) {
   try {
     Result() = body();
     return 0;
-  } catch (const std::exception &error) {
-    Result() = error.what();
   } catch (...) {
-    Result() = "it threw an exception that is not a std::exception";
+    Result() = ThrownText();
   }
   return 1;
 }
@@ -201,7 +200,10 @@ one::TensorTuple Differentiate(const GradFunctionEntry &entry, const OpCall &cal
   one::TensorTuple in_grads(inputs.size());
   const AttrMap attrs(call.conf->attrs);
   Require(Attempt([&] { return function->Differentiate(inputs, outputs, attrs, out_grads, &in_grads); }), what);
-  CHECK_LE(in_grads.size(), inputs.size()) << "gradients, in " << what;
+  if (in_grads.size() > inputs.size()) {
+    throw CheckError(what + ": expected at most " + std::to_string(inputs.size()) +
+                     " gradients, one for each input, got " + std::to_string(in_grads.size()));
+  }
   return in_grads;
 }
 

@@ -91,9 +91,8 @@ struct oneflow_sdk_argument {
   oneflow_sdk_attr value;
 };
 
-/// Adds an operation to the program. `request` is JSON: op, inputs (name and ids), outputs
-/// (name and number), attrs. It answers by
-/// oneflow_sdk_reply, with an error's text or with the results.
+/// Adds an operation to the program. `request` is JSON: op, inputs (name and ids), outputs (name and number), attrs.
+/// It answers by oneflow_sdk_reply, with an error's text or with the results.
 typedef void (*oneflow_sdk_build)(const char *request);
 void oneflow_sdk_reply(const char *error, const oneflow_sdk_tensor *results, int64_t count);
 

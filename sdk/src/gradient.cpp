@@ -54,23 +54,32 @@ void UserOpWrapper::BindGradTensorWithOpInput(const std::string &tensor, const s
 }
 
 void BackwardOpConfContext::DefineOp(const std::string &op_name, const BuildOpFn &fn) {
-  CHECK(definitions_.emplace(op_name, fn).second) << "the operation " << op_name << " is defined twice";
+  if (!definitions_.emplace(op_name, fn).second) {
+    throw CheckError("the operation " + op_name + " is defined twice; call DefineOp once for each name");
+  }
 }
 
 const UserOpConfWrapper &BackwardOpConfContext::GetOp(const std::string &op_name) {
   const auto built = ops_.find(op_name);
   if (built != ops_.end()) return built->second;
   const auto definition = definitions_.find(op_name);
-  CHECK(definition != definitions_.end()) << "the operation " << op_name << " is not defined; call DefineOp first";
+  if (definition == definitions_.end()) {
+    throw CheckError("the operation " + op_name + " is not defined; call DefineOp first");
+  }
+  if (!underway_.insert(op_name).second) {
+    throw CheckError("the operation " + op_name + " is made of itself: making it asks for GetOp(\"" + op_name +
+                     "\"); give one of the two another name");
+  }
   BackwardOpBuilder builder(op_name);
   const UserOpConfWrapper op = definition->second(builder);
+  underway_.erase(op_name);
   program_->ops.push_back(op);
   return ops_.emplace(op_name, op).first->second;
 }
 
 BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call) {
   const OpGradRegistryResult *grad = Registry::Instance().Gradient(op.signature.name);
-  CHECK(grad != nullptr) << "no gradient of " << op.signature.name << " is registered";
+  if (grad == nullptr) throw CheckError("no gradient of " + op.signature.name + " is registered");
   BackwardProgram program;
   const std::string what = "the gradient function (" + grad->where + ") failed";
   Require(Attempt([&] {

@@ -9,6 +9,8 @@ std::string ArgText(const std::pair<std::string, int32_t> &arg) {
   return arg.first + "[" + std::to_string(arg.second) + "]";
 }
 
+std::string DescText(const TensorDesc &desc) { return DataType_Name(desc.data_type()) + desc.shape().ToString(); }
+
 /// Gives results without an element type that of the operands.
 void InferDataTypes(OpCall *call) {
   DataType common = kInvalidDataType;
@@ -26,6 +28,17 @@ void InferDataTypes(OpCall *call) {
                        (differ ? "have several" : "have none") + "; call SetDataTypeInferFn");
     }
     desc.set_data_type(common);
+  }
+}
+
+/// Checks that an infer function, which may reach operands for writing, has left them as they were given.
+void CheckOperands(const OpCall &call, const OpCall &given) {
+  for (const auto &input : call.inputs) {
+    const TensorDesc &now = call.descs.at(input), &before = given.descs.at(input);
+    if (now.shape() == before.shape() && now.data_type() == before.data_type()) continue;
+    throw CheckError("the infer function wrote its input " + ArgText(input) + ": it was " + DescText(before) +
+                     " and became " + DescText(now) + "; write a copy, such as Shape shape = ctx->InputShape(\"" +
+                     input.first + "\", " + std::to_string(input.second) + ")");
   }
 }
 
@@ -64,16 +77,13 @@ void CheckSignature(const SbpOfArgs &signature, const OpCall &call, const ArgVec
 
 }  // namespace
 
-void Require(const Maybe<void> &result, const std::string &what) {
-  if (!result.IsOk()) throw CheckError(what + ": " + result.error().text());
-}
-
 void Infer(const OpRegistryResult &op, OpCall *call) {
   if (op.check_attr_fn) {
     const UserOpConfWrapper conf(call->conf);
     Require(Attempt([&] { return op.check_attr_fn(UserOpDefWrapper(op.signature), conf); }),
             "the check of attributes failed");
   }
+  const OpCall given = *call;
   InferContext ctx(call);
   const TensorDescInferFn &logical = op.logical_tensor_desc_infer_fn;
   Require(Attempt([&] { return (logical ? logical : op.physical_tensor_desc_infer_fn)(&ctx); }),
@@ -81,6 +91,7 @@ void Infer(const OpRegistryResult &op, OpCall *call) {
   if (op.data_type_infer_fn) {
     Require(Attempt([&] { return op.data_type_infer_fn(&ctx); }), "the data type infer function failed");
   }
+  CheckOperands(*call, given);
   InferDataTypes(call);
   CheckResults(*call);
 }
@@ -163,15 +174,16 @@ NdSbpSignature InferNdSbp(const OpRegistryResult &op, OpCall *call, const Shape 
 
 double Complexity(const OpRegistryResult &op, OpCall *call) {
   ComputeComplexityFnContext ctx(call);
-  const Maybe<double> found = op.compute_complexity_fn(&ctx);
-  if (!found.IsOk()) throw CheckError("the complexity function failed: " + found.error().text());
-  return found.Value();
+  return Require(Attempt([&] { return op.compute_complexity_fn(&ctx); }), "the complexity function failed");
 }
 
 Maybe<void> TensorDescInferFnUtil::Unchanged(InferContext *ctx) {
   const TensorDesc &first = ctx->InputTensorDesc(ctx->inputs().at(0).first, ctx->inputs().at(0).second);
   for (const auto &input : ctx->inputs()) {
-    CHECK_EQ_OR_RETURN(ctx->InputShape(input.first, input.second), first.shape()) << "for " << ArgText(input);
+    const Shape &shape = ctx->InputShape(input.first, input.second);
+    if (shape == first.shape()) continue;
+    return Error() << "Unchanged: expected inputs of one shape, got " << first.shape().ToString() << " for "
+                   << ArgText(ctx->inputs()[0]) << " and " << shape.ToString() << " for " << ArgText(input);
   }
   for (const auto &output : ctx->outputs()) ctx->SetOutputShape(output.first, output.second, first.shape());
   return Maybe<void>::Ok();
@@ -184,7 +196,10 @@ Maybe<void> TensorDescInferFnUtil::UnchangedDataType(InferContext *ctx) {
 }
 
 Maybe<void> TensorDescInferFnUtil::InOutCorrespond(InferContext *ctx) {
-  CHECK_EQ_OR_RETURN(ctx->inputs().size(), ctx->outputs().size());
+  if (ctx->inputs().size() != ctx->outputs().size()) {
+    return Error() << "InOutCorrespond: expected as many outputs as inputs, got " << ctx->outputs().size() << " and "
+                   << ctx->inputs().size();
+  }
   for (size_t i = 0; i < ctx->inputs().size(); ++i) {
     const auto &input = ctx->inputs()[i], &output = ctx->outputs()[i];
     *ctx->OutputTensorDesc(output.first, output.second) = ctx->InputTensorDesc(input.first, input.second);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "registry.h"
+#include "thrown.h"
 
 namespace oneflow {
 namespace user_op {
@@ -23,16 +24,20 @@ double Complexity(const OpRegistryResult &op, OpCall *call);
 /// The operations of the gradient.
 BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call);
 
-/// Throws a failed Maybe as an error of `what` of the operator.
-void Require(const Maybe<void> &result, const std::string &what);
+/// The value of a Maybe; a failed one is thrown as an error of `what` of the operator.
+template <typename T>
+auto Require(const Maybe<T> &result, const std::string &what) -> decltype(result.Value()) {
+  if (!result.IsOk()) throw CheckError(what + ": " + result.error().text());
+  return result.Value();
+}
 
 /// What a user's function gives; what it throws, as an error.
 template <typename Body>
-Maybe<void> Attempt(Body body) {
+auto Attempt(Body body) -> decltype(body()) {
   try {
     return body();
-  } catch (const std::exception &error) {
-    return Error(error.what());
+  } catch (...) {
+    return Error(ThrownText());
   }
 }
 

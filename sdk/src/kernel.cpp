@@ -3,10 +3,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <set>
 
+#include "guarded.h"
+#include "host_memory.h"
 #include "infer.h"
 
 namespace oneflow {
@@ -56,23 +57,6 @@ Tensor *KernelContext::Tensor4ArgNameAndIndex(const std::string &name, int32_t i
 namespace {
 
 const char *const kTemporary = "tmp_buffer";
-constexpr size_t kAlignment = 64;
-/// How many bytes stand guard on either side of a buffer.
-constexpr int64_t kGuardBytes = 65536;
-constexpr unsigned char kGuardByte = 0xA5;
-
-struct Free {
-  void operator()(void *pointer) const { std::free(pointer); }
-};
-using Memory = std::unique_ptr<unsigned char, Free>;
-
-Memory Allocate(int64_t bytes) {
-  const size_t rounded =
-      (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + kAlignment - 1) / kAlignment * kAlignment;
-  void *pointer = std::aligned_alloc(kAlignment, rounded);
-  if (pointer == nullptr) throw CheckError("memory ran out: " + std::to_string(bytes) + " bytes for a kernel");
-  return Memory(static_cast<unsigned char *>(pointer));
-}
 
 /// A function of the driver that the process has.
 template <typename F>
@@ -121,38 +105,6 @@ size_t NumberOf(const ArgVec &args, const std::string &name, int32_t index, cons
   return static_cast<size_t>(found - args.begin());
 }
 
-/// A buffer between two guards.
-class GuardedBuffer final {
- public:
-  GuardedBuffer(const std::string &name, int64_t bytes, const void *content) : name_(name), bytes_(bytes) {
-    memory_ = Allocate(bytes + 2 * kGuardBytes);
-    std::memset(memory_.get(), kGuardByte, static_cast<size_t>(bytes + 2 * kGuardBytes));
-    if (content != nullptr && bytes > 0) std::memcpy(data(), content, static_cast<size_t>(bytes));
-  }
-
-  unsigned char *data() const { return memory_.get() + kGuardBytes; }
-  const std::string &name() const { return name_; }
-  int64_t bytes() const { return bytes_; }
-
-  /// Throws CheckError where a guard was written.
-  void CheckGuards() const {
-    for (int64_t i = 0; i < kGuardBytes; ++i) {
-      if (data()[bytes_ + i] != kGuardByte) Fail(i, "after the end");
-      if (data()[-1 - i] != kGuardByte) Fail(i + 1, "before the begin");
-    }
-  }
-
- private:
-  [[noreturn]] void Fail(int64_t offset, const char *where) const {
-    throw CheckError("its kernel wrote out of bounds: " + std::to_string(offset) + " bytes " + where + " of " +
-                     name_ + ", which has " + std::to_string(bytes_) + " bytes");
-  }
-
-  std::string name_;
-  int64_t bytes_;
-  Memory memory_;
-};
-
 }  // namespace
 
 const OpKernelRegistryResult *FindKernel(const OpRegistryResult &op, OpCall *call) {
@@ -194,9 +146,15 @@ KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : cal
   if (registered_->infer_tmp_size_fn) {
     InferContext infer(&call_);
     temporary_bytes_ = static_cast<int64_t>(registered_->infer_tmp_size_fn(&infer));
-    CHECK_GE(temporary_bytes_, 0) << "bytes of tmp_buffer, by SetInferTmpSizeFn (" << registered_->where << ")";
+    if (temporary_bytes_ < 0) {
+      throw CheckError("SetInferTmpSizeFn (" + registered_->where + ") gave " + std::to_string(temporary_bytes_) +
+                       " bytes for tmp_buffer, expected 0 or more");
+    }
   }
-  kernel_.reset(CHECK_NOTNULL(registered_->create_fn(&ctx)));
+  kernel_.reset(registered_->create_fn(&ctx));
+  if (kernel_ == nullptr) {
+    throw CheckError("the function that makes the kernel (" + registered_->where + ") gave none, expected a kernel");
+  }
   state_ = kernel_->CreateOpKernelState(&ctx);
   kernel_->InitOpKernelCacheWithFlags(&ctx, OpKernel::kAllMayChanged, &cache_);
   in_place_ = ProposedPairs(*registered_, &call_);
@@ -264,23 +222,23 @@ std::vector<std::pair<std::string, int64_t>> KernelLaunch::BufferSizes() const {
 
 void KernelLaunch::RunGuarded(void *const *buffers) {
   if (all_empty_ && !kernel_->AlwaysComputeWhenAllOutputsEmpty()) return;
-  std::vector<GuardedBuffer> guarded;
+  const size_t num_inputs = call_.inputs.size(), count = num_inputs + call_.outputs.size();
+  std::vector<std::pair<std::string, int64_t>> sizes = BufferSizes();
+  if (temporary_bytes_ > 0) sizes.emplace_back(kTemporary, temporary_bytes_);
+  const GuardedBuffers guarded(sizes);
   std::vector<void *> pointers;
-  for (const auto &size : BufferSizes()) {
-    const bool is_input = guarded.size() < call_.inputs.size();
-    guarded.emplace_back(size.first, size.second, is_input ? buffers[guarded.size()] : nullptr);
-    pointers.push_back(guarded.back().data());
+  for (size_t i = 0; i < count; ++i) {
+    pointers.push_back(guarded.data(i));
+    if (i < num_inputs && guarded.bytes(i) > 0) std::memcpy(guarded.data(i), buffers[i], guarded.bytes(i));
   }
-  const GuardedBuffer temporary(kTemporary, temporary_bytes_, nullptr);
-  Compute(pointers.data(), temporary_bytes_ > 0 ? temporary.data() : nullptr, nullptr);
-  temporary.CheckGuards();
-  for (size_t i = 0; i < guarded.size(); ++i) {
-    guarded[i].CheckGuards();
-    const size_t bytes = static_cast<size_t>(guarded[i].bytes());
-    if (i >= call_.inputs.size()) {
-      std::memcpy(buffers[i], guarded[i].data(), bytes);
-    } else if (std::memcmp(buffers[i], guarded[i].data(), bytes) != 0) {
-      throw CheckError("its kernel wrote its input " + guarded[i].name() + "; give what is written as an output");
+  Compute(pointers.data(), temporary_bytes_ > 0 ? guarded.data(count) : nullptr, nullptr);
+  guarded.CheckGuards();
+  for (size_t i = 0; i < count; ++i) {
+    if (guarded.bytes(i) == 0) continue;
+    if (i >= num_inputs) {
+      std::memcpy(buffers[i], guarded.data(i), guarded.bytes(i));
+    } else if (std::memcmp(buffers[i], guarded.data(i), guarded.bytes(i)) != 0) {
+      throw CheckError("its kernel wrote its input " + guarded.name(i) + "; give what is written as an output");
     }
   }
 }

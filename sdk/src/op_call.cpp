@@ -27,6 +27,13 @@ auto FindPart(const Parts &parts, const std::string &name) -> decltype(&parts[0]
   return nullptr;
 }
 
+/// An attribute of a signature.
+const AttrDef &AttrOf(const OpSignature &signature, const std::string &name) {
+  const AttrDef *found = FindPart(signature.attrs, name);
+  if (found == nullptr) throw CheckError(signature.name + " has no attribute named " + name);
+  return *found;
+}
+
 template <typename Map>
 std::string Names(const Map &map) {
   std::string text;
@@ -73,16 +80,17 @@ bool UserOpDefWrapper::IsArgOptional(const std::string &name) const {
 }
 
 AttrType UserOpDefWrapper::GetAttrType(const std::string &name) const {
-  return CHECK_NOTNULL(FindPart(signature_->attrs, name))->type;
+  return AttrOf(*signature_, name).type;
 }
 
 bool UserOpDefWrapper::AttrHasDefaultVal(const std::string &name) const {
-  return CHECK_NOTNULL(FindPart(signature_->attrs, name))->has_default;
+  return AttrOf(*signature_, name).has_default;
 }
 
 const AttrValue &UserOpDefWrapper::Default(const std::string &name) const {
-  CHECK(AttrHasDefaultVal(name)) << "the attribute " << name << " has no default";
-  return FindPart(signature_->attrs, name)->value;
+  const AttrDef &attr = AttrOf(*signature_, name);
+  if (!attr.has_default) throw CheckError("the attribute " + name + " of " + signature_->name + " has no default");
+  return attr.value;
 }
 
 const std::string &UserOpConfWrapper::input(const std::string &name, int32_t index) const {

@@ -9,30 +9,26 @@
 #include <cstring>
 #include <exception>
 
+#include "thrown.h"
+
 namespace oneflow {
 
 namespace {
 
 constexpr unsigned kSeconds = 60;
-constexpr int kThrown = 3;
+/// The first byte that the child writes. The status it exits with says nothing: initializers may exit with any.
+constexpr char kDone = 'd', kThrown = 't';
 
-/// Where the child writes what was thrown.
+/// Where the child writes.
 int child_pipe = -1;
 
-void Tell(const char *text) {
-  if (write(child_pipe, text, std::strlen(text)) < 0) _exit(kThrown);
+[[noreturn]] void Tell(char what, const std::string &text) {
+  const std::string told = what + text;
+  // What cannot be written is missed by the parent.
+  _exit(write(child_pipe, told.data(), told.size()) < 0 ? 1 : 0);
 }
 
-[[noreturn]] void TellException() {
-  try {
-    throw;
-  } catch (const std::exception &error) {
-    Tell(error.what());
-  } catch (...) {
-    Tell("an exception that is not a std::exception");
-  }
-  _exit(kThrown);
-}
+[[noreturn]] void TellException() { Tell(kThrown, std::current_exception() ? ThrownText() : "nothing: it terminated"); }
 
 [[noreturn]] void RunChild(const std::string &path, int pipe) {
   child_pipe = pipe;
@@ -40,7 +36,7 @@ void Tell(const char *text) {
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);
   alarm(kSeconds);
   dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  _exit(0);
+  Tell(kDone, "");
 }
 
 std::string ReadAll(int pipe) {
@@ -48,6 +44,19 @@ std::string ReadAll(int pipe) {
   char buffer[512];
   for (ssize_t n; (n = read(pipe, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
   return text;
+}
+
+/// What goes wrong by what the child has written and how it ended; empty if nothing does.
+std::string Judge(const std::string &told, int status) {
+  const char what = told.empty() ? '\0' : told[0];
+  if (what == kDone) return "";
+  if (what == kThrown) return "an initializer of the library threw: " + told.substr(1);
+  if (WIFEXITED(status)) {
+    return "an initializer of the library ended the process, with the status " +
+           std::to_string(WEXITSTATUS(status)) + "; expected it to return: remove the call of exit";
+  }
+  if (WTERMSIG(status) == SIGALRM) return "its initializers did not end in " + std::to_string(kSeconds) + " seconds";
+  return std::string("an initializer of the library crashed: ") + strsignal(WTERMSIG(status));
 }
 
 }  // namespace
@@ -58,16 +67,13 @@ std::string ProbeLibrary(const std::string &path) {
   const pid_t child = fork();
   if (child == 0) RunChild(path, ends[1]);
   close(ends[1]);
-  const std::string thrown = child > 0 ? ReadAll(ends[0]) : "";
+  const std::string told = child > 0 ? ReadAll(ends[0]) : "";
   close(ends[0]);
   int status = 0;
   if (child < 0) return "";
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status))
-    return WEXITSTATUS(status) == kThrown ? "an initializer of the library threw: " + thrown : "";
-  if (WTERMSIG(status) == SIGALRM) return "its initializers did not end in " + std::to_string(kSeconds) + " seconds";
-  return std::string("an initializer of the library crashed: ") + strsignal(WTERMSIG(status));
+  return Judge(told, status);
 }
 
 }  // namespace oneflow

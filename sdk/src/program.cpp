@@ -36,12 +36,17 @@ std::string Request(const UserOpExpr &op, const TensorTuple &inputs, const AttrM
     named.emplace_back(input.first, Ids(inputs, next, end));
     next = end;
   }
-  CHECK_EQ(next, inputs.size()) << "tensors for " << op.op_type_name();
+  if (next != inputs.size()) {
+    throw CheckError(op.op_type_name() + " takes " + std::to_string(next) + " tensors, got " +
+                     std::to_string(inputs.size()) + "; pass those that its OpBuilder names");
+  }
   const ComposedAttrMap composed(attrs, AttrMap(op.proto().attrs));
   for (const auto &attr : composed.values()) {
     values.emplace_back(attr.first, json::Attribute(attr.second));
   }
-  for (const auto &output : op.proto().outputs) outputs.emplace_back(output.first, std::to_string(output.second.size()));
+  for (const auto &output : op.proto().outputs) {
+    outputs.emplace_back(output.first, std::to_string(output.second.size()));
+  }
   return json::Object({{"op", json::Text(op.op_type_name())},
                        {"inputs", json::Object(named)},
                        {"outputs", json::Object(outputs)},
@@ -73,8 +78,11 @@ namespace detail {
 
 Maybe<TensorTuple> Dispatch(const OpExpr &op, const TensorTuple &inputs, const AttrMap &attrs) {
   const auto *user_op = dynamic_cast<const UserOpExpr *>(&op);
-  CHECK_NOTNULL_OR_RETURN(user_op);
-  CHECK_OR_RETURN(Program::Current() != nullptr) << "functions over tensors are called while a program is built";
+  if (user_op == nullptr) return Error("expected an operation of an OpBuilder, got another OpExpr");
+  if (Program::Current() == nullptr) {
+    return Error("functions over tensors are called while a program is built: expected a call from a functor or a "
+                 "gradient class");
+  }
   try {
     return Program::Current()->Add(Request(*user_op, inputs, attrs));
   } catch (const CheckError &error) {

@@ -8,15 +8,19 @@ namespace {
 
 std::string Where(const char *file, int line) { return std::string(file) + ":" + std::to_string(line); }
 
+/// The members of an AttrValue that a kind of attribute uses.
+enum class Store { kInts, kFloats, kTexts, kLengths };
+
+Store StoreOf(AttrType type) {
+  if (type == kAtListShape) return Store::kLengths;
+  if (type == kAtString || type == kAtListString) return Store::kTexts;
+  return type == kAtFloat || type == kAtDouble || type == kAtListFloat ? Store::kFloats : Store::kInts;
+}
+
 /// Whether values of two kinds of attribute are kept alike, so that one may be a default of the other.
 bool KeptAlike(const AttrValue &value, AttrType type) {
   const auto is_list = [](AttrType t) { return t == kAtShape || t >= kAtListInt32; };
-  const auto store = [](AttrType t) {
-    if (t == kAtListShape) return 3;
-    if (t == kAtString || t == kAtListString) return 2;
-    return t == kAtFloat || t == kAtDouble || t == kAtListFloat ? 1 : 0;
-  };
-  return is_list(value.type) == is_list(type) && store(value.type) == store(type);
+  return is_list(value.type) == is_list(type) && StoreOf(value.type) == StoreOf(type);
 }
 
 }  // namespace
@@ -43,15 +47,21 @@ void OpRegistry::AddName(const std::string &name) {
   }
 }
 
+void OpRegistry::AddArg(std::vector<ArgDef> *args, const ArgDef &arg) {
+  AddName(arg.name);
+  if (arg.least < 0 || arg.most == 0) {
+    Fail("expected a positive number of tensors for " + arg.name + ", got " + std::to_string(arg.least));
+  }
+  args->push_back(arg);
+}
+
 OpRegistry &OpRegistry::AddInput(const std::string &name, int64_t least, int64_t most, bool is_optional) {
-  AddName(name);
-  result_.signature.inputs.push_back(ArgDef{name, least, most, is_optional});
+  AddArg(&result_.signature.inputs, ArgDef{name, least, most, is_optional});
   return *this;
 }
 
 OpRegistry &OpRegistry::AddOutput(const std::string &name, int64_t least, int64_t most, bool is_optional) {
-  AddName(name);
-  result_.signature.outputs.push_back(ArgDef{name, least, most, is_optional});
+  AddArg(&result_.signature.outputs, ArgDef{name, least, most, is_optional});
   return *this;
 }
 

@@ -39,32 +39,35 @@ Registry &Registry::Instance() {
   return *instance;
 }
 
+RegistryMark Registry::Mark() const {
+  return RegistryMark{ops_.size(),       kernels_.size(), grads_.size(), grad_functions_.size(),
+                      functors_.size(), host_inputs_.size()};
+}
+
 std::vector<const OpRegistryResult *> Registry::Open(const std::string &path) {
   errors_.clear();
   handle_ = nullptr;
-  first_op_ = ops_.size(), first_kernel_ = kernels_.size(), first_grad_ = grads_.size();
-  first_grad_function_ = grad_functions_.size(), first_functor_ = functors_.size();
-  first_host_input_ = host_inputs_.size();
+  mark_ = Mark();
   try {
     handle_ = OpenLibrary(path);
     CheckComplete();
-  } catch (const CheckError &) {
+  } catch (...) {
     Discard();
     throw;
   }
   std::vector<const OpRegistryResult *> added;
-  for (size_t i = first_op_; i < ops_.size(); ++i) added.push_back(&ops_[i]);
+  for (size_t i = mark_.ops; i < ops_.size(); ++i) added.push_back(&ops_[i]);
   return added;
 }
 
 void Registry::Discard() {
   // The functions' code is in the library: it is closed last.
-  ops_.resize(first_op_, OpRegistryResult());
-  kernels_.resize(first_kernel_, OpKernelRegistryResult());
-  grads_.resize(first_grad_, OpGradRegistryResult());
-  grad_functions_.resize(first_grad_function_);
-  functors_.resize(first_functor_);
-  host_inputs_.resize(first_host_input_);
+  ops_.resize(mark_.ops, OpRegistryResult());
+  kernels_.resize(mark_.kernels, OpKernelRegistryResult());
+  grads_.resize(mark_.grads, OpGradRegistryResult());
+  grad_functions_.resize(mark_.grad_functions);
+  functors_.resize(mark_.functors);
+  host_inputs_.resize(mark_.host_inputs);
   if (handle_ != nullptr) dlclose(handle_);
   handle_ = nullptr;
 }
@@ -78,18 +81,34 @@ void Registry::CheckOwner(const Table &table, size_t first, const std::string &w
   }
 }
 
-void Registry::CheckComplete() {
-  CheckOwner(kernels_, first_kernel_, "a kernel");
-  CheckOwner(grads_, first_grad_, "a gradient");
-  CheckOwner(grad_functions_, first_grad_function_, "a gradient function");
-  CheckOwner(host_inputs_, first_host_input_, "a host input");
-  for (size_t i = first_host_input_; i < host_inputs_.size(); ++i) {
+void Registry::CheckHostInputs() {
+  for (size_t i = mark_.host_inputs; i < host_inputs_.size(); ++i) {
     const HostMemoryInput &input = host_inputs_[i];
     const OpRegistryResult *op = FindOp(ops_, input.name);
     if (op != nullptr && !UserOpDefWrapper(op->signature).IsInputArgName(input.arg)) {
       Fail(input.where, "the operator " + input.name + " has no input named " + input.arg);
     }
   }
+}
+
+template <typename Table>
+void Registry::CheckDifferentiable(const Table &table, size_t first) {
+  for (size_t i = first; i < table.size(); ++i) {
+    const OpRegistryResult *op = FindOp(ops_, table[i].name);
+    if (op == nullptr || !op->no_grad) continue;
+    Fail(table[i].where, "a gradient of the operator " + table[i].name + ", which is registered at " +
+                             op->signature.where + " as NoGrad; remove one of the two");
+  }
+}
+
+void Registry::CheckComplete() {
+  CheckOwner(kernels_, mark_.kernels, "a kernel");
+  CheckOwner(grads_, mark_.grads, "a gradient");
+  CheckOwner(grad_functions_, mark_.grad_functions, "a gradient function");
+  CheckOwner(host_inputs_, mark_.host_inputs, "a host input");
+  CheckHostInputs();
+  CheckDifferentiable(grads_, mark_.grads);
+  CheckDifferentiable(grad_functions_, mark_.grad_functions);
   std::string text;
   for (const std::string &error : errors_) text += (text.empty() ? "" : "\n") + error;
   if (!text.empty()) throw CheckError(text);
@@ -105,6 +124,8 @@ void Registry::Add(const OpRegistryResult &op) {
                               " and at " + signature.where + "; rename one");
   } else if (!op.logical_tensor_desc_infer_fn && !op.physical_tensor_desc_infer_fn) {
     Fail(signature.where, "the operator " + signature.name + " has no infer function; call SetTensorDescInferFn");
+  } else if (signature.outputs.empty()) {
+    Fail(signature.where, "the operator " + signature.name + " has no output; call Output(\"out\")");
   } else {
     ops_.push_back(op);
   }
@@ -141,7 +162,7 @@ void Registry::Add(const GradFunctionEntry &grad) {
 }
 
 void Registry::Add(const one::functional::PackedFunctor &functor) {
-  for (size_t i = 0; i < first_functor_; ++i) {
+  for (size_t i = 0; i < mark_.functors; ++i) {
     if (functors_[i].name != functor.name) continue;
     Fail(functor.where, "the function " + functor.name + " is registered by two libraries: at " + functors_[i].where +
                             " and at " + functor.where + "; rename one");
@@ -162,7 +183,7 @@ void Registry::ExpectOnDevice(const std::string &name) const {
 
 const OpRegistryResult &Registry::Operator(const std::string &name) const {
   const OpRegistryResult *op = FindOp(ops_, name);
-  CHECK(op != nullptr) << "no library has registered the operator " << name;
+  if (op == nullptr) throw CheckError("no library has registered the operator " + name);
   return *op;
 }
 
@@ -188,9 +209,13 @@ std::vector<const one::functional::PackedFunctor *> Registry::Functors(const std
     if (functor.arity == arity) found.push_back(&functor);
     others += (others.empty() ? "" : " or ") + std::to_string(functor.arity);
   }
-  CHECK(!others.empty()) << "no library has registered the function " << name << "; add m.add_functor<..>(\"" << name
-                         << "\") to an ONEFLOW_FUNCTION_LIBRARY";
-  CHECK(!found.empty()) << "the function " << name << " takes " << others << " arguments, got " << arity;
+  if (others.empty()) {
+    throw CheckError("no library has registered the function " + name + "; add m.add_functor<..>(\"" + name +
+                     "\") to an ONEFLOW_FUNCTION_LIBRARY");
+  }
+  if (found.empty()) {
+    throw CheckError("the function " + name + " takes " + others + " arguments, got " + std::to_string(arity));
+  }
   return found;
 }
 

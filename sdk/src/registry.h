@@ -19,6 +19,11 @@ struct GradFunctionEntry {
   one::GradFunctionRegistration::Create create;
 };
 
+/// How much was registered at one time: what has come since is beyond it.
+struct RegistryMark {
+  size_t ops = 0, kernels = 0, grads = 0, grad_functions = 0, functors = 0, host_inputs = 0;
+};
+
 class Registry final {
  public:
   static Registry &Instance();
@@ -52,7 +57,11 @@ class Registry final {
   std::vector<const one::functional::PackedFunctor *> Functors(const std::string &name, size_t arity) const;
 
  private:
+  RegistryMark Mark() const;
   void CheckComplete();
+  void CheckHostInputs();
+  template <typename Table>
+  void CheckDifferentiable(const Table &table, size_t first);
   template <typename Table>
   void CheckOwner(const Table &table, size_t first, const std::string &what);
 
@@ -64,7 +73,8 @@ class Registry final {
   std::deque<HostMemoryInput> host_inputs_;
   std::vector<std::string> errors_;
   void *handle_ = nullptr;
-  size_t first_op_ = 0, first_kernel_ = 0, first_grad_ = 0, first_grad_function_ = 0, first_functor_ = 0, first_host_input_ = 0;
+  /// Where what the last library has registered begins.
+  RegistryMark mark_;
 };
 
 }  // namespace user_op

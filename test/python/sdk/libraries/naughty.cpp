@@ -31,6 +31,8 @@ REGISTER_USER_OP("t_naughty")
       if (mode == "bad_axis") ctx->InputShape("x", 0).At(5);
       if (mode == "bad_attr") ctx->Attr<int32_t>("mode");
       if (mode == "no_attr") ctx->Attr<int32_t>("depth");
+      if (mode == "infer_writes") ctx->Shape4ArgNameAndIndex("x", 0)->Set(0, 7);
+      if (mode == "infer_retypes") *ctx->Dtype4ArgNameAndIndex("x", 0) = kDouble;
       if (mode == "no_shape") return Maybe<void>::Ok();
       ctx->SetOutputShape("out", 0, mode == "bad_shape" ? Shape({-3}) : ctx->InputShape("x", 0));
       return Maybe<void>::Ok();
@@ -57,6 +59,8 @@ class NaughtyKernel final : public user_op::OpKernel {
     std::copy(x->dptr<float>(), x->dptr<float>() + n, y);
     if (mode == "overrun") y[n + 2] = 1;
     if (mode == "underrun") y[-1] = 1;
+    if (mode == "overrun_far") reinterpret_cast<char *>(y)[4 * n + 80000] ^= 1;
+    if (mode == "overrun_same") std::memset(y + n, 0xA5, 8);
     if (mode == "writes_input") x->mut_dptr<float>()[0] = 99;
   }
 };
@@ -73,7 +77,10 @@ REGISTER_USER_OP_GRAD("t_naughty").SetBackwardOpConfGenFn([](user_op::BackwardOp
   ctx->DefineOp("dx", [&](user_op::BackwardOpBuilder &builder) {
     return builder.OpTypeName(op)
         .InputBind(mode == "grad_operand" ? "x" : "in",
-                   mode == "grad_tensor" ? "nowhere/out_0" : ctx->FwOp().output_grad("out", 0))
+                   mode == "grad_tensor"   ? "nowhere/out_0"
+                   : mode == "grad_self"   ? ctx->GetOp("dx").output("out", 0)
+                   : mode == "grad_circle" ? "dx/out_0"
+                                           : ctx->FwOp().output_grad("out", 0))
         .Output("out")
         .Build();
   });

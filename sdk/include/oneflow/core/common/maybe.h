@@ -156,6 +156,9 @@ class MaybeFn final {
 
 namespace detail {
 
+/// Throws what the SDK itself finds wrong, without the place in its headers.
+[[noreturn]] inline void Refuse(const Error &error) { throw CheckError(error.text()); }
+
 /// `Thrower() & error` throws; `&` binds less tightly than `<<`, so texts are added first.
 struct Thrower {
   [[noreturn]] void operator&(const Error &error) const { throw CheckError(error.text()); }

@@ -56,7 +56,10 @@ class Shape final {
 
  private:
   size_t Checked(int64_t axis) const {
-    CHECK(axis >= 0 && axis < NumAxes()) << "axis " << axis << " of the shape " << ToString();
+    if (axis < 0 || axis >= NumAxes()) {
+      detail::Refuse(Error() << "expected an axis in [0, " << NumAxes() << "), got axis " << axis << " of the shape "
+                             << ToString());
+    }
     return static_cast<size_t>(axis);
   }
 

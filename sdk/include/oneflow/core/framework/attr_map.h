@@ -21,7 +21,7 @@ class AttrMap {
   template <typename T>
   Maybe<T> GetAttr(const std::string &name) const {
     const auto found = values_.find(name);
-    CHECK_OR_RETURN(found != values_.end()) << "there is no attribute named " << name;
+    if (found == values_.end()) return Error() << "there is no attribute named " << name;
     return UnpackAttr<T>(found->second, name, "the call");
   }
 

@@ -160,9 +160,11 @@ struct AttrTraits<std::vector<Shape>> {
 /// The value of the attribute `name` of `owner` as a T.
 template <typename T>
 T UnpackAttr(const AttrValue &value, const std::string &name, const std::string &owner) {
-  CHECK(value.type == AttrTraits<T>::Type())
-      << "the attribute " << name << " of " << owner << " is of the kind " << AttrTypeName(value.type)
-      << ", it was asked for as " << AttrTypeName(AttrTraits<T>::Type());
+  if (value.type != AttrTraits<T>::Type()) {
+    detail::Refuse(Error() << "the attribute " << name << " of " << owner << " is of the kind "
+                           << AttrTypeName(value.type) << ", it was asked for as "
+                           << AttrTypeName(AttrTraits<T>::Type()));
+  }
   return AttrTraits<T>::Unpack(value);
 }
 

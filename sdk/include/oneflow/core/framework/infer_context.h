@@ -200,7 +200,9 @@ class InferNdSbpFnContext final : public NdSbpContext {
     return hints_.bn_in_op2nd_sbp().at(GenRepeatedBn(name, index));
   }
   NdSbp *NdSbp4ArgNameAndIndex(const std::string &name, int32_t index) {
-    CHECK(has_input_or_output(name, index)) << "there is no tensor " << GenRepeatedBn(name, index);
+    if (!has_input_or_output(name, index)) {
+      detail::Refuse(Error() << "there is no tensor " << GenRepeatedBn(name, index));
+    }
     return &(*made_.mutable_bn_in_op2nd_sbp())[GenRepeatedBn(name, index)];
   }
   /// What the user has asked for; nothing, here.

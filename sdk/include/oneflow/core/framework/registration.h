@@ -7,7 +7,7 @@
 
 /// The version of this SDK: raised with every change of its headers. A library built with another one is refused before
 /// any of its code runs.
-#define ONEFLOW_SDK_VERSION 3
+#define ONEFLOW_SDK_VERSION 4
 
 namespace oneflow {
 namespace user_op {
@@ -33,8 +33,18 @@ class HostMemoryInputRegistration final {
   explicit HostMemoryInputRegistration(const HostMemoryInput &input);
 };
 
+// What keeps a variable that nothing refers to: `used` in the compiler, `retain` in a linker that collects sections.
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define ONEFLOW_KEPT_ __attribute__((used, retain))
+#endif
+#endif
+#ifndef ONEFLOW_KEPT_
+#define ONEFLOW_KEPT_ __attribute__((used))
+#endif
+
 /// Where the version stands in a library's file.
-__attribute__((used)) static const char kSdkVersionMark[] =
+ONEFLOW_KEPT_ static const char kSdkVersionMark[] =
     "oneflow-sdk-version=" OF_PP_STRINGIZE(ONEFLOW_SDK_VERSION) ";";
 
 }  // namespace user_op

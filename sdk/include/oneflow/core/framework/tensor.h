@@ -20,7 +20,9 @@ class Tensor final {
   int64_t ndim() const { return desc_.shape().NumAxes(); }
   /// The shape; an error if a size is not known before the program runs.
   std::shared_ptr<const Shape> shape() const {
-    for (int64_t size : desc_.shape()) CHECK_GE(size, 0) << "the function reads sizes and needs static shapes";
+    for (int64_t size : desc_.shape()) {
+      if (size < 0) oneflow::detail::Refuse(Error("the function reads sizes and needs static shapes"));
+    }
     return std::make_shared<const Shape>(desc_.shape());
   }
   int64_t dim(int64_t axis) const { return shape()->At(axis); }

@@ -106,9 +106,9 @@ class Tensor final {
     return kChar;
   }
   void Check(DataType asked) const {
-    CHECK(asked == kChar || data_type() == kChar || asked == data_type())
-        << "the tensor " << name_ << " has elements of " << DataType_Name(data_type()) << ", it was read as "
-        << DataType_Name(asked);
+    if (asked == kChar || data_type() == kChar || asked == data_type()) return;
+    detail::Refuse(Error() << "the tensor " << name_ << " has elements of " << DataType_Name(data_type())
+                           << ", it was read as " << DataType_Name(asked));
   }
 
   std::string name_;

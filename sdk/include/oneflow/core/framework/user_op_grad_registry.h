@@ -75,6 +75,8 @@ class BackwardOpConfContext final {
   BackwardProgram *program_;
   std::map<std::string, BuildOpFn> definitions_;
   std::map<std::string, UserOpConfWrapper> ops_;
+  /// The operations whose functions are running: one that asks for itself has no end.
+  std::set<std::string> underway_;
 };
 
 using BackwardOpConfGenFn = MaybeFn<BackwardOpConfContext *>;

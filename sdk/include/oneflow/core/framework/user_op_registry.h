@@ -141,6 +141,7 @@ class OpRegistry final {
   OpRegistry &AddAttr(const AttrDef &attr);
   OpRegistry &AddAttr(const std::string &name, AttrType type, const AttrValue &value);
   void AddName(const std::string &name);
+  void AddArg(std::vector<ArgDef> *args, const ArgDef &arg);
   void Fail(const std::string &text);
   OpRegistry &Refuse(const std::string &function, const std::string &advice);
 

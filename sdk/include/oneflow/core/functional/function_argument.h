@@ -27,7 +27,7 @@ class Optional final {
   Held Value() const { return value_; }
   Held value_or(const Held &other) const { return has_value_ ? value_ : other; }
   Maybe<T> value() const {
-    CHECK_OR_RETURN(has_value_) << "the optional argument is missing";
+    if (!has_value_) return error();
     return value_;
   }
 
@@ -142,7 +142,9 @@ struct Argument::Convert {
     const size_t size = is_floating         ? value.floats.size()
                         : type == kAtString ? value.texts.size()
                                             : value.ints.size();
-    CHECK(!arg.is_none_ && (is_list || size == 1)) << "expected an argument of the kind " << AttrTypeName(type);
+    if (arg.is_none_ || !(is_list || size == 1)) {
+      oneflow::detail::Refuse(Error() << "expected an argument of the kind " << AttrTypeName(type));
+    }
     return AttrTraits<T>::Unpack(value);
   }
 };
@@ -150,7 +152,7 @@ struct Argument::Convert {
 template <>
 struct Argument::Convert<std::shared_ptr<Tensor>> {
   static std::shared_ptr<Tensor> From(const Argument &arg) {
-    CHECK(arg.tensors_.size() == 1 && arg.tensors_.front()) << "expected a tensor";
+    if (arg.tensors_.size() != 1 || !arg.tensors_.front()) oneflow::detail::Refuse(Error("expected a tensor"));
     return arg.tensors_.front();
   }
 };
@@ -164,7 +166,7 @@ template <>
 struct Argument::Convert<Scalar> {
   static Scalar From(const Argument &arg) {
     if (!arg.value_.floats.empty()) return Scalar(arg.value_.floats.front());
-    CHECK(!arg.value_.ints.empty()) << "expected a number";
+    if (arg.value_.ints.empty()) oneflow::detail::Refuse(Error("expected a number"));
     return Scalar(arg.value_.ints.front());
   }
 };

@@ -33,7 +33,7 @@ template <>
 struct ResultAs<Tensor> {
   static Maybe<Tensor> Get(const Maybe<TensorTuple> &results) {
     const std::shared_ptr<TensorTuple> tensors = JUST(results);
-    CHECK_EQ_OR_RETURN(tensors->size(), 1) << "results where one is wanted";
+    if (tensors->size() != 1) return Error() << "expected one result, got " << tensors->size();
     return tensors->front();
   }
 };

@@ -1,0 +1,72 @@
+#include "guarded.h"
+
+#include <cstring>
+#include <random>
+
+namespace oneflow {
+
+namespace {
+
+/// How many bytes stand guard on either side of a buffer.
+constexpr size_t kGuardBytes = size_t(1) << 20;
+
+/// The bytes of guards, by their place: no constant that a kernel writes is taken for them.
+const std::vector<unsigned char> &Pattern() {
+  static const std::vector<unsigned char> pattern = [] {
+    std::minstd_rand random;
+    std::vector<unsigned char> made(kGuardBytes);
+    for (unsigned char &byte : made) byte = static_cast<unsigned char>(random() >> 8);
+    return made;
+  }();
+  return pattern;
+}
+
+/// How many bytes from `begin` on are in one copy of the pattern.
+size_t Piece(size_t begin, size_t end) { return std::min(end - begin, kGuardBytes - begin % kGuardBytes); }
+
+std::string Distance(size_t bytes, const char *where, const std::string &name, size_t size) {
+  return std::to_string(bytes) + " bytes " + where + " of " + name + ", which has " + std::to_string(size) + " bytes";
+}
+
+}  // namespace
+
+GuardedBuffers::GuardedBuffers(std::vector<std::pair<std::string, int64_t>> sizes) : sizes_(std::move(sizes)) {
+  total_ = kGuardBytes;
+  for (const auto &size : sizes_) {
+    begins_.push_back(Aligned(total_));
+    total_ = begins_.back() + static_cast<size_t>(size.second) + kGuardBytes;
+  }
+  memory_ = Allocate(static_cast<int64_t>(total_));
+  for (size_t i = 0, piece; i < total_; i += piece) {
+    piece = Piece(i, total_);
+    std::memcpy(memory_.get() + i, Pattern().data() + i % kGuardBytes, piece);
+  }
+}
+
+size_t GuardedBuffers::FirstDamage(size_t begin, size_t end) const {
+  for (size_t i = begin, piece; i < end; i += piece) {
+    piece = Piece(i, end);
+    const unsigned char *found = memory_.get() + i, *expected = Pattern().data() + i % kGuardBytes;
+    if (std::memcmp(found, expected, piece) == 0) continue;
+    return i + static_cast<size_t>(std::mismatch(found, found + piece, expected).first - found);
+  }
+  return end;
+}
+
+void GuardedBuffers::CheckGuards() const {
+  for (size_t i = 0; i <= sizes_.size(); ++i) {
+    const size_t begin = i == 0 ? 0 : End(i - 1), end = i == sizes_.size() ? total_ : begins_[i];
+    const size_t place = FirstDamage(begin, end);
+    if (place != end) Fail(place, i);
+  }
+}
+
+void GuardedBuffers::Fail(size_t place, size_t next) const {
+  const bool has_next = next < sizes_.size(), has_last = next > 0;
+  const size_t before = has_next ? begins_[next] - place : total_, after = has_last ? place - End(next - 1) : total_;
+  throw CheckError("its kernel wrote out of bounds: " +
+                   (before < after ? Distance(before, "before the begin", name(next), bytes(next))
+                                   : Distance(after, "after the end", name(next - 1), bytes(next - 1))));
+}
+
+}  // namespace oneflow

@@ -1,0 +1,38 @@
+// Buffers with guards around them, by which writes out of bounds are found.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host_memory.h"
+
+namespace oneflow {
+
+/// Buffers in one piece of memory, with a guard before each and after the last.
+///
+/// One piece, so that a write far out of bounds damages the guard next to its own buffer, not another piece's.
+class GuardedBuffers final {
+ public:
+  /// `sizes` are names and bytes.
+  explicit GuardedBuffers(std::vector<std::pair<std::string, int64_t>> sizes);
+
+  unsigned char *data(size_t number) const { return memory_.get() + begins_[number]; }
+  size_t bytes(size_t number) const { return static_cast<size_t>(sizes_[number].second); }
+  const std::string &name(size_t number) const { return sizes_[number].first; }
+
+  /// Throws CheckError where a guard was written; the text says of which buffer, by what is nearest.
+  void CheckGuards() const;
+
+ private:
+  size_t End(size_t number) const { return begins_[number] + bytes(number); }
+  /// The first byte from `begin` to `end` that is not the guards'; `end` if there is none.
+  size_t FirstDamage(size_t begin, size_t end) const;
+  [[noreturn]] void Fail(size_t place, size_t next) const;
+
+  std::vector<std::pair<std::string, int64_t>> sizes_;
+  std::vector<size_t> begins_;
+  size_t total_;
+  Memory memory_;
+};
+
+}  // namespace oneflow
