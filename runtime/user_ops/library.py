@@ -145,8 +145,7 @@ def _gradient(description: Mapping[str, Any], rules: LibraryRules) -> Rule | Abs
         return gradient_rule(rules)
     if description["has_grad_function"]:
         return class_gradient_rule(rules)
-    told = "registered as NoGrad" if description["no_grad"] else "no REGISTER_USER_OP_GRAD in its library"
-    return no_grad(told)
+    return no_grad("registered as NoGrad" if description["no_grad"] else "no REGISTER_USER_OP_GRAD in its library")
 
 
 def _reference(registry: Registry, name: str, *operands: Any, **attrs: Any) -> Any:
@@ -165,6 +164,12 @@ def _signature(description: Mapping[str, Any]) -> Signature:
     where = f"operator {description['name']} at {description['where']}"
     names = [part["name"] for part in (*description["inputs"], *description["outputs"], *description["attrs"])]
     _check_names(names, where)
+    for name in (part["name"] for part in (*description["inputs"], *description["outputs"])):
+        if name != name.lower():  # MLIR takes none, and would refuse the dialect with every operator in it
+            raise SignatureError(
+                f"{where}: expected names without capitals for its inputs and outputs, got {name!r}; rename it to "
+                f"{name.lower()!r}"
+            )
     counting = [AttrDef(count_attribute(c.name), KINDS["int64"], c.fewest) for c in outputs if c.is_open]
     for attr in counting:
         if attr.name in names:

@@ -105,6 +105,10 @@ BAD_LIBRARIES = {
         f'REGISTER_USER_OP("t_bad").Input("\u00e9").Output("out"){SAME};',
         "expected names of the letters a to z, digits and underscores for .*, got '\u00e9'",
     ),
+    "capital": (
+        f'REGISTER_USER_OP("t_bad").Input("X").Output("out"){SAME};',
+        "t_bad at .*:3: expected names without capitals for its inputs and outputs, got 'X'; rename it to 'x'",
+    ),
     "negative_count": (
         f'REGISTER_USER_OP("t_bad").Input("in", -2).Output("out"){SAME};',
         "t_bad: expected a positive number of tensors for in, got -2",
