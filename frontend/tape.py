@@ -211,6 +211,7 @@ class Node:
         handle, desc, memory, version = self.kept[number]
         again = Variable(builder, handle, desc)
         again.node, again.memory, again.version = self, memory, version
+        self.results[number] = weakref.ref(again)  # a gradient that reads it has to be found by the next call too
         return again
 
     def arrays(self) -> Iterator[int]:
