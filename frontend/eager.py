@@ -146,8 +146,11 @@ class EagerTensor(Tensor):
 
     @property
     def variable(self) -> Variable:
-        """What it is now."""
-        return self.handle
+        """What it is now: updates through other tensors of its memory show."""
+        held = self.handle
+        if held.memory is not None and held.memory.version != held.version:
+            self.handle = held = held.renewed()
+        return held
 
     @property
     def storage(self) -> Data:
@@ -229,11 +232,11 @@ class EagerTensor(Tensor):
 
     def detach(self) -> Tensor:
         """A tensor in the same memory through which no gradient flows."""
-        return EagerTensor(self.handle.alias()) if current_builder().eager else dispatch("stop_gradient", self)
+        return EagerTensor(self.variable.alias()) if current_builder().eager else dispatch("stop_gradient", self)
 
     def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
         """Makes it a leaf whose gradient is added up, or not; itself."""
-        variable = self.handle
+        variable = self.variable
         if variable.node is not None and not requires_grad:
             raise RuntimeError("expected a leaf: this was computed; use detach() for a tensor without a gradient")
         if requires_grad and not self.dtype.is_float:
@@ -246,14 +249,12 @@ class EagerTensor(Tensor):
 
     def overwrite(self, array: Data, writer: str) -> None:
         """Takes values that a program has computed for it, in its memory or elsewhere."""
-        old = self.handle
+        old = self.variable
         if array is old.handle:
-            memory, new = old.shared_memory(), Variable(BUILDER, array, old.desc)
-            memory.write(writer)
-            new.memory, new.version, new.leaf = memory, memory.version, old.leaf
+            old.shared_memory().write(writer)
         else:
             _write(old, new := BUILDER.wrap(array), writer)
-        self.handle = new
+            self.handle = new
 
     def retain_grad(self) -> None:
         """Has `backward` keep the gradient of a tensor that was computed, in `grad`."""

@@ -33,7 +33,7 @@ from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager import BUILDER, EagerTensor
 from oneflow.frontend.errors import fail
-from oneflow.frontend.tape import MODE, Variable, gradients, no_grad, record
+from oneflow.frontend.tape import MODE, Node, Variable, gradients, no_grad, record, set_grad_enabled, uses_of
 from oneflow.frontend.tensor import Tensor
 
 OPERANDS, RESULTS = "x", "y"
@@ -282,15 +282,29 @@ def grad(
     wanted = [BUILDER.read(x) for x in sources]
     retain = create_graph if retain_graph is None else retain_graph
     seeds = BUILDER.seeds(roots, _weights(roots, grad_outputs))
-    found = gradients(BUILDER, seeds, lambda _: wanted, retain_graph=retain, create_graph=create_graph)
-    unused = [i for i, (_, g) in enumerate(found) if g is None]
+    read: list[list[Variable]] = []
+
+    def by(nodes: Sequence[Node]) -> list[Variable]:
+        read.extend(uses_of(v, nodes, [s for s, _ in seeds]) for v in wanted)
+        return [v for uses in read for v in uses]
+
+    parts = iter(gradients(BUILDER, seeds, by, retain_graph=retain, create_graph=create_graph))
+    found = [_total([next(parts)[1] for _ in uses], create_graph) for uses in read]
+    unused = [i for i, g in enumerate(found) if g is None]
     if unused and materialize_grads:
-        return tuple(zeros_of(x) if g is None else EagerTensor(g) for x, (_, g) in zip(wanted, found, strict=True))
+        return tuple(zeros_of(x) if g is None else EagerTensor(g) for x, g in zip(wanted, found, strict=True))
     if unused and not allow_unused:
         raise RuntimeError(
             f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it"
         )
-    return tuple(None if g is None else EagerTensor(g) for _, g in found)
+    return tuple(None if g is None else EagerTensor(g) for g in found)
+
+
+def _total(parts: Sequence[Variable | None], recorded: bool) -> Variable | None:
+    """The sum of the gradients that there are."""
+    known: list[Any] = [p for p in parts if p is not None]
+    with set_grad_enabled(recorded):
+        return functools.reduce(lambda a, b: BUILDER.binary("add", a, b), known) if known else None
 
 
 def _weights(roots: Sequence[Tensor], weights: Any) -> list[Any]:

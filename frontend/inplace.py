@@ -75,7 +75,7 @@ def zero_(self: EagerTensor) -> EagerTensor:
 
 def detach_(self: EagerTensor) -> EagerTensor:
     """Forgets what made it; itself."""
-    self.handle = self.handle.alias()
+    self.handle = self.variable.alias()
     return self
 
 
@@ -138,10 +138,7 @@ def setitem(self: EagerTensor, key: Any, value: Any) -> None:
     flows = self.requires_grad or (tensor is not None and tensor.requires_grad)
     if builder.eager and not (MODE.recording and flows) and not self.is_cuda:
         self.array[_key(key)] = value if tensor is None else BUILDER.read(tensor).handle
-        fresh = self.variable.alias()
         self.variable.shared_memory().write("__setitem__")
-        fresh.version, fresh.leaf = self.variable.shared_memory().version, self.variable.leaf
-        self.handle = fresh
         return
     mask = np.zeros(_sizes(self), np.bool_)
     mask[_key(key)] = True

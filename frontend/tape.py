@@ -145,6 +145,14 @@ class Variable(Value):
         if self.node is not None:
             self.node.move(self)
 
+    def renewed(self) -> Variable:
+        """Its memory as it is now, after updates through other tensors; the gradient goes on."""
+        fresh = self.alias()
+        fresh.version, fresh.leaf = self.shared_memory().version, self.leaf
+        if self.node is not None:
+            record(self.builder.registry["depend"], {"in": self, "depend_tensor": fresh.alias()}, {}, [fresh])
+        return fresh
+
     def alias(self) -> Variable:
         """A value of the same array and version that nothing depends on."""
         other = Variable(self.builder, self.handle, self.desc)
@@ -319,3 +327,9 @@ def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable]) -> list[Variable
     found = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
     found |= {id(v): v for v in roots if v.leaf is not None}
     return list(found.values())
+
+
+def uses_of(variable: Variable, nodes: Sequence[Node], roots: Sequence[Variable]) -> list[Variable]:
+    """What `nodes` know a variable as: a leaf that is updated is another one each time."""
+    same = [v for v in leaves_of(nodes, roots) if v.leaf is variable.leaf] if variable.leaf is not None else []
+    return same or [variable]

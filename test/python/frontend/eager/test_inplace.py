@@ -143,3 +143,53 @@ def test_a_spoiled_result_of_no_further_use_is_found():
         y.zero_()
     with pytest.raises(RuntimeError, match=r"the gradient of oneflow\.exp needs .* but zero_ has updated"):
         z.backward()
+
+
+UPDATES = [
+    lambda t: t.data.fill_(3.0), lambda t: t.data.copy_(flow.tensor([5.0, 6.0])), lambda t: t.detach().clamp_(2, 3),
+    lambda t: t.data.__setitem__(0, 7.0), lambda t: t.detach().mul_(2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_updates_through_another_tensor_of_the_memory_show(update):
+    leaf = flow.nn.Parameter(flow.tensor([1.0, 4.0]))
+    want = flow.tensor([1.0, 4.0])
+    update(leaf)
+    update(want)
+    assert leaf.tolist() == want.tolist() and leaf.is_leaf
+    (leaf * leaf).sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), 2 * want.numpy())
+    made = (leaf * 2).detach().requires_grad_() * 1
+    update(made)
+    assert made.requires_grad and (made + 0).tolist() == made.detach().tolist()
+
+
+def test_a_value_that_a_gradient_reads_is_still_found_spoiled():
+    leaf = flow.ones(2).requires_grad_()
+    loss = (leaf * leaf).sum()
+    leaf.data.fill_(2.0)
+    with pytest.raises(RuntimeError, match="as it was, but fill_ has updated it"):
+        loss.backward()
+
+
+def test_states_gradients_and_buffers_may_be_updated_through_aliases():
+    layer = flow.nn.Linear(2, 2)
+    layer.state_dict()["weight"].fill_(0.5)
+    layer.state_dict()["bias"].fill_(1.0)
+    x = flow.ones(1, 2)
+    layer(x).sum().backward()
+    layer.weight.grad.data.zero_()
+    layer(x).sum().backward()
+    assert layer(x).tolist() == [[2, 2]] and layer.weight.grad.tolist() == [[1, 1], [1, 1]]
+    norm = flow.nn.BatchNorm1d(2).eval()
+    norm.running_mean.detach().fill_(1.0)
+    np.testing.assert_allclose(norm(flow.ones(3, 2)).detach().numpy(), np.zeros((3, 2)), atol=1e-6)
+
+
+def test_gradients_by_a_leaf_that_was_updated_since():
+    leaf = flow.ones(2).requires_grad_()
+    before = (leaf * 3).sum()
+    leaf.data.fill_(2.0)
+    (grad,) = flow.autograd.grad(before + (leaf * leaf).sum(), [leaf])
+    assert grad.tolist() == [7, 7]
