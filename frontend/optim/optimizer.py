@@ -118,10 +118,8 @@ class Optimizer(Stateful):
         builder = current_builder()
         builder.guard(lambda: tuple(v for k, v in group.items() if k not in ("params", "lr", "initial_lr")))
         rate = builder.number(lambda: group["lr"], dtypes.float32)
-        for number, p in numbered:
-            grad = p.grad
-            if grad is None:
-                continue
+        updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
+        for number, p, grad in updated:
             state = self._state(number, p, group)
             steps: Any = state.pop("step", None)
             results = self.call(p, grad, group, state | ({} if steps is None else {"step": steps}), rate)
@@ -129,6 +127,11 @@ class Optimizer(Stateful):
                 builder.assign(target, value, f"oneflow.{self.operator}")
             if steps is not None:
                 steps.add_(1)
+        builder.guard(lambda: self._identities([number for number, _, _ in updated]))
+
+    def _identities(self, numbers: list[int]) -> list[int]:
+        """Which tensors are kept: a program, which holds those that it updates, is for no others."""
+        return [id(t) for number in numbers for t in self.state.get(number, {}).values()]
 
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
         """What is kept for a parameter, made when it is first updated."""

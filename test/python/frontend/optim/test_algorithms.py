@@ -273,3 +273,72 @@ def test_a_graph_is_a_training_step():
         w, b = w - rate * 2 / 8 * error.T @ x, b - rate * 2 * error.mean(0)
     np.testing.assert_allclose(net.weight.detach().numpy(), w, 1e-5)
     assert net.weight.grad is None and "oneflow.sgd_update" in step.ir()
+
+
+def replaced_by_loading(optimizer, saved):
+    optimizer.load_state_dict(saved)
+
+
+def replaced_by_clearing(optimizer, saved):
+    optimizer.state.clear()
+
+
+def replaced_one_by_one(optimizer, saved):
+    for number, kept in saved["state"].items():
+        optimizer.state[number] |= {name: flow.tensor(array) for name, array in kept.items()}
+
+
+class TrainedGraph(nn.Graph):
+    """A compiled step as a graph."""
+
+    def __init__(self, w, optimizer):
+        super().__init__()
+        self.w = w
+        self.add_optimizer(optimizer)
+
+    def build(self, x):
+        loss = ((self.w - x) ** 2).sum()
+        loss.backward()
+        return loss
+
+
+def trained(w, optimizer):
+    def step(x):
+        optimizer.zero_grad()
+        loss = ((w - x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+FORMS = {
+    "compiled": lambda *given: flow.compile(trained(*given)),
+    "graph": TrainedGraph,
+    "eager": trained,
+}
+
+
+@pytest.mark.parametrize("replace", [replaced_by_loading, replaced_by_clearing, replaced_one_by_one])
+@pytest.mark.parametrize("make", [optim.Adam, lambda p, lr: optim.SGD(p, lr=lr, momentum=0.9)])
+def test_state_that_was_replaced_is_what_a_compiled_step_updates(make, replace):
+    def history(form):
+        w = flow.tensor(np.ones(3, np.float32), requires_grad=True)
+        optimizer = make([w], lr=0.1)
+        step = FORMS[form](w, optimizer)
+        xs = np.random.default_rng(1).uniform(-1, 1, (9, 3)).astype(np.float32)
+        xs = [flow.tensor(x) for x in xs]
+        losses = [float(step(x)) for x in xs[:3]]
+        state = optimizer.state_dict()
+        held = {n: {k: t.numpy().copy() for k, t in kept.items()} for n, kept in state["state"].items()}
+        losses += [float(step(x)) for x in xs[3:6]]
+        replace(optimizer, {**state, "state": held})
+        return losses + [float(step(x)) for x in xs[6:]], {k: t.numpy() for k, t in optimizer.state[0].items()}
+
+    expected, kept = history("eager")
+    for form in ("compiled", "graph"):
+        losses, state = history(form)
+        np.testing.assert_allclose(losses, expected, 1e-5)
+        for name, value in kept.items():
+            np.testing.assert_allclose(state[name], value, 1e-5)
