@@ -26,16 +26,20 @@ from oneflow.runtime.global_array import GlobalArray
 
 @dataclass(frozen=True)
 class Guard:
-    """Something that was so when the function was traced: the program is for that alone."""
+    """Something that was so when the function was traced: the program is for that alone.
+
+    What is not `lasting` is never so again once it is not; a program that depends on it is given up then.
+    """
 
     get: Callable[[], Any]
     value: Any
+    lasting: bool = True
 
     @property
     def holds(self) -> bool:
         """Whether it is still so."""
-        now = self.get()
-        return now is self.value or (not isinstance(now, Tensor) and bool(now == self.value))
+        now, then = self.get(), self.value
+        return now is then or not (isinstance(now, Tensor) or isinstance(then, Tensor) or now != then)
 
 
 def layout_of(given: Any) -> Any:
@@ -55,12 +59,44 @@ class Gradient:
 
 @dataclass(eq=False)
 class State:
-    """A tensor from outside: the input that it is, and its present value in the trace."""
+    """Memory from outside: a tensor in it, the input that it is, and its present value in the trace.
+
+    Each leaf in that memory has the value as an object of its own, by which it is told from the others, and from
+    tensors in the same memory that no gradient flows to.
+    """
 
     outside: EagerTensor
     argument: int
     input: Tensor
     now: Tensor
+    views: dict[Leaf, Tensor] = field(default_factory=dict)
+
+
+class Unaltered:
+    """Whether tensors from outside have the types and leaves that they were captured with, and share memory alike."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[int, tuple[EagerTensor, Leaf | None, TensorDesc, EagerTensor]] = {}
+        self._owners: list[EagerTensor] = []
+
+    def watch(self, tensor: EagerTensor, owner: EagerTensor) -> None:
+        """Adds a tensor in the memory of `owner`, the first one that was captured of those."""
+        if id(tensor) not in self._tensors:
+            self._tensors[id(tensor)] = tensor, tensor.variable.leaf, tensor.variable.desc, owner
+            if tensor is owner:
+                self._owners.append(owner)
+
+    def __bool__(self) -> bool:
+        return bool(self._tensors)
+
+    def __call__(self) -> bool:
+        for tensor, leaf, desc, owner in self._tensors.values():
+            now = tensor.handle
+            if now.leaf is not leaf or now.handle is not owner.handle.handle:
+                return False
+            if now.desc is not desc and now.desc != desc:
+                return False
+        return len({id(owner.handle.handle) for owner in self._owners}) == len(self._owners)
 
 
 @dataclass
@@ -69,6 +105,7 @@ class Captures:
 
     `bind` makes an input of a type. `inputs` are arrays, tensors and functions that give numbers, in the order of the
     inputs. `leaves` are tensors of the trace whose gradients are added up outside; `hooks` those that were called.
+    The program holds while the tensors are `unaltered`.
     """
 
     bind: Callable[[Any], Tensor]
@@ -78,6 +115,7 @@ class Captures:
     leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     hooks: Unchanged = field(default_factory=Unchanged)
+    unaltered: Unaltered = field(default_factory=Unaltered)
 
     def add(self, given: Any, desc: Any) -> Tensor:
         """A further input."""
@@ -96,9 +134,24 @@ class Captures:
             argument = len(self.inputs)
             made = self.add(tensor, variable.desc)
             known = self.states[id(variable.handle)] = State(tensor, argument, made, made)
-            if variable.leaf is not None:
-                self.leaves.append((made, variable.leaf))
+        self.unaltered.watch(tensor, known.outside)
         return known
+
+    def present(self, tensor: EagerTensor) -> Tensor:
+        """The value of a tensor from outside in the trace; that of a leaf is what its gradient is asked by."""
+        state, leaf = self.state(tensor), tensor.variable.leaf
+        if leaf is None:
+            return state.now
+        if leaf not in state.views:
+            state.views[leaf] = view = Tensor(state.now.builder, state.now.handle, state.now.desc)
+            self.leaves.append((view, leaf))
+        return state.views[leaf]
+
+    def all_guards(self) -> list[Guard]:
+        """All that has to be as it was; nothing where the function depends on its arguments alone."""
+        watched = [Guard(self.hooks, True)] if self.hooks else []
+        watched += [Guard(self.unaltered, True, lasting=False)] if self.unaltered else []
+        return [*self.guards, *watched]
 
     def layouts(self) -> list[Any]:
         """How each input lies; None for what is whole on every rank."""
@@ -116,8 +169,7 @@ class Captures:
         if leaf is not None and MODE.recording:
             raise fail(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
         state.now = value if MODE.recording else Tensor(value.builder, value.handle, value.desc)
-        if leaf is not None:
-            self.leaves.append((state.now, leaf))
+        state.views.clear()
 
     def gradient(self, leaf: Leaf, read: bool = True) -> Gradient:
         """The gradient of a leaf; once it is read the program is for that alone."""
@@ -125,7 +177,7 @@ class Captures:
         if known is None:
             known = self.gradients[id(leaf)] = Gradient(leaf, leaf.grad, leaf.grad)
             if read:
-                self.guards.append(Guard(lambda: leaf.grad, leaf.grad))
+                self.guards.append(Guard(lambda: leaf.grad, leaf.grad, leaf.grad is None))
         return known
 
     def accumulate(self, found: Sequence[tuple[Leaf, Tensor]], add: Callable[[Any, Any], Tensor]) -> None:

@@ -198,12 +198,14 @@ class CompiledFunction:
     ) -> Specialization:
         key = (tree, tuple(_key(s) for s in specs))
         with self._lock.held():
-            found = next((s for s in self._known.get(key, ()) if s.holds(place)), None)
+            known = self._known.setdefault(key, [])
+            found = next((s for s in known if s.holds(place)), None)
             if found is None:
+                known[:] = [s for s in known if s.lasts]
                 arguments.arguments.update(tree.unflatten(specs))
                 traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES, self.placement)
                 found = self._compile(traced, place or named_device(place_of_tensors(traced.captured) or "cpu"))
-                self._known.setdefault(key, []).append(found)
+                known.append(found)
             self._last = found
         return found
 

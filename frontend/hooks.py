@@ -92,6 +92,9 @@ class Unchanged:
         """Adds hooks whose changes `version` counts."""
         self._versions.append((version, version()))
 
+    def __bool__(self) -> bool:
+        return bool(self._versions)
+
     def __call__(self) -> bool:
         if self._seen != Hooks.changes:
             seen = Hooks.changes

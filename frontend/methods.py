@@ -5,6 +5,7 @@ Importing this module is what makes `x + y` and `x.sum()` work. Imports `functio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,15 @@ def _caster(name: str, dtype: DType) -> Any:
         return F.cast(self, dtype)
 
     method.__name__, method.__doc__ = name, f"The elements converted to {dtype.name}."
+    return method
+
+
+def _comparing(function: Callable[..., Tensor], name: str) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        # None is no value to compare with: Python says that nothing but None is equal to it.
+        return NotImplemented if other is None else function(self, other)
+
+    method.__name__, method.__doc__ = name, function.__doc__
     return method
 
 
@@ -144,7 +154,7 @@ def attach(target: type[Tensor]) -> None:
         setattr(target, f"__{name}__", function)
         setattr(target, f"__r{name}__", _swapped(function))
     for name, function in COMPARISONS.items():
-        setattr(target, f"__{name}__", function)
+        setattr(target, f"__{name}__", _comparing(function, f"__{name}__"))
     for name, dtype in CASTS.items():
         setattr(target, name, _caster(name, dtype))
     special = {

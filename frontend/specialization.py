@@ -41,6 +41,11 @@ class Specialization:
         lie_alike = all(layout_of(c) == at for c, at in zip(self.traced.captured, self.layouts, strict=True))
         return where == self.device and lie_alike and all(g.holds for g in self.traced.guards)
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it may hold again, if it does not now: something that it is for is still there."""
+        return all(g.lasting or g.holds for g in self.traced.guards)
+
     @functools.cached_property
     def uses_tensors(self) -> bool:
         """Whether tensors from outside are used."""

@@ -97,8 +97,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
                 return self.constant(tensor.variable.handle)
             if (found := layout_of(tensor)) is not None:
                 self.lie_on(found[0])
-            now = self.captures.state(tensor).now
-            return now if tensor.requires_grad else self._without_gradient(now)
+            return self.captures.present(tensor)
         if tensor.builder is not self:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
         return tensor
@@ -110,11 +109,6 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             TraceError: others are on another.
         """
         self.placement = one_placement(self.placement, placement, fail)
-
-    def _without_gradient(self, value: Tensor) -> Value:
-        """`value`, which another tensor in the same memory has a gradient of."""
-        shared = any(leaf is value for leaf, _ in self.captures.leaves)
-        return self.call("stop_gradient", value)[0] if shared else value
 
     def give(self, value: Value) -> Tensor:
         """Values of a trace are its tensors."""
@@ -331,7 +325,7 @@ def trace_call(
         module.operation.verify()
     statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
     captures = builder.captures
-    guards = (*captures.guards, Guard(captures.hooks, True), *_settings(fn, before))
+    guards = (*captures.all_guards(), *_settings(fn, before))
     return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, guards, builder.placement)
 
 

@@ -45,6 +45,14 @@ def test_arrays_that_need_a_look(double, make):
     np.testing.assert_array_equal(double(make(X)), X * 2)
 
 
+def test_calls_with_arrays_alone_are_quick(double):
+    np.testing.assert_array_equal(double._quick((X,)), X * 2)
+    scale = flow.tensor(3.0)
+    captured = flow.compile(lambda x: x * scale)
+    captured(X)
+    assert captured._quick((X,)) is None
+
+
 def test_lists_are_no_arrays(double):
     with pytest.raises(CallError, match="x"):
         double(X.tolist)

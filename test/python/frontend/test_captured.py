@@ -1,0 +1,185 @@
+"""Tensors that compiled functions take from outside, which change between calls: as in eager mode."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow import nn
+
+X = np.array([[1.0, 2.0]], np.float32)
+
+
+def leaf(*values):
+    return flow.tensor(np.array(values, np.float32), requires_grad=True)
+
+
+def trained(model, compiled):
+    optimizer = flow.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return flow.compile(step) if compiled else step
+
+
+class Step(nn.Graph):
+    """The same as a graph."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.add_optimizer(flow.optim.SGD(model.parameters(), lr=0.1))
+
+    def build(self, x):
+        loss = self.model(x).square().sum()
+        loss.backward()
+        return loss
+
+
+FORMS = {"eager": lambda m: trained(m, False), "compiled": lambda m: trained(m, True), "graph": Step}
+
+
+def test_parameters_are_frozen_and_trained_again():
+    def history(form):
+        flow.manual_seed(3)
+        model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+        step, seen = FORMS[form](model), []
+        for frozen in (True, False, True, False):
+            model[0].weight.requires_grad_(not frozen)
+            model[1].bias.requires_grad_(frozen)
+            seen += [step(flow.tensor(X)).item() for _ in range(2)]
+            seen += [v for p in model.parameters() for v in p.detach().numpy().ravel().tolist()]
+        return seen
+
+    expected = history("eager")
+    for form in ("compiled", "graph"):
+        np.testing.assert_allclose(history(form), expected, 1e-5)
+
+
+def test_programs_for_tensors_that_are_gone_are_given_up():
+    w = leaf(1.0, 2.0)
+    step = flow.compile(lambda x: (x * w).sum())
+    for _ in range(5):
+        w.requires_grad_(False)
+        step(X)
+        w.requires_grad_(True)
+        step(X)
+    assert "1 program>" in repr(step)
+
+
+F32 = np.float32
+CHANGES = {
+    "type": (np.array([1, 2], F32), np.array([3, 4], F32), np.array([[5.0], [6.0]]), np.array([[1.0], [2.0]])),
+    "tied": (np.array([1, 2], F32), np.array([3, 4], F32), *[np.array([5, 6], F32)] * 2),
+    "untied": (*[np.array([1, 2], F32)] * 2, np.array([3, 4], F32), np.array([5, 6], F32)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_captured_tensors_change_type_and_memory(change):
+    arrays = [np.copy(a) for a in CHANGES[change]]
+    arrays[1] = arrays[0] if change == "untied" else arrays[1]
+    arrays[3] = arrays[2] if change == "tied" else arrays[3]
+    tensors = [flow.tensor(a) for a in arrays]
+    tensors = [tensors[0] if arrays[n] is arrays[0] else t for n, t in enumerate(tensors)]
+    a, b = flow.tensor(0), flow.tensor(0)
+
+    @flow.compile
+    def f(x):
+        a.add_(1)
+        return x.sum() * a + b
+
+    for first in (0, 2):
+        a.data, b.data = (tensors[first], tensors[first + 1]) if change != "tied" or not first else [tensors[2]] * 2
+        for _ in range(2):
+            arrays[first] += 1
+            expected = X.sum() * arrays[first] + arrays[first + 1]
+            got = f(X)
+            assert got.dtype.numpy == expected.dtype
+            np.testing.assert_allclose(got.numpy(), expected, 1e-6)
+
+
+def test_a_module_is_converted():
+    model = nn.Linear(2, 2)
+    f = flow.compile(lambda x: model(x.to(model.weight.dtype)))
+    first = f(X)
+    model.to(flow.float64)
+    again = f(X)
+    assert again.dtype == flow.float64
+    np.testing.assert_allclose(again.detach().numpy(), first.detach().numpy(), 1e-6)
+    model.to(flow.float32)
+    np.testing.assert_allclose(f(X).detach().numpy(), first.detach().numpy(), 1e-6)
+
+
+@pytest.mark.parametrize("order", ["alias first", "leaf first", "updated"])
+def test_each_leaf_in_shared_memory_has_its_gradient(order):
+    def found(compiled):
+        w = leaf(2.0, 3.0)
+        other, d, total = nn.Parameter(w.detach()), w.detach(), flow.tensor(0.0)
+
+        def run(x):
+            parts = [(d * d).sum(), (w * x).sum(), (other * other * x).sum()]
+            if order == "updated":
+                with flow.no_grad():
+                    total.add_(d.sum())
+                parts.append((w * total).sum())
+            loss = sum(parts if order != "leaf first" else parts[::-1])
+            loss.backward()
+            return loss
+
+        loss = (flow.compile(run) if compiled else run)(flow.tensor(X[0]))
+        return [t.detach().numpy() for t in (loss, w.grad, other.grad, total)]
+
+    for got, expected in zip(found(True), found(False), strict=True):
+        np.testing.assert_allclose(got, expected, 1e-6)
+
+
+def test_a_leaf_updated_through_its_alias_has_its_gradient():
+    w = leaf(2.0, 3.0)
+    d = w.detach()
+
+    @flow.compile
+    def run(x):
+        first = (w * w).sum()
+        with flow.no_grad():
+            d.mul_(2)
+        loss = first + (w * w * x).sum() + d.sum()
+        loss.backward()
+        return loss
+
+    assert run(X[0]).item() == 13 + (16 + 72) + 10
+    np.testing.assert_array_equal(w.grad.numpy(), [4 + 8, 6 + 24])
+    np.testing.assert_array_equal(w.detach().numpy(), [4, 6])
+
+
+def test_gradients_are_added_up_and_forgotten():
+    def history(compiled):
+        w, seen = leaf(1.0, 2.0), []
+
+        def accumulate(x):
+            loss = (w * w * x).sum()
+            loss.backward()
+            return loss
+
+        f = flow.compile(accumulate) if compiled else accumulate
+        for _ in range(3):
+            for _ in range(3):
+                f(flow.tensor(X[0]))
+                seen.append(w.grad.numpy().copy())
+            w.grad = None
+        return seen
+
+    np.testing.assert_allclose(history(True), history(False), 1e-6)
+
+
+def test_nothing_is_equal_to_none():
+    t = flow.ones(2)
+    assert (t == None) is False and (t != None) is True  # noqa: E711
+    assert None not in [t] and [t].count(None) == 0
+    assert flow.compile(lambda x: x + 1 if x != None else x)(X).tolist() == (X + 1).tolist()  # noqa: E711
+    with pytest.raises(TypeError, match="'<' not supported"):
+        t < None  # noqa: B015
