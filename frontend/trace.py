@@ -312,7 +312,7 @@ def trace_call(
         arguments.arguments.update(tree.unflatten(passed))
         with using(builder):
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
-            returned = [as_tensor(v) if is_array(v) else v for v in returned]
+            returned = [_given_back(builder, v) for v in returned]
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
         effects = builder.captures.effects()
         results += list(zip(effects.names(), effects.results, strict=True))
@@ -327,6 +327,13 @@ def trace_call(
     captures = builder.captures
     guards = (*captures.all_guards(), *_settings(fn, before))
     return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, guards, builder.placement)
+
+
+def _given_back(builder: TraceBuilder, value: Any) -> Any:
+    """What a function returns as a tensor of the trace, if it is one: one from outside as it is at the end."""
+    if isinstance(value, Tensor):
+        return builder.give(builder.read(value))
+    return as_tensor(value) if is_array(value) else value
 
 
 def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]:

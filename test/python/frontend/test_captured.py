@@ -183,3 +183,33 @@ def test_nothing_is_equal_to_none():
     assert flow.compile(lambda x: x + 1 if x != None else x)(X).tolist() == (X + 1).tolist()  # noqa: E711
     with pytest.raises(TypeError, match="'<' not supported"):
         t < None  # noqa: B015
+
+
+def test_tensors_from_outside_are_returned_as_they_are_at_the_end():
+    w, p = flow.tensor([1.0, 2.0]), nn.Parameter(flow.tensor([3.0, 4.0]))
+    returns = {
+        "itself": (lambda x: w, lambda w, p: w),
+        "parameter": (lambda x: (p, x + 1), lambda w, p: p),
+        "updated": (lambda x: w.add_(x[0]), lambda w, p: w + X[0]),
+        "twice": (lambda x: [w.mul_(2), w, {"again": w}], lambda w, p: w * 2),
+    }
+    for f, expected in returns.values():
+        compiled = flow.compile(f)
+        for _ in range(3):
+            want = expected(w.numpy().copy(), p.detach().numpy().copy())
+            got = compiled(X)
+            first = got[0] if isinstance(got, (tuple, list)) else got
+            np.testing.assert_array_equal(first.detach().numpy(), want)
+    np.testing.assert_array_equal(got[1].numpy(), w.numpy())
+    np.testing.assert_array_equal(got[2]["again"].numpy(), w.numpy())
+    first = np.array(got[0].numpy())
+    w.zero_()
+    np.testing.assert_array_equal(got[0].numpy(), first)
+    assert "dense<[3.000000e+00, 4.000000e+00]>" in str(flow.trace(lambda x: p, flow.TensorSpec((1, 2))))
+
+
+def test_tensors_of_another_trace_are_not_returned():
+    kept = []
+    flow.compile(lambda x: kept.append(x) or x + 1)(X)
+    with pytest.raises(flow.TraceError, match="another trace"):
+        flow.compile(lambda x: (kept[0], x + 1))(X)
