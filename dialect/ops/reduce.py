@@ -175,16 +175,7 @@ def _extreme_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 
 def _prod_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    """dy times the product of the other elements, which is zero where one of those is."""
-    zero = ops.cast(ops.scalar_logical_equal(op.x, float_operand=0.0, has_float_operand=True), dtype=op.x.dtype)
-    safe = op.x + zero
-    product, zeros = (
-        ops.reduce_prod(safe, axis=op.axis, keepdims=True),
-        ops.reduce_sum(zero, axis=op.axis, keepdims=True),
-    )
-    alone = ops.broadcast_equal(zero, ops.broadcast_like(zeros, op.x, broadcast_axes=()))
-    others = product / safe * ops.cast(alone, dtype=op.x.dtype)
-    return {"x": spread(ops, op, dy) * others}
+    return {"x": lambda: spread(ops, op, dy) * ops.product_of_others(op.x, axis=op.axis)}
 
 
 def _in_wide(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Running sums and products along an axis. Imports `record`, `compute`, `sbp`."""
+"""Running sums and products along an axis, and products of all but one. Imports `record`, `compute`, `sbp`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.reduce import fold_axes, reduction_axes, wide
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
@@ -134,3 +134,76 @@ class CumProdGrad:
             others[i] = 1
             result[i] = np.sum((np.cumprod(others, axis=0) * seed)[i:], axis=0)
         return np.moveaxis(result, 0, dim).astype(x.dtype)
+
+
+@operator("product_of_others(x, axis: list_int32) -> y")
+class ProductOfOthers:
+    """Element k is the product of the elements along `axis` (all axes if empty) without k: `reduce_prod`'s slope.
+
+    It is divided by elements that are not zero only, and has the gradient of a product of prefixes and suffixes.
+    """
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "x", op.x, dtypes.FLOATS)
+        reduction_axes(op, op.x.rank)
+        return TensorDesc(op.x.shape, op.x.dtype)
+
+    def sbp(op: Call) -> Factors:
+        axes = reduction_axes(op, op.x.rank)
+        names = " ".join("_" if i in axes else f"d{i}" for i in range(op.x.rank))
+        return Factors(f"{names} -> {names}")
+
+    grad = composed_gradient
+
+    def by_parts(ops: Builder, op: Call) -> Value:
+        axes = reduction_axes(op, op.x.rank)
+        return narrow(ops, _others(ops, widen(ops, op.x), axes), op.x.dtype)
+
+    def compute(op: Call) -> Stage:
+        x, axes, accumulator = op.x, reduction_axes(op, op.x.rank), op.x.dtype.accumulator
+        product = fold_axes(x, axes, True, 1, lambda a, b: a * b, accumulator, _one_for_zero)
+        zeros = fold_axes(x, axes, True, 0, lambda a, b: a + b, accumulator, _is_zero)
+
+        def others(*at: Expr) -> Expr:
+            row = tuple(0 if i in axes else p for i, p in enumerate(at))
+            return s.where(zeros[row].eq(_is_zero(x[at])), product[row] / _one_for_zero(x[at]), 0.0)
+
+        return c.element_wise(x.shape, others, x.dtype)
+
+    def reference(x: Any, *, axis: Any) -> Any:
+        axes = [a % x.ndim for a in axis] or list(range(x.ndim))
+        rows = np.moveaxis(x.astype(wide(x)), axes, range(-len(axes), 0))
+        flat = rows.reshape(*rows.shape[: x.ndim - len(axes)], -1) if x.size else rows
+        others = [np.prod(np.delete(flat, k, -1), -1) for k in range(flat.shape[-1])] if x.size and x.ndim else [1.0]
+        made = np.stack(others, -1).reshape(rows.shape) if x.size else rows
+        return np.moveaxis(made, range(-len(axes), 0), axes).astype(x.dtype)
+
+
+def _is_zero(e: Expr) -> Expr:
+    return s.where(e.eq(0.0), s.const(1, e.dtype), s.const(0, e.dtype))
+
+
+def _one_for_zero(e: Expr) -> Expr:
+    return s.where(e.eq(0.0), s.const(1, e.dtype), e)
+
+
+def _others(ops: Builder, x: Value, axes: Sequence[int]) -> Value:
+    """For every element the product of the others, divided by nothing: those before times those behind."""
+    if not axes:
+        return ops.call("ones_like", x)[0]
+    *outer, axis = axes
+    behind = ops.flip(_before(ops, ops.flip(x, dims=[axis]), axis), dims=[axis])
+    alone: Value = _before(ops, x, axis) * behind
+    if not outer:
+        return alone
+    rows = _others(ops, ops.reduce_prod(x, axis=[axis], keepdims=True), outer)
+    return alone * ops.call("broadcast_like", rows, x, broadcast_axes=())[0]
+
+
+def _before(ops: Builder, x: Value, axis: int) -> Value:
+    """For every element the product of those before it: running products with a 1 in front and without the last."""
+    here, nowhere = [int(i == axis) for i in range(x.rank)], [0] * x.rank
+    one = {"floating_constant_value": 1.0}
+    begun = ops.call("pad", x, padding_before=here, padding_after=nowhere, **one)[0]
+    running = ops.call("cumprod", begun, dim=axis)[0]
+    return ops.call("pad", running, padding_before=nowhere, padding_after=[-n for n in here])[0]

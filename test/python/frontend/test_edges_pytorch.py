@@ -126,3 +126,28 @@ def test_edges(name, run):
     want = [np.float32(ZERO_WINS[name])] if name in ZERO_WINS else theirs(function, values)
     for got, expected in zip(run(function, values), want, strict=True):
         np.testing.assert_allclose(got, expected, 1e-6, 1e-7)
+
+
+def derivatives(f, function, values, count=3):
+    """The first derivatives of a function by a tensor, along 1, 2, 3, .. from the second on."""
+    x = f.tensor(values, requires_grad=True)
+    along = f.arange(1, x.numel() + 1).to(f.float32).reshape(tuple(x.shape))
+    found = [function(f, x).sum()]
+    for number in range(count):
+        total = found[-1] if number == 0 else (found[-1] * along).sum()
+        found += f.autograd.grad(total, [x], create_graph=True)
+    return [d.detach().numpy() for d in found]
+
+
+PRODUCTS = {
+    "all": (lambda f, x: f.prod(x), [0.0, 2.0, 3.0]),
+    "two zeros": (lambda f, x: f.prod(x), [0.0, 2.0, 0.0]),
+    "rows, columns": (lambda f, x: f.prod(x, 1) * f.prod(x, 0), [[0.0, 2.0, 3.0], [0.0, 0.0, 5.0], [1.0, 2.0, 4.0]]),
+    "both axes": (lambda f, x: f.prod(x), [[1.0, 2.0], [0.0, 3.0]]),
+}
+
+
+@pytest.mark.parametrize("function,values", PRODUCTS.values(), ids=PRODUCTS)
+def test_higher_derivatives_of_products_with_zeros(function, values):
+    for got, want in zip(derivatives(flow, function, values), derivatives(torch, function, values), strict=True):
+        np.testing.assert_allclose(got, want, 1e-6)

@@ -15,6 +15,12 @@ SAMPLES = [
     Sample("cumprod", [t(0, 3)], {"dim": 1}),
     Sample("cumprod_grad", [t(2, 3, 2), t(2, 3, 2), t(2, 3, 2)], {"dim": 1}, dtypes=FLOATS),
     Sample("cumprod_grad", [t(4), t(4), v([2.0, 0.0, 3.0, 0.0])], {"dim": 0}),
+    Sample("product_of_others", [t(2, 3, 2)], {"axis": [1]}, dtypes=FLOATS),
+    Sample("product_of_others", [t(2, 3)], {"axis": []}),
+    Sample("product_of_others", [t()], {"axis": []}),
+    Sample("product_of_others", [t(2, 3, 2)], {"axis": [-1, 0]}),
+    Sample("product_of_others", [v([[2.0, 0.0, 3.0], [0.0, 0.0, 5.0], [1.0, 2.0, 4.0]])], {"axis": [1]}),
+    Sample("product_of_others", [t(0, 3)], {"axis": [0]}),
 ]
 BAD = [
     Bad("cumsum", [t(2, 3)], {"dim": 2}, match="expected dim in [-2, 2), got 2"),
@@ -23,4 +29,5 @@ BAD = [
     Bad("cumsum", [t(2)], match="expected the attribute dim: int64"),
     Bad("cumprod", [t(2, 3)], {"dim": -3}, match="expected dim in [-2, 2), got -3"),
     Bad("cumprod_grad", [t(2), t(2), t(3)], {"dim": 0}, match="expected input of type tensor<2xf32>"),
+    Bad("product_of_others", [t(2, 3)], {"axis": [2]}, match="expected axis in [-2, 2), got 2"),
 ]
