@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.elementwise import flat_gradient
-from oneflow.dialect.record import Call, zero_grad
+from oneflow.dialect.record import Call, flatten, zero_grad
 from oneflow.dialect.reverse import Entry, NotDifferentiable, Seeds, Segment, name_of, shortened
 
 
@@ -29,9 +29,9 @@ def refuse_integers(
 def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: Value, number: int) -> None:
     came: dict[int, tuple[Entry, Value]] = {}
     for entry in entries:
-        source = next((v for v in entry.operands if v is start or id(v) in came), None)
-        if source is not None and not _is_flat(entry):
-            came.update((id(r), (entry, source)) for r in entry.results if id(r) not in came)
+        sources = [v for v in _read(entry) if v is start or id(v) in came]
+        if sources and not _is_flat(entry) and not _only_chooses(entry, sources):
+            came.update((id(r), (entry, sources[0])) for r in entry.results if id(r) not in came)
     at = next((v for v in targets if id(v) in came), None)
     way: list[tuple[Entry, Value]] = []
     while at is not None and at is not start:
@@ -58,3 +58,15 @@ def _flat(entries: Iterable[Entry]) -> Iterable[Entry]:
 def _is_flat(entry: Entry) -> bool:
     """Whether the results do not depend on the operands, or in steps: then zero is the gradient."""
     return isinstance(entry, Call) and entry.record.grad in (zero_grad, flat_gradient)
+
+
+def _read(entry: Entry) -> Iterable[Value]:
+    """The operands of which more than the shape is read."""
+    if not isinstance(entry, Call):
+        return entry.operands
+    return flatten(v for name, v in entry.inputs.items() if name not in entry.record.shapes_of)
+
+
+def _only_chooses(entry: Entry, sources: Sequence[Value]) -> bool:
+    """Whether an operator on floats chooses by `sources` alone, as conditions or positions: a step as well."""
+    return any(v.dtype.is_float for v in _read(entry)) and not any(v.dtype.is_float for v in sources)

@@ -169,9 +169,9 @@ def _nansum_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 def _extreme_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     """dy shared evenly among the elements that equal the extreme."""
-    hits = ops.cast(ops.broadcast_equal(op.x, spread(ops, op, op.y)), dtype=op.x.dtype)
-    ties = ops.reduce_sum(hits, axis=op.axis, keepdims=op.keepdims)
-    return {"x": hits * spread(ops, op, dy / ties)}
+    hits, zero = ops.broadcast_equal(op.x, spread(ops, op, op.y)), ops.zero_like(op.x)
+    ties = ops.reduce_sum(ops.where(hits, ops.ones_like(op.x), zero), axis=op.axis, keepdims=op.keepdims)
+    return {"x": ops.where(hits, spread(ops, op, dy / ties), zero)}
 
 
 def _prod_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:

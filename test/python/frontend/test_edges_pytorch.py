@@ -151,3 +151,21 @@ PRODUCTS = {
 def test_higher_derivatives_of_products_with_zeros(function, values):
     for got, want in zip(derivatives(flow, function, values), derivatives(torch, function, values), strict=True):
         np.testing.assert_allclose(got, want, 1e-6)
+
+
+PIECES = {
+    "relu": lambda x: flow.relu(x).sum(),
+    "amax": lambda x: flow.amax(x * 1),
+    "where": lambda x: flow.where(x > 0, x * 1, -x).sum(),
+    "maximum": lambda x: flow.maximum(x, x * 0.5).sum(),
+    "clamp": lambda x: flow.clamp(x, -1.0, 1.0).sum(),
+    "max_pool": lambda x: flow.nn.functional.max_pool1d(x.reshape(1, 1, 3), 2).sum(),
+    "max along": lambda x: flow.max(x, 0)[0],
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, flow.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", PIECES)
+def test_second_derivatives_of_straight_pieces_are_zeros(name, wrap):
+    second = wrap(flow.grad(lambda x: flow.grad(PIECES[name])(x).sum()))
+    np.testing.assert_array_equal(np.asarray(second(np.float32([1.0, -2.0, 0.5]))), [0, 0, 0])
