@@ -28,7 +28,7 @@ from oneflow.dialect.signature import (
     AttrDef,
     Signature,
     SignatureError,
-    check_name,
+    check_names,
     counts_of,
     expected_count,
     parse_signature,
@@ -278,9 +278,9 @@ class Registry:
         """Registers an operator.
 
         Raises:
-            SignatureError: the name is taken, both places are named; or it is none that an operation has.
+            SignatureError: the name is taken, both places are named; or its names are none that MLIR takes.
         """
-        check_name(record.name)
+        check_names(record.signature)
         taken = self.operators.get(record.name)
         if taken is not None:
             raise SignatureError(

@@ -100,25 +100,41 @@ class Signature:
         return {a.name: a for a in self.attrs}
 
 
-_SIGNATURE = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*->\s*(.*?)\s*", re.DOTALL)
-_ARG = re.compile(r"([A-Za-z_]\w*)(\?|\*|\+(\d*))?")
-_ATTR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*(?:=\s*(.+))?", re.DOTALL)
+#: Names are of ASCII letters alone: MLIR takes no operation with others, nor any operation defined beside it.
+_SIGNATURE = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*->\s*(.*?)\s*", re.DOTALL | re.ASCII)
+_ARG = re.compile(r"([A-Za-z_]\w*)(\?|\*|\+(\d*))?", re.ASCII)
+_ATTR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*(?:=\s*(.+))?", re.DOTALL | re.ASCII)
 
 
 #: Names of operations that MLIR takes.
 _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*_?")
+#: Names of operands and results that it takes.
+_OPERAND = re.compile(r"[a-z_][a-z0-9_]*")
 
 
-def check_name(name: str) -> None:
-    """Checks the name of an operator.
+def check_names(signature: Signature) -> None:
+    """Checks the names of an operator, its operands, results and attributes.
 
     Raises:
-        SignatureError: MLIR has no operations of such a name.
+        SignatureError: MLIR refuses one; it would then refuse every operator that is defined beside this one.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(signature.name):
         raise SignatureError(
-            f"expected the name of an operator of lower-case letters, digits and single underscores, got {name!r}"
+            f"expected the name of an operator of lower-case letters, digits and single underscores, "
+            f"got {signature.name!r}"
         )
+    for arg in (*signature.inputs, *signature.outputs):
+        if not _OPERAND.fullmatch(arg.name):
+            raise SignatureError(
+                f"operator {signature.name}: expected names of operands and results of lower-case ASCII letters, "
+                f"digits and underscores, got {arg.name!r}"
+            )
+    for attr in signature.attrs:
+        if not (attr.name.isascii() and attr.name.isidentifier()):
+            raise SignatureError(
+                f"operator {signature.name}: expected names of attributes of ASCII letters, digits and underscores, "
+                f"got {attr.name!r}"
+            )
 
 
 def split_commas(text: str) -> list[str]:

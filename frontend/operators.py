@@ -26,7 +26,8 @@ from oneflow.dialect.external import map_operands, run_kernel
 from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array
 from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, Registry, define, flatten, infer, suggestion
 from oneflow.dialect.sbp import Factors
-from oneflow.dialect.signature import parse_signature
+from oneflow.dialect.signature import Signature, SignatureError, parse_signature
+from oneflow.dialect.user_rules import check_factors, guard
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.tensor import Tensor
@@ -73,32 +74,68 @@ def elementwise(signature: str, **options: Any) -> Callable[[Callable[..., Any]]
     """
 
     def wrap(body: Callable[..., Any]) -> Operator:
-        name = parse_signature(signature).name
+        parsed = parse_signature(signature)
+        name = parsed.name
         options.setdefault("reference", functools.partial(run_by_meaning, options.get("registry", REGISTRY), name))
         doc = inspect.getdoc(body) or f"A user's operator, {name}."
-        return rows.elementwise(signature, doc, scalar=body, depth=2, **options)
+        scalar, slots = guard(name, "scalar", body), options | _guarded(parsed, options)
+        return rows.elementwise(signature, doc, scalar=scalar, depth=2, **slots)
 
     return wrap
 
 
 def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[str, Any]:
-    """Slots with those left out, and text for functions."""
-    name = parse_signature(signature).name
+    """Slots with those left out, text for functions, and functions with their errors told as the user's."""
+    parsed = parse_signature(signature)
     for slot in ("sbp", "grad"):
         slots.setdefault(slot, Absent(slot, "none was given"))
-    slots.setdefault("reference", functools.partial(run_by_meaning, registry, name))
+    slots.setdefault("reference", functools.partial(run_by_meaning, registry, parsed.name))
     if isinstance(slots["sbp"], str):
         slots["sbp"] = Factors(slots["sbp"])
     for slot in ("kernel", "triton"):
         if isinstance(slots.get(slot), TritonKernel):
             slots["triton"] = slots[slot]
     if isinstance(slots.get("types"), str):
-        slots["types"] = functools.partial(_type_of, slots["types"])
-    return slots
+        slots["types"] = _type_of(parsed, slots["types"])
+    _check_kernel(parsed.name, slots.get("kernel"))
+    return slots | _guarded(parsed, slots)
 
 
-def _type_of(operand: str, op: Call) -> Any:
-    return op[operand]
+def _guarded(signature: Signature, slots: dict[str, Any]) -> dict[str, Any]:
+    """The slots that are functions, guarded.
+
+    Raises:
+        SignatureError: one is neither a function nor what may stand in its place.
+    """
+    found = {}
+    for slot in ("types", "sbp", "grad", "decompose", "scalar"):
+        given = slots.get(slot)
+        if isinstance(given, Factors):
+            found[slot] = check_factors(signature, given)
+        elif callable(given):
+            found[slot] = guard(signature.name, slot, given)
+        elif given and not isinstance(given, Absent):
+            raise SignatureError(f"operator {signature.name}: the slot {slot}: expected a function, got {given!r}")
+    return found
+
+
+def _check_kernel(name: str, kernel: Any) -> None:
+    if kernel is not None and (inspect.isfunction(kernel) or not callable(kernel)):
+        raise SignatureError(
+            f"operator {name}: the slot kernel: expected flow.numpy_kernel(function), flow.c_kernel(text) or "
+            f"flow.triton_kernel(..), got {kernel!r}"
+        )
+
+
+def _type_of(signature: Signature, operand: str) -> Callable[[Call], Any]:
+    """The rule by which the result has the type of an operand."""
+    names = [a.name for a in signature.inputs]
+    if operand not in names:
+        raise SignatureError(
+            f"operator {signature.name}: the slot types: expected an operand out of {', '.join(names)}, "
+            f"got {operand!r}"
+        )
+    return lambda op: op[operand]
 
 
 def run_by_meaning(registry: Registry, name: str, *operands: Any, **attrs: Any) -> Any:

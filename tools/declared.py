@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from oneflow.dialect.attributes import KINDS, AttrValue
 from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, no_grad, no_reference, no_sbp
-from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature, SignatureError, check_name
+from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature, SignatureError, check_names
 from oneflow.runtime.user_ops.functional_api import FunctionalApiError, parse_constant
 from oneflow.runtime.user_ops.operations import DECLARED, count_attribute
 from oneflow.tools.ods import ATTR_TYPES, OdsArg, OdsAttr, OdsOp
@@ -29,7 +29,7 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
     made = [_record(op) for op in ops]
     for record in made:
         try:
-            check_name(record.name)
+            check_names(record.signature)
         except SignatureError as error:
             raise OdsError(f"{record.where}: {error}") from None
         taken = registry.operators.get(record.name)

@@ -1,0 +1,181 @@
+"""The slots that users give: whatever a function raises or gives is an error of its operator, slot and place.
+
+Rules of built-in operators are called as they are; those of users go through `guard`, so that a slip in one reads as
+the user's and not as a fault of the project. Imports `builder`, `record`, `scalar`, `sbp`, `tensor_desc`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect.builder import Value, describe
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.record import Call, OperatorError, Rule, flatten, infer
+from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.signature import Signature, SignatureError
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+@dataclass(frozen=True)
+class UserRule:
+    """Which function of which operator is called, for the errors of it."""
+
+    name: str
+    slot: str
+    place: str
+
+    def error(self, text: str) -> OperatorError:
+        """An error of the rule."""
+        return OperatorError(f"oneflow.{self.name}: its slot {self.slot} ({self.place}): {text}")
+
+    def expected(self, what: str, given: Any) -> OperatorError:
+        """The error of a rule that gives something else than it should."""
+        return self.error(f"expected {what}, got {_told(given)}")
+
+    def call(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+        """What the function gives.
+
+        Raises:
+            OperatorError: it raises anything; one of the call that it is about stays as it is.
+        """
+        try:
+            return function(*args, **attrs)
+        except OperatorError as error:
+            if type(error) is not OperatorError or str(error).startswith(f"oneflow.{self.name}: "):
+                raise
+            raise self.error(str(error)) from None
+        except Exception as error:
+            raise self.error(f"{type(error).__name__}: {error}") from error
+
+
+def guard(name: str, slot: str, function: Rule) -> Rule:
+    """The function of a slot (`types`, `sbp`, `grad`, `decompose`, `scalar`) with its errors told as the user's."""
+    rule, check = UserRule(name, slot, _place(function)), _CHECKS[slot]
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **attrs: Any) -> Any:
+        return check(rule, args, rule.call(function, *args, **attrs))
+
+    return guarded
+
+
+def check_factors(signature: Signature, factors: Factors) -> Factors:
+    """`factors`.
+
+    Raises:
+        SignatureError: they do not speak of the operands and results of the signature.
+    """
+    try:
+        ins, outs = factors.sides()
+    except ValueError as error:
+        raise SignatureError(f"operator {signature.name}: the slot sbp: {error}") from None
+    for side, args, what in ((ins, signature.inputs, "operands"), (outs, signature.outputs, "results")):
+        if all(a.is_single for a in args) and len(side) != max(len(args), 1):
+            raise SignatureError(
+                f"operator {signature.name}: the slot sbp: expected factors of {len(args)} {what}, "
+                f"got {factors.text!r}"
+            )
+    return factors
+
+
+def _place(function: Rule) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else type(function).__name__
+
+
+def _told(given: Any) -> str:
+    text = repr(given)
+    return text if len(text) <= 60 else f"{text[:60]}.."
+
+
+def _types(rule: UserRule, args: tuple[Any, ...], given: Any) -> tuple[TensorDesc, ...]:
+    descs = (given,) if isinstance(given, TensorDesc) else given
+    if not isinstance(descs, (tuple, list)) or not all(isinstance(d, TensorDesc) for d in descs):
+        raise rule.expected("a TensorDesc for each result", given)
+    _check_count(rule, args[0], len(descs), given)
+    return tuple(_checked_desc(rule, d) for d in descs)
+
+
+def _check_count(rule: UserRule, op: Call, count: int, given: Any) -> None:
+    results = op.record.signature.outputs
+    most = None if any(r.most is None for r in results) else sum(r.most or 0 for r in results)
+    if count < sum(r.least for r in results) or (most is not None and count > most):
+        raise rule.expected(f"something for each of the results {', '.join(map(str, results))}", given)
+
+
+def _checked_desc(rule: UserRule, desc: TensorDesc) -> TensorDesc:
+    """`desc` with sizes that are plain integers, for which those of NumPy are taken as well."""
+    try:
+        shape = None if desc.shape is None else tuple(None if d is None else operator.index(d) for d in desc.shape)
+    except TypeError:
+        shape = (-1,)
+    if not isinstance(desc.dtype, DType) or any(d is not None and d < 0 for d in shape or ()):
+        given = f"{desc.shape} of {desc.dtype}"
+        raise rule.error(f"expected sizes from 0 on, or None, and an element type, got {given}")
+    return TensorDesc(shape, desc.dtype)
+
+
+def _sbp(rule: UserRule, args: tuple[Any, ...], given: Any) -> Any:
+    if isinstance(given, Factors):
+        check_factors(args[0].record.signature, given)
+        return given
+    op, found = args[0], list(given) if isinstance(given, (tuple, list)) else [given]
+    sizes = (len(op.operands), len(op.results))
+    for one in found:
+        if not isinstance(one, SbpSignature) or (len(one.inputs), len(one.outputs)) != sizes:
+            raise rule.expected("Factors, or SbpSignatures of every operand and result", given)
+    return found
+
+
+def _grad(rule: UserRule, args: tuple[Any, ...], given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise rule.expected("a dict of gradients by the names of operands", given)
+    groups = {name for name, operand in args[1].inputs.items() if isinstance(operand, tuple)}
+    return {n: _all(rule, n, g) if n in groups else _gradient(rule, n, g) for n, g in given.items()}
+
+
+def _all(rule: UserRule, name: str, grads: Any) -> Any:
+    """The gradients of a repeated operand's tensors; how many there are is checked where they are added."""
+    return [_gradient(rule, name, g) for g in grads] if isinstance(grads, (tuple, list)) else grads
+
+
+def _gradient(rule: UserRule, name: str, grad: Any) -> Any:
+    """A gradient, or what gives it later, whose errors are then the rule's as well."""
+    if callable(grad):
+        return lambda: _gradient(rule, name, rule.call(grad))
+    if grad is not None and not isinstance(grad, Value):
+        raise rule.expected(f"a value that `ops` built as the gradient of {name}", grad)
+    return grad
+
+
+def _decompose(rule: UserRule, args: tuple[Any, ...], given: Any) -> Any:
+    op, values = args[1], given if isinstance(given, (tuple, list)) else [given]
+    if not all(isinstance(v, Value) for v in values):
+        raise rule.expected("values that `ops` built", given)
+    _check_count(rule, op, len(values), given)
+    results = infer(op.record, Call(op.record, {k: describe(v) for k, v in op.inputs.items()}, op.attrs))
+    for value, desc in zip(flatten(values), results, strict=True):
+        if not value.desc.compatible(desc):
+            raise rule.error(f"expected a result of type {desc}, got {value.desc}")
+    return given
+
+
+def _scalar(rule: UserRule, args: tuple[Any, ...], given: Any) -> Expr:
+    if not isinstance(given, Expr):
+        raise rule.expected("an expression of flow.scalar", given)
+    return given
+
+
+_CHECKS: Mapping[str, Callable[[UserRule, tuple[Any, ...], Any], Any]] = {
+    "types": _types,
+    "sbp": _sbp,
+    "grad": _grad,
+    "decompose": _decompose,
+    "scalar": _scalar,
+}

@@ -1,0 +1,138 @@
+"""Slips in operators that users define in Python: errors that name the operator, the slot and its place."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.dialect.record import Registry
+from oneflow.dialect.sbp import Factors
+from oneflow.dialect.signature import SignatureError
+
+KERNEL = flow.numpy_kernel(lambda x: x)
+X = np.ones((2, 3), np.float32)
+NUMBERS = itertools.count()
+
+
+def defined(**slots):
+    """The function of a new operator with these slots."""
+    name = f"tslip_{next(NUMBERS)}"
+    meaning = {} if "decompose" in slots else {"kernel": KERNEL}
+    flow.operator(f"{name}(x) -> y")(type("Slip", (), {"types": "x"} | meaning | slots))
+    return getattr(flow.ops, name)
+
+
+def refused(slot, message):
+    """An error of that slot of one of these operators, in this file."""
+    return pytest.raises(
+        Exception, match=rf"oneflow.tslip_\d+: (decomposition: )?its slot {slot} \(.*slips.py:\d+\): {message}"
+    )
+
+
+@pytest.mark.parametrize(
+    "rule, message",
+    [
+        (lambda op: None, "expected a TensorDesc for each result, got None"),
+        (lambda op: op.z, "AttributeError: .*has no operand, attribute or result named 'z'"),
+        (lambda op: (op.x, op.x), "expected something for each of the results y, got"),
+        (lambda op: flow.TensorDesc((2, "a"), op.x.dtype), r"expected sizes from 0 on, or None.* got \(2, 'a'\)"),
+        (lambda op: flow.TensorDesc((-2,), op.x.dtype), r"expected sizes from 0 on, or None.* got \(-2,\)"),
+        (lambda op: flow.TensorDesc((2,), "f32"), r"expected sizes from 0 on, or None, and an element type"),
+    ],
+)
+def test_types(rule, message):
+    with refused("types", message):
+        defined(types=rule)(X)
+
+
+def test_sizes_of_numpy_are_sizes():
+    function = defined(types=lambda op: flow.TensorDesc(tuple(np.array(op.x.shape)), op.x.dtype))
+    np.testing.assert_array_equal(function(X).numpy(), X)
+
+
+@pytest.mark.parametrize(
+    "rule, message",
+    [
+        (lambda ops, op, dy: dy, "expected a dict of gradients by the names of operands, got"),
+        (lambda ops, op, dy: {"x": 3.0}, "expected a value that `ops` built as the gradient of x, got 3.0"),
+        (lambda ops, op, dy: {"x": [dy]}, r"expected a value that `ops` built as the gradient of x, got \["),
+        (lambda ops, op, dy: {"x": lambda: 1 / 0}, "ZeroDivisionError"),
+        (lambda ops, op, dy: {"x": 1 / 0}, "ZeroDivisionError: division by zero"),
+        (lambda ops, op: {}, "TypeError: .* takes 2 positional arguments but 3 were given"),
+        (lambda ops, op, dy: {"x": ops.nosuch(dy)}, "unknown operator oneflow.nosuch"),
+    ],
+)
+def test_gradients(rule, message):
+    leaf = flow.tensor(X, requires_grad=True)
+    with refused("grad", message):
+        defined(grad=rule)(leaf).sum().backward()
+
+
+@pytest.mark.parametrize(
+    "rule, message",
+    [
+        (lambda ops, op: 3, "expected values that `ops` built, got 3"),
+        (lambda ops, op: 1 / 0, "ZeroDivisionError"),
+        (lambda ops, op: (op.x, op.x), "expected something for each of the results y"),
+        (lambda ops, op: ops.nosuch(op.x), "unknown operator oneflow.nosuch"),
+        (
+            lambda ops, op: ops.reduce_sum(op.x, axis=(0,)),
+            "expected a result of type tensor<2x3xf32>, got tensor<3xf32>",
+        ),
+    ],
+)
+def test_decompositions(rule, message):
+    with refused("decompose", message):
+        defined(decompose=rule)(X)
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        (lambda x: x if x > 0 else -x, "TypeError: a scalar body cannot branch"),
+        (np.sin, "TypeError"),
+        (lambda x: None, "expected an expression of flow.scalar, got None"),
+    ],
+)
+def test_scalar_bodies(body, message):
+    name = f"tslip_{next(NUMBERS)}"
+    flow.elementwise(f"{name}(x) -> y")(lambda x: body(x))
+    place = r"\(.*slips.py:\d+\)"
+    with pytest.raises(Exception, match=f"oneflow.{name}: its slot scalar {place}: {message}") as caught:
+        getattr(flow.ops, name)(X)
+    assert "did not foresee" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [3, [3], lambda op: [flow.TensorDesc], Factors("a, b -> a")])
+def test_signatures(given):
+    with pytest.raises((SignatureError, ValueError), match="sbp"):
+        record = flow.operator(f"tslip_{next(NUMBERS)}(x) -> y", registry=Registry())(
+            type("Slip", (), {"types": "x", "kernel": KERNEL, "sbp": given})
+        )
+        call = flow.dialect.record.Call(record, {"x": flow.TensorDesc((2, 3), flow.float32)}, {})
+        call.outputs = {"y": flow.TensorDesc((2, 3), flow.float32)}
+        record.signatures(call)
+
+
+@pytest.mark.parametrize(
+    "slots, message",
+    [
+        ({"kernel": lambda x: x}, "the slot kernel: expected flow.numpy_kernel"),
+        ({"kernel": 3}, "the slot kernel: expected flow.numpy_kernel"),
+        ({"types": "z"}, "the slot types: expected an operand out of x, got 'z'"),
+        ({"sbp": "a b"}, "the slot sbp: expected `operands -> results`"),
+        ({"sbp": "a, b -> a"}, "the slot sbp: expected factors of 1 operands"),
+        ({"grad": 3}, "the slot grad: expected a function, got 3"),
+    ],
+)
+def test_slots_that_are_refused_where_they_are_given(slots, message):
+    with pytest.raises(SignatureError, match=message):
+        defined(**slots)
+
+
+@pytest.mark.parametrize("signature", ["t(é) -> y", "t(X) -> y", "t(x) -> Y", "t(x, é: float = 1.0) -> y"])
+def test_a_name_that_mlir_refuses_spoils_no_other_operator(signature):
+    with pytest.raises(SignatureError, match="expected"):
+        flow.operator(f"tslip_{signature}")(type("Slip", (), {"types": lambda op: op.operands[0], "kernel": KERNEL}))
+    np.testing.assert_array_equal(defined()(X).numpy(), X)
