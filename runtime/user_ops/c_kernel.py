@@ -10,7 +10,6 @@ and attributes with the system's C compiler, and cached on disk. Imports `cache`
 from __future__ import annotations
 
 import ctypes
-import json
 import shutil
 import subprocess
 import tempfile
@@ -107,7 +106,7 @@ def _constant(op: Call, name: str, value: Any) -> Iterator[str]:
 
 def _literal(value: Any) -> str:
     if isinstance(value, str):
-        return json.dumps(value)
+        return '"' + "".join(f"\\{byte:03o}" for byte in value.encode()) + '"'  # C has no JSON escapes
     if isinstance(value, float):
         return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(repr(value), repr(value))
     return str(int(value))

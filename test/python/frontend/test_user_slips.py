@@ -136,3 +136,13 @@ def test_a_name_that_mlir_refuses_spoils_no_other_operator(signature):
     with pytest.raises(SignatureError, match="expected"):
         flow.operator(f"tslip_{signature}")(type("Slip", (), {"types": lambda op: op.operands[0], "kernel": KERNEL}))
     np.testing.assert_array_equal(defined()(X).numpy(), X)
+
+
+@pytest.mark.parametrize("text", ["\U0001f600", "a\x017", 'q"\\\n?'])
+def test_strings_in_c_are_what_was_given(text):
+    name = f"tslip_{next(NUMBERS)}"
+    slots = {"types": "x", "kernel": flow.c_kernel("return s;")}
+    flow.operator(f'{name}(x, s: string = "a") -> y')(type("Text", (), slots))
+    with pytest.raises(Exception) as caught:
+        getattr(flow.ops, name)(X, s=text)
+    assert str(caught.value).endswith(text)
