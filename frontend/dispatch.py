@@ -21,6 +21,9 @@ from oneflow.frontend.arrays import is_array
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tensor import Tensor
 
+#: Operators whose results show elements of their first operand.
+VIEWS = frozenset("reshape reshape_like squeeze expand_dims expand broadcast_like transpose slice narrow".split())
+
 
 class Stateful:
     """What holds tensors of its own, as modules and optimizers do; compiled functions take it as it is."""
@@ -63,6 +66,12 @@ class TensorBuilder(Builder):
     @abstractmethod
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Has what is built hold while hooks, whose changes `version` counts, are the same."""
+
+    def viewed(self, name: str, operand: Any, attrs: dict[str, Any], result: Tensor) -> None:
+        """Notes that a result shows elements of the first operand; only tensors that are updated know."""
+
+    def unlink(self, result: Tensor) -> None:
+        """Notes that a result shows nobody's elements, though its operator is one of `VIEWS`."""
 
     @abstractmethod
     def get_grad(self, leaf: Any) -> Any:
@@ -123,7 +132,10 @@ def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
         results = builder.call(name, *values, **attrs)
     except OperatorError as error:
         raise fail(str(error)) from None
-    return tuple(map(builder.give, results))
+    given = tuple(map(builder.give, results))
+    if name in VIEWS:
+        builder.viewed(name, operands[0], attrs, given[0])
+    return given
 
 
 def _value(builder: TensorBuilder, operand: Any) -> Any:

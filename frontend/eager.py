@@ -20,12 +20,13 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import dispatch as dispatching
-from oneflow.frontend.arrays import Data, address_of, is_array, overwrite, place_of, to_array
+from oneflow.frontend import views
+from oneflow.frontend.arrays import Data, is_array, place_of, to_array
 from oneflow.frontend.devices import Device, device, move, placed
 from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager_builder import EagerBuilder
 from oneflow.frontend.errors import fail
-from oneflow.frontend.tape import MODE, Leaf, Variable, gradients, leaves_of, record
+from oneflow.frontend.tape import MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
@@ -53,16 +54,22 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         new, old = self.read(value), tensor.variable
         if old.leaf is not None and old.node is None and MODE.recording:
             raise RuntimeError(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
+        if tensor.is_view:
+            return tensor.shows.write(self, old, new, writer)
         if old.node is not None and not MODE.recording:
-            new = self._continued(old, new)
-        _write(old, new, writer)
+            new = views.continued(old, new)
+        views.write(old, new, writer)
         tensor.handle = new
 
-    def _continued(self, old: Variable, new: Variable) -> Variable:
-        """The values of `new`, through which gradients go on to `old`: an update that is not recorded."""
-        fresh = Variable(self, new.handle, new.desc)
-        record(self.registry["depend"], {"in": old, "depend_tensor": new}, {}, [fresh])
-        return fresh
+    def viewed(self, name: str, operand: Any, attrs: dict[str, Any], result: Tensor) -> None:
+        """Links a result to the tensor that it is a view of."""
+        if isinstance(operand, EagerTensor):
+            views.link(name, operand, attrs, result)
+
+    def unlink(self, result: Tensor) -> None:
+        """Makes a result no view."""
+        assert isinstance(result, EagerTensor)
+        result.shows = None
 
     def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
         """A tensor of the number."""
@@ -100,7 +107,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
             leaf.grad = leaf.grad + grad
         else:
             held = leaf.grad
-            _write(held.variable, total := self.binary("add", held.variable.alias(), grad.variable), "backward")
+            views.write(held.variable, total := self.binary("add", held.variable.alias(), grad.variable), "backward")
             held.handle = total
 
     def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
@@ -138,19 +145,27 @@ class EagerTensor(Tensor):
     With `requires_grad` a tensor that the user made is a leaf: `backward` adds its gradient to `grad`.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "shows")
     handle: Variable
 
     def __init__(self, variable: Variable) -> None:
         super().__init__(BUILDER, variable, variable.desc)
+        self.shows: Any = None
 
     @property
     def variable(self) -> Variable:
         """What it is now: updates through other tensors of its memory show."""
         held = self.handle
+        if self.shows is not None and self.shows.memory.version != self.shows.version and self.is_view:
+            self.handle = held = self.shows.renewed(BUILDER, held)
         if held.memory is not None and held.memory.version != held.version:
             self.handle = held = held.renewed()
         return held
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it shows elements of another tensor, which updates of it update."""
+        return self.shows is not None and self.shows.holds
 
     @property
     def storage(self) -> Data:
@@ -161,7 +176,7 @@ class EagerTensor(Tensor):
         """
         if not current_builder().eager:
             raise fail("the values of a tensor from outside are not known while the function is traced; pass it in")
-        data: Data = self.handle.handle
+        data: Data = (self.handle if self.shows is None else self.variable).handle
         return data
 
     @property
@@ -182,7 +197,7 @@ class EagerTensor(Tensor):
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient flows to it."""
-        return self.handle.requires_grad
+        return self.variable.requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -191,7 +206,7 @@ class EagerTensor(Tensor):
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded operator made it."""
-        return self.handle.node is None
+        return self.variable.node is None
 
     @property
     def grad(self) -> Any:
@@ -213,7 +228,7 @@ class EagerTensor(Tensor):
     @property
     def grad_fn(self) -> str | None:
         """The operator that made it, where it was recorded."""
-        node = self.handle.node
+        node = self.variable.node
         return None if node is None else f"oneflow.{node.record.name}"
 
     @property
@@ -224,7 +239,7 @@ class EagerTensor(Tensor):
     @data.setter
     def data(self, value: EagerTensor) -> None:
         """Makes it another tensor's values, in that one's memory; it stays the leaf that it is."""
-        leaf, self.handle = self.handle.leaf, value.variable.alias()
+        leaf, self.handle, self.shows = self.handle.leaf, value.variable.alias(), None
         self.desc = self.handle.desc
         self.handle.leaf = leaf
         if leaf is not None and leaf.grad is not None and leaf.grad.desc != self.desc:
@@ -232,7 +247,11 @@ class EagerTensor(Tensor):
 
     def detach(self) -> Tensor:
         """A tensor in the same memory through which no gradient flows."""
-        return EagerTensor(self.variable.alias()) if current_builder().eager else dispatch("stop_gradient", self)
+        if not current_builder().eager:
+            return dispatch("stop_gradient", self)
+        detached = EagerTensor(self.variable.alias())
+        detached.shows = views.detached(self)
+        return detached
 
     def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
         """Makes it a leaf whose gradient is added up, or not; itself."""
@@ -250,10 +269,13 @@ class EagerTensor(Tensor):
     def overwrite(self, array: Data, writer: str) -> None:
         """Takes values that a program has computed for it, in its memory or elsewhere."""
         old = self.variable
-        if array is old.handle:
+        if self.is_view:
+            with no_grad():
+                self.shows.write(BUILDER, old, BUILDER.wrap(array), writer)
+        elif array is old.handle:
             old.shared_memory().write(writer)
         else:
-            _write(old, new := BUILDER.wrap(array), writer)
+            views.write(old, new := BUILDER.wrap(array), writer)
             self.handle = new
 
     def retain_grad(self) -> None:
@@ -338,33 +360,13 @@ class EagerTensor(Tensor):
     def __repr__(self) -> str:
         if isinstance(self.handle.handle, GlobalArray):  # ranks would have to meet to show its values
             return f"tensor({self.handle.handle})"
-        values = np.array2string(to_array(self.handle.handle), separator=", ", prefix="tensor(")
+        values = np.array2string(to_array(self.variable.handle), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
         dtype += "" if self.device == "cpu" else f", device='{self.device}'"
         suffix = (
             f", grad_fn={self.grad_fn}" if self.handle.node else ", requires_grad=True" if self.handle.leaf else ""
         )
         return f"tensor({values}{dtype}{suffix})"
-
-
-def _write(old: Variable, new: Value, writer: str) -> None:
-    """Puts the values of `new` into the memory of `old`, as its next version.
-
-    Raises:
-        RuntimeError: the shapes or element types differ.
-    """
-    assert isinstance(new, Variable)
-    if new.desc != old.desc:
-        raise RuntimeError(f"{writer} gives {new.desc}, which does not fit into {old.desc}")
-    memory, array = old.shared_memory(), old.handle
-    if new.node is not None and new.node.reads(old):
-        old.move(array.copy())
-    if address_of(new.handle) != address_of(array) or place_of(new.handle) != place_of(array):
-        overwrite(array, new.handle)
-    memory.write(writer)
-    new.handle, new.memory, new.version, new.leaf = array, memory, memory.version, old.leaf
-    if new.node is not None:
-        new.node.move(new)
 
 
 def from_numpy(array: Any) -> EagerTensor:

@@ -21,8 +21,9 @@ from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
 from oneflow.frontend.function import to_device
 from oneflow.frontend.promotion import as_number, check_fits, is_number
-from oneflow.frontend.tape import MODE
+from oneflow.frontend.tape import MODE, Memory
 from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.views import detached, part_of
 
 #: Functions whose results can take the place of their first argument: `add` gives `add_`.
 UPDATES = """
@@ -75,7 +76,7 @@ def zero_(self: EagerTensor) -> EagerTensor:
 
 def detach_(self: EagerTensor) -> EagerTensor:
     """Forgets what made it; itself."""
-    self.handle = self.variable.alias()
+    self.handle, self.shows = self.variable.alias(), detached(self)
     return self
 
 
@@ -119,16 +120,43 @@ def _key(key: Any) -> Any:
     """An index with tensors as arrays."""
     if isinstance(key, tuple):
         return tuple(map(_key, key))
-    return key.array if isinstance(key, EagerTensor) else key
+    if isinstance(key, EagerTensor):
+        return key.item() if not key.rank and key.dtype.is_integer else key.array
+    return key
+
+
+def _is_basic(key: Any) -> bool:
+    """Whether an index takes a part that can be a view, and not single elements."""
+    if isinstance(key, tuple):
+        return all(map(_is_basic, key))
+    return key is None or key is Ellipsis or isinstance(key, slice) or _is_integer(key)
+
+
+def _is_integer(key: Any) -> bool:
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
 
 
 def getitem(self: EagerTensor, key: Any) -> Any:
-    """`x[key]`, as NumPy indexes: a copy; gradients flow through."""
+    """`x[key]`, as NumPy indexes, through which gradients flow: a view where the key has no lists and tensors."""
     if not current_builder().eager:
         return F.getitem(self, key)
+    key = _key(key)
+    found = _taken(self, key)
+    if _is_basic(key):
+        whole = _whole(key if isinstance(key, tuple) else (key,))
+        found.shows = part_of(self, lambda a: a[whole])
+    return found
+
+
+def _whole(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An index that gives an array even of one element."""
+    return key if any(k is Ellipsis for k in key) else (*key, ...)
+
+
+def _taken(self: EagerTensor, key: Any) -> Any:
     if not (MODE.recording and self.requires_grad):
-        return from_numpy(move(np.array(self.array[_key(key)]), self.device))
-    return dispatch("gather", F.reshape(self, (-1,)), np.array(_positions(self)[_key(key)]), axis=0)
+        return from_numpy(move(np.array(self.array[key]), self.device))
+    return dispatch("gather", F.reshape(self, (-1,)), np.array(_positions(self)[key]), axis=0)
 
 
 def setitem(self: EagerTensor, key: Any, value: Any) -> None:
@@ -137,13 +165,21 @@ def setitem(self: EagerTensor, key: Any, value: Any) -> None:
     tensor = None if is_number(value) else F.cast(as_tensor(value), self.dtype)
     flows = self.requires_grad or (tensor is not None and tensor.requires_grad)
     if builder.eager and not (MODE.recording and flows) and not self.is_cuda:
-        self.array[_key(key)] = value if tensor is None else BUILDER.read(tensor).handle
-        self.variable.shared_memory().write("__setitem__")
+        target, memory = _written(self)
+        target[_key(key)] = value if tensor is None else BUILDER.read(tensor).handle
+        memory.write("__setitem__")
         return
     mask = np.zeros(_sizes(self), np.bool_)
     mask[_key(key)] = True
     filling = value if tensor is None else _spread(self, key, tensor)
     _assign(self, F.where(_beside(self, mask), filling, self), "__setitem__")
+
+
+def _written(x: EagerTensor) -> tuple[np.ndarray, Memory]:
+    """The elements of a tensor on the host where an update has to write them, and what counts their versions."""
+    if x.is_view:
+        return x.shows.elements("__setitem__"), x.shows.memory
+    return x.array, x.variable.shared_memory()
 
 
 def _spread(x: EagerTensor, key: Any, value: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import as_common
 from oneflow.frontend.tensor import Size, Tensor
@@ -191,7 +191,9 @@ def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
     if None in x.shape:
         return cat([x] * count, dim)
     beside = expand(unsqueeze(x, dim), *x.shape[:dim], count, *x.shape[dim:])
-    return reshape(beside, (*x.shape[:dim], count * (x.shape[dim] or 0), *x.shape[dim + 1 :]))
+    repeated = reshape(beside, (*x.shape[:dim], count * (x.shape[dim] or 0), *x.shape[dim + 1 :]))
+    current_builder().unlink(repeated)
+    return repeated
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:

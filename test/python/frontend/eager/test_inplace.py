@@ -46,9 +46,9 @@ def test_copies_do_not_share():
     x = flow.tensor([1.0, 2.0])
     y = x.clone()
     z = flow.zeros(2).copy_(x)
-    part = x[:1]
+    part, picked = x[:1], x[[0]]
     x.zero_()
-    assert y.tolist() == z.tolist() == [1, 2] and part.tolist() == [1]
+    assert y.tolist() == z.tolist() == [1, 2] and picked.tolist() == [1] and part.tolist() == [0]
     shared = x.detach()
     x.add_(1)
     assert shared.tolist() == [1, 1]

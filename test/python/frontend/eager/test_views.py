@@ -1,0 +1,119 @@
+"""Views are updated with the tensors that they are of, in both directions; beside PyTorch's."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+
+torch = pytest.importorskip("torch")
+
+TAKEN = {
+    "row": lambda x: x[1], "column": lambda x: x[:, -1], "step": lambda x: x[::2, None, 1:], "one": lambda x: x[0][1],
+    "view": lambda x: x.view(-1), "reshape": lambda x: x.reshape(2, 6), "T": lambda x: x.T, "t": lambda x: x.t(),
+    "transpose": lambda x: x.transpose(0, 1), "permute": lambda x: x.permute(1, 0),
+    "select": lambda x: x.select(1, 2), "narrow": lambda x: x.narrow(1, -2, 2), "unbind": lambda x: x.unbind(1)[2],
+    "chunk": lambda x: x.chunk(2, 1)[1],
+    "split": lambda x: x.split([1, 2])[1], "unsqueeze": lambda x: x.unsqueeze(1), "flatten": lambda x: x.flatten(),
+    "squeeze": lambda x: x[:1].squeeze(0), "of a view": lambda x: x.T[1:].T[0], "detach": lambda x: x[1].detach(),
+    "data": lambda x: x.T.data, "movedim": lambda x: x.movedim(0, 1), "copied": lambda x: x.T.reshape(-1),
+    "view of a copy": lambda x: x.T.reshape(-1)[2:5], "repeat": lambda x: x.repeat(1, 2), "list": lambda x: x[[0, 2]],
+}  # fmt: skip
+#: Views that PyTorch gives no gradient when they are updated.
+WITHOUT_GRADIENT = ("detach", "data", "unbind", "chunk", "split")
+UPDATES = {
+    "add_": lambda v: v.add_(1), "fill_": lambda v: v.fill_(7), "copy_": lambda v: v.copy_(v * 3),
+    "setitem": lambda v: v.__setitem__(Ellipsis, 5), "zero_": lambda v: v.zero_(),
+}  # fmt: skip
+
+
+def elements(lib):
+    return lib.tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+
+
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("taken", TAKEN)
+def test_an_update_of_a_view_is_one_of_the_tensor(taken, update):
+    def run(lib):
+        x = elements(lib)
+        whole, v, again = x.view(4, 3), TAKEN[taken](x), TAKEN[taken](x)
+        UPDATES[update](v)
+        return [np.array(t.tolist()) for t in (x, whole, v, again)]
+
+    for got, want in zip(run(flow), run(torch), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_an_update_of_the_tensor_shows_in_views(taken):
+    def run(lib):
+        x = elements(lib)
+        v = TAKEN[taken](x)
+        x.mul_(2)
+        x[1] = -1
+        return np.array((v + 0).tolist())
+
+    np.testing.assert_array_equal(run(flow), run(torch))
+
+
+@pytest.mark.parametrize("taken", [n for n in TAKEN if n not in WITHOUT_GRADIENT])
+@pytest.mark.parametrize("weight", [False, True])
+def test_gradients_flow_through_updates_of_views(taken, weight):
+    def run(lib):
+        leaf, w = elements(lib).requires_grad_(), lib.tensor(3.0, requires_grad=weight)
+        x = leaf * 2
+        v = TAKEN[taken](x)
+        v.mul_(w)
+        x[2] *= 2
+        ((x * x).sum() + (v * 5).sum()).backward()
+        return leaf.grad.numpy(), w.grad.numpy() if weight else 0
+
+    for got, want in zip(run(flow), run(torch), strict=True):
+        np.testing.assert_allclose(got, want)
+
+
+def test_views_of_leaves_are_updated_within_no_grad():
+    leaf = flow.zeros(2, 3).requires_grad_()
+    with pytest.raises(RuntimeError, match="would update a leaf that requires grad"):
+        leaf[0].add_(1)
+    with flow.no_grad():
+        leaf[0].add_(1)
+        row = leaf[1]
+        row[2] = 5
+    flow.nn.init.constant_(leaf[1][:1], 4)
+    assert leaf.tolist() == [[1, 1, 1], [4, 0, 5]] and leaf.is_leaf
+    (leaf[1] * leaf).sum().backward()
+    assert leaf.grad.tolist() == [[4, 0, 5], [9, 1, 11]]
+
+
+def test_updates_that_would_be_lost_are_refused():
+    with pytest.raises(RuntimeError, match=r"add_ would update an expanded tensor.*write x.clone\(\)"):
+        flow.ones(1, 3).expand(2, 3).add_(1)
+    x, w = flow.ones(2, 2), flow.ones(2).requires_grad_()
+    with pytest.raises(RuntimeError, match=r"gradient to a view that was made by detach\(\)"):
+        x[0].detach().mul_(w)
+    with pytest.raises(RuntimeError, match="does not fit into"):
+        x[0].add_(flow.ones(2, 2))
+    assert x.tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_tensor_given_other_memory_is_no_view():
+    x = flow.zeros(2, 2)
+    row = x[0]
+    row.data = flow.ones(3)
+    row.add_(1)
+    assert row.tolist() == [2, 2, 2] and x.tolist() == [[0, 0], [0, 0]]
+    column = x.T[0]
+    x.data = flow.ones(3)
+    column.add_(1)
+    assert column.tolist() == [1, 1] and x.tolist() == [1, 1, 1]
+
+
+def test_a_compiled_function_updates_views():
+    x = flow.zeros(2, 3)
+    row = x[1]
+    add = flow.compile(lambda y: row.add_(y).sum())
+    for _ in range(2):
+        add(flow.ones(3))
+    assert x.tolist() == [[0, 0, 0], [2, 2, 2]] and row.tolist() == [2, 2, 2]
+    x.fill_(1)
+    assert float(add(flow.ones(3))) == 6
