@@ -87,10 +87,27 @@ class Kept:
 
 def settings_of(fn: Callable[..., Any]) -> dict[str, Any]:
     """The numbers, strings and flags of the object that a method is of, or that is called."""
-    owner = getattr(fn, "__self__", fn)
+    owner = owner_of(fn)
     if inspect.isfunction(owner) or inspect.isclass(owner) or inspect.ismodule(owner):
         return {}
-    return {k: v for k, v in getattr(owner, "__dict__", {}).items() if isinstance(v, (bool, int, float, str))}
+    return simple_attributes(owner)
+
+
+def owner_of(fn: Callable[..., Any]) -> Any:
+    """The object that a method is of, or what is called."""
+    return getattr(fn, "__self__", fn)
+
+
+def simple_attributes(owner: Any) -> dict[str, Any]:
+    """The numbers, strings and flags of an object as it is read: its own, and those that its classes give."""
+    names = {name: None for base in reversed(type(owner).__mro__) for name, v in vars(base).items() if _is_simple(v)}
+    names |= {name: None for name, v in getattr(owner, "__dict__", {}).items() if _is_simple(v)}
+    found = {name: getattr(owner, name, None) for name in names if not name.startswith("__")}
+    return {name: v for name, v in found.items() if _is_simple(v)}
+
+
+def _is_simple(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, str))
 
 
 def _keep(target: Any, key: str, value: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
+from oneflow.frontend.dispatch import Stateful
 from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import fail
 from oneflow.frontend.hooks import Unchanged
@@ -116,6 +117,7 @@ class Captures:
     guards: list[Guard] = field(default_factory=list)
     hooks: Unchanged = field(default_factory=Unchanged)
     unaltered: Unaltered = field(default_factory=Unaltered)
+    owners: dict[int, tuple[Stateful, dict[Any, Any]]] = field(default_factory=dict)
 
     def add(self, given: Any, desc: Any) -> Tensor:
         """A further input."""
@@ -147,8 +149,15 @@ class Captures:
             self.leaves.append((view, leaf))
         return state.views[leaf]
 
+    def watch(self, owner: Stateful) -> None:
+        """Notes the facts of a module, of which the program is for those that the function itself leaves alone."""
+        if id(owner) not in self.owners:
+            self.owners[id(owner)] = owner, owner.facts()
+
     def all_guards(self) -> list[Guard]:
         """All that has to be as it was; nothing where the function depends on its arguments alone."""
+        for owner, before in self.owners.values():
+            self.hooks.watch(_unchanging(owner, before))
         watched = [Guard(self.hooks, True)] if self.hooks else []
         watched += [Guard(self.unaltered, True, lasting=False)] if self.unaltered else []
         return [*self.guards, *watched]
@@ -198,6 +207,23 @@ class Captures:
         made = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
         kept = [(g.leaf, g.now) for g in changed if g not in made]
         return Effects(updated, made, kept)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether facts are the same: plain values are compared, anything else has to be the same object."""
+    return a is b or (isinstance(a, (bool, int, float, str)) and type(a) is type(b) and bool(a == b))
+
+
+def _unchanging(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:
+    """Whether those facts of `owner` are the same that were when it was traced."""
+    after = owner.facts()
+    kept = {k: v for k, v in after.items() if k in before and _alike(before[k], v)}
+
+    def same() -> bool:
+        now = owner.facts()
+        return all(_alike(now.get(k), v) for k, v in kept.items()) and now.keys() == after.keys()
+
+    return same
 
 
 @dataclass(frozen=True)

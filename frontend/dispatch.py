@@ -28,6 +28,10 @@ VIEWS = frozenset("reshape reshape_like squeeze expand_dims expand broadcast_lik
 class Stateful:
     """What holds tensors of its own, as modules and optimizers do; compiled functions take it as it is."""
 
+    def facts(self) -> dict[Any, Any]:
+        """What programs that use it are made for, by name: plain values, or what is compared by identity."""
+        return {}
+
 
 class TensorBuilder(Builder):
     """A builder that functions of tensors build with."""
@@ -62,6 +66,9 @@ class TensorBuilder(Builder):
     @abstractmethod
     def guard(self, get: Callable[[], Any]) -> Any:
         """What `get` gives, which something that is not a tensor depends on; compiled functions watch it."""
+
+    def watch(self, owner: Stateful) -> None:
+        """Has what is built hold while the `facts` of `owner` are the same."""
 
     @abstractmethod
     def watch_hooks(self, version: Callable[[], int]) -> None:

@@ -34,6 +34,11 @@ class Hooks:
         self._changed()
         return handle
 
+    @staticmethod
+    def touch() -> None:
+        """Has all be looked at that watches hooks or attributes."""
+        Hooks.changes += 1
+
     def discard(self, handle: Handle) -> None:
         """Removes a function, if it is there."""
         if handle in self._functions:
@@ -82,14 +87,17 @@ class Handle:
 
 
 class Unchanged:
-    """Whether some hooks are what they were: one comparison, as long as none of any object changes."""
+    """Whether some hooks are what they were: one comparison, as long as none of any object changes.
+
+    So it is for attributes of modules, whose changes count as those of hooks do.
+    """
 
     def __init__(self) -> None:
-        self._versions: list[tuple[Callable[[], int], int]] = []
+        self._versions: list[tuple[Callable[[], Any], Any]] = []
         self._seen = Hooks.changes
 
-    def watch(self, version: Callable[[], int]) -> None:
-        """Adds hooks whose changes `version` counts."""
+    def watch(self, version: Callable[[], Any]) -> None:
+        """Adds what is the same as long as `version` gives the same."""
         self._versions.append((version, version()))
 
     def __bool__(self) -> bool:

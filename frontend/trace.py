@@ -30,9 +30,9 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.callables import Callee, settings_of
+from oneflow.frontend.callables import Callee, owner_of, settings_of
 from oneflow.frontend.capture import Captures, Effects, Guard, layout_of
-from oneflow.frontend.dispatch import TensorBuilder, as_tensor, dispatch, using
+from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import CallError, Place, TraceError, fail, user_place
 from oneflow.frontend.layouts import annotate, one_placement
@@ -135,6 +135,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Hooks that the program is made with."""
         self.captures.hooks.watch(version)
+
+    def watch(self, owner: Stateful) -> None:
+        """What the program is made for."""
+        self.captures.watch(owner)
 
     def get_grad(self, leaf: Leaf) -> Any:
         """The gradient that a leaf has."""
@@ -310,6 +314,8 @@ def trace_call(
         inputs = iter(list(builder.block.arguments))
         passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
         arguments.arguments.update(tree.unflatten(passed))
+        if isinstance(owner := owner_of(fn), Stateful):
+            builder.watch(owner)
         with using(builder):
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
             returned = [_given_back(builder, v) for v in returned]
@@ -340,7 +346,8 @@ def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]
     """What of an object's settings a trace depends on: those that it does not change itself, such as counters."""
     kept = {k: v for k, v in settings_of(fn).items() if before.get(k, ...) == v}
     if kept:
-        yield Guard(lambda: {k: v for k, v in settings_of(fn).items() if k in kept}, kept)
+        owner = owner_of(fn)
+        yield Guard(lambda: {k: getattr(owner, k, None) for k in kept}, kept)
 
 
 def _lay_out(

@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
+from oneflow.frontend.callables import simple_attributes
 from oneflow.frontend.devices import Device
-from oneflow.frontend.dispatch import Stateful, current_builder
+from oneflow.frontend.dispatch import Stateful, current_builder, tracing
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.global_tensor import to_global
-from oneflow.frontend.hooks import Handle, Hook
+from oneflow.frontend.hooks import Handle, Hook, Hooks
 from oneflow.frontend.nn.hooks import ModuleHooks
 from oneflow.frontend.nn.state import Unmatched, as_array, convert, mismatch, shape_of
 from oneflow.frontend.tape import no_grad
@@ -67,8 +68,14 @@ class Module(Stateful):
         builder = current_builder()
         if not builder.eager:
             builder.watch_hooks(self._hook_changes)
+            builder.watch(self)
         hooks: ModuleHooks | None = self._hooks
         return self.forward(*args, **kwargs) if hooks is None else hooks.call(self, args, kwargs)
+
+    def facts(self) -> dict[Any, Any]:
+        """Its settings, and which parameters, buffers and modules it has; `training` is asked for on its own."""
+        parts = {(name,): value for table in self._tables() for name, value in table.items()}
+        return {k: v for k, v in simple_attributes(self).items() if k != "_training"} | parts
 
     def _hook_changes(self) -> int:
         return 0 if self._hooks is None else self._hooks.version
@@ -120,6 +127,7 @@ class Module(Stateful):
 
     def __setattr__(self, name: str, value: Any) -> None:
         parameters, buffers, modules = self._tables()
+        Hooks.touch()
         if isinstance(value, Parameter):
             self._place(parameters, name, value)
         elif isinstance(value, Module):
@@ -138,14 +146,24 @@ class Module(Stateful):
             if other is not table:
                 other.pop(name, None)
         table[name] = value
+        Hooks.touch()
 
     def __getattr__(self, name: str) -> Any:
         for table in self._tables():
             if name in table:
+                if tracing():
+                    self._watched(table[name])
                 return table[name]
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
+    def _watched(self, part: Any) -> None:
+        """Has the program be for itself and a part of it as they are."""
+        for owner in (self, part):
+            if isinstance(owner, Module):
+                current_builder().watch(owner)
+
     def __delattr__(self, name: str) -> None:
+        Hooks.touch()
         for table in self._tables():
             if name in table:
                 del table[name]

@@ -213,3 +213,71 @@ def test_tensors_of_another_trace_are_not_returned():
     flow.compile(lambda x: kept.append(x) or x + 1)(X)
     with pytest.raises(flow.TraceError, match="another trace"):
         flow.compile(lambda x: (kept[0], x + 1))(X)
+
+
+class Scaled(nn.Module):
+    """Settings of the class and of its own, a parameter, a buffer and modules in a list."""
+
+    scale = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.shift, self.calls = 2.0, 0
+        self.weight = nn.Parameter(flow.tensor([1.0, 2.0]))
+        self.register_buffer("mean", flow.tensor([0.5, 0.5]))
+        self.rest = nn.ModuleList([nn.Linear(2, 2)])
+
+    def forward(self, x):
+        self.calls += 1
+        for layer in self.rest:
+            x = layer(x)
+        return x * self.weight * self.scale + self.shift - self.mean
+
+
+CHANGES_OF_MODULES = {
+    "class's default": lambda m: setattr(m, "scale", 5.0),
+    "own setting": lambda m: setattr(m, "shift", 7.0),
+    "parameter": lambda m: setattr(m, "weight", nn.Parameter(flow.tensor([3.0, 4.0]))),
+    "buffer": lambda m: setattr(m, "mean", flow.tensor([9.0, 9.0])),
+    "appended": lambda m: m.rest.append(nn.Linear(2, 2)),
+    "part of a part": lambda m: setattr(m.rest[0], "bias", None),
+    "module": lambda m: setattr(m, "rest", nn.ModuleList([nn.Linear(2, 2)])),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES_OF_MODULES)
+def test_changed_modules_are_seen(change):
+    model = Scaled()
+    forms = [flow.compile(lambda x: model(x)), flow.compile(model), flow.compile(model.forward)]
+    for f in forms:
+        f(X), f(X)
+        CHANGES_OF_MODULES[change](model)
+        np.testing.assert_allclose(f(X).detach().numpy(), model(flow.tensor(X)).detach().numpy(), 1e-6)
+        traces = model.calls
+        f(X)
+        assert model.calls == traces
+
+
+def test_a_parameter_that_is_used_without_its_module_may_be_replaced():
+    model = nn.Linear(2, 2, bias=False)
+    f = flow.compile(lambda x: x @ model.weight)
+    f(X)
+    model.weight = nn.Parameter(flow.ones(2, 2))
+    np.testing.assert_array_equal(f(X).detach().numpy(), [[3, 3]])
+
+
+def test_defaults_of_classes_are_seen():
+    class Plain:
+        factor = 2.0
+
+        @flow.compile
+        def times(self, x):
+            return x * self.factor
+
+    plain = Plain()
+    assert plain.times(X).tolist() == (X * 2).tolist()
+    plain.factor = 3.0
+    assert plain.times(X).tolist() == (X * 3).tolist()
+    del plain.factor
+    Plain.factor = 4.0
+    assert plain.times(X).tolist() == (X * 4).tolist()
