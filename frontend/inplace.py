@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend import methods
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
+from oneflow.frontend.errors import fail
 from oneflow.frontend.function import to_device
 from oneflow.frontend.promotion import as_number, check_fits, is_number
 from oneflow.frontend.tape import MODE, Memory
@@ -44,6 +46,31 @@ def _updating(function: Callable[..., Tensor], name: str) -> Callable[..., Eager
         return _assign(self, function(self, *args, **kwargs), name)
 
     method.__name__, method.__doc__ = name, f"`{function.__name__}` in place; itself."
+    return method
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, *_: Any, **__: Any) -> Any:
+        raise fail(
+            f"{name} would update in place a tensor that is being traced, whose memory is not known: write "
+            f"x = x.{name.removesuffix('_')}(..) with what it gives, or update a tensor from outside"
+        )
+
+    method.__name__, method.__doc__ = name, "Refused: a traced tensor has no memory yet."
+    return method
+
+
+def _rebinding(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, _: Any) -> Any:
+        # Of what the function has computed itself `x += 1` gives another tensor; an argument is somebody else's too.
+        if not isinstance(self.handle, ir.BlockArgument):
+            return NotImplemented
+        raise fail(
+            f"{name} would update an argument in place, which a compiled function only reads: write x = x + .. or "
+            "its like for another tensor, or have the function update a tensor from outside"
+        )
+
+    method.__name__, method.__doc__ = name, "Refused for arguments of a function that is traced."
     return method
 
 
@@ -218,4 +245,13 @@ def attach(target: type[EagerTensor]) -> None:
         setattr(target, name, member)
 
 
+def attach_refusals(target: type[Tensor]) -> None:
+    """Sets methods that say why a tensor without values is not updated."""
+    for name in (*(f"{u}_" for u in UPDATES), "copy_", "fill_", "zero_"):
+        setattr(target, name, _refusing(name))
+    for name in OPERATORS:
+        setattr(target, f"__{name}__", _rebinding(f"__{name}__"))
+
+
 attach(EagerTensor)
+attach_refusals(Tensor)

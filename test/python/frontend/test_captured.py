@@ -281,3 +281,25 @@ def test_defaults_of_classes_are_seen():
     del plain.factor
     Plain.factor = 4.0
     assert plain.times(X).tolist() == (X * 4).tolist()
+
+
+def test_arguments_are_not_updated_in_place():
+    def local(x):
+        y = x * 2
+        y += 1
+        y *= x
+        return y
+
+    np.testing.assert_array_equal(flow.compile(local)(X), (X * 2 + 1) * X)
+
+    def argument(x):
+        x += 1
+        return x
+
+    with pytest.raises(flow.TraceError, match=r"__iadd__ would update an argument in place.*write x = x"):
+        flow.compile(argument)(flow.tensor(X))
+    for update in (lambda x: x.add_(1), lambda x: (x * 2).clamp_(0), lambda x: x.zero_(), lambda x: x.copy_(x + 1)):
+        with pytest.raises(
+            flow.TraceError, match=r"_ would update in place a tensor that is being traced.*write x = x"
+        ):
+            flow.compile(update)(X)
