@@ -6,6 +6,7 @@ dimensions stay with size 1. Imports `elementwise`.
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -151,9 +152,15 @@ def _count(x: Tensor, dim: Dims, keepdim: bool) -> Tensor | float:
 
 
 def _average(wide: Tensor, dim: Dims, keepdim: bool, less: int = 0) -> Tensor:
-    """The sum along `dim`, divided by the number of elements, or by `less` fewer."""
+    """The sum along `dim`, divided by the number of elements, or by `less` fewer: NaN where there are no more."""
     count = _count(wide, dim, keepdim)
-    return e.div(_reduce("reduce_sum", wide, dim, keepdim), e.sub(count, less) if less else count)
+    return e.div(_reduce("reduce_sum", wide, dim, keepdim), _less(count, less) if less else count)
+
+
+def _less(count: Tensor | float, less: int) -> Tensor | float:
+    if isinstance(count, Tensor):
+        return e.clamp(e.sub(count, less), min=0.0)
+    return builtins.max(count - less, 0.0)
 
 
 def mean(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:

@@ -169,3 +169,12 @@ PIECES = {
 def test_second_derivatives_of_straight_pieces_are_zeros(name, wrap):
     second = wrap(flow.grad(lambda x: flow.grad(PIECES[name])(x).sum()))
     np.testing.assert_array_equal(np.asarray(second(np.float32([1.0, -2.0, 0.5]))), [0, 0, 0])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 3), (2, 3)], ids=str)
+@pytest.mark.parametrize("unbiased", [True, False])
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_variance_of_few_elements(shape, unbiased):
+    for name in ("var", "std"):
+        got, want = (getattr(f, name)(f.zeros(*shape), 0, unbiased=unbiased).numpy() for f in (flow, torch))
+        np.testing.assert_array_equal(got, want)
