@@ -16,10 +16,12 @@ from oneflow.testing.host_cuda import host_cuda
 
 
 @pytest.fixture
-def cuda(tmp_path, monkeypatch):
-    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-    with host_cuda() as made:
-        yield made
+def cuda(tmp_path):
+    """With patches of its own: those of a test are taken back before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+        with host_cuda() as made:
+            yield made
 
 
 def floats(*shape, seed=5):

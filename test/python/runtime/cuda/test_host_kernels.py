@@ -22,13 +22,14 @@ KERNELS = Path(__file__).parents[3] / "lit" / "triton" / "host.mlir"
 
 
 @pytest.fixture
-def cuda(tmp_path, monkeypatch):
+def cuda(tmp_path):
     """A device that has no error function."""
-    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-    for table in (body.TEMPLATES, body.FAST):
-        monkeypatch.delitem(table, "math.erf")
-    with host_cuda() as made:
-        yield made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+        for table in (body.TEMPLATES, body.FAST):
+            patch.delitem(table, "math.erf")
+        with host_cuda() as made:
+            yield made
 
 
 def floats(*shape, seed=5):
