@@ -26,6 +26,7 @@ from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.dispatch import Stateful, tracing
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import CallError
+from oneflow.frontend.outside import puller, record_call, wants_gradient
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.specialization import Specialization, place_of_tensors
@@ -72,6 +73,7 @@ class CompiledFunction:
         self._seen: dict[Any, tuple[Specialization, Device | None]] = {}
         self._last: Specialization | None = None
         self._quick: Callable[[Sequence[Any]], Any] = never
+        self._pulls: dict[Tree, CompiledFunction] = {}
         self._lock = Lock()
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
@@ -122,19 +124,31 @@ class CompiledFunction:
         if key is not None:
             self._seen[key] = special, place
             self._keep(special, leaves)
-        return self._finish(special, leaves, values)
+        return self._finish(special, leaves, values, tree)
 
     def _keep(self, special: Specialization, args: Sequence[Any]) -> None:
         """Notes the program of the latest call, and the quick way into it where the call was with arrays alone."""
         self._last = special
         self._quick = special.quick if all(type(x) is np.ndarray for x in args) else never
 
-    def _finish(self, special: Specialization, leaves: Sequence[Any], values: Sequence[Any]) -> Any:
-        """What the function returns for `values`, which `leaves` are in."""
+    def _finish(
+        self, special: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
+    ) -> Any:
+        """What the function returns for `values`, which `leaves` are in; they are arguments of a structure."""
         results = special.run([v for v in values if is_data(v)], self.__name__)
         eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
         whole = (x.numpy() if isinstance(x, GlobalArray) else x for x in results)
-        return special.traced.rebuild(map(from_numpy, results) if eager else whole)
+        value = special.traced.rebuild(map(from_numpy, results) if eager else whole)
+        if eager and wants_gradient(leaves):
+            self._record(special, leaves, tree or _flat(bind(self._fn, leaves, {}))[1], value)
+        return value
+
+    def _record(self, special: Specialization, leaves: Sequence[Any], tree: Tree, value: Any) -> None:
+        """Has gradients flow through a call."""
+        if tree not in self._pulls:
+            made = puller(self._fn, tree)
+            self._pulls[tree] = CompiledFunction(made, None, self.device, self.placement, self._strategy)
+        record_call(self.__name__, special.traced, self._pulls[tree], leaves, value)
 
     def _place(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
         """The device that was chosen, or that arguments are on; None where all are on the host.

@@ -46,7 +46,7 @@ class EagerBuilder(Builder):
         kernel = self._kernels.get(key) or self._kernels.setdefault(key, self._compile(name, slots, attrs, place))
         for number, variable in enumerate(read):
             if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
-                raise _spoiled(name, variable)
+                raise spoiled(name, variable)
         arrays = kernel.run([v.handle for v in read])
         results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
         if MODE.recording:
@@ -108,7 +108,8 @@ def _identity(slot: Any) -> Any:
     return 0 if slot is None else id(slot.desc)
 
 
-def _spoiled(reader: str, variable: Variable) -> RuntimeError:
+def spoiled(reader: str, variable: Variable) -> RuntimeError:
+    """The error of a value that is needed as it was before an update in place."""
     memory = variable.memory
     assert memory is not None
     whose = f"the gradient of {MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"
