@@ -19,7 +19,8 @@ one. Imports `eager`, `tape`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,8 @@ class Context:
         self.updated: tuple[Any, ...] = ()
         self._name = name
         self._saved: tuple[tuple[Variable | None, Any], ...] = ()
+        self._places: tuple[int | None, ...] = ()
+        self._results: tuple[Any, ...] = ()
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether `backward` gets zeros for results without a gradient, as it does at first, or None."""
@@ -73,6 +76,22 @@ class Context:
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors; an update in place of one of them is found out."""
         self._saved = tuple((BUILDER.read(t) if isinstance(t, Tensor) else None, t) for t in tensors)
+        self._places = (None,) * len(tensors)
+
+    def settle(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Notes which kept tensors are results: their gradients go on through the function itself."""
+        fixed = [a for a in args if not _is_in(self.updated, a)]
+        places = {id(t): i for i, t in enumerate(outputs) if not _is_in(fixed, t)}
+        self._places = tuple(None if v is None or v.stale else places.get(id(t)) for v, t in self._saved)
+
+    @contextmanager
+    def giving(self, results: Sequence[Any]) -> Iterator[None]:
+        """Within it these are the results of the function."""
+        self._results = tuple(results)
+        try:
+            yield
+        finally:
+            self._results = ()
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -81,14 +100,19 @@ class Context:
         Raises:
             RuntimeError: one was updated in place since.
         """
-        for variable, _ in self._saved:
+        kept = [self._present(v, n) for (v, _), n in zip(self._saved, self._places, strict=True)]
+        for variable in kept:
             if variable is not None and variable.stale:
                 assert variable.memory is not None
                 raise RuntimeError(
                     f"the gradient of {self._name} needs {variable.desc} as it was, but {variable.memory.writer} has "
                     f"updated it in place since (version {variable.version}, now {variable.memory.version})"
                 )
-        return tuple(t if v is None else EagerTensor(v) for v, t in self._saved)
+        return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(kept, self._saved, strict=True))
+
+    def _present(self, variable: Variable | None, place: int | None) -> Variable | None:
+        """What was kept, as the gradient knows it."""
+        return variable if place is None or not self._results else self._results[place]
 
 
 class Function:
@@ -131,6 +155,7 @@ class Function:
         with no_grad():
             given = cls._forward(ctx, args)
         outputs = given if isinstance(given, tuple) else (given,)
+        ctx.settle(args, outputs)
         results = [BUILDER.read(t).alias() for t in outputs]
         slot = cls._operator(ctx, [i for i, a in enumerate(args) if isinstance(a, EagerTensor)], len(args))
         if MODE.recording:
@@ -162,7 +187,8 @@ class Function:
 
         def grad(_: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
             pairs = zip(op.results, cotangents, strict=True)
-            grads = cls.backward(ctx, *[_filled(r, c) if c is not None or ctx.fills else None for r, c in pairs])
+            with ctx.giving(op.results):
+                grads = cls.backward(ctx, *[_filled(r, c) if c is not None or ctx.fills else None for r, c in pairs])
             found = grads if isinstance(grads, tuple) else (grads,)
             if len(found) != count:
                 raise RuntimeError(f"expected backward of {cls.__name__} to give {count} gradients, got {len(found)}")

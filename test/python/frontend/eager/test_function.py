@@ -158,3 +158,26 @@ def test_gradients_by_what_is_unused_are_zeros_if_asked():
     x, y = (flow.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
     by_x, by_y = flow.autograd.grad((x * 2).sum(), (x, y), materialize_grads=True)
     assert by_x.tolist() == [2, 2] and by_y.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_second_order_through_a_result_that_was_kept(keep):
+    class Product(flow.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * x.exp()
+            ctx.save_for_backward(x, y)
+            return y
+
+        @staticmethod
+        def backward(ctx, dy):
+            x, y = ctx.saved_tensors
+            return dy * (x.exp() + y)
+
+    x = flow.tensor([0.0, 1.0], requires_grad=True)
+    y = Product.apply(x)
+    loss = y.sum()
+    y = y if keep else None
+    (first,) = flow.autograd.grad(loss, [x], create_graph=True)
+    (second,) = flow.autograd.grad(first.sum(), [x])
+    np.testing.assert_allclose(second.numpy(), (2 + x.detach().numpy()) * np.exp(x.detach().numpy()), rtol=1e-6)
