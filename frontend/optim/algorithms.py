@@ -58,7 +58,7 @@ class SGD(Optimizer):
         return dispatch_all("momentum_update", p, grad, momentum, rate, **options, **decay)
 
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
-        known = number in self.state
+        known = "momentum_buffer" in self.state.get(number, ())
         state = super()._state(number, p, group)
         self._made |= {} if known else {id(t): t for t in state.values()}
         return state

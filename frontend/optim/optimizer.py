@@ -29,6 +29,8 @@ from oneflow.runtime.global_array import GlobalArray
 Group = dict[str, Any]
 #: Settings of PyTorch's groups that choose between implementations of the same formula.
 IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
+#: What a group has beside the numbers that choose what a step computes.
+RATES = ("params", "lr", "initial_lr")
 
 
 class Optimizer(Stateful):
@@ -51,6 +53,7 @@ class Optimizer(Stateful):
         self.param_groups: list[Group] = []
         self._sbp: Any = None
         self.state: dict[int, dict[str, EagerTensor]] = {}
+        self._needed: dict[int, tuple[tuple[bool, ...], tuple[str, ...]]] = {}
         given = list(params)
         if not given:
             raise ValueError("expected at least one parameter")
@@ -116,7 +119,7 @@ class Optimizer(Stateful):
 
     def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
         builder = current_builder()
-        builder.guard(lambda: tuple(v for k, v in group.items() if k not in ("params", "lr", "initial_lr")))
+        builder.guard(lambda: tuple(v for k, v in group.items() if k not in RATES))
         rate = builder.number(lambda: group["lr"], dtypes.float32)
         updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
         for number, p, grad in updated:
@@ -134,10 +137,19 @@ class Optimizer(Stateful):
         return [id(t) for number in numbers for t in self.state.get(number, {}).values()]
 
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
-        """What is kept for a parameter, made when it is first updated."""
-        if number not in self.state:
-            self.state[number] = {k: from_numpy(self._lying_like(p, a)) for k, a in self.kept(p, group).items()}
-        return dict(self.state[number])
+        """What is kept for a parameter as the group's numbers are now, made when it is first needed."""
+        switches = tuple([bool(v) for k, v in group.items() if k not in RATES])
+        known = self._needed.get(number)
+        if number not in self.state or known is None or known[0] != switches:
+            known = self._needed[number] = switches, self._completed(number, p, group)
+        held = self.state[number]
+        return {name: held[name] for name in known[1]}
+
+    def _completed(self, number: int, p: EagerTensor, group: Group) -> tuple[str, ...]:
+        """The names of what a step needs, whose first values are there now where they were missing."""
+        first, held = self.kept(p, group), self.state.setdefault(number, {})
+        held |= {k: from_numpy(self._lying_like(p, a)) for k, a in first.items() if k not in held}
+        return tuple(first)
 
     def _lying_like(self, p: EagerTensor, kept: np.ndarray) -> Data:
         """A first state where its parameter is: on its device, or on its ranks as `to_global` says."""
@@ -188,6 +200,7 @@ class Optimizer(Stateful):
             raise ValueError(f"expected groups of {sizes[0]} parameters, got {sizes[1]}")
         groups = [self._merged(*pair) for pair in zip(self.param_groups, state["param_groups"], strict=True)]
         owners = [(p, group) for group in groups for p in group["params"]]
+        self._needed.clear()
         given = {int(n): kept for n, kept in state["state"].items() if any(v is not None for v in kept.values())}
         self.state = {n: self._restored(n, *owners[n], kept) for n, kept in given.items() if n < len(owners)}
         for own, group in zip(self.param_groups, groups, strict=True):
