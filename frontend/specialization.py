@@ -17,6 +17,7 @@ from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.errors import CallError
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.trace import Traced
 from oneflow.runtime.cuda.array import DeviceArray
@@ -72,10 +73,11 @@ class Specialization:
         """The results of the function; what it updates outside is updated.
 
         Raises:
-            CallError: tensors are on different devices; one is named.
+            CallError: tensors are on different devices; one is named. Or one is passed that the function updates.
         """
         traced = self.traced
         passed = [*arrays, *(self._present(i, c) for i, c in enumerate(traced.captured))]
+        self._check_apart(passed, len(arrays), name)
         if isinstance(self.executable, GlobalProgram):
             results: list[Data] = self.executable.run(passed)
         elif self.device.type == "cpu":
@@ -85,6 +87,16 @@ class Specialization:
         count = len(results) - len(traced.effects.results)
         traced.effects.apply(results[count:], name)
         return results[:count]
+
+    def _check_apart(self, passed: list[Data], count: int, name: str) -> None:
+        """A program reads its arguments as they were before: none may be what it updates meanwhile."""
+        given = {id(a) for a in passed[:count]}
+        updated = [state.argument for state in self.traced.effects.updated]
+        if updated and given and not given.isdisjoint(id(passed[count + n]) for n in updated):
+            raise CallError(
+                f"{name}: expected arguments apart from the tensors from outside that it updates, got one in their "
+                "memory: pass x.clone(), or use that tensor in the function without passing it"
+            )
 
     def _run_on_device(self, passed: list[Data], arrays: Sequence[Data]) -> list[Data]:
         """Results come to the host where nothing that was passed or captured is on the device."""

@@ -303,3 +303,23 @@ def test_arguments_are_not_updated_in_place():
             flow.TraceError, match=r"_ would update in place a tensor that is being traced.*write x = x"
         ):
             flow.compile(update)(X)
+
+
+def test_an_argument_is_not_what_the_function_updates():
+    a = flow.tensor([1.0, 1.0])
+
+    @flow.compile
+    def run(x):
+        y = x + 1
+        a.zero_()
+        return y + x
+
+    for given in (a, a.detach()):
+        with pytest.raises(flow.CallError, match=r"run: expected arguments apart .* pass x.clone()"):
+            run(given)
+        np.testing.assert_array_equal(a.numpy(), [1, 1])
+    np.testing.assert_array_equal(run(a.clone()).numpy(), [3, 3])
+    np.testing.assert_array_equal(a.numpy(), [0, 0])
+    only_read = flow.compile(lambda x: x * a)
+    a.fill_(3.0)
+    np.testing.assert_array_equal(only_read(a).numpy(), [9, 9])
