@@ -109,15 +109,23 @@ def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
     return inputs.released(value), pull
 
 
-def jvp(fn: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """What `fn(*primals)` gives, and how it changes as `primals` change by `tangents`, which have their structure.
 
     Reverse mode twice: the gradient is linear in its cotangents, and the adjoint of that map is the tangent. What is
     no tensor of floats has None in place of a tangent.
 
+    Args:
+        fn: a function of tensors.
+        primals: its arguments as a tuple or list; a tensor or array is the only one.
+        tangents: their changes, given likewise.
+
     Raises:
+        CallError: `fn` takes another number of arguments.
         TraceError: tangents have other types than primals, or an operator has no second derivative.
     """
+    primals, tangents = _one_or_more(primals), _one_or_more(tangents)
+    bind(fn, primals, {})
     depth = level()
     with deeper():
         value, pull = vjp(fn, *primals)
@@ -133,6 +141,11 @@ def jvp(fn: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     found = iter(_pull_back(tape, seeds, probes))
     changed = tree.unflatten([next(found) if _is_float(r) else None for r in results])
     return (value, changed) if not current_builder().eager else released((value, changed), depth)
+
+
+def _one_or_more(given: Any) -> Sequence[Any]:
+    """Arguments, given one by one or as the only one."""
+    return (given,) if isinstance(given, Tensor) or is_array(given) else given
 
 
 def stop_gradient(x: Any) -> Any:

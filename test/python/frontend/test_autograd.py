@@ -298,3 +298,15 @@ def test_integers_beside_a_path_are_none_of_its_business(wrap):
     ):
         for got, expected in zip(wrap(flow.grad(function, (0, 1)))(x, y), want, strict=True):
             np.testing.assert_array_equal(np.asarray(got), expected)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_jvp_of_one_argument(compiled):
+    x, t = np.array([[1.0, 2.0, 3.0]], np.float32), np.array([[1.0, 0.0, 2.0]], np.float32)
+    for given in (lambda x, t: (x, t), lambda x, t: ((x,), (t,)), lambda x, t: ([x], [t])):
+        run = flow.compile(lambda x, t: flow.jvp(flow.sin, *given(x, t))) if compiled else None  # noqa: B023
+        value, change = run(x, t) if run else flow.jvp(flow.sin, *given(flow.tensor(x), flow.tensor(t)))
+        np.testing.assert_allclose(value if compiled else value.numpy(), np.sin(x), 1e-5)
+        np.testing.assert_allclose(change if compiled else change.numpy(), np.cos(x) * t, 1e-5)
+    with pytest.raises(flow.CallError, match="too many positional arguments"):
+        flow.jvp(lambda x: x * 2, [1.0, 2.0], [1.0, 0.0])
