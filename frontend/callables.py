@@ -6,6 +6,7 @@ Imports the errors and NumPy.
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MethodType
@@ -91,6 +92,11 @@ def settings_of(fn: Callable[..., Any]) -> dict[str, Any]:
     if inspect.isfunction(owner) or inspect.isclass(owner) or inspect.ismodule(owner):
         return {}
     return simple_attributes(owner)
+
+
+def filled(arguments: inspect.BoundArguments, values: dict[str, Any]) -> inspect.BoundArguments:
+    """The same arguments with other values; those of the caller stay as they are."""
+    return inspect.BoundArguments(arguments.signature, OrderedDict(arguments.arguments | values))
 
 
 def owner_of(fn: Callable[..., Any]) -> Any:

@@ -19,7 +19,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
-from oneflow.frontend.callables import Callee
+from oneflow.frontend.callables import Callee, filled
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, compile_for
 from oneflow.frontend.devices import device as named_device
@@ -191,8 +191,7 @@ class CompiledFunction:
     def _current(self) -> Specialization:
         if self._last is None and self._spec is not None:
             leaves, tree = self._spec
-            arguments = inspect.signature(self._fn).bind_partial()
-            arguments.arguments.update(tree.unflatten(leaves))
+            arguments = filled(inspect.signature(self._fn).bind_partial(), tree.unflatten(leaves))
             return self._specialize(arguments, leaves, tree, self.device)
         if self._last is None:
             raise CallError(f"{self.__name__} has not been called yet: call it, or give specs to flow.compile")
@@ -216,8 +215,8 @@ class CompiledFunction:
             found = next((s for s in known if s.holds(place)), None)
             if found is None:
                 known[:] = [s for s in known if s.lasts]
-                arguments.arguments.update(tree.unflatten(specs))
-                traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES, self.placement)
+                given = filled(arguments, tree.unflatten(specs))
+                traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement)
                 found = self._compile(traced, place or named_device(place_of_tensors(traced.captured) or "cpu"))
                 known.append(found)
             self._last = found

@@ -30,7 +30,7 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.callables import Callee, owner_of, settings_of
+from oneflow.frontend.callables import Callee, filled, owner_of, settings_of
 from oneflow.frontend.capture import Captures, Effects, Guard, layout_of
 from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
@@ -313,7 +313,7 @@ def trace_call(
             builder.lie_on(spec.placement)
         inputs = iter(list(builder.block.arguments))
         passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
-        arguments.arguments.update(tree.unflatten(passed))
+        arguments = filled(arguments, tree.unflatten(passed))
         if isinstance(owner := owner_of(fn), Stateful):
             builder.watch(owner)
         with using(builder):

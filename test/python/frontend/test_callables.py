@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.frontend.trace import bind, trace_call
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 ROWS = flow.TensorSpec((None, 3))
@@ -273,3 +274,10 @@ def test_repr_names_the_function() -> None:
     assert repr(scaled) == "<compiled scaled(x: 'Any', by: 'float' = 2.0) -> 'Any', 0 programs>"
     scaled(X)
     assert repr(scaled).endswith(", 1 program>")
+
+
+def test_bound_arguments_of_a_caller_stay() -> None:
+    """Tracing makes arguments of its own: no dead tensors are left in those that were given."""
+    arguments = bind(lambda x, k: x * k, (ROWS, 2.0), {})
+    trace_call(lambda x, k: x * k, arguments, "f", 0)
+    assert dict(arguments.arguments) == {"x": ROWS, "k": 2.0}
