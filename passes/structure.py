@@ -40,7 +40,7 @@ class Join:
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call and the function that makes it."""
+    """A call and the function that makes it; `callee` is the symbol, as the function's module knows it."""
 
     op: ir.Operation
     callee: str
@@ -63,8 +63,12 @@ class Function:
 
     @property
     def name(self) -> str:
-        """The symbol."""
-        return str(self.op.attributes["sym_name"].value)
+        """The symbol, after those of the modules around it but for the outermost: `@a::@f` is `a::f`."""
+        return self.beside(str(self.op.attributes["sym_name"].value))
+
+    def beside(self, symbol: str) -> str:
+        """The name of the function that a symbol means in the module that this one is in."""
+        return "::".join([*_scope(self.op), symbol])
 
     @property
     def is_declaration(self) -> bool:
@@ -100,9 +104,13 @@ class Function:
 
 @dataclass
 class Structure:
-    """The functions of a program by name, the calls of each, and the values whose users need their type."""
+    """The functions of a program by name, the calls of each, and the values whose users need their type.
+
+    `taken` are the names of functions that something else than a call speaks of: their types have to stay.
+    """
 
     functions: dict[str, Function] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
     fixed: dict[ir.Value, list[Operand]] = field(default_factory=lambda: defaultdict(list))
     _calls: dict[str, list[CallSite]] = field(default_factory=lambda: defaultdict(list))
 
@@ -137,7 +145,7 @@ class Structure:
             elif name == "func.return":
                 function.returns.append(op)
             elif name == "func.call":
-                site = CallSite(op, op.attributes["callee"].value, function)
+                site = CallSite(op, function.beside(op.attributes["callee"].value), function)
                 function.calls.append(site)
                 self._calls[site.callee].append(site)
             elif name in _JOINS:
@@ -149,6 +157,9 @@ class Structure:
         joined = {(s.op, s.index) for j in function.joins for s in j.sources}
         for op in body:
             self._add_fixed(op, joined)
+            if op.name not in FLEXIBLE and not op.name.startswith(PREFIX):
+                symbols = (a for _, a in op.attributes.items() if isinstance(a, ir.FlatSymbolRefAttr))
+                self.taken.update(function.beside(a.value) for a in symbols)
 
     def _add_fixed(self, op: ir.Operation, joined: set[tuple[ir.Operation, int]]) -> None:
         if op.name in FLEXIBLE or op.name.startswith(PREFIX):
@@ -156,6 +167,17 @@ class Structure:
         for index, value in enumerate(op.operands):
             if (op, index) not in joined:
                 self.fixed[value].append(Operand(op, index))
+
+
+def _scope(op: ir.Operation) -> list[str]:
+    """The modules around an operation but for the outermost, outside first: their symbols, else positions."""
+    module = op.parent
+    if module is None or module.parent is None:
+        return []
+    module, around = module.operation, module.parent.operation
+    position = [o.operation for o in around.regions[0].blocks[0].operations].index(module)
+    named = "sym_name" in module.attributes
+    return [*_scope(module), str(module.attributes["sym_name"].value) if named else str(position)]
 
 
 def _yields(op: ir.Operation) -> list[ir.Operation]:
