@@ -57,6 +57,12 @@ def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
     return highest if kind_of(highest) > kind_of(shared) else shared
 
 
+def wrapped(number: Any, dtype: DType) -> Any:
+    """A negative integer beside a type without a sign as what arithmetic counts it as: -1 is 255 of `uint8`."""
+    negative = dtype.kind == "uint" and isinstance(number, int) and -(2**dtype.bits) < number < 0
+    return number + 2**dtype.bits if negative else number
+
+
 def check_fits(number: bool | int | float, dtype: DType) -> None:
     """Refuses an integer that `dtype` cannot hold.
 

@@ -67,3 +67,19 @@ def test_array_on_the_left():
     np.testing.assert_array_equal(got, a - 1)
     (got,) = run(lambda x: a @ x, np.ones((3, 2), np.float32))
     np.testing.assert_array_equal(got, [3, 3])
+
+
+WRAPPING = {
+    "sub": lambda x: x - 1, "add": lambda x: x + (-1), "left": lambda x: -1 - x, "mul": lambda x: x * -1,
+    "floordiv": lambda x: x // -1, "and": lambda x: x & -1, "xor": lambda x: x ^ -2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRAPPING)
+def test_negative_numbers_beside_unsigned_tensors_wrap(name):
+    array = np.array([0, 5, 255], np.uint8)
+    want = array // 255 if name == "floordiv" else WRAPPING[name](array.astype(np.int64)) % 256
+    eager = WRAPPING[name](flow.tensor(array))
+    compiled = flow.compile(WRAPPING[name])(array)
+    assert eager.dtype == flow.uint8 and compiled.dtype == np.uint8
+    assert eager.tolist() == compiled.tolist() == want.tolist()
