@@ -2,14 +2,17 @@
 
 A flat dict of tensors, as `state_dict` gives, becomes the file that PyTorch's users write of theirs, with the same
 names. Anything else keeps its structure in the file's metadata. A file is written beside its place and then renamed,
-so that a program that is killed leaves the old one. Imports `eager`, `tree`, safetensors.
+so that a program that is killed leaves the old one. `pickle` takes tensors and modules too. Imports `eager`,
+`nn.module`, `tree`, safetensors.
 """
 
 from __future__ import annotations
 
+import copyreg
 import json
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,36 @@ from safetensors.numpy import save as to_bytes
 
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.nn.module import Parameter
+from oneflow.runtime.global_array import GlobalArray
 
 STRUCTURE = "oneflow.structure"
+
+_Reduced = tuple[Callable[..., EagerTensor], tuple[Any, ...]]
+
+
+def _reduced(tensor: EagerTensor) -> _Reduced:
+    """What `pickle` keeps: values, element type and whether it is a leaf, but not on which device it lies.
+
+    Raises:
+        TypeError: it lies on ranks, or a gradient flows through it.
+    """
+    if isinstance(tensor.storage, GlobalArray):
+        raise TypeError("expected a tensor of one device to pickle, got a global one; pickle x.to_local()")
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise TypeError(f"expected a leaf to pickle, got the result {tensor.desc} of an operator; pickle x.detach()")
+    return _unpickled, (type(tensor), to_array(tensor.storage), tensor.requires_grad)
+
+
+def _unpickled(kind: type[EagerTensor], array: np.ndarray, requires_grad: bool) -> EagerTensor:
+    tensor = object.__new__(kind)
+    EagerTensor.__init__(tensor, from_numpy(array).variable)
+    tensor.requires_grad_(requires_grad)
+    return tensor
+
+
+for _kind in (EagerTensor, Parameter):
+    copyreg.pickle(_kind, _reduced)
 
 
 def save(value: Any, path: str | os.PathLike[str]) -> None:

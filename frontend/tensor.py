@@ -22,6 +22,11 @@ class Tensor(Value):
     __slots__ = ()
     __hash__ = object.__hash__
 
+    def __copy__(self) -> Tensor:
+        copied = object.__new__(type(self))
+        Tensor.__init__(copied, self.builder, self.handle, self.desc)
+        return copied
+
     @property
     def shape(self) -> tuple[Any, ...]:
         """The sizes. One that is only known at run time is a number of the program to users (`Size`), None inside."""

@@ -1,5 +1,8 @@
 """Checkpoints, and files of tensors: what they keep, what they refuse, and that a file is whole or the old one."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -81,3 +84,34 @@ def test_structures_come_back(tmp_path):
     found = flow.load(tmp_path / "file")
     assert found[3]["x"].tolist() == [[1], [1]] and found[3]["x"].shape == (2, 1)
     assert {k: v for k, v in found.items() if k != 3} == plain
+
+
+@pytest.mark.parametrize("dtype", [flow.float32, flow.bfloat16, flow.int64, flow.bool], ids=str)
+def test_tensors_pickle(dtype):
+    x = flow.tensor([[1, 0], [2, 3]]).to(dtype)
+    y = pickle.loads(pickle.dumps(x))
+    assert y.dtype == dtype and y.tolist() == x.tolist() and not y.requires_grad
+
+
+def test_modules_pickle():
+    net = flow.nn.Sequential(flow.nn.Linear(2, 3), flow.nn.BatchNorm1d(3))
+    net[0].bias.requires_grad_(False)
+    other = pickle.loads(pickle.dumps(net))
+    x = flow.tensor([[1.0, 2.0], [3.0, -1.0]])
+    np.testing.assert_array_equal(net(x).detach().numpy(), other(x).detach().numpy())
+    other(x).square().sum().backward()
+    assert isinstance(other[0].weight, flow.nn.Parameter) and other[0].weight.grad is not None
+    assert net[0].weight.grad is None and other[0].bias.grad is None and not other[0].bias.requires_grad
+
+
+def test_results_of_operators_do_not_pickle():
+    with pytest.raises(TypeError, match=r"expected a leaf to pickle, .* pickle x\.detach\(\)"):
+        pickle.dumps(flow.tensor([1.0], requires_grad=True) * 2)
+
+
+def test_shallow_copies_are_the_same_values():
+    x = flow.tensor([1.0, 2.0], requires_grad=True)
+    y = copy.copy(x * 2)
+    y.sum().backward()
+    copy.copy(x.detach()).add_(1)
+    assert x.grad.tolist() == [2, 2] and y.tolist() == [2, 4]
