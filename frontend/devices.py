@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-
 from oneflow.dialect._mlir import ir
 from oneflow.frontend.arrays import Data, place_of
 from oneflow.runtime.cuda import driver
@@ -141,8 +139,3 @@ def _lying(tensor: Any, placement: Any, sbp: Any) -> Any:
     wants_gradient = getattr(tensor, "is_leaf", False) and tensor.requires_grad
     lying = tensor.to_global(placement, sbp)
     return lying.detach().requires_grad_() if wants_gradient else lying
-
-
-def to_host(arrays: Sequence[Data]) -> list[np.ndarray]:
-    """Arrays as NumPy's."""
-    return [a if isinstance(a, np.ndarray) else a.numpy() for a in arrays]
