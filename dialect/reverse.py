@@ -144,7 +144,7 @@ class _Reverse:
         self.users: dict[int, Entry | None] = {}
         self.suspects = set(suspects)
         self.grads: dict[int, Value | None] = {}
-        self.flat: set[int] = set()
+        self.stepped: set[int] = set()
         self.active = [e for e in entries if self._enter(e)]
 
     def _enter(self, entry: Entry) -> bool:
@@ -177,21 +177,21 @@ class _Reverse:
                 self.before(entry)
                 self._visit(entry, cotangents)
                 self._forget(entry)
-            elif any(id(r) in self.flat for r in entry.results):
-                self._flatten(entry)
+            elif any(id(r) in self.stepped for r in entry.results):
+                self._go_on(entry)
         return [self._found(v) for v in self.wrt]
 
     def _found(self, value: Value) -> Value | None:
         """The gradient by an input: zeros where every way from it leads through steps."""
         grad = self._settle(value)
-        if grad is None and id(value) in self.flat:
+        if grad is None and id(value) in self.stepped:
             grad = self.whole(value, zeros_like(self.ops, value))
         return grad
 
-    def _flatten(self, entry: Entry) -> None:
+    def _go_on(self, entry: Entry) -> None:
         """Notes that a way goes on to its operands, on which it may be that nothing but zeros flow."""
         if not (isinstance(entry, Opaque) or (isinstance(entry, Call) and entry.record.grad is zero_grad)):
-            self.flat.update(id(v) for v in entry.operands if v.dtype.is_float)
+            self.stepped.update(id(v) for v in entry.operands if v.dtype.is_float)
 
     def _settle(self, value: Value) -> Value | None:
         """The cotangent of a value that nothing is added to any more."""
@@ -237,7 +237,7 @@ class _Reverse:
             for operand, part in _pairs(op, name, grad):
                 self._add_forced(op, operand, part)
         if op.record.scalar is not None:
-            self._flatten(op)
+            self._go_on(op)
 
     def _add_forced(self, op: Call, operand: Value, grad: Any) -> None:
         """Adds a gradient, computing it only where it leads to an input."""
