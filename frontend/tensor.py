@@ -24,7 +24,9 @@ class Tensor(Value):
 
     def __copy__(self) -> Tensor:
         copied = object.__new__(type(self))
-        Tensor.__init__(copied, self.builder, self.handle, self.desc)
+        names = {name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())} - {"__weakref__"}
+        for name in names:
+            setattr(copied, name, getattr(self, name))
         return copied
 
     @property

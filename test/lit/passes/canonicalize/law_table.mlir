@@ -140,6 +140,27 @@ func.func @"drop-identity"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 
+// CHECK-LABEL: func.func @"drop-amp_white_identity"
+// CHECK-NEXT: return %arg0
+func.func @"drop-amp_white_identity"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.amp_white_identity"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @"drop-amp_black_identity"
+// CHECK-NEXT: return %arg0
+func.func @"drop-amp_black_identity"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.amp_black_identity"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @"drop-identity_buffer"
+// CHECK-NEXT: return %arg0
+func.func @"drop-identity_buffer"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.identity_buffer"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
 // CHECK-LABEL: func.func @"cast-to-same"
 // CHECK-NEXT: return %arg0
 func.func @"cast-to-same"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
