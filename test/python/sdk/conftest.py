@@ -1,4 +1,7 @@
-"""Compiles the libraries of operators in `libraries/` once for all tests."""
+"""Compiles the libraries of operators in `libraries/` once for all tests.
+
+A process loads a library once: fixtures that do are of the session, since modules may be left and come back to.
+"""
 
 import shutil
 import subprocess

@@ -30,7 +30,7 @@ API = """
 X, Y = (np.random.default_rng(seed).normal(size=(3, 4)).astype(np.float32) for seed in (0, 1))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def api(build, tmp_path_factory):
     load_library(build("builtins"))
     path = tmp_path_factory.mktemp("api") / "api.yaml"

@@ -62,7 +62,7 @@ def backward(args):
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def square(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ops")
     (folder / "com_square").mkdir()

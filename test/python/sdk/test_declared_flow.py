@@ -26,7 +26,7 @@ def translate(option, file, target, *more):
     assert oneflow_translate.main([option, str(HERE / file), "-o", str(target), *more]) == 0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def library(tmp_path_factory):
     """The library, whose generated parts lie where OneFlow's build puts them."""
     folder = tmp_path_factory.mktemp("hinge")
@@ -41,7 +41,7 @@ def library(tmp_path_factory):
     return folder / "c++11.so"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def hinge(library):
     flow.config.load_library(library)
     flow.config.load_functional_api(HERE / "hinge.yaml")

@@ -27,7 +27,7 @@ def on_device(test):
 X = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]], np.float32)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def scale(tmp_path_factory):
     """`t_device`, from a library that nvcc has compiled."""
     if shutil.which("nvcc") is None:

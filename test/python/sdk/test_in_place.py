@@ -14,7 +14,7 @@ X, Y = np.arange(256, dtype=np.float32), np.full(256, 10, np.float32)
 TYPE = "tensor<256xf32>"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def registry(load):
     return load("in_place")
 

@@ -10,7 +10,7 @@ from oneflow.passes.sbp.graph import work_of
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def registry(load):
     return load("meshes")
 

@@ -13,7 +13,7 @@ from oneflow.testing.checks import described, make_case
 from oneflow.testing.sample import Sample, t
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def registry(load):
     return load("surface")
 

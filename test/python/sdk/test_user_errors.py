@@ -156,7 +156,7 @@ def test_gradient_failures(naughty, mode, message):
         record.grad(ops, call, x)["x"]()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def throwing(load):
     return load("throwing")
 
