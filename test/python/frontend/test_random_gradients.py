@@ -2,14 +2,11 @@
 compiled as a training step and recomputed are equal, and match finite differences, all in f64."""
 
 import numpy as np
+from compositions import COMPOSITIONS, composed, differences, drawn
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import oneflow as flow
 
-STEP = 1e-6
-#: Shapes of the arguments: they broadcast to each other.
-SHAPES = ((2, 3), (3,), (2, 1), (), (1, 3))
 CURVES = ("tanh", "sin", "cos", "sigmoid", "erf", "atan", "softplus", "gelu", "silu", "exp2")
 PAIRS = ("add", "sub", "mul", "maximum", "minimum", "atan2")
 
@@ -64,46 +61,6 @@ def product(pick, x, y):
 ONE, TWO = (curve, reduced, moved), (pair, ratio, power, choice, joined, product)
 
 
-def fits(x, y):
-    try:
-        np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        return False
-    return True
-
-
-def composed(numbers, arguments):
-    """The loss of operators that `numbers` choose, each on what is there already."""
-    rest = iter(numbers)
-
-    def pick(options):
-        return options[next(rest) % len(options)]
-
-    values = list(arguments)
-    for _ in range(pick(range(3, 13))):
-        x, y = pick(values), pick(values)
-        rule = pick((*ONE, *TWO) if fits(x, y) else ONE)
-        values.append(rule(pick, x) if rule in ONE else rule(pick, x, y))
-    return values[-1].tanh().sum() + values[-2].sin().sum() + sum(x.sin().sum() for x in arguments)
-
-
-def differences(function, arrays):
-    """Central differences of a function of arrays by every element."""
-    found = []
-    for array in arrays:
-        slopes = np.zeros(array.shape)
-        for at in np.ndindex(array.shape):
-            kept = array[at]
-            ends = []
-            for step in (STEP, -STEP):
-                array[at] = kept + step
-                ends.append(function())
-            array[at] = kept
-            slopes[at] = (ends[0] - ends[1]) / (2 * STEP)
-        found.append(slopes)
-    return found
-
-
 def leaves(arrays):
     return [flow.tensor(a, requires_grad=True) for a in arrays]
 
@@ -127,20 +84,16 @@ def training_step(loss, arrays):
     return [x.grad.numpy() for x in xs]
 
 
-@given(
-    shapes=st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3),
-    numbers=st.lists(st.integers(0, 2**20), min_size=64, max_size=64),
-    seed=st.integers(0, 2**16),
-)
+@given(**COMPOSITIONS)
 @settings(max_examples=4, deadline=None)
 def test_all_ways_to_a_gradient(shapes, numbers, seed):
-    rng = np.random.default_rng(seed)
-    arrays = [np.asarray(rng.uniform(-1.5, 1.5, shape)) for shape in shapes]
+    arrays = drawn(shapes, seed)
 
     def loss(*xs):
-        return composed(numbers, xs)
+        values = composed(numbers, xs, ONE, TWO)
+        return values[-1].tanh().sum() + values[-2].sin().sum() + sum(x.sin().sum() for x in xs)
 
-    want = differences(lambda: loss(*map(flow.tensor, arrays)).item(), arrays)
+    want = differences(lambda *xs: loss(*map(flow.tensor, xs)).item(), arrays)
     gradient = flow.grad(loss, range(len(arrays)))
     ways = {
         "backward": backward(loss, arrays),

@@ -5,8 +5,8 @@ import time
 
 import numpy as np
 import pytest
+from compositions import COMPOSITIONS, composed, differences, drawn, fits
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from oneflow.dialect import dtypes, ops  # noqa: F401
 from oneflow.dialect._mlir import func, ir
@@ -18,9 +18,6 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.passes.autodiff import Autodiff
 from oneflow.testing.interpreter import interpret
 
-STEP = 1e-6
-#: Shapes of the arguments: they broadcast to each other.
-SHAPES = ((2, 3), (3,), (2, 1), (), (1, 3))
 CURVES = "tanh sin cos sigmoid softsign erf atan gelu relu softplus abs".split()
 PAIRS = ("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_maximum", "broadcast_minimum", "atan2")
 
@@ -34,32 +31,32 @@ def _number(value):
     return {"has_float_operand": True, "float_operand": value}
 
 
-def _curve(pick, b, x):
+def _curve(b, pick, x):
     name = pick(CURVES)
     return b.call(name, x, **({"beta": 1.0, "threshold": 20.0} if name == "softplus" else {}))[0]
 
 
-def _pair(pick, b, x, y):
+def _pair(b, pick, x, y):
     return b.call(pick(PAIRS), x, y)[0]
 
 
-def _ratio(pick, b, x, y):
+def _ratio(b, pick, x, y):
     return b.broadcast_div(x, b.scalar_add(b.square(y), **_number(1.0)))
 
 
-def _logarithm(pick, b, x, y):
+def _logarithm(b, pick, x, y):
     return b.broadcast_mul(y, b.log(b.scalar_add(b.square(x), **_number(0.5))))
 
 
-def _power(pick, b, x, y):
+def _power(b, pick, x, y):
     return b.broadcast_pow(b.scalar_add(b.sigmoid(x), **_number(0.5)), b.tanh(y))
 
 
-def _choice(pick, b, x, y):
+def _choice(b, pick, x, y):
     return b.where(b.broadcast_greater(x, y), x, b.scalar_mul(y, **_number(0.5)))
 
 
-def _reduced(pick, b, x):
+def _reduced(b, pick, x):
     if not x.rank:
         return b.scalar_add(x, **_number(0.25))
     name = pick(["reduce_sum", "reduce_max", "softmax"])
@@ -68,35 +65,27 @@ def _reduced(pick, b, x):
     return b.call(name, x, axis=[pick(range(x.rank))], keepdims=pick([False, True]))[0]
 
 
-def _moved(pick, b, x):
+def _moved(b, pick, x):
     if x.rank != 2:
         return b.reshape(x, shape=(x.desc.element_count,))
     return b.reshape(b.transpose(x, perm=(1, 0)), shape=x.shape)
 
 
-def _joined(pick, b, x, y):
+def _joined(b, pick, x, y):
     if x.rank != 2 or x.shape != y.shape:
         return b.scalar_pow(x, **_number(2.0))
     both = b.cat([x, y], axis=0)
     return b.narrow(both, dim=0, start=1, length=x.shape[0])
 
 
-def _product(pick, b, x, y):
+def _product(b, pick, x, y):
     if x.rank != 2 or y.rank != 2 or x.shape[1] != y.shape[1]:
-        return _pair(pick, b, x, y) if _broadcasts(x, y) else b.tanh(x)
+        return _pair(b, pick, x, y) if fits(x, y) else b.tanh(x)
     return b.matmul(b.matmul(x, y, transpose_b=True), y)
 
 
 ONE = (_curve, _reduced, _moved)
 TWO = (_pair, _ratio, _logarithm, _power, _choice, _joined, _product)
-
-
-def _broadcasts(x, y):
-    try:
-        np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        return False
-    return True
 
 
 def _loss_module(context, shapes, body):
@@ -118,26 +107,10 @@ def _total(b, x):
 
 
 def _composed(numbers, b, arguments):
-    """The loss of operators that `numbers` choose, each on what is there already."""
-    rest = iter(numbers)
-
-    def pick(options):
-        return options[next(rest) % len(options)]
-
-    values = list(arguments)
-    for _ in range(pick(range(3, 13))):
-        x, y = pick(values), pick(values)
-        rule = pick((*ONE, *TWO) if _broadcasts(x, y) else ONE)
-        values.append(rule(pick, b, x) if rule in ONE else rule(pick, b, x, y))
+    """The loss of operators that `numbers` choose."""
+    one, two = ([functools.partial(rule, b) for rule in rules] for rules in (ONE, TWO))
+    values = composed(numbers, arguments, one, two)
     return _total(b, b.tanh(values[-1])) + _total(b, b.sin(values[-2]))
-
-
-#: Shapes of the arguments, and what chooses 3 to 12 operators.
-COMPOSITIONS = {
-    "shapes": st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3),
-    "numbers": st.lists(st.integers(0, 2**20), min_size=64, max_size=64),
-    "seed": st.integers(0, 2**16),
-}
 
 
 def _differentiate(module, **options):
@@ -146,53 +119,32 @@ def _differentiate(module, **options):
         assert module.operation.verify() and verify(module.operation)
 
 
-def _differences(function, arrays):
-    """Central differences of a function of arrays by every element."""
-    found = []
-    for number, array in enumerate(arrays):
-        slopes = np.zeros(array.shape)
-        for at in np.ndindex(array.shape):
-            ends = []
-            for step in (STEP, -STEP):
-                moved = array.copy()
-                moved[at] += step
-                ends.append(function(*arrays[:number], moved, *arrays[number + 1 :]))
-            slopes[at] = (ends[0] - ends[1]) / (2 * STEP)
-        found.append(slopes)
-    return found
-
-
-def _arguments(shapes, seed):
-    rng = np.random.default_rng(seed)
-    return [rng.uniform(-1.5, 1.5, s) for s in shapes]
-
-
 @given(**COMPOSITIONS)
 @settings(max_examples=60, deadline=None)
-def test_compositions_equal_finite_differences(context, shapes, numbers, seed):
+def test_compositions_equal_finitedifferences(context, shapes, numbers, seed):
     module = _loss_module(context, shapes, functools.partial(_composed, numbers))
     _differentiate(module, value_and_grad=True)
-    arrays = _arguments(shapes, seed)
+    arrays = drawn(shapes, seed)
     value, *grads = interpret(module, "loss_grad", *arrays)
     assert value == interpret(module, "loss", *arrays)[0]
-    wanted = _differences(lambda *xs: interpret(module, "loss", *xs)[0], arrays)
+    wanted = differences(lambda *xs: interpret(module, "loss", *xs)[0], arrays)
     for grad, want in zip(grads, wanted, strict=True):
         np.testing.assert_allclose(grad, want, 1e-5, 1e-6)
 
 
 @given(**COMPOSITIONS)
 @settings(max_examples=30, deadline=None)
-def test_second_derivatives_equal_finite_differences(context, shapes, numbers, seed):
+def test_second_derivatives_equal_finitedifferences(context, shapes, numbers, seed):
     module = _loss_module(context, shapes, functools.partial(_composed, numbers))
     _differentiate(module, func="loss")
     _differentiate(module, func="loss_grad", cotangents=True, wrt=tuple(str(i) for i in range(len(shapes))))
-    arrays, weights = _arguments(shapes, seed), _arguments(shapes, seed + 1)
+    arrays, weights = drawn(shapes, seed), drawn(shapes, seed + 1)
 
     def slope(*xs):
         return sum(np.sum(w * g) for w, g in zip(weights, interpret(module, "loss_grad", *xs), strict=True))
 
     seconds = interpret(module, "loss_grad_grad", *arrays, *weights)
-    for second, want in zip(seconds, _differences(slope, arrays), strict=True):
+    for second, want in zip(seconds, differences(slope, arrays), strict=True):
         np.testing.assert_allclose(second, want, 1e-5, 1e-6)
 
 
@@ -256,7 +208,7 @@ def test_dynamic_sizes(context):
     }"""
     module = read_module(text, context)
     _differentiate(module)
-    x, w = _arguments([(5, 3), (3,)], 0)
+    x, w = drawn([(5, 3), (3,)], 0)
     dx, dw = interpret(module, "loss_grad", x, w)
     slope = 1 - np.tanh(x * w) ** 2
     np.testing.assert_allclose(dx, slope * w, 1e-12)

@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+from compositions import differences
 
 import oneflow as flow
 import oneflow.nn.functional as F  # noqa: N812
@@ -18,27 +19,12 @@ def drawn(*shape):
     return RNG.uniform(-1, 1, shape)
 
 
-def differences(function, arrays, step=1e-6):
-    """Central differences of a function of float64 arrays that gives a number."""
-    found = []
-    for i, array in enumerate(arrays):
-        slopes = np.zeros(array.shape)
-        for at in np.ndindex(array.shape):
-            ends = []
-            for sign in (1, -1):
-                moved = [a.copy() for a in arrays]
-                moved[i][at] += sign * step
-                ends.append(float(function(*map(flow.tensor, moved))))
-            slopes[at] = (ends[0] - ends[1]) / (2 * step)
-        found.append(slopes)
-    return found
-
-
 def check_gradients(function, *arrays):
     """The gradients by `backward` are those of finite differences."""
     leaves = [flow.tensor(a, requires_grad=True) for a in arrays]
     function(*leaves).backward()
-    for leaf, want in zip(leaves, differences(function, list(arrays)), strict=True):
+    wanted = differences(lambda *xs: function(*map(flow.tensor, xs)).item(), arrays)
+    for leaf, want in zip(leaves, wanted, strict=True):
         got = np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy()
         np.testing.assert_allclose(got, want, 1e-5, 1e-7)
 

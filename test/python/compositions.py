@@ -1,0 +1,63 @@
+"""Random compositions of operators, and the finite differences that their gradients are compared with."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+STEP = 1e-6
+#: Shapes of the arguments: they broadcast to each other.
+SHAPES = ((2, 3), (3,), (2, 1), (), (1, 3))
+#: Shapes of the arguments, and what chooses 3 to 12 operators.
+COMPOSITIONS = {
+    "shapes": st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3),
+    "numbers": st.lists(st.integers(0, 2**20), min_size=64, max_size=64),
+    "seed": st.integers(0, 2**16),
+}
+
+
+def drawn(shapes, seed):
+    """Arguments of those shapes."""
+    rng = np.random.default_rng(seed)
+    return [np.asarray(rng.uniform(-1.5, 1.5, s)) for s in shapes]
+
+
+def fits(x, y):
+    """Whether two shapes are one by broadcasting."""
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return False
+    return True
+
+
+def composed(numbers, arguments, one, two):
+    """The arguments, then 3 to 12 values that `numbers` choose, each a rule's result on what is there already.
+
+    `one` are the rules `rule(pick, x)`, `two` the rules `rule(pick, x, y)` on what fits.
+    """
+    rest = iter(numbers)
+
+    def pick(options):
+        return options[next(rest) % len(options)]
+
+    values = list(arguments)
+    for _ in range(pick(range(3, 13))):
+        x, y = pick(values), pick(values)
+        rule = pick((*one, *two) if fits(x, y) else one)
+        values.append(rule(pick, x) if rule in one else rule(pick, x, y))
+    return values
+
+
+def differences(function, arrays):
+    """Central differences of `function(*arrays)` by every element."""
+    found = []
+    for number, array in enumerate(arrays):
+        slopes = np.zeros(array.shape)
+        for at in np.ndindex(array.shape):
+            ends = []
+            for step in (STEP, -STEP):
+                moved = array.copy()
+                moved[at] += step
+                ends.append(function(*arrays[:number], moved, *arrays[number + 1 :]))
+            slopes[at] = (ends[0] - ends[1]) / (2 * STEP)
+        found.append(slopes)
+    return found
