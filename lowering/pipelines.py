@@ -7,7 +7,7 @@ Importing this registers every pass of `lowering`. Imports the passes.
 
 from __future__ import annotations
 
-from oneflow.lowering.kernels import form, share
+from oneflow.lowering.kernels import form, recompute, share
 from oneflow.lowering.linalg import convert
 from oneflow.lowering.llvm import emit, launch, polynomials
 from oneflow.lowering.llvm.split import SplitForThreads
@@ -55,7 +55,11 @@ STAGES: dict[str, tuple[str, ...]] = {
         "canonicalize",
         "cse",
     ),
-    "gpu-kernels": (SplitReductions.name, f"{form.FormKernels.name}{{fuse=false siblings=true beside=2}}"),
+    "gpu-kernels": (
+        SplitReductions.name,
+        recompute.RecomputeRows.name,
+        f"{form.FormKernels.name}{{fuse=false siblings=true beside=2}}",
+    ),
     "triton": (EmitTriton.name,),
 }
 #: The stage that each follows.

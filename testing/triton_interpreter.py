@@ -45,6 +45,8 @@ LIBDEVICE = {
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erfc": scipy.special.erfc,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
+#: Instructions that kernels name.
+INSTRUCTIONS = {"tanh.approx.f32": np.tanh}
 POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
             "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
 
@@ -52,8 +54,10 @@ POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
 def check_triton(
     sample: Sample, dtype: DType, *, dynamic: bool = False, registry: Registry = REGISTRY,
     context: ir.Context | None = None,
-) -> None:  # fmt: skip
+) -> list[str]:  # fmt: skip
     """The operator's kernels, interpreted, give the reference's results; with `dynamic`, made for every size.
+
+    Returns which kernels run on the host and why.
 
     Raises:
         AssertionError: a result differs by more than the sample's tolerance.
@@ -68,6 +72,7 @@ def check_triton(
         text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {number}"
         one = one.view(other.dtype) if one.dtype.itemsize == other.dtype.itemsize else one
         assert_close(one, other, sample.tolerance(dtype), text)
+    return [h.note for h in program.hosts]
 
 
 def lower_call(
@@ -297,6 +302,12 @@ def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:
     return value
 
 
+def _hardware(text: str, constraints: str, args: Sequence[Any], dtype: Any, is_pure: bool, pack: int) -> Any:
+    """What an instruction gives, without its error."""
+    function = INSTRUCTIONS[text.split()[0]]
+    return _tensor(function(args[0].handle.data), args[0], args)
+
+
 def _convert_float(data: np.ndarray, source: Any, target: Any, rounding: Any) -> np.ndarray:
     """f32 to bf16 and back, as bits."""
     if source.primitive_bitwidth == 32:
@@ -329,6 +340,7 @@ def interpreting() -> Iterator[None]:
     scope.set_attr(language, "sum", _fold(np.add.reduce))
     scope.set_attr(language, "max", _fold(np.fmax.reduce))
     scope.set_attr(language, "associative_scan", _scan)
+    scope.set_attr(language, "inline_asm_elementwise", _hardware)
     scope.set_attr(interpreter, "_convert_float", _convert_float)
     scope.set_attr(interpreter.InterpreterBuilder, "create_splat", _create_splat)
     scope.set_attr(interpreter.InterpreterBuilder, "create_dot", _create_dot)

@@ -9,7 +9,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.ops.reduce import row_max
-from oneflow.dialect.record import Call, operator
+from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -131,6 +131,21 @@ class LogSoftmax:
         return (shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))).astype(x.dtype)
 
 
+def _of_one_class(ops: Builder, op: Call) -> Value | None:
+    """Where one element of each row of dy is not 0, that is the row's sum."""
+    hit, classes = ops.producer(op.dy, "nll_grad"), op.dy.shape[-1]
+    if hit is None or hit.weight is not None or hit.logical_size or classes is None:
+        return None
+    counts = ops.scalar_logical_not_equal(hit.target, has_int_operand=True, int_operand=hit.ignore_index)
+    for compare, bound in (("greater_equal", 0), ("less", classes)):
+        inside = ops.call(f"scalar_logical_{compare}", hit.target, has_int_operand=True, int_operand=bound)[0]
+        counts = ops.broadcast_logical_and(counts, inside)
+    slope = widen(ops, hit.out_grad)
+    zero = ops.zero_like(slope)
+    total = ops.expand_dims(ops.where(counts, zero + -slope, zero), axis=-1)
+    return narrow(ops, widen(ops, op.dy) - ops.exp(widen(ops, op.prob)) * total, op.dy.dtype)
+
+
 @operator("log_softmax_grad(prob, dy) -> dx")
 class LogSoftmaxGrad:
     """dy - exp(prob) * sum(dy) along the last axis: the gradient of `log_softmax`, whose result is `prob`."""
@@ -152,3 +167,11 @@ class LogSoftmaxGrad:
     def reference(prob: Any, dy: Any) -> Any:
         g = dy.astype(np.float64)
         return (g - np.exp(prob.astype(np.float64)) * g.sum(axis=-1, keepdims=True)).astype(dy.dtype)
+
+    laws = (
+        Law(
+            "log-softmax-grad-of-one-class",
+            "log_softmax_grad(prob, nll_grad(dy, x, t)) = nll_grad(dy, x, t) + exp(prob) * dy, where t counts",
+            _of_one_class,
+        ),
+    )

@@ -98,13 +98,15 @@ def batch_norm(
     """(x - mean) / sqrt(variance + eps) * weight + bias, per channel, dimension 1.
 
     The statistics are the running ones, or in training those of the batch, and the running ones move by the share
-    `momentum` towards them, in place (None where there are none). With f16 and bf16 they and the parameters are f32.
+    `momentum` towards them, in place (None where there are none). With f16 and bf16 they and the parameters may be
+    of that type or f32; what is computed with them is f32.
     """
     x = as_tensor(x)
     channels, dtype = _channels(x, "batch_norm"), x.dtype.accumulator
-    mean, var = _of_batch(x, running_mean, running_var, momentum) if training else (running_mean, running_var)
-    gamma = full((channels,), 1, dtype=dtype) if weight is None else weight
-    beta = full((channels,), 0, dtype=dtype) if bias is None else bias
+    statistics = _of_batch(x, running_mean, running_var, momentum) if training else (running_mean, running_var)
+    mean, var = (cast(v, dtype) for v in statistics)
+    gamma = full((channels,), 1, dtype=dtype) if weight is None else cast(weight, dtype)
+    beta = full((channels,), 0, dtype=dtype) if bias is None else cast(bias, dtype)
     if training:
         return _normalized(x, mean, var, gamma, beta, eps)
     return dispatch("normalization", x, mean, var, gamma, beta, axis=1, epsilon=eps)
@@ -125,7 +127,8 @@ def _of_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: Any) -> 
 
 @no_grad()
 def _move(running: Any, new: Tensor, momentum: Any) -> None:
-    current_builder().assign(running, e.add(running, e.mul(e.sub(new, running), momentum)), "batch_norm")
+    moved = e.add(running, e.mul(e.sub(new, running), momentum))
+    current_builder().assign(running, cast(moved, running.dtype), "batch_norm")
 
 
 def _normalized(x: Tensor, mean: Tensor, var: Tensor, gamma: Any, beta: Any, eps: float) -> Tensor:

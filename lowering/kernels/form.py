@@ -135,7 +135,9 @@ def _form(entry: func.FuncOp, outliner: Outliner, siblings: bool, beside: int) -
     graph = Graph([o.operation for o in block.operations])
     nodes = _read_nodes(graph)
     wait_for_readers(entry.operation, graph)
-    grow(graph, sorted(nodes), lambda members: joins([nodes[m] for m in members], beside))
+    # Numbers come last: joined with one another they would keep apart the rows that give some and need others.
+    order = sorted(nodes, key=lambda n: (_gives_number(nodes[n]), n))
+    grow(graph, order, lambda members: joins([nodes[m] for m in members], beside))
     if siblings:
         _join_siblings(graph, nodes)
     _join_insertions(graph)
@@ -150,6 +152,11 @@ def _form(entry: func.FuncOp, outliner: Outliner, siblings: bool, beside: int) -
     for op in reversed([o.operation for o in block.operations]):
         if op.name in ("linalg.fill", "tensor.empty") and not list(op.results[0].uses):
             op.erase()
+
+
+def _gives_number(node: Node) -> bool:
+    """Whether all results have one element."""
+    return all(not f.dims - node.units for use in node.outputs for f in use.access)
 
 
 def _join_siblings(graph: Graph, nodes: dict[int, Node]) -> None:

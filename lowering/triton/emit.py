@@ -23,7 +23,7 @@ from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_hos
 from oneflow.lowering.triton.group import group_calls
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.loops import Loops
-from oneflow.lowering.triton.movement import emit_fill, emit_insert
+from oneflow.lowering.triton.movement import emit_fill, emit_insert, emit_nothing
 from oneflow.lowering.triton.names import AUTOTUNE, CHOICES, DETERMINISTIC, PRECISION, PRECISIONS, SOURCE
 from oneflow.lowering.triton.nest import Nest
 from oneflow.lowering.triton.plan import Plan
@@ -174,6 +174,8 @@ def emit_kernel(function: ir.Operation, deterministic: bool = False, precision: 
 
 def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> list[Callable[[], Source]]:
     """What may emit a kernel, the best first."""
+    if _gives_nothing(function):
+        return [lambda: emit_nothing(Kernel.read(function))]
     if TEMPLATE in function.attributes:
         return [lambda: emit_template(function)]
     names = {o.operation.name for o in function.regions[0].blocks[0].operations} - SETUP - {"func.return"}
@@ -187,6 +189,12 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
     product = functools.partial(Contraction, precision=precision)
     found = [lambda: _nest(function, product)] if kind == "contraction" else []
     return [*found, lambda: _nest(function, Nest)]
+
+
+def _gives_nothing(function: ir.Operation) -> bool:
+    """Whether a kernel only gives tensors without elements."""
+    kinds = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
+    return bool(kinds) and all(k.has_static_shape and 0 in k.shape for k in kinds)
 
 
 def _nest(function: ir.Operation, emitter: Callable[[Kernel, Structure], Nest | Contraction]) -> Source:

@@ -20,6 +20,8 @@ TYPES = {
 }  # fmt: skip
 POINTERS = {"i1": "*i8", "i8": "*i8", "i16": "*i16", "i32": "*i32", "i64": "*i64",
             "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64"}  # fmt: skip
+#: Floats of few and of more digits.
+HALVES, WIDE = frozenset({"f16", "bf16"}), frozenset({"f32", "f64"})
 #: The name of the argument that takes failures of run-time checks.
 FAILURE = "failure"
 
@@ -170,9 +172,16 @@ class Kernel:
 
     @property
     def is_coarse(self) -> bool:
-        """Whether what it reads and writes has no more digits than f16."""
-        floats = {t.element for t in self.tensors.values()} & {"f16", "bf16", "f32", "f64"}
-        return bool(floats) and floats <= {"f16", "bf16"}
+        """Whether the largest tensors it reads and writes have no more digits than f16."""
+        counts = [t.count.static for t in self.tensors.values()]
+        most = max((c for c in counts if c is not None), default=0)
+        large = {t.element for t, c in zip(self.tensors.values(), counts, strict=True) if c is None or c == most}
+        return bool(large & HALVES) and not large & WIDE
+
+    @property
+    def is_coarsest(self) -> bool:
+        """Whether no tensor has more digits than bf16."""
+        return {t.element for t in self.tensors.values()} & (HALVES | WIDE) == {"bf16"}
 
     @property
     def is_wide(self) -> bool:

@@ -55,6 +55,13 @@ def emit_fill(kernel: Kernel) -> Source:
     return sweep.finish(kernel, [op], {})
 
 
+def emit_nothing(kernel: Kernel) -> Source:
+    """The kernel of results without elements, which has no programs."""
+    writer = Writer()
+    writer.line("return")
+    return finish_ops(kernel, writer, kernel.ops, "0", 1)
+
+
 def emit_insert(kernel: Kernel) -> Source:
     """The kernel of a chain of `tensor.insert_slice`."""
     ops = [o for o in kernel.ops if o.name == "tensor.insert_slice"]

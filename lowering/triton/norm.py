@@ -136,9 +136,10 @@ def _emit(filled: Filled) -> Source:
     def loaded(name: str, place: str, mask: str) -> str:
         return f"tl.load({pointers[name]} + {place}, {mask}, 0.0).to(tl.float32)"
 
-    gamma = f"dy * {loaded('gamma', 'columns', f'columns < {length}')}" if "gamma" in tensors else "dy"
+    scaled = "gamma" in tensors
     lines = [
         f"columns = tl.arange(0, {block})[None, :]",
+        *([f"gamma = {loaded('gamma', 'columns', f'columns < {length}')}"] if scaled else []),
         f"dbeta = tl.full(({rows}, {block}), 0.0, tl.float32)",
         f"dgamma = tl.full(({rows}, {block}), 0.0, tl.float32)",
         f"for at in range(tl.program_id(0) * {rows}, {count}, {programs * rows}):",
@@ -149,7 +150,7 @@ def _emit(filled: Filled) -> Source:
         f"    inverse = {loaded('inv_variance', 'rows', f'rows < {count}')}",
         f"    mean = {loaded('mean', 'rows', f'rows < {count}')}",
         f"    normal = tl.where(there, ({loaded('x', 'place', 'there')} - mean) * inverse, 0.0)",
-        f"    slope = {gamma}",
+        f"    slope = {'dy * gamma' if scaled else 'dy'}",
         f"    shift = tl.sum(slope, 1)[:, None] / {length}",
         f"    along = tl.sum(slope * normal, 1)[:, None] / {length}",
         "    dx = (slope - shift - normal * along) * inverse",

@@ -55,6 +55,9 @@ FUNCTIONS = {
     value = tl.where(size < 0.04, size - size * size * size / 3, 1.0 - 2.0 / (tl.exp(2.0 * size) + 1.0))
     return tl.where(x < 0, -value, value)
 """,
+    "hardware_tanh": """(x):
+    return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+""",
     # The first word of Philox4x32-10 for a position and a key, as a number of 24 bits; see `dialect.philox`.
     "drawn": """(position, key):
     zero = (position * 0).to(tl.uint32)

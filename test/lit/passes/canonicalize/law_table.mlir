@@ -296,6 +296,21 @@ func.func @"static-reshape-like"(%x: tensor<2x3xf32>, %y: tensor<6xi64>) -> tens
   return %0 : tensor<6xf32>
 }
 
+// CHECK-LABEL: func.func @"log-softmax-grad-of-one-class"
+// CHECK-NOT: log_softmax_grad
+// CHECK: %[[HIT:.*]] = "oneflow.nll_grad"
+// CHECK: %[[SLOPE:.*]] = "oneflow.where"
+// CHECK: %[[TOTAL:.*]] = "oneflow.expand_dims"(%[[SLOPE]])
+// CHECK: %[[EXP:.*]] = "oneflow.exp"(%arg0)
+// CHECK: %[[MOVED:.*]] = "oneflow.broadcast_mul"(%[[EXP]], %[[TOTAL]])
+// CHECK: %[[R:.*]] = "oneflow.broadcast_sub"(%[[HIT]], %[[MOVED]])
+// CHECK: return %[[R]]
+func.func @"log-softmax-grad-of-one-class"(%p: tensor<5x4xf32>, %dy: tensor<5xf32>, %t: tensor<5xi64>) -> tensor<5x4xf32> {
+  %0 = "oneflow.nll_grad"(%dy, %p, %t) {ignore_index = 2 : i64} : (tensor<5xf32>, tensor<5x4xf32>, tensor<5xi64>) -> tensor<5x4xf32>
+  %1 = "oneflow.log_softmax_grad"(%p, %0) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+  return %1 : tensor<5x4xf32>
+}
+
 // CHECK-LABEL: func.func @"constant-folding"
 // CHECK-NEXT: %[[R:.*]] = arith.constant dense<[1.000000e+00, 0.000000e+00]> : tensor<2xf32>
 // CHECK-NEXT: return %[[R]]

@@ -113,6 +113,22 @@ def test_batch_norm(momentum):
     assert layer.num_batches_tracked.item() == 3
 
 
+@pytest.mark.parametrize("dtype", [flow.float16, flow.bfloat16])
+def test_batch_norm_of_half_precision_has_statistics_of_its_type(dtype):
+    layer, wide = nn.BatchNorm2d(3).to(dtype), nn.BatchNorm2d(3)
+    x = flow.tensor(drawn(4, 3, 5, 5) + 1, dtype=dtype)
+    for _ in range(2):
+        (got, want) = layer(x), wide(x.float())
+    (got * got).sum().backward()
+    (want * want).sum().backward()
+    layer.eval(), wide.eval()
+    pairs = [(got, want), (layer(x), wide(x.float())), (layer.weight.grad, wide.weight.grad)]
+    pairs += [(layer.running_mean, wide.running_mean), (layer.running_var, wide.running_var)]
+    for mine, theirs in pairs:
+        assert mine.dtype == dtype
+        np.testing.assert_allclose(mine.detach().float().numpy(), theirs.detach().numpy(), rtol=2e-2, atol=2e-2)
+
+
 def test_gradient_of_batch_norm():
     x = RNG.uniform(-1, 1, (4, 2, 2, 2))
     probe = RNG.uniform(-1, 1, x.shape)

@@ -262,3 +262,38 @@ def test_constants_of_half_the_digits(element):
     (got,) = interpret_program(lower(text), np.ones((2, 3), half))
     wanted = np.array([[1.0, 2.0, 3.5], [4.0, 0.1, -0.3]], half)
     np.testing.assert_array_equal(got.view(np.uint16), wanted.view(np.uint16))
+
+
+def loss(rows, classes, element):
+    """The mean cross entropy and its gradient."""
+    logits, row = f"tensor<{rows}x{classes}x{element}>", f"tensor<{rows}x{element}>"
+    labels, one = f"tensor<{rows}xi64>", f"tensor<{element}>"
+    return f"""func.func @main(%x: {logits}, %t: {labels}) -> ({one}, {logits}) {{
+      %0 = "oneflow.log_softmax"(%x) : ({logits}) -> {logits}
+      %1:2 = "oneflow.nll"(%0, %t) {{ignore_index = 7 : i64}} : ({logits}, {labels}) -> ({row}, {row})
+      %2 = "oneflow.reduce_sum"(%1#0) {{axis = [0 : si32], keepdims = false}} : ({row}) -> {one}
+      %3 = "oneflow.reduce_sum"(%1#1) {{axis = [0 : si32], keepdims = false}} : ({row}) -> {one}
+      %4 = "oneflow.broadcast_div"(%2, %3) : ({one}, {one}) -> {one}
+      %5 = "oneflow.reciprocal"(%3) : ({one}) -> {one}
+      %6 = "oneflow.broadcast_like"(%5, %1#0) {{broadcast_axes = [0 : si32]}} : ({one}, {row}) -> {row}
+      %7 = "oneflow.nll_grad"(%6, %0, %t) {{ignore_index = 7 : i64}} : ({row}, {logits}, {labels}) -> {logits}
+      %8 = "oneflow.log_softmax_grad"(%0, %7) : ({logits}, {logits}) -> {logits}
+      return %4, %8 : {one}, {logits}
+    }}"""
+
+
+@pytest.mark.parametrize(("element", "rtol"), [("f32", 1e-5), ("bf16", 2e-2)])
+def test_a_loss_and_its_gradient_read_a_row_in_one_kernel(element, rtol):
+    x = floats(140, 33000).astype({"f32": np.float32, "bf16": ml_dtypes.bfloat16}[element])
+    labels = np.random.default_rng(5).integers(0, 33000, 140)
+    labels[::9] = 7
+    program = check(loss(140, 33000, element), x, labels, rtol=rtol, atol=1e-7)
+    (text,) = [s.text for s in program.sources.values() if "tl.load(p0 + x1 * 33000 + r" in s.text]
+    assert text.count("tl.load(p0 + x1 * 33000 + r") == 2
+    assert sum(s.text.count("* 33000 + r") for s in program.sources.values()) == 3
+
+
+def test_a_label_out_of_range_is_found():
+    labels = np.full(140, 33000)
+    with pytest.raises(PositionError):
+        interpret_program(lower(loss(140, 33000, "f32")), floats(140, 33000), labels)

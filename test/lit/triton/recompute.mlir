@@ -1,0 +1,48 @@
+// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-split-reductions --oneflow-recompute-rows --canonicalize --cse | FileCheck %s
+// RUN: oneflow-opt %s --stage gpu-kernels | FileCheck %s --check-prefix=KERNELS
+
+// What log_softmax gives is not written: its gradient computes it from %x and two numbers of each row, and so does
+// the loss for the one element that it reads.
+// CHECK-LABEL: func.func @loss
+// CHECK: %[[MAX:.*]] = linalg.generic
+// CHECK: arith.maximumf
+// CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%arg0, %[[MAX]]
+// CHECK: math.exp
+// CHECK: %[[LOG:.*]] = linalg.generic
+// CHECK-SAME: ins(%[[SUM]]
+// CHECK: tensor.extract %arg0[
+// CHECK: tensor.extract %[[MAX]][
+// CHECK: tensor.extract %[[LOG]][
+// CHECK: %[[GRADIENT:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %arg0, %[[MAX]], %[[LOG]],
+// CHECK: return %{{.*}}, %[[GRADIENT]]
+
+// The row is read twice by one kernel, which gives the gradient; numbers that need all rows are kernels of their own.
+// KERNELS: func.func private @loss_kernel_0(%arg0: tensor<512xi64>
+// KERNELS: func.func private @loss_kernel_2(%arg0: tensor<512x20000xbf16>
+// KERNELS: arith.maximumf
+// KERNELS: math.log
+// KERNELS: return %{{.*}} : tensor<512xf32>, tensor<512x1xf32>, tensor<512x20000xbf16>
+func.func @loss(%x: tensor<512x20000xbf16>, %t: tensor<512xi64>) -> (tensor<bf16>, tensor<512x20000xbf16>) {
+  %0 = "oneflow.log_softmax"(%x) : (tensor<512x20000xbf16>) -> tensor<512x20000xbf16>
+  %1:2 = "oneflow.nll"(%0, %t) {ignore_index = -100 : i64} : (tensor<512x20000xbf16>, tensor<512xi64>) -> (tensor<512xbf16>, tensor<512xbf16>)
+  %2 = "oneflow.reduce_sum"(%1#0) {axis = [0 : si32], keepdims = false} : (tensor<512xbf16>) -> tensor<bf16>
+  %3 = "oneflow.reduce_sum"(%1#1) {axis = [0 : si32], keepdims = false} : (tensor<512xbf16>) -> tensor<bf16>
+  %4 = "oneflow.broadcast_div"(%2, %3) : (tensor<bf16>, tensor<bf16>) -> tensor<bf16>
+  %5 = "oneflow.reciprocal"(%3) : (tensor<bf16>) -> tensor<bf16>
+  %6 = "oneflow.broadcast_like"(%5, %1#0) {broadcast_axes = [0 : si32]} : (tensor<bf16>, tensor<512xbf16>) -> tensor<512xbf16>
+  %7 = "oneflow.nll_grad"(%6, %0, %t) {ignore_index = -100 : i64} : (tensor<512xbf16>, tensor<512x20000xbf16>, tensor<512xi64>) -> tensor<512x20000xbf16>
+  %8 = "oneflow.log_softmax_grad"(%0, %7) : (tensor<512x20000xbf16>, tensor<512x20000xbf16>) -> tensor<512x20000xbf16>
+  return %4, %8 : tensor<bf16>, tensor<512x20000xbf16>
+}
+
+// A product takes what it multiplies from memory: softmax's result is written once, for it and for what else reads it.
+// CHECK-LABEL: func.func @kept
+// CHECK: arith.divf
+// CHECK-NOT: arith.divf
+// CHECK: return
+func.func @kept(%x: tensor<64x200xf32>, %w: tensor<200x30xf32>) -> (tensor<64x30xf32>, tensor<64x200xf32>) {
+  %0 = "oneflow.softmax"(%x) : (tensor<64x200xf32>) -> tensor<64x200xf32>
+  %1 = "oneflow.matmul"(%0, %w) : (tensor<64x200xf32>, tensor<200x30xf32>) -> tensor<64x30xf32>
+  %2 = "oneflow.exp"(%0) : (tensor<64x200xf32>) -> tensor<64x200xf32>
+  return %1, %2 : tensor<64x30xf32>, tensor<64x200xf32>
+}
