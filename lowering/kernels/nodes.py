@@ -326,3 +326,8 @@ def is_contraction(node: Node) -> bool:
         return False
     covered = [set().union(*[f.dims for f in u.access]) for u in node.inputs]
     return len(node.inputs) == 2 and all(c < set(range(len(node.names))) for c in covered)
+
+
+def is_gathered(node: Node) -> bool:
+    """Whether neighbours in an operand's memory are no neighbours along a loop, as in images with channels first."""
+    return any(len(use.access[-1].dims) > 1 for use in node.inputs if use.access)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction
+from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction, is_gathered
 from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.descriptors import Descriptor, describe
 from oneflow.lowering.triton.finish import filled_with, finish_ops, initial, program_id, tiles
@@ -67,7 +67,7 @@ class Contraction:
         self.batch = [n for n in order if n in left & right & out]
         self.rows = [n for n in order if n in (left & out) - right]
         self.columns = [n for n in order if n in (right & out) - left]
-        self.depth = [n for n in order if n in left & right & summed]
+        self.depth = sorted((n for n in order if n in left & right & summed), key=self._is_contiguous)
         kinds = [self.rows, self.columns, self.depth]
         if set(order) != {n for kind in (*kinds, self.batch) for n in kind}:
             raise Uncovered("a product with a loop of one operand")
@@ -77,6 +77,11 @@ class Contraction:
         if not set(self.elements) <= FLOATS or str(self.product.outputs[0].value.type.element_type) != "f32":
             raise Uncovered("a product that tensor cores do not have")
 
+    def _is_contiguous(self, loop: int) -> bool:
+        """Whether elements of an operand lie beside each other along a loop: it is walked last."""
+        last = [{self.product.names[d] for d in u.access[-1].dims} for u in self.product.inputs]
+        return loop in last[0] | last[1]
+
     def _loops(self, use: Use) -> set[int]:
         return {self.product.names[d] for f in use.access for d in f.dims}
 
@@ -84,7 +89,8 @@ class Contraction:
         """The product as tuning sees it."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        return Product(batch, rows, columns, depth, width, width == 2 and self._described())
+        gathered = is_gathered(self.product)
+        return Product(batch, rows, columns, depth, width, width == 2 and self._described(), gathered)
 
     def _count(self, loops: list[int]) -> int:
         static = product(self.sizes[n] for n in loops).static

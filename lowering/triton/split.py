@@ -15,7 +15,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.cut import Joined, cut_reductions
 from oneflow.lowering.kernels.form import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, is_contraction, loop_size
+from oneflow.lowering.kernels.nodes import Node, is_contraction, is_gathered, loop_size
 from oneflow.lowering.triton.kernel import bytes_of
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
 from oneflow.lowering.triton.tuning import Product, split_depth, split_parts
@@ -77,8 +77,9 @@ def _product_parts(node: Node, sizes: list[int], loop: int) -> int:
     if element not in ("f16", "bf16", "f32") or min(rows, columns) <= 1:
         return 1
     depth, width = math.prod(sizes[d] for d in node.folds), bytes_of(element)
-    described = width == 2 and all(size % 8 == 0 for size in (rows, columns, depth))
-    return split_depth(Product(batch, rows, columns, depth, width, described), sizes[loop])
+    gathered = is_gathered(node)
+    described = width == 2 and not gathered and all(size % 8 == 0 for size in (rows, columns, depth))
+    return split_depth(Product(batch, rows, columns, depth, width, described, gathered), sizes[loop])
 
 
 def _joined(node: Node, fold: Folded) -> Joined:

@@ -20,7 +20,10 @@ SHARED, RESERVED = 232448, 1024
 
 @dataclass(frozen=True)
 class Product:
-    """A product: its sizes, the bytes of an operand's element, whether blocks can be read by descriptors."""
+    """A product: its sizes, the bytes of an operand's element, whether blocks can be read by descriptors.
+
+    A `gathered` one has an operand, such as the images of a convolution, whose elements are read one by one.
+    """
 
     batch: int
     rows: int
@@ -28,6 +31,7 @@ class Product:
     depth: int
     width: int
     described: bool
+    gathered: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ SINGLE = (
 # fmt: on
 #: Multiplications and additions of a processor in a microsecond at rate 1, by width of the operands.
 SPEED = {2: 2.85e6, 4: 0.20e6}
+#: How many times as long a step takes whose operands are gathered.
+GATHERED = 8
 #: Microseconds of a launch without and with descriptors, and of a byte between memory and processors.
 LAUNCH, DESCRIBE, BYTE = 5.0, 2.0, 4.2e-7
 #: Most parts of a product's depth and the least depth of one; programs a processor for other reductions, the columns
@@ -111,6 +117,7 @@ def microseconds(config: Config, product: Product) -> float:
     tiles = product.batch * -(-product.rows // config.rows) * -(-product.columns // config.columns)
     steps, each = -(-product.depth // config.depth), tiles / PROCESSORS
     work = steps * config.rows * config.columns * config.depth / SPEED[product.width]
+    work *= GATHERED if product.gathered else 1
     resident = 1 if config.described and each > 1 else config.resident
     if resident == 1:
         taken = math.ceil(each) * (work / config.rate + config.start)
