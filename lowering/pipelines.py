@@ -7,16 +7,18 @@ Importing this registers every pass of `lowering`. Imports the passes.
 
 from __future__ import annotations
 
-from oneflow.lowering.kernels import form, recompute, share
+from oneflow.lowering.kernels import form, layouts, recompute, share
 from oneflow.lowering.linalg import convert
 from oneflow.lowering.llvm import emit, launch, polynomials
 from oneflow.lowering.llvm.split import SplitForThreads
 from oneflow.lowering.triton import attention  # noqa: F401
+from oneflow.lowering.triton.channels import PreferChannelsLast
 from oneflow.lowering.triton.emit import EmitTriton
 from oneflow.lowering.triton.norm import JoinNormGradients
 from oneflow.lowering.triton.recognise import RecogniseAttention
 from oneflow.lowering.triton.split import SplitReductions
 from oneflow.lowering.triton.templates import OutlineTemplates
+from oneflow.lowering.triton.tuning import PROCESSORS
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
@@ -50,15 +52,17 @@ STAGES: dict[str, tuple[str, ...]] = {
         RecogniseAttention.name,
         JoinNormGradients.name,
         OutlineTemplates.name,
+        PreferChannelsLast.name,
         "oneflow-decompose",
         convert.ConvertOneflowToLinalg.name,
         "canonicalize",
         "cse",
     ),
     "gpu-kernels": (
+        layouts.ChooseLayouts.name,
         SplitReductions.name,
         recompute.RecomputeRows.name,
-        f"{form.FormKernels.name}{{fuse=false siblings=true beside=2}}",
+        f"{form.FormKernels.name}{{fuse=false siblings=true beside=2 processors={PROCESSORS}}}",
     ),
     "triton": (EmitTriton.name,),
 }

@@ -7,6 +7,7 @@ each group into a private function with destinations, emit equal functions once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +30,8 @@ PLAN = frozenset(
 ) | {BARRIER}
 #: Operations whose kernel fills their destination itself.
 FILLED = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
+#: Columns that a program of a device sweeps side by side, and elements that one program sweeps as well as many.
+COLUMNS, LITTLE = 64, 1 << 16
 FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 
 
@@ -38,7 +41,8 @@ class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
     With `siblings`, reductions of the same tensors are one nest too, though none reads another's result. What follows
-    a product and costs more than `beside` (see `joins`) is a kernel of its own.
+    a product and costs more than `beside` (see `joins`) is a kernel of its own. For a device of so many `processors`
+    columns are only swept side by side where all of these have some.
 
     %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
     return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
@@ -48,6 +52,7 @@ class FormKernels(Pass):
     fuse: bool = True
     siblings: bool = False
     beside: int = 64
+    processors: int = 0
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Forms the kernels of every public function with a body.
@@ -61,7 +66,7 @@ class FormKernels(Pass):
             fuse_elementwise(module)
         outliner = Outliner(module)
         for function in _entries(module):
-            _form(function, outliner, self.siblings, self.beside)
+            _form(function, outliner, self)
 
 
 def _entries(module: ir.Module) -> list[func.FuncOp]:
@@ -106,10 +111,12 @@ def _protect(op: ir.Operation) -> None:
         node = read_node(op)
     except Uncovered:
         return
-    every = set(range(len(node.names)))
+    every, windows = set(range(len(node.names))), is_contraction(node) and len(node.folds) > 1
     for number, use in enumerate(node.inputs):
         covered = set().union(*[f.dims for f in use.access])
-        if covered != every and not isinstance(use.value, ir.BlockArgument) and _computes(use.value.owner):
+        if covered == every or isinstance(use.value, ir.BlockArgument):
+            continue
+        if _computes(use.value.owner) or (windows and _moves(use.value.owner)):
             _wall(op, number)
 
 
@@ -126,19 +133,28 @@ def _wall(op: ir.Operation, number: int) -> None:
 
 
 def _computes(op: ir.Operation) -> bool:
-    """Whether an operation is a `linalg.generic` that does more than move elements."""
-    return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) > 1
+    """Whether an operation is a `linalg.generic` that does more than move elements, or takes in one that does."""
+    if op.name != "linalg.generic" or not _moves(op):
+        return op.name == "linalg.generic"
+    source = op.operands[0]
+    alone = not isinstance(source, ir.BlockArgument) and len(list(source.uses)) == 1
+    return alone and _computes(source.owner)
 
 
-def _form(entry: func.FuncOp, outliner: Outliner, siblings: bool, beside: int) -> None:
+def _moves(op: ir.Operation) -> bool:
+    """Whether an operation puts elements in another order; a convolution would do so for each of its windows."""
+    return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) == 1
+
+
+def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
     block = entry.regions[0].blocks[0]
     graph = Graph([o.operation for o in block.operations])
     nodes = _read_nodes(graph)
     wait_for_readers(entry.operation, graph)
     # Numbers come last: joined with one another they would keep apart the rows that give some and need others.
     order = sorted(nodes, key=lambda n: (_gives_number(nodes[n]), n))
-    grow(graph, order, lambda members: joins([nodes[m] for m in members], beside))
-    if siblings:
+    grow(graph, order, lambda members: joins([nodes[m] for m in members], chosen.beside, chosen.processors))
+    if chosen.siblings:
         _join_siblings(graph, nodes)
     _join_insertions(graph)
     last = graph.ops[-1]
@@ -208,10 +224,11 @@ def _stays(op: ir.Operation) -> bool:
     return op.name in PLAN or op.name.partition(".")[0] in ("arith", "math", "index")
 
 
-def joins(nodes: list[Node], beside: int = 64) -> bool:
+def joins(nodes: list[Node], beside: int = 64, processors: int = 0) -> bool:
     """Whether nodes become one kernel; see `analyse` for what can, this for what should.
 
     `beside` is what may follow a product: each tensor of its size that is read counts 1, each result but one 2.
+    `processors` are those of a device, 0 for threads.
     """
     contractions = [n for n in nodes if is_contraction(n)]
     if len(contractions) > 1:
@@ -225,7 +242,8 @@ def joins(nodes: list[Node], beside: int = 64) -> bool:
         return _costs(nodes, others) <= beside and all(not n.folds and n.loops == loops for n in others)
     if not structure.inner:
         return True
-    return bool(structure.outer) and _lies_along(structure) and _busy(structure)
+    busy = _fills(structure, processors) if processors else _busy(structure)
+    return bool(structure.outer) and _lies_along(structure) and busy
 
 
 def _costs(nodes: list[Node], others: list[Node]) -> int:
@@ -268,15 +286,25 @@ def _columns_trail(structure: Structure) -> bool:
     return len(last) == 1 and last <= set(structure.outer)
 
 
+def _steps(structure: Structure, loops: list[int]) -> int:
+    """The steps of loops, of each of unknown size as many as is usual."""
+    sizes = (loop_size(structure.nodes, name) for name in loops)
+    return math.prod(1024 if size is None else size for size in sizes)
+
+
 def _busy(structure: Structure) -> bool:
     """Whether the outer loops have enough steps for threads where a result is swept."""
     if not structure.rowwise:
         return True
-    steps = 1
-    for name in structure.outer:
-        size = loop_size(structure.nodes, name)
-        steps *= 1024 if size is None else size
-    return steps >= 16 or all(len(n.loops) <= 2 for n in structure.nodes)
+    return _steps(structure, structure.outer) >= 16 or all(len(n.loops) <= 2 for n in structure.nodes)
+
+
+def _fills(structure: Structure, processors: int) -> bool:
+    """Whether columns that are swept side by side give each processor some, or are few elements in all."""
+    if not structure.rowwise or _rows_trail(structure):
+        return _busy(structure)
+    steps, swept = _steps(structure, structure.outer), _steps(structure, structure.inner)
+    return steps >= processors * COLUMNS or steps * swept <= LITTLE
 
 
 def _kind(nodes: list[Node]) -> str:

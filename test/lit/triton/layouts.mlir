@@ -1,0 +1,29 @@
+// RUN: oneflow-opt %s --oneflow-prefer-channels-last | FileCheck %s --check-prefix=LAST
+// RUN: oneflow-opt %s --oneflow-prefer-channels-last --oneflow-decompose --convert-oneflow-to-linalg | oneflow-opt --oneflow-choose-layouts | FileCheck %s
+
+// LAST-LABEL: func.func @main
+// LAST-DAG: %[[X:.*]] = "oneflow.transpose"(%arg0) {perm = array<i32: 0, 2, 3, 1>}
+// LAST-DAG: %[[W:.*]] = "oneflow.transpose"(%arg1) {perm = array<i32: 0, 2, 3, 1>}
+// LAST: %[[Y:.*]] = "oneflow.conv2d"(%[[X]], %[[W]]) {{.*}}data_format = "channels_last"
+// LAST: "oneflow.transpose"(%[[Y]]) {perm = array<i32: 0, 3, 1, 2>}
+
+// What lies between the convolutions has its channels last, so that nothing is transposed there.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor<2x16x12x10xf32>
+// CHECK-NOT: tensor<2x24x12x10xf32>
+// CHECK: arith.mulf
+// CHECK-NOT: tensor<2x16x12x10xf32>
+// CHECK-NOT: tensor<2x24x12x10xf32>
+// CHECK: outs(%{{.*}} : tensor<2x12x10x16xf32>)
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: arith.addf
+// CHECK-NOT: tensor<2x16x12x10xf32>
+// CHECK-NOT: tensor<2x24x12x10xf32>
+// CHECK: return
+func.func @main(%x: tensor<2x8x12x10xf32>, %w: tensor<16x8x1x1xf32>, %v: tensor<24x16x1x1xf32>, %b: tensor<1x16x1x1xf32>) -> tensor<2x24xf32> {
+  %0 = "oneflow.conv2d"(%x, %w) {filters = 16 : si32, padding_before = [0 : si32, 0 : si32], data_format = "channels_first", kernel_size = [1 : si32, 1 : si32], strides = [1 : si32, 1 : si32], dilation_rate = [1 : si32, 1 : si32], groups = 1 : si32} : (tensor<2x8x12x10xf32>, tensor<16x8x1x1xf32>) -> tensor<2x16x12x10xf32>
+  %1 = "oneflow.broadcast_add"(%0, %b) : (tensor<2x16x12x10xf32>, tensor<1x16x1x1xf32>) -> tensor<2x16x12x10xf32>
+  %2 = "oneflow.conv2d"(%1, %v) {filters = 24 : si32, padding_before = [0 : si32, 0 : si32], data_format = "channels_first", kernel_size = [1 : si32, 1 : si32], strides = [1 : si32, 1 : si32], dilation_rate = [1 : si32, 1 : si32], groups = 1 : si32} : (tensor<2x16x12x10xf32>, tensor<24x16x1x1xf32>) -> tensor<2x24x12x10xf32>
+  %3 = "oneflow.reduce_sum"(%2) {axis = [2 : si32, 3 : si32], keepdims = false} : (tensor<2x24x12x10xf32>) -> tensor<2x24xf32>
+  return %3 : tensor<2x24xf32>
+}
