@@ -17,6 +17,7 @@ type `index` where a dimension is dynamic. Imports `scalar` and `dtypes`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -169,6 +170,25 @@ def as_expr(size: Size) -> Expr:
     return size if isinstance(size, Expr) else s.const(size, dtypes.index)
 
 
+def _whole(sizes: Sequence[Any]) -> Sizes:
+    """Sizes of a stage, which a body states.
+
+    Raises:
+        BodyError: one is neither a whole number nor an expression of type `index`.
+    """
+    return tuple(map(_whole_size, sizes))
+
+
+def _whole_size(size: Any) -> Size:
+    if isinstance(size, Expr) and size.dtype is dtypes.index:
+        return size
+    try:
+        return operator.index(size)
+    except TypeError:
+        what = f"{size} of type {size.dtype}" if isinstance(size, Expr) else size
+        raise s.BodyError(f"expected a whole number or an expression of type index as a size, got {what}") from None
+
+
 def product(sizes: Sequence[Size]) -> Size:
     """The product of sizes."""
     return math.prod(sizes, start=1)
@@ -206,7 +226,7 @@ def element_wise(shape: Sequence[Size], body: Callable[..., Expr], dtype: DType 
     positions = _names.positions(len(shape))
     value = body(*positions)
     target = dtype or value.dtype
-    return ElementWise(tuple(shape), target, positions, s.cast(value, target))
+    return ElementWise(_whole(shape), target, positions, s.cast(value, target))
 
 
 def fold(
@@ -225,9 +245,9 @@ def fold(
     accumulators = _names.args([i.dtype for i in inits])
     bodies = tuple(step(positions, steps, accumulators))
     reduction = Reduction(
-        tuple(shape), tuple(extents), positions, steps, accumulators, tuple(inits), bodies, associative
+        _whole(shape), _whole(extents), positions, steps, accumulators, tuple(inits), bodies, associative
     )
-    return tuple(Fold(tuple(shape), i.dtype, reduction, n) for n, i in enumerate(inits))
+    return tuple(Fold(reduction.shape, i.dtype, reduction, n) for n, i in enumerate(inits))
 
 
 def reduce_(
@@ -281,7 +301,7 @@ def scatter(
     steps = _names.positions(len(extents))
     (accumulator,) = _names.args([base.dtype])
     body = combine(accumulator, s.cast(value(*steps), base.dtype))
-    return Scatter(base.shape, base.dtype, base, tuple(extents), steps, tuple(index(*steps)), accumulator, body)
+    return Scatter(base.shape, base.dtype, base, _whole(extents), steps, tuple(index(*steps)), accumulator, body)
 
 
 def place(
@@ -291,10 +311,10 @@ def place(
     dtype: DType,
 ) -> Stage:
     """`parts` (tensor, offsets[, strides]) set into a tensor of `fill`."""
-    built = tuple(Part(p[0], tuple(p[1]), tuple(p[2] if len(p) == 3 else [1] * len(shape))) for p in parts)
-    return Place(tuple(shape), dtype, None if fill is None else s.const(fill, dtype), built)
+    built = tuple(Part(p[0], _whole(p[1]), tuple(p[2] if len(p) == 3 else [1] * len(shape))) for p in parts)
+    return Place(_whole(shape), dtype, None if fill is None else s.const(fill, dtype), built)
 
 
 def reshape(source: Stage, shape: Sequence[Size]) -> Stage:
     """The elements of `source` in row-major order under `shape`."""
-    return Reshape(tuple(shape), source.dtype, source)
+    return Reshape(_whole(shape), source.dtype, source)

@@ -19,7 +19,18 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
-    """The result stages of a call whose operands are `Stage`s; `results` are the inferred types."""
+    """The result stages of a call whose operands are `Stage`s; `results` are the inferred types.
+
+    Raises:
+        OperatorError: the body writes what the algebra does not take.
+    """
+    try:
+        return _stages(op, results)
+    except s.BodyError as error:
+        raise op.error(f"its slot {op.record.meaning} ({op.record.where}): {error}") from None
+
+
+def _stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
     record = op.record
     if record.scalar is not None:
         return [_elementwise_stage(op, results[0])]

@@ -30,6 +30,8 @@ UNARY = frozenset(
 )
 #: Two arguments of one type and a result of the same type. `div` is for floats, `floordiv` for integers.
 BINARY = frozenset("add sub mul div floordiv rem max min pow atan2 and or xor shl shr shru".split())
+#: Those whose arguments have to be floats.
+FLOATS_ONLY = (UNARY - set("neg abs not ceil floor trunc rint".split())) | {"div", "atan2"}
 #: Two arguments of one type and a bool result. Comparisons with NaN are false, `ne` true.
 COMPARE = frozenset("eq ne lt le gt ge".split())
 #: Everything else: a literal; an operand of a scalar body; a position; the size of an operand's
@@ -38,6 +40,10 @@ OTHER = frozenset("const arg index size load select cast checked at_least".split
 KINDS = UNARY | BINARY | COMPARE | OTHER
 
 Number = bool | int | float
+
+
+class BodyError(TypeError):
+    """A body that the algebra does not take: what was expected, what came."""
 
 
 class Expr:
@@ -133,7 +139,7 @@ class Expr:
         return binary("ne", self, other)
 
     def __bool__(self) -> bool:
-        raise TypeError("a scalar body cannot branch on a value: use where(condition, a, b)")
+        raise BodyError("a body cannot branch on a value: use where(condition, a, b)")
 
     def __repr__(self) -> str:
         return format_expr(self)
@@ -156,21 +162,34 @@ def arg(number: int, dtype: DType) -> Expr:
     return Expr("arg", (), dtype, number)
 
 
+def _beside(x: Expr, number: Number) -> Expr:
+    """A number with the type of `x`; a fraction beside integers would lose what it says."""
+    if number % 1 and x.dtype.kind in ("int", "uint", "index"):
+        raise BodyError(f"expected a whole number beside {x.dtype}, got {number}: cast the other operand to a float")
+    return const(number, x.dtype)
+
+
 def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
     """Both operands as nodes of one type; a number takes the type of the other side."""
     if isinstance(a, Expr) and not isinstance(b, Expr):
-        return a, const(b, a.dtype)
+        return a, _beside(a, b)
     if isinstance(b, Expr) and not isinstance(a, Expr):
-        return const(a, b.dtype), b
+        return _beside(b, a), b
     assert isinstance(a, Expr) and isinstance(b, Expr), "one operand has to be an expression"
     if a.dtype != b.dtype:
-        raise TypeError(f"expected operands of one type, got {a.dtype} and {b.dtype}: cast one")
+        raise BodyError(f"expected operands of one type, got {a.dtype} and {b.dtype}: cast one")
     return a, b
+
+
+def _expect_fitting(kind: str, dtype: DType) -> None:
+    if kind in FLOATS_ONLY and not dtype.is_float:
+        raise BodyError(f"expected a float for {kind}, got {dtype}: cast it, or divide integers by //")
 
 
 def unary(kind: str, x: Expr) -> Expr:
     """The node `kind(x)`."""
     assert kind in UNARY, kind
+    _expect_fitting(kind, x.dtype)
     return Expr(kind, (x,), x.dtype)
 
 
@@ -202,6 +221,7 @@ def binary(kind: str, a: Operand, b: Operand) -> Expr:
     if kind in COMPARE:
         return Expr(kind, (left, right), dtypes.bool_)
     assert kind in BINARY, kind
+    _expect_fitting(kind, left.dtype)
     folded = _fold_positions(kind, left, right)
     return Expr(kind, (left, right), left.dtype) if folded is None else folded
 

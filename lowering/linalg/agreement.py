@@ -82,13 +82,14 @@ class Requirement:
 def requirements(call: Call) -> list[Requirement]:
     """What the types of a call on descriptions ask of the sizes that are unknown.
 
-    Nothing where the rule wants a number for one, or asks too many questions.
+    Nothing where the rule wants a number for one (which Python tells it by a TypeError, where it does what sizes
+    cannot, such as times 1.5), or asks too many questions.
     """
     if all(d.is_static for d in flatten(call.inputs.values())):
         return []
     try:
         return list(dict.fromkeys(_required(_Tree(call).grow(()))))
-    except _UndecidableError:
+    except (_UndecidableError, TypeError):
         return []
 
 

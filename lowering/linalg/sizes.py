@@ -30,6 +30,8 @@ _FOLDED: dict[str, Callable[..., Any]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip
+#: Types of nodes that are folded: what Python's integers say of others is not what their arithmetic gives.
+_WHOLE = (dtypes.index, dtypes.int64, dtypes.bool_)
 
 
 class Shapes:
@@ -69,12 +71,13 @@ class Shapes:
 
     def node(self, node: Expr, args: Sequence[Extent]) -> Extent:
         """The extent that a node of position arithmetic gives."""
-        if node.kind == "const":
+        if node.kind == "const" and not node.dtype.is_float:
             return int(node.value)
-        if all(isinstance(a, int) for a in args) and node.kind in _FOLDED:
+        if node.kind in _FOLDED and all(isinstance(a, int) for a in args) and _is_whole(node):
             return int(_FOLDED[node.kind](*args))
         values = [self._typed(a, arg.dtype) for a, arg in zip(args, node.args, strict=True)]
-        key = (node.kind, node.dtype, node.args[-1].kind == "const", *values)
+        literal = [repr(n.value) for n in (node, *node.args[-1:]) if n.kind == "const"]
+        key = (node.kind, node.dtype, *literal, *values)
         return self._once(key, lambda: self.scalars.emit(node, values))
 
     def _typed(self, extent: Extent, dtype: dtypes.DType) -> Value:
@@ -87,6 +90,10 @@ class Shapes:
         if (block, key) not in self._memo:
             self._memo[block, key] = make()
         return self._memo[block, key]
+
+
+def _is_whole(node: Expr) -> bool:
+    return all(n.dtype in _WHOLE for n in (node, *node.args))
 
 
 def cast_source(value: Value) -> Value | None:

@@ -90,7 +90,7 @@ def test_decompositions(rule, message):
 @pytest.mark.parametrize(
     "body, message",
     [
-        (lambda x: x if x > 0 else -x, "TypeError: a scalar body cannot branch"),
+        (lambda x: x if x > 0 else -x, "BodyError: a body cannot branch"),
         (np.sin, "TypeError"),
         (lambda x: None, "expected an expression of flow.scalar, got None"),
     ],
