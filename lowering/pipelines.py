@@ -22,10 +22,12 @@ from oneflow.lowering.triton.tuning import PROCESSORS
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
+#: For what programs have beside operators: `arith` and `math` on tensors, and what has no code of its own.
+ELEMENTWISE = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpowi}")
 #: Stages, each with the passes that lead to it from the one before (see `BEFORE`).
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
-    "linalg": ("oneflow-decompose", convert.ConvertOneflowToLinalg.name, "canonicalize", "cse"),
+    "linalg": ("oneflow-decompose", convert.ConvertOneflowToLinalg.name, *ELEMENTWISE, "canonicalize", "cse"),
     "kernels": (SplitForThreads.name, form.FormKernels.name, share.ShareKernels.name),
     "llvm": (
         emit.EmitKernels.name,
@@ -55,6 +57,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         PreferChannelsLast.name,
         "oneflow-decompose",
         convert.ConvertOneflowToLinalg.name,
+        *ELEMENTWISE,
         "canonicalize",
         "cse",
     ),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from oneflow.dialect._mlir import ir
 from oneflow.passes.base import PassError
 
-CALL, RETURN = "func.call", "func.return"
+CALL, RETURN, CONSTANT = "func.call", "func.return", "func.constant"
 
 
 def functions_of(module: ir.Module) -> dict[str, ir.Operation]:
@@ -27,7 +27,7 @@ def body_of(function: ir.Operation) -> ir.Block:
     """
     blocks = list(function.regions[0].blocks)
     if len(blocks) != 1:
-        what = "branches between blocks" if blocks else "no body"
+        what = "branches between blocks; run lift-cf-to-scf first" if blocks else "no body"
         name = function.attributes["sym_name"].value
         raise PassError(f"expected a function of one block, but @{name} has {what}", function.location)
     return blocks[0]
@@ -47,21 +47,27 @@ def keep_entry(module: ir.Module, entry: str) -> None:
     """Leaves function `entry` alone in the module, together with declarations; what it calls is inlined.
 
     Raises:
-        PassError: a function called has several blocks, or calls itself.
+        PassError: a function called has several blocks, calls itself, or is a value.
     """
     functions = functions_of(module)
     declared = {name for name, op in functions.items() if not len(op.regions[0].blocks)}
     inline_calls(functions[entry], functions, declared)
+    for constant in _found(functions[entry], CONSTANT):
+        raise PassError("expected calls of functions by name, got one taken as a value", constant.location)
     for name, op in functions.items():
         if name != entry and name not in declared:
             op.erase()
 
 
 def _calls(root: ir.Operation, kept: Collection[str]) -> list[ir.Operation]:
+    return [op for op in _found(root, CALL) if op.attributes["callee"].value not in kept]
+
+
+def _found(root: ir.Operation, name: str) -> list[ir.Operation]:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == CALL and op.attributes["callee"].value not in kept:
+        if op.name == name:
             found.append(op)
         return ir.WalkResult.ADVANCE
 

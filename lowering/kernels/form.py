@@ -14,7 +14,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir, passmanager, scf
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.donation import wait_for_readers
-from oneflow.lowering.kernels.expect import expect_linalg
+from oneflow.lowering.kernels.expect import callable_names, expect_linalg
 from oneflow.lowering.kernels.graph import Graph, grow
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, analyse, is_contraction, loop_size, read_node
 from oneflow.lowering.kernels.outline import Outliner
@@ -26,7 +26,7 @@ from oneflow.passes.registry import register_pass
 #: Operations that stay in the entry: they compute sizes, or look at memory in another way.
 PLAN = frozenset(
     """tensor.empty tensor.dim tensor.cast tensor.collapse_shape tensor.expand_shape tensor.reshape func.call
-    tensor.from_elements func.return linalg.fill tensor.extract""".split()
+    func.return linalg.fill tensor.extract""".split()
 ) | {BARRIER}
 #: Operations whose kernel fills their destination itself.
 FILLED = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
@@ -60,8 +60,9 @@ class FormKernels(Pass):
         Raises:
             PassError: a function has operators still.
         """
+        known = callable_names(module)
         for function in _entries(module):
-            expect_linalg(function.operation)
+            expect_linalg(function.operation, known)
         if self.fuse:
             fuse_elementwise(module)
         outliner = Outliner(module)
@@ -218,9 +219,14 @@ def _read_nodes(graph: Graph) -> dict[int, Node]:
 
 
 def _stays(op: ir.Operation) -> bool:
-    """Whether an operation belongs to the entry. A fill does where only kernels begin with it."""
+    """Whether an operation belongs to the entry: what computes sizes, views, and fills that kernels begin with."""
     if op.name == "linalg.fill":
         return all(u.owner.operation.name in FILLED for u in op.results[0].uses)
+    if op.name == "tensor.dim":
+        position = op.operands[1]
+        return not isinstance(position, ir.BlockArgument) and position.owner.name == "arith.constant"
+    if op.name == "tensor.from_elements":
+        return all(u.owner.operation.name == "tensor.reshape" for u in op.results[0].uses)
     return op.name in PLAN or op.name.partition(".")[0] in ("arith", "math", "index")
 
 

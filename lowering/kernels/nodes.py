@@ -132,9 +132,9 @@ def read_node(op: ir.Operation) -> Node:
     """A `linalg.generic` as a node.
 
     Raises:
-        Uncovered: it is another operation, or a position is not linear.
+        Uncovered: it is another operation, a position is not linear, or an operand is a number.
     """
-    if op.name != "linalg.generic":
+    if op.name != "linalg.generic" or not all(isinstance(v.type, ir.RankedTensorType) for v in op.operands):
         raise Uncovered(op.name)
     maps = [a.value for a in op.attributes["indexing_maps"]]
     iterators = [str(a) for a in op.attributes["iterator_types"]]

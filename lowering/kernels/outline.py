@@ -1,6 +1,6 @@
 """Moving operations of an entry into a function of their own, results by destination.
 
-Imports the MLIR seam and `graph`.
+A number that leaves does so in a tensor of no dimension. Imports the MLIR seam, `graph` and `numbers`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
+from oneflow.lowering.kernels import numbers
 from oneflow.lowering.kernels.graph import operands_of
 from oneflow.lowering.linalg.emit import BARRIER
+from oneflow.passes.base import PassError
 from oneflow.passes.inline import clone_with
 
 #: What a kernel makes again for itself instead of taking it as an argument.
 COPIED = frozenset({"arith.constant", "linalg.fill"})
+#: Whose last operands are the unknown sizes of the result.
+STATED = frozenset({"tensor.extract_slice", "tensor.splat", "tensor.generate"})
 #: The order in which a kernel begins.
 _CLONED = ("arith.constant", "tensor.empty", "linalg.fill")
 
@@ -34,8 +38,9 @@ class Outliner:
             destinations = [_destination(r) for r in group.results]
             kernel = self._function(entry, group, kind)
             arguments = [*group.tensors, *group.scalars, *destinations]
-            call = func.CallOp([r.type for r in group.results], kernel, arguments)
-        for old, new in zip(group.results, call.operation.results, strict=True):
+            call = func.CallOp(group.types, kernel, arguments)
+            values = [numbers.taken(v, r.type) for r, v in zip(group.results, call.results, strict=True)]
+        for old, new in zip(group.results, values, strict=True):
             old.replace_all_uses_with(new)
         for op in reversed(ops):
             op.erase()
@@ -44,7 +49,7 @@ class Outliner:
         prefix = f"{ir.StringAttr(entry.attributes['sym_name']).value}_kernel_"
         number = self.count.get(prefix, 0)
         name = f"{prefix}{number}"
-        results = [r.type for r in group.results]
+        results = group.types
         inputs = [v.type for v in (*group.tensors, *group.scalars)]
         with ir.InsertionPoint(entry.operation):
             made = func.FuncOp(name, (inputs + results, results), visibility="private")
@@ -60,6 +65,9 @@ class Outliner:
 
 def _destination(result: ir.Value) -> ir.Value:
     """An empty tensor of a result's type and size, at the insertion point."""
+    if numbers.is_number(result.type):
+        held = numbers.held_type(result.type)
+        return tensor.EmptyOp([], held.element_type).result
     root = result
     while not isinstance(root, ir.BlockArgument) and root.owner.name != "tensor.empty":
         root = _carried(root)
@@ -76,8 +84,10 @@ def _carried(value: ir.Value) -> ir.Value | None:
     """The operand whose shape a result has by construction: its destination or its initial value."""
     op = value.owner
     number = list(op.results).index(value)
-    if op.name.startswith("linalg.") or op.name == "func.call":
+    if op.name.startswith("linalg.") or op.name in ("func.call", "scf.forall"):
         return op.operands[len(op.operands) - len(op.results) + number]
+    if op.name == "scf.while":
+        return op.operands[number] if [v.type for v in op.operands] == [v.type for v in op.results] else None
     if op.name == "scf.for":
         return op.operands[3 + number]
     if op.name in ("tensor.cast", BARRIER):
@@ -95,8 +105,13 @@ def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | Non
             None if s is not None else _index(f) if isinstance(f, int) else f
             for s, f in zip(sizes, found, strict=True)
         ]
+    if root is None and result.owner.name in STATED:
+        given = reversed(result.owner.operands)
+        return list(reversed([next(given) if s is None else None for s in reversed(sizes)]))
     if root is None:
-        raise ValueError(f"expected a destination that tells the size of {result.owner.name}'s result")
+        text = "expected results whose sizes are known before it runs"
+        advice = "tensor.cast what it yields to a static type"
+        raise PassError(f"{result.owner.name}: {text}, got {result.type}: {advice}", result.owner.location)
     return [None if s is not None else tensor.DimOp(root, _index(i)).result for i, s in enumerate(sizes)]
 
 
@@ -116,6 +131,7 @@ class _Group:
         self.results = [
             r for op in ops for r in op.results if any(_outer(u.owner, ops) not in inside for u in r.uses)
         ]
+        self.types = [numbers.held_type(r.type) for r in self.results]
         self.tensors: list[ir.Value] = []
         self.scalars: list[ir.Value] = []
         self.copies: list[ir.Operation] = []
@@ -155,7 +171,7 @@ class _Group:
                 clone_with(op, env)
             for op in self.ops:
                 self._clone_into(op, env, direct)
-            func.ReturnOp([env[r] for r in self.results])
+            func.ReturnOp([numbers.put(env[r], d) for r, d in zip(self.results, destinations, strict=True)])
         for op in reversed([o.operation for o in block.operations]):
             unused = not any(True for r in op.results for _ in r.uses)
             if op.name in ("tensor.empty", "linalg.fill") and unused:

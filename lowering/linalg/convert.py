@@ -6,7 +6,7 @@ Imports `rules`, `templates`, `dialect.meaning` and the pass interface.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -77,16 +77,16 @@ class ConvertOneflowToLinalg(Pass):
             if isinstance(use, _Use):
                 converter.convert(use)
             else:
-                converter.check_cast(use)
+                converter.check(use)
         converter.checks.finish()
 
 
 def _found(root: ir.Operation) -> list[ir.Operation]:
-    """The operators of a program, and the casts to sizes that the types before do not show, in order."""
+    """The operators of a program, and what else is checked in a run, in order."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith(dialect.PREFIX) or (op.name == dialect.CAST and _claimed(op)):
+        if op.name.startswith(dialect.PREFIX) or op.name in CHECKED:
             found.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -184,14 +184,43 @@ class _Converter:
                 old.replace_all_uses_with(value)
         use.op.erase()
 
-    def check_cast(self, op: ir.Operation) -> None:
-        """Lets the run fail where a cast states another size than there is."""
+    def check(self, op: ir.Operation) -> None:
+        """Lets the run fail where what an operation of another dialect states is not so."""
         self.checks.begin()
+        CHECKED[op.name](self, op)
+
+    def _check_cast(self, op: ir.Operation) -> None:
+        """A cast states sizes."""
         source, stated = op.operands[0], op.results[0].type
         with ir.InsertionPoint(op), op.location:
             for dim in _claimed(op):
                 got, wanted = self.shapes.extent(source, dim), stated.get_dim_size(dim)
                 text = f"{op.name}: dimension {dim}"
+                self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
+
+    def _check_assert(self, op: ir.Operation) -> None:
+        """An assertion, which would end the process otherwise."""
+        with ir.InsertionPoint(op), op.location:
+            holds = self.e.op("arith.index_castui", self.e.index_type, [op.operands[0]])
+            self.checks.size(holds, self.e.index(1), f"cf.assert: {op.attributes['msg'].value}", op.location)
+        op.erase()
+
+    def _check_carried(self, op: ir.Operation) -> None:
+        """Tensors that a loop passes on have the sizes that it began with: memory is made for those."""
+        if op.block.owner.operation.name not in LOOPS:
+            return
+        passed = list(op.operands)[op.name == "scf.condition" :]
+        with ir.InsertionPoint(op), op.location:
+            for value, before in zip(passed, list(op.block.arguments)[-len(passed) :], strict=False):
+                self._check_kept(value, before, op)
+
+    def _check_kept(self, value: Value, before: Value, op: ir.Operation) -> None:
+        if not isinstance(value.type, ir.RankedTensorType) or value.type != before.type:
+            return
+        for dim in range(value.type.rank):
+            got, wanted = self.shapes.extent(value, dim), self.shapes.extent(before, dim)
+            if got != wanted:
+                text = f"{op.block.owner.operation.name}: dimension {dim} of a tensor that is passed on"
                 self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
 
     def _values(self, use: _Use, operands: Sequence[Value]) -> Sequence[Value]:
@@ -257,6 +286,17 @@ class _Converter:
         cast = self.e.cast(value, self.e.tensor(stated.shape, stated.dtype))
         self.shapes.remember(cast, at.sizes.extents(stage.shape))
         return cast
+
+
+#: Loops, which pass on tensors.
+LOOPS = frozenset({"scf.for", "scf.while"})
+#: What a run checks of operations of other dialects, by name.
+CHECKED: Mapping[str, Callable[[_Converter, ir.Operation], None]] = {
+    dialect.CAST: _Converter._check_cast,
+    "cf.assert": _Converter._check_assert,
+    "scf.yield": _Converter._check_carried,
+    "scf.condition": _Converter._check_carried,
+}
 
 
 def _is_view(stage: Stage) -> bool:

@@ -17,7 +17,7 @@ from oneflow.lowering.linalg.external import declarations, shared_memory
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import Known, checking_kernels
 from oneflow.lowering.llvm.dots import emit_dots
-from oneflow.lowering.llvm.fallback import bufferize, emit_fallback
+from oneflow.lowering.llvm.fallback import bufferize
 from oneflow.lowering.llvm.kernel import Kernel, computing, read_kernel
 from oneflow.lowering.llvm.nest import emit_columns, emit_rows, emit_scalars, emit_short_rows
 from oneflow.lowering.llvm.pairs import emit_pairs
@@ -77,7 +77,7 @@ class EmitKernels(Pass):
                       {name: pairs for name, of in external.items() if (pairs := shared_memory(of))})  # fmt: skip
         plans = [Plan(entry, known) for entry in entries]
         facts = plans[0].facts() if plans else {}
-        bufferized = bufferize([emit_fallback(k) for k in loose], RUNTIME) if loose else None
+        bufferized = bufferize(loose, RUNTIME) if loose else None
         declared = [f"func.func private @{k.name}_launch({k.types()})" for k in loose]
         emitted = [text for text in texts if text is not None]
         declared += [planned(f"{k.name}_launch", k.types()) for k in kernels]

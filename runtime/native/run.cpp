@@ -32,7 +32,9 @@ int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site) {
 }
 
 void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site) {
-  if (got != wanted) current_run()->fail(2, site, got, wanted);
+  if (got == wanted) return;
+  current_run()->fail(2, site, got, wanted);
+  oneflow::leave();
 }
 
 void oneflow_rt_call(int64_t function, int64_t context, int64_t buffers, int32_t number) {

@@ -27,7 +27,8 @@ void oneflow_rt_parallel_for(void (*body)(void *, int64_t, int64_t), void *argum
 /// `position` if it is in [0, size); else 0, and the run is marked as failed at `site`. Where the size is 0 there is
 /// nothing to read, and the run's code is left at once.
 int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site);
-/// Marks the run as failed at `site` where the sizes differ.
+/// Marks the run as failed at `site` where the sizes differ, and leaves its code at once. Plans and kernels that run on
+/// the thread of the plan call it.
 void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site);
 /// Calls the kernel `function(context, buffers, stream)` made elsewhere; the run is marked as failed at kernel
 /// `number` where it does not return 0.
