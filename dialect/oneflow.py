@@ -30,7 +30,7 @@ from oneflow.dialect.record import (
     suggestion,
 )
 from oneflow.dialect.signature import ArgDef
-from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
 
 PREFIX = "oneflow."
 OPERAND_SEGMENTS = ("operandSegmentSizes", "operand_segment_sizes")
@@ -195,7 +195,7 @@ def stated_desc(value: ir.Value) -> TensorDesc:
     """
     desc = from_mlir(value.type)
     if desc is None:
-        raise OperatorError(f"expected a tensor of a data type OneFlow has, got {value.type}")
+        raise OperatorError(f"{expected_type(value.type)}, got {value.type}")
     return desc
 
 
@@ -242,7 +242,9 @@ class Inference:
         else:
             found = self._described(op, by_types, attributes)
         if found is not None and len(found) != len(op.results):
-            raise OperatorError(f"{op.name}: expected {len(found)} results, got {len(op.results)}")
+            outputs = record_of(op, self.registry).signature.outputs
+            names = f" ({', '.join(map(str, outputs))})" if outputs else ""
+            raise OperatorError(f"{op.name}: results: expected {len(found)}{names}, got {len(op.results)}")
         return found
 
     def _described(self, op: ir.Operation, by_types: Any, attributes: Any) -> tuple[TensorDesc, ...] | None:

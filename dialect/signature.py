@@ -226,8 +226,18 @@ def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
         counts.append(arg.least + more)
         spare -= more
     if spare or total < least:
-        raise ValueError(f"expected {', '.join(map(str, args)) or 'none'}, got {total}")
+        names = f" ({', '.join(map(str, args))})" if args else ""
+        raise ValueError(f"expected {_total(args)}{names}, got {total}")
     return counts
+
+
+def _total(args: Sequence[ArgDef]) -> str:
+    """How many values there are under all names together, in words."""
+    least, most = sum(a.least for a in args), [a.most for a in args]
+    if None in most:
+        return f"at least {least}"
+    top = sum(m for m in most if m is not None)
+    return str(least) if top == least else f"{least} to {top}"
 
 
 def expected_count(arg: ArgDef) -> str:

@@ -131,6 +131,15 @@ def parse_desc(text: str) -> TensorDesc | None:
     return TensorDesc(tuple(None if d == "?" else int(d) for d in dims), dtype)
 
 
+def expected_type(mlir_type: ir.Type) -> str:
+    """What is expected in place of a type that `from_mlir` knows no description of."""
+    if not isinstance(mlir_type, (ir.RankedTensorType, ir.UnrankedTensorType)):
+        return "expected a tensor"
+    if "," in str(mlir_type):
+        return "expected a tensor without an encoding"
+    return f"expected a tensor of {', '.join(dtypes.BY_MLIR)}"
+
+
 def from_mlir(mlir_type: ir.Type) -> TensorDesc | None:
     """The description of an MLIR type; see `parse_desc`."""
     return parse_desc(str(mlir_type))

@@ -10,6 +10,7 @@ reader's diagnostics and the dialect's verifier.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from typing import TextIO
 
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.oneflow import Verifier
-from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic
+from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic, place_of
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.pipeline_text import Step, format_steps, parse_flag, parse_pipeline
@@ -125,7 +126,7 @@ class Pipeline:
         diagnostics: list[Diagnostic],
     ) -> None:
         step, text = self._replay(original, registry, verifier)
-        raise PipelineFailure(step, diagnostics, _write_reproducer(step, text, watch))
+        raise PipelineFailure(step, diagnostics, _write_reproducer(step, text, watch, _stem(watch, original)))
 
     def _replay(self, original: ir.Operation, registry: Registry, verifier: Verifier | None) -> tuple[Step, str]:
         """The step that fails, and the program before it."""
@@ -228,11 +229,18 @@ def _emit(error: PassError, collector: Collector) -> None:
         collector.add(Diagnostic("error", error.message, collector.name))
 
 
-def _write_reproducer(step: Step, text: str, watch: Watch) -> str:
+def _stem(watch: Watch, program: ir.Operation) -> str:
+    """What files about a program begin with: its own file's name, which its place tells where the watch does not."""
+    file = re.sub(r":\d+:\d+$", "", place_of(program.location)) if watch.file == "-" else watch.file
+    if file in ("-", "<stdin>"):
+        return "stdin"
+    return "program" if file.startswith("<") else Path(file).stem
+
+
+def _write_reproducer(step: Step, text: str, watch: Watch, stem: str) -> str:
     """Writes the program before `step`; the command that runs it, or why there is none."""
     if watch.reproducers is None:
         return ""
-    stem = "stdin" if watch.file == "-" else Path(watch.file).stem
     path = watch.reproducers / f"{stem}.{step.name}.reproducer.mlir"
     command = f"oneflow-opt {shlex.quote(str(path))} --pass-pipeline={shlex.quote(format_steps([step]))}"
     try:

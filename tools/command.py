@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from oneflow.dialect.reader import place_of
 from oneflow.passes.base import PassError, PipelineError
 from oneflow.passes.pipeline import unforeseen
 
@@ -59,7 +60,7 @@ def run_command(name: str, work: Callable[[], int], report: Callable[[str], None
     except Done as done:
         return done.status
     except (CommandError, PassError, PipelineError) as error:
-        report(f"{name}: error: {error}")
+        report(f"{name}: error: {_said(error)}")
         return 1
     except OSError as error:
         _leave_output()
@@ -74,6 +75,13 @@ def run_command(name: str, work: Callable[[], int], report: Callable[[str], None
         report(f"{name}: internal error: {unforeseen(error)}")
         return 1
     return status
+
+
+def _said(error: Exception) -> str:
+    """An error as it is printed: with its place, where a pass tells that apart."""
+    if isinstance(error, PassError) and error.location is not None:
+        return f"{place_of(error.location)}: error: {error}"
+    return str(error)
 
 
 def _leave_output() -> None:

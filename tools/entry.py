@@ -1,11 +1,13 @@
 """Entry points of a program: their arguments and results by name, and matching arrays to them.
 
-An argument is called by its attribute `oneflow.name`, else `arg<n>`; a result likewise, else `out<n>`. Imports
-the MLIR seam and descriptions of tensors.
+An argument is called by its attribute `oneflow.name`, else as the program's text calls it (`%x` is `x`); `arg<n>` is
+argument n in any case. A result is called by its attribute, else `out<n>`. Imports the MLIR seam and descriptions of
+tensors.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,11 +16,14 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.reader import place_of
 from oneflow.dialect.record import suggestion
-from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
 from oneflow.tools.command import CommandError
 
 NAME = "oneflow.name"
+#: What MLIR takes as the name of a value.
+_ARGUMENT = re.compile(r"%([\w$.-]+)")
 
 
 class EntryError(CommandError):
@@ -33,9 +38,14 @@ class Entry:
     inputs: dict[str, TensorDesc]
     outputs: tuple[str, ...]
 
+    def input_name(self, given: str) -> str:
+        """The name of the argument that is meant: its own, or `arg<n>`."""
+        numbered = {f"arg{number}": name for number, name in enumerate(self.inputs)}
+        return given if given in self.inputs else numbered.get(given, given)
 
-def find_entry(module: ir.Module, wanted: str | None) -> Entry:
-    """The public function called `wanted`, or the only one.
+
+def find_entry(module: ir.Module, wanted: str | None, text: str = "") -> Entry:
+    """The public function called `wanted`, or the only one, in a module that `text` writes.
 
     Raises:
         EntryError: there is none, it is ambiguous, or its arguments are not tensors.
@@ -52,7 +62,7 @@ def find_entry(module: ir.Module, wanted: str | None) -> Entry:
     if name not in functions:
         near = suggestion(name, functions) or f"; the program has {known}"
         raise EntryError(f"no public function is called {name!r}{near}")
-    return _describe(name, functions[name])
+    return _describe(name, functions[name], text)
 
 
 def _visibility(op: ir.Operation) -> str:
@@ -60,22 +70,41 @@ def _visibility(op: ir.Operation) -> str:
     return str(attributes["sym_visibility"].value) if "sym_visibility" in attributes else "public"
 
 
-def _describe(name: str, op: ir.Operation) -> Entry:
+def _describe(name: str, op: ir.Operation, text: str) -> Entry:
     kind = op.attributes["function_type"].value
     inputs: dict[str, TensorDesc] = {}
-    for label, mlir_type in zip(_names(op, "arg_attrs", "arg", len(kind.inputs)), kind.inputs, strict=True):
+    for label, mlir_type in zip(_names(op, "arg_attrs", _written(op, text)), kind.inputs, strict=True):
         desc = from_mlir(mlir_type)
         if desc is None:
-            raise EntryError(f"{name}: argument {label} has the type {mlir_type}; expected a tensor")
+            raise EntryError(f"{name}: argument {label}: {expected_type(mlir_type)}, got {mlir_type}")
         inputs[label] = desc
     if len(inputs) != len(kind.inputs):
         raise EntryError(f"{name}: two arguments have one {NAME}")
-    return Entry(name, inputs, tuple(_names(op, "res_attrs", "out", len(kind.results))))
+    outputs = [f"out{i}" for i in range(len(kind.results))]
+    return Entry(name, inputs, tuple(_names(op, "res_attrs", outputs)))
 
 
-def _names(op: ir.Operation, attribute: str, prefix: str, count: int) -> list[str]:
-    known = list(op.attributes[attribute]) if attribute in op.attributes else [{}] * count
-    return [str(a[NAME].value) if NAME in a else f"{prefix}{i}" for i, a in enumerate(known)]
+def _names(op: ir.Operation, attribute: str, others: Sequence[str]) -> list[str]:
+    """The names that attributes give, and the others where they do not."""
+    known = list(op.attributes[attribute]) if attribute in op.attributes else [{}] * len(others)
+    return [str(a[NAME].value) if NAME in a else other for a, other in zip(known, others, strict=True)]
+
+
+def _written(op: ir.Operation, text: str) -> list[str]:
+    """What the text calls the arguments: MLIR keeps where they stand in it, not their names; numbers are none."""
+    arguments, lines = op.regions[0].blocks[0].arguments, text.splitlines()
+    found = [_word_at(lines, place_of(a.location)) for a in arguments]
+    names = [name if name and not name.isdigit() else f"arg{number}" for number, name in enumerate(found)]
+    return names if len(set(names)) == len(names) else [f"arg{number}" for number in range(len(names))]
+
+
+def _word_at(lines: Sequence[str], place: str) -> str | None:
+    """The name after the `%` at `file:line:col`."""
+    *_, line, column = f"0:0:{place}".split(":")
+    if not (line.isdigit() and column.isdigit() and 0 < int(line) <= len(lines)):
+        return None
+    match = _ARGUMENT.match(lines[int(line) - 1], int(column) - 1)
+    return match and match[1]
 
 
 def match_inputs(entry: Entry, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -84,6 +113,7 @@ def match_inputs(entry: Entry, given: Mapping[str, np.ndarray]) -> list[np.ndarr
     Raises:
         EntryError: one is missing, left over, or of another type or shape than its argument.
     """
+    given = _named(entry, given)
     for name in given:
         if name not in entry.inputs:
             known = suggestion(name, entry.inputs) or f"; {entry.name} takes {', '.join(entry.inputs) or 'no inputs'}"
@@ -92,6 +122,16 @@ def match_inputs(entry: Entry, given: Mapping[str, np.ndarray]) -> list[np.ndarr
     if missing:
         raise EntryError(f"missing input for {', '.join(missing)}; give it with --input NAME=FILE")
     return [_fit(name, desc, given[name]) for name, desc in entry.inputs.items()]
+
+
+def _named(entry: Entry, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays by the names of arguments, for numbers too."""
+    named: dict[str, np.ndarray] = {}
+    for name, array in given.items():
+        if (own := entry.input_name(name)) in named:
+            raise EntryError(f"{entry.name}: argument {own} is given twice, by {own} and by {name}")
+        named[own] = array
+    return named
 
 
 def _fit(name: str, desc: TensorDesc, array: np.ndarray) -> np.ndarray:

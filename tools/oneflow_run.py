@@ -135,9 +135,8 @@ def _start(words: Sequence[str], arguments: argparse.Namespace) -> int:
     return ranks.start_ranks(["oneflow.tools.oneflow_run", *words], arguments.nproc)
 
 
-def _read_program(file: str) -> ir.Module | None:
+def _read_program(file: str, text: str) -> ir.Module | None:
     """The program; None after errors in it, which have been printed as oneflow-opt does."""
-    text = read_text(file)
     name = "<stdin>" if file == "-" else file
     try:
         return read_module(text, create_context(REGISTRY), name)
@@ -150,10 +149,11 @@ def _run(arguments: argparse.Namespace) -> int:
     place = _place(arguments)
     if arguments.load_ops is not None:
         load_operators(arguments.load_ops)
-    module = _read_program(arguments.file)
+    text = read_text(arguments.file)
+    module = _read_program(arguments.file, text)
     if module is None:
         return 1
-    entry = find_entry(module, arguments.entry_point)
+    entry = find_entry(module, arguments.entry_point, text)
     if arguments.output is not None:
         check_output(arguments.output, entry.outputs)
     if arguments.seed is not None:

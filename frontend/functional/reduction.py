@@ -84,7 +84,7 @@ def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
     Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share it.
     """
-    return _extreme_of(x, dim, keepdim, amax, argmax, e.maximum)
+    return _extreme_of("max", x, dim, keepdim, amax, argmax, e.maximum)
 
 
 def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -92,10 +92,10 @@ def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
     Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share it.
     """
-    return _extreme_of(x, dim, keepdim, amin, argmin, e.minimum)
+    return _extreme_of("min", x, dim, keepdim, amin, argmin, e.minimum)
 
 
-def _extreme_of(x: Any, dim: Any, keepdim: bool, value: Any, position: Any, pairwise: Any) -> Any:
+def _extreme_of(name: str, x: Any, dim: Any, keepdim: bool, value: Any, position: Any, pairwise: Any) -> Any:
     if dim is None:
         return value(x)
     if not isinstance(dim, int):
@@ -103,6 +103,7 @@ def _extreme_of(x: Any, dim: Any, keepdim: bool, value: Any, position: Any, pair
     x = as_tensor(x)
     if x.rank == 0:
         return Extreme(value(x, dim), position(x, dim))
+    _expect_elements(name, x, dim)
     found = position(x, dim, True)
     pair = dispatch("dim_gather", x, found, dim=sh.axis(x, dim)), found
     return Extreme(*(p if keepdim else sh.squeeze(p, dim) for p in pair))
@@ -114,6 +115,7 @@ def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     The first of equals; NaN counts as the largest.
     """
     x = as_tensor(x)
+    _expect_elements("argmax", x, dim)
     at = None if dim is None else sh.axis(x, dim, scalar=True)
     flat = sh.movedim(x, at, -1) if at is not None and x.rank else sh.reshape(x, (-1,))
     found: Tensor = dispatch("argmax", flat)
@@ -128,7 +130,16 @@ def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     The first of equals; NaN counts as the smallest.
     """
     x = as_tensor(x)
+    _expect_elements("argmin", x, dim)
     return argmax(e.neg(x) if x.dtype.is_float else e.bitwise_not(x), dim, keepdim)
+
+
+def _expect_elements(name: str, x: Tensor, dim: int | None) -> None:
+    """Refuses an extreme of nothing, in the words of the function that was called."""
+    shape = x.desc.shape or ()
+    if 0 in (shape if dim is None or not shape else [shape[sh.axis(x, dim)]]):
+        where = "" if dim is None else f" along dimension {dim}"
+        raise fail(f"expected at least one element{where} for {name}, got {x.desc}")
 
 
 def _floats(x: Any, name: str) -> Tensor:

@@ -6,7 +6,7 @@
 
 // CHECK: IR at stage linalg
 // CHECK: linalg.generic
-// CHECK: oneflow-run: error: missing input for arg0
+// CHECK: oneflow-run: error: missing input for x
 // NEAR: oneflow-run: error: --print-ir-after: expected a stage{{.*}}, got 'linalgg'; did you mean linalg?
 func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = "oneflow.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>

@@ -8,6 +8,7 @@ import pytest
 import oneflow as flow
 
 X = flow.TensorSpec((2, 3), flow.float32)
+EMPTY = flow.TensorSpec((0, 3), flow.float32)
 ANY = flow.TensorSpec((None, 3), flow.float32)
 I32 = flow.TensorSpec((2, 3), flow.int32)
 BOOL = flow.TensorSpec((2, 3), flow.bool)
@@ -106,6 +107,10 @@ REFUSED = [
     (lambda x: flow.pad(x, (1, 1), mode="reflect"), X, 'expected mode "constant"'),
     (lambda x: flow.relu("x"), X, "expected a tensor, got 'x'"),
     (lambda x: x.to(np.float32), X, "expected an element type such as flow.float32"),
+    (lambda x: x.max(0), EMPTY, "expected at least one element along dimension 0 for max, got tensor<0x3xf32>"),
+    (lambda x: x.min(0)[0], EMPTY, "expected at least one element along dimension 0 for min, got tensor<0x3xf32>"),
+    (lambda x: x.argmax(-2), EMPTY, "expected at least one element along dimension -2 for argmax"),
+    (lambda x: x.argmin(), EMPTY, "expected at least one element for argmin, got tensor<0x3xf32>"),
     (lambda x: x + 300, flow.TensorSpec((2,), flow.int8), "expected a number in [-128, 127]"),
     (lambda x: x + np.zeros(2, np.int16), X, "got dtype int16"),
     (lambda x: None, X, "returned no tensor"),

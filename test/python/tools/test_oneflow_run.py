@@ -180,3 +180,59 @@ def test_program_errors_are_located(run: Runner, folder: Path) -> None:
     assert err.startswith(
         'p.mlir:2:3: error: unknown operator oneflow.rel; did you mean oneflow.relu?\n  "oneflow.rel"'
     )
+
+
+NAMED = """func.func @main(%left: tensor<2x3xf32>, %1: tensor<2x3xf32>,
+    %a.b: tensor<2x3xf32>, %c: tensor<2x3xf32> {oneflow.name = "own"}) -> tensor<2x3xf32> {
+  %0 = "oneflow.add_n"(%left, %1, %a.b, %c) : (
+    tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("names", [("left", "arg1", "a.b", "own"), ("arg0", "arg1", "arg2", "arg3")])
+def test_arguments_have_the_names_of_the_program(names: tuple[str, ...], run: Runner, folder: Path) -> None:
+    """What an attribute says, else the text; `arg<n>` is the n-th in any case."""
+    (folder / "p.mlir").write_text(NAMED)
+    assert run("p.mlir", *(f"--input={n}=x.npy" for n in names), "--output=out.npy") == (0, "", "")
+    np.testing.assert_array_equal(np.load("out.npy"), 4 * X)
+
+
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        ([], "missing input for left: tensor<2x3xf32>, arg1: tensor<2x3xf32>, a.b: tensor<2x3xf32>, own: "),
+        (["lefft=x.npy"], "main has no argument 'lefft'; did you mean left?"),
+        (["q=x.npy"], "main has no argument 'q'; main takes left, arg1, a.b, own"),
+        (["left=x.npy", "arg0=x.npy"], "main: argument left is given twice, by left and by arg0"),
+    ],
+)
+def test_messages_have_the_names_of_the_program(inputs: list[str], message: str, run: Runner, folder: Path) -> None:
+    (folder / "p.mlir").write_text(NAMED)
+    status, _, err = run("p.mlir", *(f"--input={i}" for i in inputs))
+    assert status == 1
+    assert err.startswith(f"oneflow-run: error: {message}"), err
+
+
+def test_reproducers_are_named_like_the_program(run: Runner, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(folder))
+    (folder / "own.mlir").write_text(
+        "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
+        "  %0 = tosa.add %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>\n"
+        "  return %0 : tensor<2x3xf32>\n}"
+    )
+    status, _, err = run("own.mlir", "--input=x=x.npy")
+    assert status == 1
+    assert err.startswith("oneflow-run: error: own.mlir:2:8: error: expected operators of oneflow"), err
+    assert (folder / "own.oneflow-emit-kernels.reproducer.mlir").exists()
+
+
+def test_errors_of_what_is_called_have_places(run: Runner, folder: Path) -> None:
+    (folder / "p.mlir").write_text(
+        "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
+        "  %0 = call @main(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>\n"
+        "  return %0 : tensor<2x3xf32>\n}"
+    )
+    status, _, err = run("p.mlir", "--input=x=x.npy")
+    assert (status, err.partition(": it")[0]) == (1, "oneflow-run: error: p.mlir:2:8: error: cannot inline @main")

@@ -9,7 +9,7 @@ func.func @unknown(%x: tensor<2xf32>) {
 // -----
 
 func.func @too_few(%x: tensor<2x2xf32>) {
-  // expected-error@below {{oneflow.matmul: operands: expected a, b, _add_to_output?, got 1}}
+  // expected-error@below {{oneflow.matmul: operands: expected 2 to 3 (a, b, _add_to_output?), got 1}}
   %0 = "oneflow.matmul"(%x) : (tensor<2x2xf32>) -> tensor<2x2xf32>
   return
 }
@@ -17,7 +17,7 @@ func.func @too_few(%x: tensor<2x2xf32>) {
 // -----
 
 func.func @too_many(%x: tensor<2xf32>) {
-  // expected-error@below {{oneflow.relu: operands: expected x, got 2}}
+  // expected-error@below {{oneflow.relu: operands: expected 1 (x), got 2}}
   %0 = "oneflow.relu"(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   return
 }
@@ -25,7 +25,7 @@ func.func @too_many(%x: tensor<2xf32>) {
 // -----
 
 func.func @no_operand_of_repeated() {
-  // expected-error@below {{oneflow.cat: operands: expected in+, got 0}}
+  // expected-error@below {{oneflow.cat: operands: expected at least 1 (in+), got 0}}
   %0 = "oneflow.cat"() {axis = 0 : i64, max_dim_size = 2 : i64} : () -> tensor<2xf32>
   return
 }
@@ -33,7 +33,7 @@ func.func @no_operand_of_repeated() {
 // -----
 
 func.func @results(%x: tensor<2xf32>) {
-  // expected-error@below {{oneflow.relu: expected 1 results, got 2}}
+  // expected-error@below {{oneflow.relu: results: expected 1 (y), got 2}}
   %0:2 = "oneflow.relu"(%x) : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
   return
 }
@@ -121,7 +121,7 @@ func.func @dtype_of_result(%a: tensor<2xf32>) {
 // -----
 
 func.func @no_dtype(%a: tensor<2xi7>) {
-  // expected-error@below {{oneflow.relu: expected a tensor of a data type OneFlow has, got tensor<2xi7>}}
+  // expected-error@below {{oneflow.relu: expected a tensor of i1, ui8, i8, i32, i64, f16, bf16, f32, f64, got tensor<2xi7>}}
   %0 = "oneflow.relu"(%a) : (tensor<2xi7>) -> tensor<2xi7>
   return
 }
@@ -129,7 +129,7 @@ func.func @no_dtype(%a: tensor<2xi7>) {
 // -----
 
 func.func @no_tensor(%a: f32) {
-  // expected-error@below {{oneflow.relu: expected a tensor of a data type OneFlow has, got f32}}
+  // expected-error@below {{oneflow.relu: expected a tensor, got f32}}
   %0 = "oneflow.relu"(%a) : (f32) -> f32
   return
 }
@@ -174,5 +174,29 @@ func.func @two(%x: tensor<2xf32>) {
   %0 = "oneflow.rely"(%x) : (tensor<2xf32>) -> tensor<2xf32>
   // expected-error@below {{unknown operator oneflow.tahn}}
   %1 = "oneflow.tahn"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @memory(%x: memref<2xf32>) {
+  // expected-error@below {{oneflow.relu: expected a tensor, got memref<2xf32>}}
+  %0 = "oneflow.relu"(%x) : (memref<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @vector(%x: vector<2xf32>) {
+  // expected-error@below {{oneflow.relu: expected a tensor, got vector<2xf32>}}
+  %0 = "oneflow.relu"(%x) : (vector<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @encoding(%x: tensor<2xf32, "row">) {
+  // expected-error@below {{oneflow.relu: expected a tensor without an encoding, got tensor<2xf32, "row">}}
+  %0 = "oneflow.relu"(%x) : (tensor<2xf32, "row">) -> tensor<2xf32>
   return
 }
