@@ -97,9 +97,16 @@ def numpy_channels(param: np.ndarray, rank: int, axis: int = 1) -> np.ndarray:
     return param.astype(np.float64).reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
+#: Attributes of OneFlow's fused kernels, the one value there is here, and what to write for others.
+FIXED = (
+    ("data_format", "channels_first", "transpose x before and y after it"),
+    ("activation", "none", "write the activation as an operator of its own"),
+)
+
+
 @operator(
-    "group_norm(x, beta?, gamma?, affine: bool = False, num_groups: int32 = 0, epsilon: double = 0.0)"
-    " -> y, mean, inv_variance"
+    "group_norm(x, beta?, gamma?, affine: bool = False, num_groups: int32 = 0, epsilon: double = 0.0,"
+    " data_format: string = 'channels_first', activation: string = 'none') -> y, mean, inv_variance"
 )
 class GroupNorm:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, over each of `num_groups` groups of channels.
@@ -109,6 +116,9 @@ class GroupNorm:
 
     def types(op: Call) -> tuple[TensorDesc, ...]:
         x, param, row = _group_types(op, op.num_groups)
+        for name, only, advice in FIXED:
+            if op[name] != only:
+                raise op.error(f"expected {name} {only!r}, got {op[name]!r}; {advice}")
         for name in ("beta", "gamma"):
             expect_present(op, name, "affine")
             expect_type(op, name, param)

@@ -288,6 +288,15 @@ def _padding(op: Call) -> float | int:
     return value
 
 
+def _expect_agreement(op: Call) -> None:
+    """Refuses a `padding` that says something else than sizes before and after; axes that it leaves out have none."""
+    pairs = reversed(list(zip(op.padding_before, op.padding_after, strict=True)))
+    stated = [size for pair in pairs for size in pair]
+    given = [*op.padding, *[0] * (len(stated) - len(op.padding))]
+    if op.padding and given != stated:
+        raise op.error(f"expected padding {stated} as before and after every axis, got {list(op.padding)}")
+
+
 def _cuts(op: Call) -> list[tuple[int, int]]:
     """How many elements negative padding takes away along each axis, before and after."""
     return [(max(-a, 0), max(-b, 0)) for a, b in zip(op.padding_before, op.padding_after, strict=True)]
@@ -295,10 +304,13 @@ def _cuts(op: Call) -> list[tuple[int, int]]:
 
 @operator(
     "pad(x, padding_before: list_int64, padding_after: list_int64, integral_constant_value: int64 = 0,"
-    " floating_constant_value: double = 0.0) -> y"
+    " floating_constant_value: double = 0.0, padding: list_int64 = []) -> y"
 )
 class Pad:
-    """`x` with elements of a constant value before and after it along every axis; negative sizes cut."""
+    """`x` with elements of a constant value before and after it along every axis; negative sizes cut.
+
+    `padding` says the same again as pairs, those of the last axis first: programs of OneFlow have it.
+    """
 
     def types(op: Call) -> TensorDesc:
         for name in ("padding_before", "padding_after"):
@@ -308,6 +320,7 @@ class Pad:
             if size is not None and size < before + after:
                 cut = f"{before} before and {after} after"
                 raise op.error(f"expected at most the {size} elements of dimension {axis} to be cut, got {cut}")
+        _expect_agreement(op)
         sizes = zip(op.x.shape, op.padding_before, op.padding_after, strict=True)
         return TensorDesc(tuple(None if d is None else d + a + b for d, a, b in sizes), op.x.dtype)
 

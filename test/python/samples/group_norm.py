@@ -39,6 +39,13 @@ BAD = [
         match="expected a number of channels that 3 groups divide, got 4",
     ),
     Bad("group_norm", [t(2, 4, 2)], match="expected at least 1 group, got 0"),
+    Bad(
+        "group_norm",
+        [t(2, 4)],
+        {**GROUPS, "activation": "silu"},
+        match="expected activation 'none', got 'silu'; write the activation as an operator of its own",
+    ),
+    Bad("group_norm", [t(2, 4)], {**GROUPS, "data_format": "channels_last"}, match="expected data_format 'channels_"),
     Bad("group_norm", [t(4)], GROUPS, match="expected x of rank 2 or more"),
     Bad("group_norm", [t(2, 4), t(2), t(4)], {**GROUPS, "affine": True}, match="expected beta of type tensor<4xf32>"),
     Bad("group_norm", [t(2, 4), t(4), t(4)], GROUPS, match="expected affine = true with beta, got false"),
