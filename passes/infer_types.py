@@ -33,12 +33,12 @@ class InferTypes(Pass):
     becomes
         %0 = "oneflow.relu"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
 
-    The arguments of a function are refined when all its calls agree; `keep-public` leaves those of public
-    functions as they are.
+    The arguments of a private function are refined when all its calls agree. Others may call a public one too: its
+    arguments stay, but with `keep-public=false`, for programs that are whole.
     """
 
     name: ClassVar[str] = "oneflow-infer-types"
-    keep_public: bool = False
+    keep_public: bool = True
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Refines types in place.

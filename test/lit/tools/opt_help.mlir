@@ -8,7 +8,7 @@
 // HELP: --pass-pipeline=TEXT
 // HELP: --verify-each[=BOOL]
 // HELP: --oneflow-infer-types
-// HELP-NEXT: keep-public=<bool> {{ *}}default false
+// HELP-NEXT: keep-public=<bool> {{ *}}default true
 // HELP: --oneflow-to-llvm {{ *}}the pipeline oneflow-infer-types,
 
 // VERSION: oneflow-mlir {{[0-9]+\.[0-9]+\.[0-9]+}} (MLIR of torch-mlir {{[0-9]+}})

@@ -2,7 +2,7 @@
 // RUN: oneflow-opt --show-op relu | FileCheck %s --check-prefix=RELU
 
 // PASSES: oneflow-infer-types: Refines
-// PASSES-NEXT: keep-public: default false
+// PASSES-NEXT: keep-public: default true
 // PASSES: MLIR's passes:
 // RELU: scalar: select(
 // RELU: law relu-idempotent: relu(relu(x)) = relu(x)

@@ -74,7 +74,7 @@ def test_text_mixes_our_passes_and_upstreams(context: ir.Context) -> None:
     """They run in the order in which they are written."""
     module = module_of(context)
     Pipeline.parse(
-        "builtin.module(oneflow-infer-types{keep-public=1},func.func(cse,canonicalize),oneflow-canonicalize)", context
+        "builtin.module(oneflow-infer-types{keep-public=0},func.func(cse,canonicalize),oneflow-canonicalize)", context
     ).run(module)
     assert str(module).count("oneflow.relu") == 1
     assert "tensor<*" not in str(module)
@@ -82,7 +82,7 @@ def test_text_mixes_our_passes_and_upstreams(context: ir.Context) -> None:
 
 def test_text_round_trips(context: ir.Context) -> None:
     """Neighbours with one anchor share it."""
-    text = "builtin.module(cse,func.func(canonicalize{max-iterations=3},cse),oneflow-infer-types{keep-public=true})"
+    text = "builtin.module(cse,func.func(canonicalize{max-iterations=3},cse),oneflow-infer-types{keep-public=false})"
     assert str(Pipeline.parse(text, context)) == text
     with context:
         assert format_steps(parse_pipeline(" any( cse , func.func( cse ) ,func.func(sccp))")) == (

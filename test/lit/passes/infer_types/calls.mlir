@@ -1,5 +1,5 @@
-// RUN: oneflow-opt %s --oneflow-infer-types --split-input-file | FileCheck %s
-// RUN: oneflow-opt %s --oneflow-infer-types="keep-public=true" --split-input-file | FileCheck %s --check-prefix=KEEP
+// RUN: oneflow-opt %s --oneflow-infer-types="keep-public=false" --split-input-file | FileCheck %s
+// RUN: oneflow-opt %s --oneflow-infer-types --split-input-file | FileCheck %s --check-prefix=KEEP
 
 // Arguments follow the calls, results follow the body, through two levels and in any order of functions.
 // CHECK-LABEL: func.func @main(%arg0: tensor<2x3xf32>) -> tensor<3x2xf32>

@@ -2,13 +2,13 @@
 
 // A symbol is that of the module around the call: two of one name are two functions.
 // CHECK-LABEL: module @a
-// CHECK: func.func @f(%arg0: tensor<3xf32>) -> tensor<3xf32>
+// CHECK: func.func private @f(%arg0: tensor<3xf32>) -> tensor<3xf32>
 // CHECK: call @f(%{{.*}}) : (tensor<3xf32>) -> tensor<3xf32>
 // CHECK-LABEL: module @b
 // CHECK: func.func @f(%arg0: tensor<4xf32>) -> tensor<4xf32>
 module {
   module @a {
-    func.func @f(%x: tensor<*xf32>) -> tensor<*xf32> { return %x : tensor<*xf32> }
+    func.func private @f(%x: tensor<*xf32>) -> tensor<*xf32> { return %x : tensor<*xf32> }
     func.func @c(%x: tensor<3xf32>) -> tensor<3xf32> {
       %0 = tensor.cast %x : tensor<3xf32> to tensor<*xf32>
       %1 = call @f(%0) : (tensor<*xf32>) -> tensor<*xf32>
