@@ -92,7 +92,7 @@ class Operator:
 
     `by_parts` replaces a call some of whose axes are split that `sbp` wants whole; without it `decompose` does.
     `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s; on a CUDA device
-    `triton.source(op, name)`, a `lowering.triton.source.Source`, or `device_kernel(op)`, if it is not None, does.
+    `launch.source(op, name)`, what the device's backend launches for it, or `device_kernel(op)`, if not None, does.
     `in_place(op)` gives pairs of numbers, a result and the operand whose memory its kernel wants it to share.
     `nd_sbp(op, mesh, products)` gives the signatures on a mesh in place of `products`, the combinations of `sbp`'s;
     `complexity(op)` the multiply-adds of a call where results and what is summed over do not tell.
@@ -118,7 +118,7 @@ class Operator:
     kernel: Rule | None = None
     device_kernel: Rule | None = None
     in_place: Rule | None = None
-    triton: Any = None
+    launch: Any = None
     local: Rule | None = None
     shapes_of: tuple[str, ...] = ()
     withheld: str = ""
@@ -357,8 +357,8 @@ def _check_slots(name: str, slots: dict[str, Any]) -> None:
     filled = [m for m in MEANINGS if slots.get(m) is not None]
     if len(filled) != 1:
         raise SignatureError(f"operator {name}: expected exactly one of {', '.join(MEANINGS)}, got {filled}")
-    if slots.get("triton") is not None and filled != ["kernel"]:
-        raise SignatureError(f"operator {name}: the slot triton goes with a kernel, got one with {filled[0]}")
+    if slots.get("launch") is not None and filled != ["kernel"]:
+        raise SignatureError(f"operator {name}: a launch on a device goes with a kernel, got one with {filled[0]}")
     for slot in ("doc", "types", "sbp", "grad", "reference"):
         if not slots.get(slot):
             raise SignatureError(f"operator {name}: the slot {slot} is empty; fill it or say why not")

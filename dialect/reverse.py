@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from oneflow.dialect import compute as c
 from oneflow.dialect.builder import Builder, Value, describe
@@ -95,13 +95,21 @@ def zeros_like(ops: Builder, value: Value) -> Value:
     return ops.call("zero_like", value)[0]
 
 
+#: Gives the cotangent of a value that counts, of the one that was added up.
+Settle: TypeAlias = Callable[[Value, Value], Value]
+
+
+def _as_it_is(value: Value, cotangent: Value) -> Value:
+    return cotangent
+
+
 def pull_back(
     ops: Builder,
     entries: Sequence[Entry],
     seeds: Seeds,
     wrt: Sequence[Value],
     before: Callable[[Entry], None] = lambda entry: None,
-    whole: Callable[[Value, Value], Value] = lambda value, cotangent: cotangent,
+    whole: Settle = _as_it_is,
 ) -> list[Value | None]:
     """The gradient by each of `wrt` of what has the cotangents `seeds`: None where nothing depends on it.
 
@@ -136,7 +144,7 @@ class _Reverse:
         wrt: Sequence[Value],
         before: Callable[[Entry], None],
         suspects: Iterable[int] = (),
-        whole: Callable[[Value, Value], Value] = lambda value, cotangent: cotangent,
+        whole: Settle = _as_it_is,
     ) -> None:
         self.ops, self.wrt, self.before, self.whole = ops, wrt, before, whole
         self.settled: set[int] = set()
@@ -324,15 +332,15 @@ def replay(ops: Builder, entries: Sequence[Entry], places: Places) -> list[Entry
 def _again(ops: Builder, entry: Entry, places: Places) -> Entry:
     again: Entry
     if isinstance(entry, Call):
-        inputs = {k: _placed(v, places) for k, v in entry.inputs.items()}
+        inputs = {k: placed(v, places) for k, v in entry.inputs.items()}
         results = ops.call(entry.record.name, *inputs.values(), **entry.attrs)
         again = Call(entry.record, inputs, entry.attrs, _regrouped(entry, results))
     elif isinstance(entry, Renamed):
-        source = _placed(entry.operands[0], places)
+        source = placed(entry.operands[0], places)
         again = Renamed((source,), (_renamed(ops, source, entry.results[0].desc),))
     elif isinstance(entry, Segment):
         entries = tuple(replay(ops, entry.entries, places))
-        again = Segment(entries, _placed(entry.inputs, places), _placed(entry.results, places))
+        again = Segment(entries, placed(entry.inputs, places), placed(entry.results, places))
     else:
         raise NotDifferentiable(f"{name_of(entry)} cannot be computed again: it is no operator of the dialect", entry)
     places.update((id(old), new) for old, new in zip(entry.results, again.results, strict=True))
@@ -350,7 +358,8 @@ def _renamed(ops: Builder, source: Value, desc: TensorDesc) -> Value:
     return type(value)(value.builder, value.handle, value.desc)
 
 
-def _placed(value: Any, places: Mapping[int, Value]) -> Any:
+def placed(value: Any, places: Mapping[int, Value]) -> Any:
+    """A slot of a call on those values that `places` has for the slot's own."""
     if isinstance(value, tuple):
         return tuple(places.get(id(v), v) for v in value)
     return None if value is None else places.get(id(value), value)

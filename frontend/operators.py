@@ -92,9 +92,10 @@ def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[s
     slots.setdefault("reference", functools.partial(run_by_meaning, registry, parsed.name))
     if isinstance(slots["sbp"], str):
         slots["sbp"] = Factors(slots["sbp"])
-    for slot in ("kernel", "triton"):
-        if isinstance(slots.get(slot), TritonKernel):
-            slots["triton"] = slots[slot]
+    if "triton" in slots:
+        slots["launch"] = slots.pop("triton")
+    if isinstance(slots.get("kernel"), TritonKernel):
+        slots["launch"] = slots["kernel"]
     if isinstance(slots.get("types"), str):
         slots["types"] = _type_of(parsed, slots["types"])
     _check_kernel(parsed.name, slots.get("kernel"))

@@ -8,6 +8,7 @@ from typing import Any
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import Absent, Call, distribute, flatten
+from oneflow.dialect.reverse import placed
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: Operands of which operators read nothing but the shape.
@@ -37,7 +38,7 @@ def gradient_reads(op: Call) -> list[bool]:
         return [False] * len(op.operands)
     probe = Probe()
     values = {id(v): Value(probe, None, v.desc) for v in (*op.operands, *op.results)}
-    inputs = {k: _placed(v, values) for k, v in op.inputs.items()}
+    inputs = {k: placed(v, values) for k, v in op.inputs.items()}
     outputs = distribute(op.record.signature.outputs, [values[id(r)] for r in op.results], None)
     cotangents = [Value(probe, None, r.desc) if r.dtype.is_float else None for r in op.results]
     grads = op.record.grad(probe, Call(op.record, inputs, op.attrs, outputs), *cotangents)
@@ -45,9 +46,3 @@ def gradient_reads(op: Call) -> list[bool]:
         if callable(grad):
             grad()
     return [id(values[id(v)]) in probe.read for v in op.operands]
-
-
-def _placed(slot: Any, values: dict[int, Value]) -> Any:
-    if isinstance(slot, tuple):
-        return tuple(values[id(v)] for v in slot)
-    return None if slot is None else values[id(slot)]

@@ -189,7 +189,7 @@ class ProgramSource:
         foreign = [n for n in names if not self.registry[n].where.startswith(own)]
         if not foreign:
             return ""
-        written = [repr(self.registry[n].triton) for n in sorted(foreign)]
+        written = [repr(self.registry[n].launch) for n in sorted(foreign)]
         return "\n".join([str(self.lower("linalg")), *written])
 
     def places(self) -> list[str]:

@@ -60,6 +60,6 @@ def _make(call: Call, collectives: Collectives | None, device: str) -> External:
 
 def _of_device(call: Call) -> ExternalKernel | None:
     """The kernel for memory of the device; None where there is none. One in Triton is part of the program."""
-    if call.record.triton is not None:
+    if call.record.launch is not None:
         return ExternalKernel(0, 0, str, None, on_device=True)
     return None if call.record.device_kernel is None else call.record.device_kernel(call)

@@ -144,18 +144,26 @@ def _use(op: ir.Operation, registry: Registry) -> _Use:
 
 
 def _retype_unsigned(root: ir.Operation) -> None:
-    """Makes uint8 tensors i8, in values and in function types."""
+    """Makes uint8 tensors and numbers i8, in values and in function types."""
+    unsigned, signless = ir.IntegerType.get_unsigned(8), ir.IntegerType.get_signless(8)
+
+    def retyped(kind: ir.Type) -> ir.Type:
+        if isinstance(kind, ir.RankedTensorType):
+            return ir.RankedTensorType.get(kind.shape, signless) if kind.element_type == unsigned else kind
+        if isinstance(kind, ir.UnrankedTensorType):
+            return ir.UnrankedTensorType.get(signless) if kind.element_type == unsigned else kind
+        return signless if kind == unsigned else kind
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         arguments = [a for region in op.regions for block in region for a in block.arguments]
         for value in (*op.results, *arguments):
-            text = str(value.type)
-            if "ui8" in text:
-                value.set_type(ir.Type.parse(text.replace("ui8", "i8")))
-        if "function_type" in op.attributes:
-            text = str(op.attributes["function_type"])
-            if "ui8" in text:
-                op.attributes["function_type"] = ir.Attribute.parse(text.replace("ui8", "i8"))
+            kind = retyped(value.type)
+            if kind != value.type:
+                value.set_type(kind)
+        if op.name == "func.func":
+            kind = op.attributes["function_type"].value
+            made = ir.FunctionType.get(*(list(map(retyped, types)) for types in (kind.inputs, kind.results)))
+            op.attributes["function_type"] = ir.TypeAttr.get(made)
         return ir.WalkResult.ADVANCE
 
     root.walk(visit)

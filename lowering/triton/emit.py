@@ -109,8 +109,8 @@ class EmitTriton(Pass):
 def _given_sources(external: Mapping[str, ir.Attribute], registry: Registry) -> dict[str, Source]:
     """Kernels of users that are written in Triton, by the names of the functions they are called as."""
     calls = {name: read_external(str(text), registry) for name, text in external.items()}
-    written = {name: call for name, call in calls.items() if call.record.triton is not None}
-    return {name: call.record.triton.source(call, name) for name, call in written.items()}
+    written = {name: call for name, call in calls.items() if call.record.launch is not None}
+    return {name: call.record.launch.source(call, name) for name, call in written.items()}
 
 
 def _said(module: ir.Module, name: str) -> str:
