@@ -7,7 +7,8 @@ are the functional API's; here is what it knows of itself, and what it refuses. 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from numbers import Integral
 from typing import Any, NoReturn
 
 from oneflow.dialect import dtypes
@@ -62,10 +63,10 @@ class Tensor(Value):
     def sizes(self) -> tuple[Any, ...]:
         """The shape, with a `Size` for each dimension that is only known at run time."""
         known = super().shape
-        return tuple(Size(self, i) if d is None else d for i, d in enumerate(known))
+        return tuple(Size("", self, i) if d is None else d for i, d in enumerate(known))
 
     def numel(self) -> Any:
-        """The number of elements: a tensor of one number where it is only known at run time."""
+        """The number of elements: a `Size` where it is only known at run time."""
         return math.prod(self.sizes())
 
     def is_floating_point(self) -> bool:
@@ -141,24 +142,66 @@ class Tensor(Value):
         return f"Tensor({self.desc})"
 
 
-class Size(Tensor):
-    """The size of a dimension that is only known at run time: a tensor of one int64, made when it is first used.
+#: What sizes are computed by, and the operators that do the same to tensors.
+_COMPUTED = {
+    "+": "broadcast_add", "-": "broadcast_sub", "*": "broadcast_mul", "//": "floordiv", "%": "broadcast_floor_mod",
+    "min": "broadcast_minimum", "max": "broadcast_maximum",
+}  # fmt: skip
 
-    `reshape`, `view`, `expand` and their like take it for that dimension.
+
+class Size(Tensor):
+    """A size that is only known at run time: that of a dimension, or one computed from such and integers.
+
+    It is a tensor of one int64, made when it is first used as such. `kind` is "" for dimension `b` of the tensor `a`,
+    else how `a` and `b` are put together.
     """
 
-    __slots__ = ("_made", "at", "of")
+    __slots__ = ("_made", "a", "b", "kind")
 
-    def __init__(self, of: Tensor, at: int) -> None:
-        self.builder, self.desc = of.builder, TensorDesc((), dtypes.int64)
-        self.of, self.at, self._made = of, at, None
+    def __init__(self, kind: str, a: Any, b: Any) -> None:
+        self.builder = (a if isinstance(a, Tensor) else b).builder
+        self.desc = TensorDesc((), dtypes.int64)
+        self.kind, self.a, self.b, self._made = kind, a, b, None
 
     @property
     def handle(self) -> Any:
         """The number in the program."""
         if self._made is None:
-            self._made = self.builder.call("dim_size", self.of, dim=self.at)[0].handle
+            self._made = self._make()[0].handle
         return self._made
+
+    def _make(self) -> tuple[Value, ...]:
+        if not self.kind:
+            return self.builder.call("dim_size", self.a, dim=self.b)
+        return self.builder.call(_COMPUTED[self.kind], *(self._number(x) for x in (self.a, self.b)))
+
+    def _number(self, operand: Any) -> Value:
+        if isinstance(operand, Size):
+            return operand
+        return self.builder.call("constant", dtype=dtypes.int64, shape=(), integer_value=operand)[0]
+
+    def __copy__(self) -> Size:
+        return self
+
+    def dimensions(self) -> list[tuple[Tensor, int]]:
+        """The dimensions that it is computed from."""
+        if not self.kind:
+            return [(self.a, self.b)]
+        return [d for x in (self.a, self.b) if isinstance(x, Size) for d in x.dimensions()]
+
+    def is_of(self, x: Tensor, at: int) -> bool:
+        """Whether it is the size of dimension `at` of `x`."""
+        return not self.kind and self.a is x and self.b == at
+
+    def written(self, name: Callable[[Tensor, int], str]) -> str:
+        """It as text, dimensions by the names that they are given."""
+        if not self.kind:
+            return name(self.a, self.b)
+        a, b = (x.written(name) if isinstance(x, Size) else str(x) for x in (self.a, self.b))
+        return f"{self.kind}({a}, {b})" if self.kind in ("min", "max") else f"({a} {self.kind} {b})"
+
+    def __neg__(self) -> Size:
+        return Size("-", 0, self)
 
     def __bool__(self) -> NoReturn:
         raise self._unknown("a Python value to branch on")
@@ -171,14 +214,36 @@ class Size(Tensor):
     def __float__(self) -> NoReturn:
         raise self._unknown("a Python float")
 
+    def __str__(self) -> str:
+        return self.written(lambda of, at: f"dimension {at} of {of.desc}")
+
     def __repr__(self) -> str:
-        return f"Size(dimension {self.at} of {self.of.desc})"
+        return f"Size({self}, only known at run time)"
 
     def _unknown(self, what: str) -> Exception:
         return fail(
-            f"expected {what}, got dimension {self.at} of {self.of.desc}, which is only known at run time; compute "
-            "with it as with a tensor, write -1 in reshape and expand, or give the dimension a static size"
+            f"expected {what}, got {self}, which is only known at run time; compute with it as with a tensor, pass "
+            "it on as a size, write -1 in reshape and expand, or give the dimension a static size"
         )
+
+
+def _computing(kind: str, name: str, swapped: bool) -> Callable[[Size, Any], Any]:
+    """A Python operator of sizes: beside sizes and integers it gives a size, beside anything else a tensor."""
+
+    def method(self: Size, other: Any) -> Any:
+        if isinstance(other, Size):
+            return Size(kind, self, other)
+        if isinstance(other, bool) or not isinstance(other, Integral):
+            return getattr(Tensor, name)(self, other)
+        return Size(kind, int(other), self) if swapped else Size(kind, self, int(other))
+
+    method.__name__ = name
+    return method
+
+
+for _kind, _name in {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod"}.items():
+    setattr(Size, f"__{_name}__", _computing(_kind, f"__{_name}__", swapped=False))
+    setattr(Size, f"__r{_name}__", _computing(_kind, f"__r{_name}__", swapped=True))
 
 
 def _no_value(what: str, advice: str) -> Exception:

@@ -17,6 +17,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_fill, letters
+from oneflow.dialect.size_text import evaluate_sizes
 from oneflow.dialect.tensor_desc import TensorDesc
 
 NO_OPERAND = no_grad("has no operand")
@@ -222,3 +223,45 @@ class DimSize:
 
     def reference(like: Any, *, dim: int) -> Any:
         return np.asarray(like.shape[dim], np.int64)
+
+
+def _dims(likes: Any) -> list[Any]:
+    """The sizes of all tensors, one behind the other."""
+    return [d for like in likes for d in like.shape]
+
+
+@operator("positions(like+, shape: string) -> out")
+class Positions:
+    """0, 1, 2, .. (int64) in row-major order, in a tensor whose `shape` is computed from the sizes of `like`.
+
+    `shape` is text such as `"d0 * 2, max(d1 - 1, 0)"`, where d0, d1, .. are the sizes of all `like`, one behind the
+    other; `+ - * // %`, `min` and `max` are allowed.
+    """
+
+    shapes_of = ("like",)
+    sbp = no_sbp("a part of the result begins at another number")
+    grad = zero_grad
+
+    def types(op: Call) -> TensorDesc:
+        try:
+            shape = evaluate_sizes(op.shape, _dims(op.like))
+        except ValueError as error:
+            raise op.error(f"attribute shape: {error}") from None
+        if any(d is not None and d < 0 for d in shape):
+            raise op.error(f"expected sizes of at least 0, got {', '.join(map(str, shape))} of {op.shape}")
+        return TensorDesc(shape, dtypes.int64)
+
+    def compute(op: Call) -> Stage:
+        shape = evaluate_sizes(op.shape, _dims(op.like))
+
+        def number(*position: Any) -> Any:
+            count = s.const(0, dtypes.int64)
+            for at, size in zip(position, shape, strict=True):
+                count = count * s.cast(c.as_expr(size), dtypes.int64) + s.cast(at, dtypes.int64)
+            return count
+
+        return c.element_wise(shape, number, dtypes.int64)
+
+    def reference(like: Any, *, shape: Any) -> Any:
+        sizes = evaluate_sizes(shape, [d for x in like for d in x.shape])
+        return np.arange(math.prod(sizes)).reshape(sizes)

@@ -11,7 +11,8 @@ from oneflow.frontend.arrays import is_array
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import shape as sh
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.functional import sizes as sz
+from oneflow.frontend.tensor import Size, Tensor
 
 _WHOLE = (None, None, None)
 
@@ -27,6 +28,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     """
     parts = _expand(x, key if isinstance(key, tuple) else (key,))
     slices, singles, gathered, news = _plan(x, parts)
+    x = _cut_by_sizes(x, slices)
     if any(s != _WHOLE for s in slices):
         x = sh.slice(x, slices)
     for axis, number in singles.items():
@@ -38,6 +40,17 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     x = sh.squeeze(x, [a + (extra if a > after else 0) for a in singles]) if singles else x
     for position in news:
         x = sh.unsqueeze(x, position)
+    return x
+
+
+def _cut_by_sizes(x: Tensor, slices: list[Any]) -> Tensor:
+    """The parts between bounds that only the run knows; the slices are left to take steps."""
+    for axis, (start, stop, step) in enumerate(slices):
+        if isinstance(start, Size) or isinstance(stop, Size):
+            size = x.size(axis)
+            first, last = (sz.bound(v, size) for v in (0 if start is None else start, size if stop is None else stop))
+            x = sz.between(x, axis, first, sz.larger(last - first, 0))
+            slices[axis] = None, None, step
     return x
 
 
@@ -82,9 +95,9 @@ def _plan(x: Tensor, parts: list[Any]) -> tuple[list[Any], dict[int, int], list[
 
 def _slice(part: slice) -> tuple[Any, Any, Any]:
     for bound in (part.start, part.stop, part.step):
-        if isinstance(bound, Tensor):
+        if isinstance(bound, Tensor) and (bound is part.step or not isinstance(bound, Size)):
             raise fail("a slice bounded by a tensor has a shape that depends on its value; use flow.where or a mask")
-        if bound is not None and not isinstance(bound, (int, np.integer)):
+        if bound is not None and not isinstance(bound, (int, np.integer, Size)):
             raise fail(f"expected integers in a slice, got {bound!r}")
     if part.step is not None and part.step < 1:
         raise fail(f"expected a step of at least 1 in a slice, got {part.step}; write flow.flip(x, [dim]) to reverse")

@@ -1,6 +1,7 @@
 """Functions that reshape tensors, take parts of them and put them together.
 
-Sizes may be None where a dimension is dynamic: `x.reshape(x.shape[0], -1)` is decided. Imports `rules`.
+Sizes that are only known at run time (`Size`) are taken as others are: `x.reshape(x.shape[0] * 2, -1)`. Imports
+`rules` and `sizes`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
+from oneflow.frontend.functional import sizes as sz
 from oneflow.frontend.functional.rules import as_common
 from oneflow.frontend.tensor import Size, Tensor
 
@@ -45,21 +47,10 @@ def on_vector(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 def spread(sizes: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments given one by one or as one list."""
     one = len(sizes) == 1 and isinstance(sizes[0], (list, tuple))
-    return tuple(map(_plain, sizes[0] if one else sizes))
+    return tuple(map(sz.as_size, sizes[0] if one else sizes))
 
 
-def _plain(size: Any) -> Any:
-    """A size as rules take it: None for one of a tensor that is only known at run time.
-
-    Raises:
-        TraceError: it is computed from such.
-    """
-    if isinstance(size, Tensor) and not isinstance(size, Size):
-        raise fail("expected numbers as sizes, got one computed at run time; write -1 for one size of reshape")
-    return None if isinstance(size, Size) else size
-
-
-def reshape(x: Any, shape: Sequence[Dim]) -> Tensor:
+def reshape(x: Any, shape: Sequence[Dim | Size]) -> Tensor:
     """The same elements in row-major order under another shape.
 
     One size may be -1, which is solved. None stands for a dynamic dimension of `x`, in their order.
@@ -68,19 +59,49 @@ def reshape(x: Any, shape: Sequence[Dim]) -> Tensor:
         TraceError: the number of elements does not fit, or two sizes cannot be told.
     """
     x = as_tensor(x)
-    target = _solve(x, [_plain(d) for d in shape])
+    sizes = [sz.as_size(d) for d in shape]
+    if any(isinstance(d, Size) for d in sizes):
+        plain = _plain(x, sizes)
+        if plain is None:
+            return dispatch("reshape_like", x, sz.shaped(_filled(x, sizes)))
+        sizes = plain
+    target = _solve(x, sizes)
     if target.count(-1) > 1:
         advice = "give all but one as numbers, or write reshape_as"
         raise fail(f"cannot tell more than one size of {list(shape)} for {x.desc}; {advice}")
     return dispatch("reshape", x, shape=target)
 
 
+def _plain(x: Tensor, sizes: Sequence[Any]) -> list[Any] | None:
+    """None in place of a size that only the run knows, where just that of `x` can stand there; else nothing."""
+    own = [d for d in sizes if isinstance(d, Size)]
+    if len(own) != 1 or x.shape.count(None) != 1 or not own[0].is_of(x, x.shape.index(None)):
+        return None
+    plain: list[Any] = [None if isinstance(d, Size) else d for d in sizes]
+    return plain if -1 in plain or _known(plain) == _known(x.shape) else None
+
+
+def _known(shape: Sequence[Dim]) -> int:
+    return math.prod(d for d in shape if d is not None)
+
+
+def _filled(x: Tensor, sizes: Sequence[Any]) -> list[Any]:
+    """Sizes with what stands for -1, and for None, which are the dynamic dimensions of `x` in their order."""
+    dynamic = (d for d in x.sizes() if isinstance(d, Size))
+    filled = [next(dynamic, -1) if d is None else d for d in sizes]
+    free = [i for i, d in enumerate(filled) if isinstance(d, int) and d == -1]
+    if len(free) > 1:
+        raise fail(f"expected at most one -1 in a shape, got {list(sizes)}")
+    for i in free:
+        filled[i] = x.numel() // math.prod((*filled[:i], *filled[i + 1 :]))
+    return filled
+
+
 def _solve(x: Tensor, shape: Sequence[Dim]) -> list[int]:
     """Sizes for the operator: -1 beside as many None as `x` has dynamic dimensions is what the static ones leave."""
     target = list(shape)
     if None in target and target.count(None) == x.shape.count(None) and -1 in target:
-        static = math.prod(d for d in x.shape if d is not None)
-        known = math.prod(d for d in target if d not in (None, -1))
+        static, known = _known(x.shape), math.prod(d for d in target if d not in (None, -1))
         if known and static % known == 0:
             target[target.index(-1)] = static // known
     return [-1 if d is None else d for d in target]
@@ -104,9 +125,8 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     first, last = axis(x, start_dim), axis(x, end_dim)
     if first > last:
         raise fail(f"expected start_dim before end_dim, got {start_dim} and {end_dim}")
-    merged = x.shape[first : last + 1]
-    size = None if None in merged else math.prod(d for d in merged if d is not None)
-    return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
+    sizes = x.sizes()
+    return reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
 
 
 def permute(x: Any, *dims: Any) -> Tensor:
@@ -155,7 +175,20 @@ def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
 
 def expand(x: Any, *sizes: Any) -> Tensor:
     """`x` repeated along dimensions of size 1 and new leading ones; -1 or None keeps a dimension."""
-    return dispatch("expand", x, expand_shape=[-1 if d is None else d for d in spread(sizes)])
+    given = spread(sizes)
+    if any(isinstance(d, Size) for d in given):
+        return _expanded(as_tensor(x), given)
+    return dispatch("expand", x, expand_shape=[-1 if d is None else d for d in given])
+
+
+def _expanded(x: Tensor, given: Sequence[Any]) -> Tensor:
+    """`expand` to sizes that only the run knows; those of `x` itself are kept."""
+    new = len(given) - x.rank
+    kept = [-1 if d is None or (isinstance(d, Size) and d.is_of(x, i)) else d for i, d in enumerate(given, -new)]
+    if not any(isinstance(d, Size) for d in kept):
+        return dispatch("expand", x, expand_shape=kept)
+    filled = [x.size(i) if i >= 0 and isinstance(d, int) and d == -1 else d for i, d in enumerate(kept, -new)]
+    return dispatch("broadcast_like", x, sz.shaped(filled), broadcast_axes=range(new))
 
 
 def broadcast_to(x: Any, shape: Sequence[Dim]) -> Tensor:
@@ -177,21 +210,22 @@ def repeat(x: Any, *sizes: int) -> Tensor:
     for _ in range(len(times) - out.rank):
         out = unsqueeze(out, 0)
     for dim, count in enumerate(times):
-        if count != 1:
+        if isinstance(count, Size) or count != 1:
             out = _repeated(out, dim, count)
     return out
 
 
 def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
     """`x` set beside itself `count` times along `dim`: expanded along a new dimension, if sizes are known."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+    if not isinstance(count, Size) and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
         raise fail(f"expected numbers of repetitions of at least 0, got {count!r}")
-    if not count:
+    if isinstance(count, int) and not count:
         return narrow(x, dim, 0, 0)
-    if None in x.shape:
+    if isinstance(count, int) and None in x.shape:
         return cat([x] * count, dim)
-    beside = expand(unsqueeze(x, dim), *x.shape[:dim], count, *x.shape[dim:])
-    repeated = reshape(beside, (*x.shape[:dim], count * (x.shape[dim] or 0), *x.shape[dim + 1 :]))
+    sizes = x.sizes()
+    beside = expand(unsqueeze(x, dim), *sizes[:dim], count, *sizes[dim:])
+    repeated = reshape(beside, (*sizes[:dim], count * sizes[dim], *sizes[dim + 1 :]))
     current_builder().unlink(repeated)
     return repeated
 
@@ -213,7 +247,10 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
 def _static(x: Tensor, dim: int, what: str) -> int:
     size: int | None = x.shape[dim]
     if size is None:
-        raise fail(f"{what} needs a static size, got dimension {dim} of {x.desc}; trace with one, or use flow.narrow")
+        raise fail(
+            f"{what} needs a static size, got dimension {dim} of {x.desc}: how many pieces there are depends on it; "
+            "give a list of sizes, which x.shape may be in, or trace with a static one"
+        )
     return size
 
 
@@ -221,25 +258,35 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
     """`x` cut along `dim` into pieces of one size (the last may be smaller), or of the sizes of a list."""
     x = as_tensor(x)
     at = axis(x, dim)
-    size = _static(x, at, "split")
-    sizes = split_size_or_sections
-    if isinstance(sizes, int):
-        if sizes < 1:
-            raise fail(f"expected pieces of at least 1 element, got {sizes}")
-        sizes = [min(sizes, size - start) for start in range(0, size, sizes)] or [0]
-    if sum(sizes) != size:
-        raise fail(f"expected sizes that add up to {size}, dimension {at} of {x.desc}, got {list(sizes)}")
+    sections = split_size_or_sections
+    if isinstance(sections, (int, Size)):
+        size = _static(x, at, "split")
+        if isinstance(sections, Size) or sections < 1:
+            raise fail(f"expected pieces of at least 1 element, of a number that is known, got {sections}")
+        sections = [min(sections, size - start) for start in range(0, size, sections)] or [0]
+    sizes = spread([sections])
+    if any(isinstance(d, Size) for d in (*sizes, x.size(at))):
+        return sz.sections(x, at, sizes)
+    if sum(sizes) != x.shape[at]:
+        raise fail(f"expected sizes that add up to {x.shape[at]}, dimension {at} of {x.desc}, got {list(sizes)}")
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return tuple(narrow(x, at, start, length) for start, length in zip(starts, sizes, strict=True))
 
 
 def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`x` cut along `dim` into at most `chunks` pieces of one size, the last possibly smaller."""
+    """`x` cut along `dim` into at most `chunks` pieces of one size, the last possibly smaller.
+
+    Where the size is only known at run time there are always `chunks`, the last ones possibly empty.
+    """
     x = as_tensor(x)
     at = axis(x, dim)
     if chunks < 1:
         raise fail(f"expected at least 1 chunk, got {chunks}")
-    return split(x, max(1, -(-_static(x, at, "chunk") // chunks)), at)
+    if x.shape[at] is not None:
+        return split(x, max(1, -(-x.shape[at] // chunks)), at)
+    size = x.size(at)
+    each = (size + (chunks - 1)) // chunks
+    return split(x, [sz.limited(size - each * i, 0, each) for i in range(chunks)], at)
 
 
 def unbind(x: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -258,7 +305,12 @@ def select(x: Any, dim: int, index: int) -> Tensor:
 
 def narrow(x: Any, dim: int, start: int, length: int) -> Tensor:
     """`length` slices of `x` along `dim` from `start` on; a negative start counts from the end."""
-    return dispatch("narrow", x, dim=dim, start=start, length=length)
+    if not isinstance(start, Size) and not isinstance(length, Size):
+        return dispatch("narrow", x, dim=dim, start=start, length=length)
+    x = as_tensor(x)
+    at = axis(x, dim)
+    first = start if isinstance(start, Size) or start >= 0 else x.size(at) + start
+    return sz.between(x, at, first, length)
 
 
 def slice(x: Any, slices: Sequence[Sequence[Dim]]) -> Tensor:

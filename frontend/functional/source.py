@@ -10,10 +10,12 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend.devices import placed
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.elementwise import add, eq, mul
 from oneflow.frontend.functional.rules import cast, constant
-from oneflow.frontend.functional.shape import spread
+from oneflow.frontend.functional.shape import spread, unsqueeze
+from oneflow.frontend.functional.sizes import shaped
 from oneflow.frontend.promotion import DEFAULTS, as_number, check_fits, is_number
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.tensor import Size, Tensor
 
 __all__ = [
     "arange", "eye", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
@@ -26,12 +28,14 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     shape = spread([size])
     if not is_number(fill_value):
         raise fail(f"expected a number to fill with, got {fill_value!r}; write flow.broadcast_to for a tensor")
-    if any(isinstance(d, bool) or not isinstance(d, int) for d in shape):
-        raise fail(f"expected integers as sizes, got {list(shape)}; use flow.full_like for a dynamic shape")
+    if any(isinstance(d, bool) or not isinstance(d, (int, Size)) for d in shape):
+        raise fail(f"expected integers as sizes, got {list(shape)}")
     number = as_number(fill_value)
     target = dtype or DEFAULTS[type(number)]
     check_fits(number, target)
-    return constant(number, target, shape)
+    if not any(isinstance(d, Size) for d in shape):
+        return constant(number, target, shape)
+    return dispatch("broadcast_like", constant(number, target), shaped(shape), broadcast_axes=range(len(shape)))
 
 
 @placed
@@ -74,6 +78,8 @@ def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
     """Numbers from `start` (0 where only the end is given) below `end`, `step` apart: int64, float32 for floats."""
     start, end = (0, start) if end is None else (start, end)
+    if any(isinstance(v, Size) for v in (start, end)):
+        return _counted(start, end, step, dtype or dtypes.int64)
     if not all(is_number(v) for v in (start, end, step)):
         raise fail("expected Python numbers for arange: a length that depends on a tensor's value is not static")
     if step == 0:
@@ -87,7 +93,19 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     return dispatch("arange", dtype=target, **attrs)
 
 
+def _counted(start: Any, end: Any, step: Any, dtype: DType) -> Tensor:
+    """Integers from and to sizes that only the run knows."""
+    known = [v for v in (start, end, step) if not isinstance(v, Size)]
+    if isinstance(step, Size) or any(isinstance(v, bool) or not isinstance(v, int) for v in known) or not step:
+        raise fail(f"expected integers, and a step other than 0, beside a size of the run, got {start, end, step}")
+    numbers = shaped([-((start - end) // step)])
+    return cast(add(mul(numbers, step), start), dtype)
+
+
 @placed
 def eye(n: int, m: int | None = None, *, dtype: DType = dtypes.float32) -> Tensor:
     """An n x m matrix (square without m) of ones on the diagonal."""
-    return dispatch("eye", dtype=dtype, rows=n, cols=n if m is None else m)
+    rows, cols = spread([(n, n if m is None else m)])
+    if not any(isinstance(d, Size) for d in (rows, cols)):
+        return dispatch("eye", dtype=dtype, rows=rows, cols=cols)
+    return cast(eq(unsqueeze(arange(rows), 1), arange(cols)), dtype)

@@ -58,7 +58,7 @@ def _with_rest(found: list[Group], source: range, target: range) -> list[Group]:
 
 
 def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
-    """Equal dimensions at both ends one to one, everything between as one group."""
+    """Equal dimensions at both ends one to one, everything between as one group; one of all where that cannot be."""
     front, least = 0, min(len(source), len(target))
     while front < least and source[front] == target[front]:
         front += 1
@@ -70,9 +70,17 @@ def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[G
         front, back = (front - 1, back) if front else (front, back - 1)
     found: list[Group] = [([i], [i]) for i in range(front)]
     middle: Group = ([*range(front, len(source) - back)], [*range(front, len(target) - back)])
+    if _differ([source[i] for i in middle[0]], [target[j] for j in middle[1]]):
+        return [([*range(len(source))], [*range(len(target))])]
     if middle != ([], []):
         found.append(middle)
     return found + [([len(source) - k], [len(target) - k]) for k in range(back, 0, -1)]
+
+
+def _differ(source: Sequence[Extent], target: Sequence[Extent]) -> bool:
+    """Whether products are known and not equal: a reshape that is right only where all is empty."""
+    known = all(isinstance(x, int) for x in (*source, *target))
+    return known and math.prod(source) != math.prod(target)  # type: ignore[arg-type]
 
 
 def regroup(

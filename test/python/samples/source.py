@@ -32,6 +32,11 @@ SAMPLES = [
     Sample("dim_size", [t(3, 4)], dtypes=ALL),
     Sample("dim_size", [t(3, 0, 2)], {"dim": -2}),
     Sample("dim_size", [t(3, 1, 6)], {"dim": 2}),
+    Sample("positions", [[t(3, 4)]], {"shape": "d0 * d1"}, dtypes=ALL),
+    Sample("positions", [[t(3, 4)]], {"shape": "d1 // 2, 2, max(d0 - 1, 0)"}),
+    Sample("positions", [[t(5), t(2)]], {"shape": "min(d0, 4) % 3, -(-d0 // d1)"}),
+    Sample("positions", [[t(0, 2)]], {"shape": "d1, d0"}),
+    Sample("positions", [[t(3)]], {"shape": ""}),
 ]  # fmt: skip
 BAD = [
     Bad("constant", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
@@ -41,6 +46,11 @@ BAD = [
     ),
     Bad("empty", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
     Bad("dim_size", [t(2, 3)], {"dim": 2}, match="expected dim in [-2, 2) of like, got 2"),
+    Bad("positions", [[t(2, 3)]], {"shape": "d0 - d1"}, match="expected sizes of at least 0, got -1 of d0 - d1"),
+    Bad("positions", [[t(2, 0)]], {"shape": "d0 // d1"}, match="attribute shape: a size is divided by 0"),
+    Bad("positions", [[t(2)]], {"shape": "d1"}, match="expected one of 1 sizes d0, d1, .., got d1"),
+    Bad("positions", [[t(2)]], {"shape": "d0 **"}, match="expected sizes such as d0 * 2, 3, got 'd0 **'"),
+    Bad("positions", [[t(2)]], {"shape": "d0 ** 2"}, match="+ - * // % min max as sizes, got d0 ** 2"),
     Bad("dim_size", [t()], match="expected dim in [0, 0) of like, got 0"),
     Bad("eye", [], {"dtype": float32, "rows": -1}, match="expected rows and cols of at least 0, got -1 and 0"),
     Bad(

@@ -1,0 +1,89 @@
+"""Sizes that are only known at run time where operators want a tensor: one of which nothing but the shape is read.
+
+Imports `dispatch`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.frontend.dispatch import dispatch, dispatch_all
+from oneflow.frontend.tensor import Size, Tensor
+
+
+def as_size(size: Any) -> Any:
+    """A size as functions take it: of other tensors the number that they have.
+
+    Raises:
+        TraceError: a traced tensor has none yet.
+    """
+    return operator.index(size) if isinstance(size, Tensor) and not isinstance(size, Size) else size
+
+
+def shaped(sizes: Sequence[Any]) -> Tensor:
+    """A tensor (int64) whose shape are numbers and sizes of the run, 0, 1, 2, .. in it if there are such."""
+    dims = dict.fromkeys(d for size in sizes if isinstance(size, Size) for d in size.dimensions())
+    if not dims:
+        return dispatch("constant", dtype=dtypes.int64, shape=list(sizes))
+    tensors = list(dict.fromkeys(x for x, _ in dims))
+    if len(tensors) == 1:
+        return _written(tensors, sizes, lambda _, at: f"d{at}")
+    # Operands of one list have one type: there each dimension is the length of a vector.
+    vectors = [_written([x], [Size("", x, at)], lambda _, at: f"d{at}") for x, at in dims]
+    names = {dim: f"d{number}" for number, dim in enumerate(dims)}
+    return _written(vectors, sizes, lambda x, at: names[x, at])
+
+
+def _written(likes: Sequence[Tensor], sizes: Sequence[Any], name: Callable[[Tensor, int], str]) -> Tensor:
+    text = ", ".join(d.written(name) if isinstance(d, Size) else str(operator.index(d)) for d in sizes)
+    return dispatch("positions", list(likes), shape=text)
+
+
+def sections(x: Tensor, dim: int, sizes: Sequence[Any]) -> tuple[Tensor, ...]:
+    """`x` cut along `dim` into pieces of these sizes, which have to add up to its own."""
+    shape = x.sizes()
+    likes = [shaped((*shape[:dim], size, *shape[dim + 1 :])) for size in sizes]
+    return dispatch_all("split_like", x, likes, axis=dim)
+
+
+def between(x: Tensor, dim: int, first: Any, length: Any) -> Tensor:
+    """`length` slices of `x` along `dim` from `first` on."""
+    before = [] if isinstance(first, int) and first == 0 else [first]
+    return sections(x, dim, [*before, length, x.size(dim) - first - length])[len(before)]
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller of two sizes."""
+    return Size("min", a, b) if isinstance(a, Size) or isinstance(b, Size) else min(a, b)
+
+
+def larger(a: Any, b: Any) -> Any:
+    """The larger of two sizes."""
+    return Size("max", a, b) if isinstance(a, Size) or isinstance(b, Size) else max(a, b)
+
+
+def limited(size: Any, least: Any, most: Any) -> Any:
+    """`size`, but at least `least` and at most `most`."""
+    return smaller(larger(size, least), most)
+
+
+def bound(position: Any, size: Any) -> Any:
+    """A bound of a slice as Python reads it: negative ones count from the end, all are clipped."""
+    if isinstance(position, Size) and not _is_natural(position):
+        negative = limited(-position, 0, 1)
+        return limited(position, 0, size) + negative * larger(position + size, 0)
+    if isinstance(position, Size) or position > 0:
+        return smaller(position, size)
+    return larger(position + size, 0) if position else 0
+
+
+def _is_natural(size: Any) -> bool:
+    """Whether a size cannot be negative, as far as it shows."""
+    if not isinstance(size, Size):
+        return bool(size >= 0)
+    if size.kind == "max":
+        return _is_natural(size.a) or _is_natural(size.b)
+    return size.kind != "-" and (not size.kind or (_is_natural(size.a) and _is_natural(size.b)))
