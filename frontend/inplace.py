@@ -22,7 +22,7 @@ from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
 from oneflow.frontend.errors import fail
 from oneflow.frontend.function import to_device
-from oneflow.frontend.promotion import as_number, check_fits, is_number
+from oneflow.frontend.promotion import as_number, fitting, is_number
 from oneflow.frontend.tape import MODE, Memory
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.views import detached, part_of
@@ -92,8 +92,7 @@ def copy_(self: EagerTensor, source: Any) -> EagerTensor:
 
 def fill_(self: EagerTensor, value: Any, name: str = "fill_") -> EagerTensor:
     """Sets every element to a number; itself."""
-    check_fits(as_number(value), self.dtype)
-    return _assign(self, F.full(self.shape, value, dtype=self.dtype), name)
+    return _assign(self, F.full(self.shape, fitting(as_number(value), self.dtype), dtype=self.dtype), name)
 
 
 def zero_(self: EagerTensor) -> EagerTensor:

@@ -57,19 +57,17 @@ def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
     return highest if kind_of(highest) > kind_of(shared) else shared
 
 
-def wrapped(number: Any, dtype: DType) -> Any:
-    """A negative integer beside a type without a sign as what arithmetic counts it as: -1 is 255 of `uint8`."""
-    negative = dtype.kind == "uint" and isinstance(number, int) and -(2**dtype.bits) < number < 0
-    return number + 2**dtype.bits if negative else number
-
-
-def check_fits(number: bool | int | float, dtype: DType) -> None:
-    """Refuses an integer that `dtype` cannot hold.
+def fitting(number: Any, dtype: DType) -> Any:
+    """A number beside tensors of `dtype`: a negative one beside a type without a sign counts from the top, -1 as 255.
 
     Raises:
-        TraceError: it is out of range.
+        TraceError: `dtype` cannot hold it.
     """
-    if dtype.is_integer and not isinstance(number, float):
-        info = np.iinfo(dtype.name)
-        if not info.min <= number <= info.max:
-            raise fail(f"expected a number in [{info.min}, {info.max}] beside a tensor of {dtype}, got {number}")
+    if not dtype.is_integer or isinstance(number, float):
+        return number
+    info = np.iinfo(dtype.name)
+    if not info.min <= number <= info.max:
+        if info.min == 0 and -info.max <= number < 0:
+            return number + info.max + 1
+        raise fail(f"expected a number in [{info.min}, {info.max}] beside a tensor of {dtype}, got {number}")
+    return number

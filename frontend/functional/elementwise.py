@@ -21,7 +21,7 @@ from oneflow.frontend.functional.rules import (
     scalar_operand,
     unary,
 )  # fmt: skip
-from oneflow.frontend.promotion import as_number, is_number, result_dtype
+from oneflow.frontend.promotion import as_number, fitting, is_number, result_dtype
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
@@ -200,7 +200,7 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     """`x`, with the number `value` where the bool tensor `mask` is true; mask broadcasts to x."""
     x = as_tensor(x)
-    return dispatch("masked_fill", x, cast(mask, dtypes.bool_), **scalar_operand(value, x.dtype))
+    return dispatch("masked_fill", x, cast(mask, dtypes.bool_), **scalar_operand(fitting(value, x.dtype), x.dtype))
 
 
 def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:

@@ -20,7 +20,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
-from oneflow.frontend.promotion import as_number, check_fits, is_number, result_dtype, wrapped
+from oneflow.frontend.promotion import as_number, fitting, is_number, result_dtype
 from oneflow.frontend.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -115,8 +115,7 @@ class BinaryRule:
 
     def _number(self, x: Tensor, number: Any, scalar: str, swap: bool) -> Tensor:
         dtype = self._dtype(result_dtype([x.dtype], [number]))
-        number = wrapped(number, dtype) if self.kind in (NUMBER, BITS) else number
-        check_fits(number, dtype)
+        number = fitting(number, dtype)
         x = cast(x, dtype)
         if scalar and dtype != dtypes.bool_ and not (current_builder().eager and dtype.bits != 16):
             return dispatch(scalar, x, **scalar_operand(number, dtype))
@@ -161,5 +160,4 @@ def as_common(*values: Any) -> list[Tensor]:
 
 
 def _fitting(number: Any, dtype: DType) -> Tensor:
-    check_fits(as_number(number), dtype)
-    return constant(as_number(number), dtype)
+    return constant(fitting(as_number(number), dtype), dtype)

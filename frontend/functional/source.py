@@ -14,7 +14,7 @@ from oneflow.frontend.functional.elementwise import add, eq, mul
 from oneflow.frontend.functional.rules import cast, constant
 from oneflow.frontend.functional.shape import spread, unsqueeze
 from oneflow.frontend.functional.sizes import shaped
-from oneflow.frontend.promotion import DEFAULTS, as_number, check_fits, is_number
+from oneflow.frontend.promotion import DEFAULTS, as_number, fitting, is_number
 from oneflow.frontend.tensor import Size, Tensor
 
 __all__ = [
@@ -30,9 +30,8 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
         raise fail(f"expected a number to fill with, got {fill_value!r}; write flow.broadcast_to for a tensor")
     if any(isinstance(d, bool) or not isinstance(d, (int, Size)) for d in shape):
         raise fail(f"expected integers as sizes, got {list(shape)}")
-    number = as_number(fill_value)
-    target = dtype or DEFAULTS[type(number)]
-    check_fits(number, target)
+    target = dtype or DEFAULTS[type(as_number(fill_value))]
+    number = fitting(as_number(fill_value), target)
     if not any(isinstance(d, Size) for d in shape):
         return constant(number, target, shape)
     return dispatch("broadcast_like", constant(number, target), shaped(shape), broadcast_axes=range(len(shape)))
@@ -69,8 +68,7 @@ def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """One number in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
     target = dtype or x.dtype
-    check_fits(as_number(fill_value), target)
-    value = constant(as_number(fill_value), target)
+    value = constant(fitting(as_number(fill_value), target), target)
     return dispatch("broadcast_like", value, x, broadcast_axes=range(x.rank))
 
 

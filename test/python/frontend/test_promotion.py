@@ -5,6 +5,7 @@ import itertools
 import ml_dtypes  # noqa: F401
 import numpy as np
 import pytest
+import torch
 from helpers import run
 
 import oneflow as flow
@@ -70,16 +71,27 @@ def test_array_on_the_left():
 
 
 WRAPPING = {
-    "sub": lambda x: x - 1, "add": lambda x: x + (-1), "left": lambda x: -1 - x, "mul": lambda x: x * -1,
-    "floordiv": lambda x: x // -1, "and": lambda x: x & -1, "xor": lambda x: x ^ -2,
+    "sub": lambda _, x: x - 1, "add": lambda _, x: x + (-1), "left": lambda _, x: -1 - x, "mul": lambda _, x: x * -1,
+    "floordiv": lambda _, x: x // -1, "mod": lambda _, x: x % -3, "and": lambda _, x: x & -1,
+    "or": lambda _, x: x | -2, "xor": lambda _, x: x ^ -2, "eq": lambda _, x: x == -1, "ne": lambda _, x: x != -1,
+    "lt": lambda _, x: x < -1, "le": lambda _, x: x <= -251, "gt": lambda _, x: x > -5, "ge": lambda _, x: x >= -1,
+    "where": lambda f, x: f.where(x > 3, x, -1), "full_like": lambda f, x: f.full_like(x, -1),
+    "masked_fill": lambda _, x: x.masked_fill(x > 3, -2),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRAPPING)
 def test_negative_numbers_beside_unsigned_tensors_wrap(name):
+    """As PyTorch's, in eager mode and compiled; what no wrapping brings in is an error."""
     array = np.array([0, 5, 255], np.uint8)
-    want = array // 255 if name == "floordiv" else WRAPPING[name](array.astype(np.int64)) % 256
-    eager = WRAPPING[name](flow.tensor(array))
-    compiled = flow.compile(WRAPPING[name])(array)
-    assert eager.dtype == flow.uint8 and compiled.dtype == np.uint8
+    want = WRAPPING[name](torch, torch.from_numpy(array))
+    eager = WRAPPING[name](flow, flow.tensor(array)).numpy()
+    compiled = flow.compile(lambda x: WRAPPING[name](flow, x))(array)
+    assert eager.dtype == compiled.dtype == want.numpy().dtype
     assert eager.tolist() == compiled.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("number", [-256, 256])
+def test_numbers_that_an_unsigned_tensor_cannot_hold(number):
+    with pytest.raises(ValueError, match=rf"expected a number in \[0, 255\] beside a tensor of ui8, got {number}"):
+        flow.lt(flow.tensor(np.uint8([1])), number)
