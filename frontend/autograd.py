@@ -56,9 +56,9 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
 
     Args:
         fn: a function of tensors that returns one tensor of floats with one element.
-        argnums: the positions of the arguments to differentiate by; several give a tuple of gradients. An argument
-            may be a list, tuple or dict of tensors: its gradient has the same structure, with None for whatever is
-            no tensor of floats.
+        argnums: the positions of the arguments to differentiate by, negative ones from the end; several give a tuple
+            of gradients. An argument may be a list, tuple or dict of tensors: its gradient has the same structure,
+            with None for whatever is no tensor of floats.
 
     Raises:
         TraceError: when called: `fn` returns something else, an argument has no floats, or an operator on the way
@@ -69,9 +69,10 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
     @functools.wraps(fn)
     def function(*args: Any, **kwargs: Any) -> Any:
         arguments = bind(fn, args, kwargs)
-        inputs = _Inputs(entry_name(fn), arguments.args, numbers)
+        at = _counted(entry_name(fn), len(arguments.args), numbers)
+        inputs = _Inputs(entry_name(fn), arguments.args, at)
         positional = list(arguments.args)
-        for number, value in zip(numbers, inputs.value, strict=True):
+        for number, value in zip(at, inputs.value, strict=True):
             positional[number] = value
         with _recording() as tape:
             value = fn(*positional, **arguments.kwargs)
@@ -176,13 +177,22 @@ def checkpoint(fn: Function, *args: Any) -> Any:
     return function(*args) if args else function
 
 
+def _counted(name: str, count: int, argnums: Sequence[int]) -> list[int]:
+    """Positions of arguments, counted from the front.
+
+    Raises:
+        TraceError: one is no position.
+    """
+    for number in argnums:
+        if not -count <= number < count:
+            raise fail(f"{name}: expected argnums in [{-count}, {count}) for {count} arguments, got {number}")
+    return [number % count for number in argnums]
+
+
 class _Inputs:
     """Arguments as tensors of their own, so that other uses of the same tensor are constants of the function."""
 
     def __init__(self, name: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
-        for number in numbers:
-            if not 0 <= number < len(args):
-                raise fail(f"{name}: expected argnums below {len(args)}, the number of arguments, got {number}")
         self.level = level()
         leaves, self.tree = flatten([args[n] for n in numbers])
         self.leaves = [_own(v) if _is_float(v) else v for v in map(_as_tensor, leaves)]

@@ -26,8 +26,8 @@ from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "abs", "acos", "acosh", "add", "add_n", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "celu", "clamp", "cos", "cosh", "div", "elu", "eq", "erf",
-    "erfc", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "gelu", "gt", "hardshrink",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "celu", "clamp", "clip", "cos", "cosh", "div", "elu", "eq",
+    "erf", "erfc", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "gelu", "gt", "hardshrink",
     "hardsigmoid", "hardswish", "hardtanh", "isfinite", "isinf", "isnan", "le", "leaky_relu", "log", "log1p",
     "log2", "log10", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "lt", "masked_fill",
     "maximum", "minimum", "mish", "mul", "ne", "neg", "negative", "pow", "quick_gelu", "reciprocal", "relu",
@@ -88,14 +88,14 @@ silu = unary("silu", SAME)
 softsign = unary("softsign", SAME)
 square_relu = unary("square_relu", SAME)
 
-add = binary("add", "broadcast_add", NUMBER, "scalar_add", "scalar_add", "broadcast_logical_or")
+_add = binary("add", "broadcast_add", NUMBER, "scalar_add", "scalar_add", "broadcast_logical_or")
 _sub = binary("sub", "broadcast_sub", NUMBER)
 mul = binary("mul", "broadcast_mul", NUMBER, "scalar_mul", "scalar_mul", "broadcast_logical_and")
 div = binary("div", "broadcast_div", FLOAT, "scalar_div")
 floor_divide = binary("floor_divide", "floordiv", NUMBER, "scalar_floordiv")
 remainder = binary("remainder", "broadcast_floor_mod", NUMBER)
 fmod = binary("fmod", "broadcast_fmod", NUMBER, "scalar_fmod")
-pow = binary("pow", "broadcast_pow", NUMBER, "scalar_pow", "scalar_reverse_pow")
+_pow = binary("pow", "broadcast_pow", NUMBER, "scalar_pow", "scalar_reverse_pow")
 maximum = binary("maximum", "broadcast_maximum", NUMBER, "", "", "broadcast_logical_or")
 minimum = binary("minimum", "broadcast_minimum", NUMBER, "", "", "broadcast_logical_and")
 atan2 = binary("atan2", "atan2", FLOAT)
@@ -115,13 +115,46 @@ bitwise_or = binary("bitwise_or", "broadcast_bitwise_or", BITS, "", "", "broadca
 bitwise_xor = binary("bitwise_xor", "broadcast_bitwise_xor", BITS, "", "", "broadcast_logical_xor")
 
 
-def sub(input: Any, other: Any) -> Tensor:
-    """x - y.
+def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """x + alpha * y.
 
     Operands broadcast, brought to their common element type, which the result has.
     """
+    return _add(input, other if alpha == 1 else _scaled(input, other, alpha))
+
+
+def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """x - alpha * y.
+
+    Operands broadcast, brought to their common element type, which the result has.
+    """
+    other = other if alpha == 1 else _scaled(input, other, alpha)
     plain = is_number(other) and not isinstance(as_number(other), bool)
-    return add(input, -as_number(other)) if plain and not is_number(input) else _sub(input, other)
+    return _add(input, -as_number(other)) if plain and not is_number(input) else _sub(input, other)
+
+
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """`alpha` times the second operand of a sum, of whose type it may not make anything else."""
+    if not is_number(alpha):
+        raise fail(f"expected alpha to be a number, got {alpha!r}; write x + alpha * y")
+    if isinstance(as_number(alpha), float) and not any(map(_is_float, (input, other))):
+        raise fail(f"expected an integer as alpha beside integers, got {alpha}; write x.float() first")
+    return other * as_number(alpha) if is_number(other) else mul(other, alpha)
+
+
+def _is_float(operand: Any) -> bool:
+    return isinstance(as_number(operand), float) if is_number(operand) else as_tensor(operand).dtype.is_float
+
+
+def pow(input: Any, other: Any) -> Tensor:
+    """x to the power y, operands broadcast, brought to their common element type, which the result has.
+
+    Raises:
+        TraceError: integers to a negative integer, whose result would be none.
+    """
+    if is_number(other) and not isinstance(as_number(other), float) and other < 0 and not _is_float(input):
+        raise fail(f"expected an exponent of at least 0 beside integers, got {other}; write x.float() ** {other}")
+    return _pow(input, other)
 
 
 def bitwise_not(x: Any) -> Tensor:
@@ -220,6 +253,9 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     attrs = {f"{kind[0]}_{k}": kind[1](v) for k, v in bounds.items()}
     suffix = "" if len(bounds) == 2 else f"_{next(iter(bounds))}"
     return dispatch(f"clip_by_scalar{suffix}", x, **attrs)
+
+
+clip = clamp
 
 
 def to(x: Any, dtype: DType) -> Tensor:

@@ -1,7 +1,7 @@
 """Convolutions and pooling. Imports `shape`, `rules`.
 
-Images are (batch, channels, spatial dimensions..); sizes of windows are one number for all spatial dimensions, or one
-for each.
+Images are (batch, channels, spatial dimensions..), or one without a batch; sizes of windows are one number for all
+spatial dimensions, or one for each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.rules import as_common, describe
-from oneflow.frontend.functional.shape import pad
+from oneflow.frontend.functional.shape import pad, squeeze, unsqueeze
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
@@ -33,6 +33,13 @@ def _each(value: Sizes, count: int, name: str) -> tuple[int, ...]:
     return values
 
 
+def _alone(x: Tensor, spatial: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Images, a single one as a batch of its own, and what takes results out of that again."""
+    if x.rank != spatial + 1:
+        return x, lambda result: result
+    return unsqueeze(x, 0), lambda result: squeeze(result, 0)
+
+
 def _convolution(spatial: int) -> Callable[..., Tensor]:
     def function(
         input: Any,
@@ -49,12 +56,13 @@ def _convolution(spatial: int) -> Callable[..., Tensor]:
             raise fail(f"expected a weight of {spatial + 2} static dimensions for conv{spatial}d, got {w.desc}")
         kernel = w.shape[2:] if data_format == "channels_first" else w.shape[1:-1]
         spread = _each(dilation, spatial, "dilation")
+        x, taken_out = _alone(x, spatial)
         x, before = _padded(x, padding, kernel, spread, data_format)
-        return dispatch(
+        return taken_out(dispatch(
             f"conv{spatial}d", x, w, None if bias is None else as_tensor(bias),
             filters=w.shape[0], padding_before=before, data_format=data_format, kernel_size=kernel,
             strides=_each(stride, spatial, "stride"), dilation_rate=spread, groups=groups,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     doc = f"""Convolution over {spatial} spatial dimension{"s"[: spatial - 1]}, plus one number of `bias` per filter.
 
@@ -92,7 +100,9 @@ def _pool(
     kernel = _each(kernel_size, spatial, "kernel_size")
     lists = {n: _each(attrs.pop(n), spatial, n) for n in ("padding", "dilation") if n in attrs}
     steps = kernel if stride is None else _each(stride, spatial, "stride")
-    return dispatch_all(f"{kind}_pool_{spatial}d", x, kernel_size=kernel, stride=steps, **lists, **attrs)
+    images, taken_out = _alone(as_tensor(x), spatial)
+    found = dispatch_all(f"{kind}_pool_{spatial}d", images, kernel_size=kernel, stride=steps, **lists, **attrs)
+    return tuple(map(taken_out, found))
 
 
 def _max_pool(spatial: int) -> Callable[..., Any]:
@@ -140,7 +150,9 @@ def _avg_pool(spatial: int) -> Callable[..., Tensor]:
 def _adaptive(spatial: int) -> Callable[..., Tensor]:
     def function(x: Any, output_size: Sizes, data_format: str = "channels_first") -> Tensor:
         sizes = _each(output_size, spatial, "output_size")
-        return dispatch(f"adaptive_avg_pool{spatial}d", x, output_size=sizes, data_format=data_format)
+        images, taken_out = _alone(as_tensor(x), spatial)
+        name = f"adaptive_avg_pool{spatial}d"
+        return taken_out(dispatch(name, images, output_size=sizes, data_format=data_format))
 
     doc = "The means of windows that cut each spatial dimension into `output_size` parts of nearly one size."
     return describe(function, f"adaptive_avg_pool{spatial}d", doc)

@@ -17,7 +17,7 @@ from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import shape as sh
-from oneflow.frontend.functional.rules import cast, describe
+from oneflow.frontend.functional.rules import cast, describe, to_float
 from oneflow.frontend.functional.source import ones_like
 from oneflow.frontend.tensor import Tensor
 
@@ -64,9 +64,10 @@ def _test(op: str, name: str, doc: str) -> Callable[..., Tensor]:
     return describe(function, name, f"{doc} The result is bool; zero counts as false.")
 
 
-def _extreme(op: str, name: str, doc: str) -> Callable[..., Tensor]:
+def _extreme(op: str, of_bools: str, name: str, doc: str) -> Callable[..., Tensor]:
     def function(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
-        return _reduce(op, as_tensor(x), dim, keepdim)
+        x = as_tensor(x)
+        return _reduce(of_bools if x.dtype == dtypes.bool_ else op, x, dim, keepdim)
 
     return describe(function, name, f"{doc} NaN where one of them is NaN.")
 
@@ -75,8 +76,8 @@ sum = _total("reduce_sum", "sum", "The sum of the elements along `dim`; f16 and 
 prod = _total("reduce_prod", "prod", "The product of the elements along `dim`.")
 any = _test("reduce_any", "any", "Whether an element along `dim` is true.")
 all = _test("reduce_all", "all", "Whether every element along `dim` is true.")
-amax = _extreme("reduce_max", "amax", "The largest element along `dim`.")
-amin = _extreme("reduce_min", "amin", "The smallest element along `dim`.")
+amax = _extreme("reduce_max", "reduce_any", "amax", "The largest element along `dim`.")
+amin = _extreme("reduce_min", "reduce_all", "amin", "The smallest element along `dim`.")
 
 
 def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -104,7 +105,7 @@ def _extreme_of(name: str, x: Any, dim: Any, keepdim: bool, value: Any, position
     if x.rank == 0:
         return Extreme(value(x, dim), position(x, dim))
     _expect_elements(name, x, dim)
-    found = position(x, dim, True)
+    found = position(cast(x, dtypes.uint8) if x.dtype == dtypes.bool_ else x, dim, True)
     pair = dispatch("dim_gather", x, found, dim=sh.axis(x, dim)), found
     return Extreme(*(p if keepdim else sh.squeeze(p, dim) for p in pair))
 
@@ -236,12 +237,15 @@ def _norm(x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
 
 
 def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) along `dim`, computed from x - max(x); floats."""
+    """log(sum(exp(x))) along `dim`, computed from x - max(x); float32 of integers, -inf of no elements."""
+    x = to_float(x)
     wide = _floats(x, "logsumexp")
+    if 0 in [wide.shape[axis] for axis in _axes(wide, dim)]:
+        return cast(e.log(_reduce("reduce_sum", wide, dim, keepdim)), x.dtype)
     top = amax(wide, dim, True)
     top = e.where(e.isfinite(top), top, 0.0)
     whole = e.add(e.log(sum(e.exp(e.sub(wide, top)), dim, True)), top)
-    return cast(whole if keepdim else sh.squeeze(whole, _axes(wide, dim)), as_tensor(x).dtype)
+    return cast(whole if keepdim else sh.squeeze(whole, _axes(wide, dim)), x.dtype)
 
 
 def _running(op: str, doc: str) -> Callable[[Any, int], Tensor]:

@@ -276,14 +276,14 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
 def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`x` cut along `dim` into at most `chunks` pieces of one size, the last possibly smaller.
 
-    Where the size is only known at run time there are always `chunks`, the last ones possibly empty.
+    Where the size is 0, or only known at run time, there are always `chunks`, the last ones possibly empty.
     """
     x = as_tensor(x)
     at = axis(x, dim)
     if chunks < 1:
         raise fail(f"expected at least 1 chunk, got {chunks}")
-    if x.shape[at] is not None:
-        return split(x, max(1, -(-x.shape[at] // chunks)), at)
+    if x.shape[at]:
+        return split(x, -(-x.shape[at] // chunks), at)
     size = x.size(at)
     each = (size + (chunks - 1)) // chunks
     return split(x, [sz.limited(size - each * i, 0, each) for i in range(chunks)], at)

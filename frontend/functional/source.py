@@ -10,7 +10,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend.devices import placed
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
-from oneflow.frontend.functional.elementwise import add, eq, mul
+from oneflow.frontend.functional.elementwise import add, eq, lt, mul, pow, sub, where
 from oneflow.frontend.functional.rules import cast, constant
 from oneflow.frontend.functional.shape import spread, unsqueeze
 from oneflow.frontend.functional.sizes import shaped
@@ -18,7 +18,7 @@ from oneflow.frontend.promotion import DEFAULTS, as_number, fitting, is_number
 from oneflow.frontend.tensor import Size, Tensor
 
 __all__ = [
-    "arange", "eye", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
+    "arange", "eye", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -107,3 +107,28 @@ def eye(n: int, m: int | None = None, *, dtype: DType = dtypes.float32) -> Tenso
     if not any(isinstance(d, Size) for d in (rows, cols)):
         return dispatch("eye", dtype=dtype, rows=rows, cols=cols)
     return cast(eq(unsqueeze(arange(rows), 1), arange(cols)), dtype)
+
+
+def _evenly(start: Any, end: Any, steps: Any, name: str) -> Tensor:
+    """Numbers (float64) from `start` to `end`, both of which are met: the second half is counted from the end."""
+    if not is_number(start) or not is_number(end):
+        raise fail(f"expected numbers as start and end of {name}, got {start!r} and {end!r}")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+        raise fail(f"expected steps of {name} as an integer of at least 0, got {steps!r}")
+    first, last = float(start), float(end)
+    apart = (last - first) / max(steps - 1, 1)
+    number = arange(steps, dtype=dtypes.float64)
+    back = add(mul(sub(number, float(steps - 1)), apart), last)
+    return where(lt(number, max(steps / 2, 1)), add(mul(number, apart), first), back)
+
+
+@placed
+def linspace(start: float, end: float, steps: int, *, dtype: DType = dtypes.float32) -> Tensor:
+    """`steps` numbers from `start` to `end`, evenly apart; computed in float64."""
+    return cast(_evenly(start, end, steps, "linspace"), dtype)
+
+
+@placed
+def logspace(start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType = dtypes.float32) -> Tensor:
+    """`base` to the powers of `steps` numbers from `start` to `end`, evenly apart; computed in float64."""
+    return cast(pow(float(base), _evenly(start, end, steps, "logspace")), dtype)

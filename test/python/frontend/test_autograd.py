@@ -256,11 +256,18 @@ def test_errors_name_the_operator_its_path_and_line():
     assert path in text
 
 
+def test_positions_of_arguments_from_the_end():
+    products = flow.grad(lambda a, b, c: (a * b * b * c).sum(), argnums=(-1, -2))
+    by_c, by_b = flow.compile(products)(*np.float32([[2], [3], [5]]))
+    assert by_c == [18] and by_b == [60]
+
+
 def test_refusals():
     assert "expected sin to return one tensor of floats" in _refused(flow.grad(flow.sin), X)
     assert "got (" in _refused(flow.grad(lambda x: (x.sum(), x)), X)
     assert "expected argument 0 to have tensors of floats" in _refused(flow.grad(lambda n: n.sum()), np.arange(3))
-    assert "expected argnums below 1" in _refused(flow.grad(sine, argnums=1), X)
+    assert "expected argnums in [-1, 1) for 1 arguments, got 1" in _refused(flow.grad(sine, argnums=1), X)
+    assert "expected argnums in [-1, 1) for 1 arguments, got -2" in _refused(flow.grad(sine, argnums=-2), X)
     assert "expected the structure of the result" in _refused(lambda x: flow.vjp(flow.sin, x)[1]((x, x)), X)
     assert "expected a cotangent of type tensor<3xf32>" in _refused(lambda x: flow.vjp(flow.sin, x)[1](x.sum()), X)
     assert "expected a tangent of type tensor<3xf32>" in _refused(lambda x: flow.jvp(flow.sin, (x,), (x[0],)), X)

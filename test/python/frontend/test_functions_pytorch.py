@@ -1,0 +1,96 @@
+"""Functions on arguments of all kinds: PyTorch's values, shapes and element types, eager and compiled."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
+
+RNG = np.random.default_rng(7)
+FLOATS = np.float32([[1.5, -2.0, 3.0], [0.5, 0.0, -1.0]])
+INTEGERS = np.int64([[1, -1, 2], [3, 0, 5]])
+BOOLS = np.array([[True, False], [False, False], [True, True]])
+LINE, IMAGE, VOLUME = (RNG.normal(size=(2, *[6] * n)).astype(np.float32) for n in (1, 2, 3))
+#: A name, the function of a framework and its tensors, and their values.
+CASES = {
+    "add, alpha": (lambda f, x: f.add(x, x, alpha=2.5), FLOATS),
+    "sub, alpha": (lambda f, x: x.sub(f.ones(3), alpha=2), FLOATS),
+    "add of a number, alpha": (lambda _, x: x.add(3, alpha=2), INTEGERS),
+    "sub of integers, alpha": (lambda f, x: f.sub(x, x, alpha=3), INTEGERS),
+    "clip": (lambda f, x: f.clip(x, -1, 2), FLOATS),
+    "clip above": (lambda _, x: x.clip(max=1), INTEGERS),
+    "pow, base": (lambda _, x: 2 ** x.abs(), INTEGERS),
+    "pow, float exponent": (lambda _, x: x**-1.0, np.int64([1, 2, -4])),
+    "linspace": (lambda f: f.linspace(3, -3, 5)),
+    "linspace of one": (lambda f: f.linspace(2, 10, 1)),
+    "linspace of none": (lambda f: f.linspace(0, 1, 0)),
+    "linspace of integers": (lambda f: f.linspace(0, 10, 4, dtype=f.int64)),
+    "linspace, float64": (lambda f: f.linspace(0, 1, 7, dtype=f.float64)),
+    "logspace": (lambda f: f.logspace(-2, 2, 5)),
+    "logspace, base": (lambda f: f.logspace(0, 3, 4, base=2.0)),
+    "max of bools": (lambda f, x: f.max(x), BOOLS),
+    "min of bools": (lambda f, x: f.min(x), BOOLS),
+    "max of bools along": (lambda f, x: tuple(f.max(x, 1)), BOOLS),
+    "min of bools along": (lambda f, x: tuple(f.min(x, 0)), BOOLS),
+    "amax of bools": (lambda f, x: f.amax(x, 1, keepdim=True), BOOLS),
+    "amin of bools": (lambda f, x: f.amin(x, (0, 1)), BOOLS),
+    "logsumexp of integers": (lambda f, x: f.logsumexp(x, 1), INTEGERS),
+    "logsumexp of bools": (lambda f, x: f.logsumexp(x, 0, keepdim=True), BOOLS),
+    "logsumexp of nothing": (lambda f, x: f.logsumexp(x, 0), np.zeros((0, 3), np.float32)),
+    "logsumexp of no rows": (lambda f, x: f.logsumexp(x, 1), np.zeros((0, 3), np.float32)),
+    "chunks of nothing": (lambda f, x: f.chunk(x, 3), np.zeros((0, 3), np.float32)),
+    "conv1d": (lambda f, x, w: f.nn.functional.conv1d(x, w, padding=1), LINE, RNG.normal(size=(4, 2, 3))),
+    "conv1d, same": (lambda f, x, w: f.nn.functional.conv1d(x, w, padding="same"), LINE, RNG.normal(size=(4, 2, 2))),
+    "conv2d": (lambda f, x, w: f.nn.functional.conv2d(x, w, stride=2), IMAGE, RNG.normal(size=(4, 2, 3, 3))),
+    "conv3d": (lambda f, x, w: f.nn.functional.conv3d(x, w), VOLUME, RNG.normal(size=(1, 2, 2, 2, 2))),
+    "max_pool1d": (lambda f, x: f.nn.functional.max_pool1d(x, 2), LINE),
+    "max_pool2d": (lambda f, x: f.nn.functional.max_pool2d(x, 2, return_indices=True), IMAGE),
+    "max_pool3d": (lambda f, x: f.nn.functional.max_pool3d(x, 3, stride=1), VOLUME),
+    "avg_pool1d": (lambda f, x: f.nn.functional.avg_pool1d(x, 3), LINE),
+    "avg_pool2d": (lambda f, x: f.nn.functional.avg_pool2d(x, 3, padding=1), IMAGE),
+    "avg_pool3d": (lambda f, x: f.nn.functional.avg_pool3d(x, 2), VOLUME),
+    "adaptive_avg_pool1d": (lambda f, x: f.nn.functional.adaptive_avg_pool1d(x, 4), LINE),
+    "adaptive_avg_pool2d": (lambda f, x: f.nn.functional.adaptive_avg_pool2d(x, (4, 2)), IMAGE),
+    "adaptive_avg_pool3d": (lambda f, x: f.nn.functional.adaptive_avg_pool3d(x, 2), VOLUME),
+}
+
+
+def single(value):
+    return np.float32(value) if value.dtype == np.float64 else value
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore:Using padding")
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_functions(name, mode):
+    function, *values = CASES[name] if isinstance(CASES[name], tuple) else (CASES[name],)
+    values = [single(v) for v in values]
+    want = function(torch, *map(torch.tensor, values))
+    if mode == "eager":
+        got = function(flow, *map(flow.tensor, values))
+    else:
+        got = flow.compile(lambda *tensors: function(flow, *tensors))(*values)
+    several = isinstance(want, tuple)
+    for ours, theirs in zip(*((v if several else [v]) for v in (got, want)), strict=True):
+        ours, theirs = np.asarray(ours), theirs.numpy()
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+REFUSED = {
+    "an integer to a negative power": (lambda x: x**-1, "expected an exponent of at least 0 beside integers, got -1"),
+    "a float alpha beside integers": (lambda x: x.add(x, alpha=1.5), "expected an integer as alpha beside integers"),
+    "alpha as text": (lambda x: x.add(x, alpha="2"), "expected alpha to be a number, got '2'"),
+    "steps": (lambda _: flow.linspace(0, 1, 2.5), "expected steps of linspace as an integer of at least 0, got 2.5"),
+    "an end that is none": (lambda x: flow.logspace(0, x, 3), "expected numbers as start and end of logspace"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    """An error at the line of the call, eager and compiled."""
+    function, text = REFUSED[name]
+    for run in (lambda: function(flow.tensor(INTEGERS)), lambda: flow.compile(function)(INTEGERS)):
+        with pytest.raises(ValueError, match=f"test_functions_pytorch.py:[0-9]+: {text}"):
+            run()
