@@ -14,6 +14,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.dlpack import to_numpy
 from oneflow.runtime.global_array import GlobalArray
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
@@ -64,8 +65,8 @@ def to_array(value: Any) -> np.ndarray:
 
 def _from_dlpack(value: Any) -> np.ndarray:
     try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError, ValueError) as error:
+        return to_numpy(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
         name = type(value).__name__
         raise TypeError(f"cannot read {name} through DLPack: {error}; pass it as a NumPy array") from None
 

@@ -29,6 +29,7 @@ from oneflow.frontend.errors import fail
 from oneflow.frontend.tape import MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.dlpack import capsule_of
 from oneflow.runtime.global_array import GlobalArray
 
 
@@ -333,7 +334,7 @@ class EagerTensor(Tensor):
     def __dlpack__(self, **options: Any) -> Any:
         if self.requires_grad:
             raise BufferError("expected a tensor without a gradient for DLPack; pass x.detach()")
-        return self._local().__dlpack__(**options)
+        return capsule_of(self._local(), options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._local().__dlpack_device__()

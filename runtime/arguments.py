@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.record import suggestion
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.dlpack import to_numpy
 
 
 class ArgumentError(TypeError, ValueError):
@@ -117,22 +117,9 @@ def _imported(parameter: Parameter, value: Any) -> np.ndarray:
 
 def _from_dlpack(parameter: Parameter, value: Any) -> np.ndarray:
     try:
-        return np.from_dlpack(value)
+        return to_numpy(value)
     except (BufferError, RuntimeError, TypeError) as error:
-        viewed = _bfloat16(value) if parameter.desc.dtype is dtypes.bfloat16 else None
-        if viewed is not None:
-            return viewed
         raise ArgumentError(f"argument {parameter.name!r}: cannot read the DLPack tensor: {error}") from None
-
-
-def _bfloat16(value: Any) -> np.ndarray | None:
-    """A bfloat16 tensor whose library can show it as 16-bit integers; NumPy has no such DLPack type."""
-    view = getattr(value, "view", None)
-    module = __import__("sys").modules.get(type(value).__module__.partition(".")[0])
-    kind = getattr(module, "int16", None)
-    if view is None or kind is None:
-        return None
-    return np.from_dlpack(view(kind)).view(dtypes.bfloat16.numpy)
 
 
 def _from_python(parameter: Parameter, value: Any) -> np.ndarray:

@@ -375,6 +375,10 @@ class Module(Stateful):
         """Converts to float16."""
         return self.to(dtypes.float16)
 
+    def bfloat16(self: Self) -> Self:
+        """Converts to bfloat16."""
+        return self.to(dtypes.bfloat16)
+
     def float(self: Self) -> Self:
         """Converts to float32."""
         return self.to(dtypes.float32)

@@ -34,9 +34,10 @@ def convert(tensor: EagerTensor, target: Any) -> None:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """The values of a tensor or array."""
+    """The values of a tensor, an array of any library (a parameter of it too) or a number."""
     if isinstance(value, EagerTensor):
         return value.array
+    value = value.detach() if hasattr(value, "detach") else value
     return to_array(value) if is_array(value) else np.asarray(value)
 
 

@@ -22,6 +22,7 @@ from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import move
 from oneflow.frontend.dispatch import Stateful, current_builder, dispatch_all
 from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.nn.state import as_array
 from oneflow.frontend.tape import enable_grad, no_grad
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.global_array import GlobalArray
@@ -223,7 +224,7 @@ class Optimizer(Stateful):
         for name, first in kept.items():
             if given.get(name) is None:
                 continue
-            array = _as_array(given[name])
+            array = as_array(given[name])
             if array.shape != first.shape:
                 raise ValueError(f"expected {name} of parameter {n} of shape {first.shape}, got {array.shape}")
             kept[name] = array.astype(first.dtype)
@@ -232,10 +233,6 @@ class Optimizer(Stateful):
     def __repr__(self) -> str:
         numbers = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
         return f"{type(self).__name__}({', '.join(map(str, numbers))})"
-
-
-def _as_array(value: Any) -> np.ndarray:
-    return value.array if isinstance(value, EagerTensor) else np.asarray(value)
 
 
 def signed(group: Group) -> dict[str, float]:

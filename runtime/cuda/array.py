@@ -17,7 +17,8 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.runtime.cuda import dlpack, driver
+from oneflow.runtime import dlpack
+from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.stream import Stream, current
 
 #: Addresses that one result keeps for the runs that follow.
@@ -231,7 +232,7 @@ class DeviceArray:
             handle = driver.LEGACY if stream is None else stream
             driver.order(given.stream.handle, handle)
             given._used_by(handle)
-        return dlpack.export(given, given.address, given.shape, given.dtype, given.device.number)
+        return dlpack.export(given, given.address, given.shape, given.dtype, given.__dlpack_device__())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -276,6 +277,8 @@ def _from_dlpack(value: Any) -> DeviceArray:
     device = driver.device(int(value.__dlpack_device__()[1]))
     stream = current(device)
     taken = dlpack.Taken(value.__dlpack__(stream=int(stream.handle)))
+    if taken.strides is not None:
+        raise ValueError("expected a contiguous array on the device; make a contiguous copy first")
     return DeviceArray(taken, taken.address, taken.shape, taken.dtype, stream)
 
 
