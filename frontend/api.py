@@ -33,7 +33,7 @@ from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.devices import Device, device
 from oneflow.frontend.eager import from_numpy, tensor
-from oneflow.frontend.errors import CallError, TraceError
+from oneflow.frontend.errors import CallError, OneFlowError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
@@ -60,6 +60,7 @@ __all__ = [
     "DType",
     "Device",
     "FunctionConfig",
+    "OneFlowError",
     "Tensor",
     "TensorDesc",
     "TensorSpec",

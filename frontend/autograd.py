@@ -30,7 +30,7 @@ from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.eager_autograd import deeper, level, own, recomputed, released
 from oneflow.frontend.eager_autograd import pull_back as eager_pull_back
-from oneflow.frontend.errors import Place, TraceError, fail
+from oneflow.frontend.errors import OneFlowError, Place, fail
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import TraceBuilder, bind, entry_name
 from oneflow.frontend.tree import Tree, flatten
@@ -61,7 +61,7 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
             with None for whatever is no tensor of floats.
 
     Raises:
-        TraceError: when called: `fn` returns something else, an argument has no floats, or an operator on the way
+        OneFlowError: when called: `fn` returns something else, an argument has no floats, or an operator on the way
             has no gradient.
     """
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
@@ -91,7 +91,7 @@ def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
     The gradients are a tuple, or the one gradient of one primal.
 
     Raises:
-        TraceError: a primal has no floats, or `pull` is called with cotangents of other types.
+        OneFlowError: a primal has no floats, or `pull` is called with cotangents of other types.
     """
     inputs = _Inputs(entry_name(fn), primals, range(len(primals)))
     with _recording() as tape:
@@ -123,7 +123,7 @@ def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
     Raises:
         CallError: `fn` takes another number of arguments.
-        TraceError: tangents have other types than primals, or an operator has no second derivative.
+        OneFlowError: tangents have other types than primals, or an operator has no second derivative.
     """
     primals, tangents = _one_or_more(primals), _one_or_more(tangents)
     bind(fn, primals, {})
@@ -181,7 +181,7 @@ def _counted(name: str, count: int, argnums: Sequence[int]) -> list[int]:
     """Positions of arguments, counted from the front.
 
     Raises:
-        TraceError: one is no position.
+        OneFlowError: one is no position.
     """
     for number in argnums:
         if not -count <= number < count:
@@ -270,10 +270,10 @@ def _traced_pull_back(builder: Any, tape: Sequence[Entry], seeds: Seeds, wrt: Se
     return grads
 
 
-def _located(error: NotDifferentiable) -> TraceError:
+def _located(error: NotDifferentiable) -> OneFlowError:
     """The error at the line that called the operator."""
     place = error.entry.results[0].handle.owner.location
-    return TraceError(str(error), Place(place.filename, place.start_line, place.start_col))
+    return fail(str(error), Place(place.filename, place.start_line, place.start_col))
 
 
 def _loss(name: str, value: Any) -> Tensor:

@@ -23,9 +23,10 @@ from oneflow.frontend.callables import Callee, filled
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, compile_for
 from oneflow.frontend.devices import device as named_device
-from oneflow.frontend.dispatch import Stateful, tracing
+from oneflow.frontend.dispatch import Stateful
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import CallError
+from oneflow.frontend.mode import tracing
 from oneflow.frontend.outside import puller, record_call, wants_gradient
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.spec import TensorSpec

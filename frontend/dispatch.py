@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import OperatorError
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.errors import fail
+from oneflow.frontend.mode import BUILDER
 from oneflow.frontend.tensor import Tensor
 
 #: Operators whose results show elements of their first operand.
@@ -44,7 +44,7 @@ class TensorBuilder(Builder):
         """What a tensor is to this builder.
 
         Raises:
-            TraceError: it belongs to another one.
+            OneFlowError: it belongs to another one.
         """
 
     @abstractmethod
@@ -89,7 +89,6 @@ class TensorBuilder(Builder):
         """Gives a leaf another gradient."""
 
 
-_current: ContextVar[TensorBuilder | None] = ContextVar("oneflow_builder", default=None)
 _default: list[TensorBuilder] = []
 
 
@@ -101,22 +100,17 @@ def set_default(builder: TensorBuilder) -> None:
 @contextmanager
 def using(builder: TensorBuilder) -> Iterator[None]:
     """Makes `builder` the one that functions build with."""
-    token = _current.set(builder)
+    token = BUILDER.set(builder)
     try:
         yield
     finally:
-        _current.reset(token)
+        BUILDER.reset(token)
 
 
 def current_builder() -> TensorBuilder:
     """The builder in force."""
-    return _current.get() or _default[0]
-
-
-def tracing() -> bool:
-    """Whether a builder whose tensors have no values is in force."""
-    builder = _current.get()
-    return builder is not None and not builder.eager
+    builder: TensorBuilder = BUILDER.get() or _default[0]
+    return builder
 
 
 def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
@@ -126,7 +120,7 @@ def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
     repeated one.
 
     Raises:
-        TraceError: the operator does not allow the call; the message is its own.
+        OneFlowError: the operator does not allow the call; the message is its own.
     """
     return dispatch_all(name, *operands, **attrs)[0]
 
@@ -157,7 +151,7 @@ def as_tensor(value: Any, what: str = "a tensor") -> Tensor:
     """A tensor, or a constant made of an array; a Python number becomes int64, float32 or bool.
 
     Raises:
-        TraceError: it is nothing of the kind.
+        OneFlowError: it is nothing of the kind.
     """
     if isinstance(value, Tensor):
         return value

@@ -1,4 +1,4 @@
-"""Errors that point at a line of the user's program. Imports nothing of the project."""
+"""Errors that point at a line of the user's program. Imports `mode`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import linecache
 import sys
 from dataclasses import dataclass
 from types import FrameType
+
+from oneflow.frontend.mode import tracing
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -23,22 +25,26 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
-class TraceError(ValueError):
-    """A Python function that cannot become a program: where, what, and what to write instead."""
+class OneFlowError(ValueError):
+    """Something that a line of the user's program asks for in vain: where, what, and what to write instead."""
 
-    def __init__(self, text: str, place: Place) -> None:
-        source = linecache.getline(place.file, place.line).strip()
-        super().__init__(f"{place}: {text}" + (f"\n    {source}" if source else ""))
+    def __init__(self, text: str, place: Place | None = None) -> None:
+        source = linecache.getline(place.file, place.line).strip() if place else ""
+        super().__init__((f"{place}: {text}" if place else text) + (f"\n    {source}" if source else ""))
         self.text, self.place = text, place
 
 
-class CallError(ValueError):
+class TraceError(OneFlowError):
+    """The same while a Python function is traced: it cannot become a program."""
+
+
+class CallError(OneFlowError):
     """A compiled function was called with arguments that it does not take."""
 
 
-def fail(text: str) -> TraceError:
-    """The error at the user's line, to raise: `raise fail("expected .., got ..")`."""
-    return TraceError(text, user_place())
+def fail(text: str, place: Place | None = None) -> OneFlowError:
+    """The error at the user's line, or elsewhere, to raise: `raise fail("expected .., got ..")`."""
+    return (TraceError if tracing() else OneFlowError)(text, place or user_place())
 
 
 def called_by_user() -> bool:

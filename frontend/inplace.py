@@ -111,7 +111,7 @@ def to(self: EagerTensor, *target: Any, dtype: DType | None = None, device: str 
     """Converted to an element type, moved to a device, or both; or like another tensor in both.
 
     Raises:
-        TraceError: a target is neither.
+        OneFlowError: a target is neither.
         CudaError: there is no such device.
     """
     result: Tensor = self

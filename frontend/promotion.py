@@ -61,7 +61,7 @@ def fitting(number: Any, dtype: DType) -> Any:
     """A number beside tensors of `dtype`: a negative one beside a type without a sign counts from the top, -1 as 255.
 
     Raises:
-        TraceError: `dtype` cannot hold it.
+        OneFlowError: `dtype` cannot hold it.
     """
     if not dtype.is_integer or isinstance(number, float):
         return number

@@ -51,7 +51,7 @@ class Tensor(Value):
         """The shape, or the size of one dimension: a `Size` where it is only known at run time.
 
         Raises:
-            TraceError: there is no such dimension.
+            OneFlowError: there is no such dimension.
         """
         sizes = self.sizes()
         if dim is None:

@@ -309,14 +309,14 @@ def trace_call(
         entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))
         builder = TraceBuilder(entry.add_entry_block(), inline_bytes, placement)
         specs = [s for s in leaves if isinstance(s, TensorSpec)]
-        for spec in specs:
-            builder.lie_on(spec.placement)
         inputs = iter(list(builder.block.arguments))
         passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
         arguments = filled(arguments, tree.unflatten(passed))
         if isinstance(owner := owner_of(fn), Stateful):
             builder.watch(owner)
         with using(builder):
+            for spec in specs:
+                builder.lie_on(spec.placement)
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
             returned = [_given_back(builder, v) for v in returned]
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]

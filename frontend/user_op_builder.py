@@ -147,7 +147,7 @@ class UserOp:
         """Makes the call.
 
         Raises:
-            TraceError: the operator does not allow it; the message is its own.
+            OneFlowError: the operator does not allow it; the message is its own.
         """
         self._results = dispatch_all(self._op, *self._operands, **self._attrs)
         return self

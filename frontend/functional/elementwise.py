@@ -150,7 +150,7 @@ def pow(input: Any, other: Any) -> Tensor:
     """x to the power y, operands broadcast, brought to their common element type, which the result has.
 
     Raises:
-        TraceError: integers to a negative integer, whose result would be none.
+        OneFlowError: integers to a negative integer, whose result would be none.
     """
     if is_number(other) and not isinstance(as_number(other), float) and other < 0 and not _is_float(input):
         raise fail(f"expected an exponent of at least 0 beside integers, got {other}; write x.float() ** {other}")

@@ -45,7 +45,7 @@ def _row(weight: Tensor, number: int) -> int:
     """The number of a row counted from the first.
 
     Raises:
-        TraceError: there is no such row, or it is counted from an unknown last one.
+        OneFlowError: there is no such row, or it is counted from an unknown last one.
     """
     rows = weight.shape[0]
     if (rows is None and number < 0) or (rows is not None and not -rows <= number < rows):

@@ -24,7 +24,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     one's place.
 
     Raises:
-        TraceError: the index is out of range, or the result's shape would depend on values.
+        OneFlowError: the index is out of range, or the result's shape would depend on values.
     """
     parts = _expand(x, key if isinstance(key, tuple) else (key,))
     slices, singles, gathered, news = _plan(x, parts)

@@ -39,7 +39,7 @@ def _begin(x: Tensor, normalized_shape: int | Sequence[int], name: str) -> int:
     """The first normalized dimension.
 
     Raises:
-        TraceError: `normalized_shape` is not that of the last dimensions.
+        OneFlowError: `normalized_shape` is not that of the last dimensions.
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     begin = x.rank - len(shape)

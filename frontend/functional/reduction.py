@@ -147,7 +147,7 @@ def _floats(x: Any, name: str) -> Tensor:
     """`x` in the type that sums of it are computed in.
 
     Raises:
-        TraceError: its elements are integers.
+        OneFlowError: its elements are integers.
     """
     x = as_tensor(x)
     if not x.dtype.is_float:
@@ -215,7 +215,7 @@ def _as_power(p: Any) -> float:
     """The p of a norm.
 
     Raises:
-        TraceError: it is no number.
+        OneFlowError: it is no number.
     """
     if isinstance(p, bool) or not isinstance(p, (int, float)):
         raise fail(f'expected p to be a number or "fro", got {p!r}')

@@ -31,7 +31,7 @@ def axis(x: Tensor, dim: Any, scalar: bool = False) -> int:
     """`dim` counted from the front; with `scalar`, a scalar has the dimension of a vector of one element.
 
     Raises:
-        TraceError: it is no dimension of `x`.
+        OneFlowError: it is no dimension of `x`.
     """
     count = max(x.rank, int(scalar))
     if isinstance(dim, bool) or not isinstance(dim, int) or not -count <= dim < count:
@@ -56,7 +56,7 @@ def reshape(x: Any, shape: Sequence[Dim | Size]) -> Tensor:
     One size may be -1, which is solved. None stands for a dynamic dimension of `x`, in their order.
 
     Raises:
-        TraceError: the number of elements does not fit, or two sizes cannot be told.
+        OneFlowError: the number of elements does not fit, or two sizes cannot be told.
     """
     x = as_tensor(x)
     sizes = [sz.as_size(d) for d in shape]

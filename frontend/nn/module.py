@@ -16,10 +16,11 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
 from oneflow.frontend.callables import simple_attributes
 from oneflow.frontend.devices import Device
-from oneflow.frontend.dispatch import Stateful, current_builder, tracing
+from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.hooks import Handle, Hook, Hooks
+from oneflow.frontend.mode import tracing
 from oneflow.frontend.nn.hooks import ModuleHooks
 from oneflow.frontend.nn.state import Unmatched, as_array, convert, mismatch, shape_of
 from oneflow.frontend.tape import no_grad

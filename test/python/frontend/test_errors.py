@@ -129,7 +129,7 @@ def test_refused(function, spec, text):
 def test_outside_of_a_trace():
     kept = []
     flow.trace(lambda x: kept.append(x) or x, X)
-    with pytest.raises(flow.TraceError, match="a tensor of a trace outside of it"):
+    with pytest.raises(flow.OneFlowError, match="a tensor of a trace outside of it"):
         flow.relu(kept[0])
 
 
@@ -157,3 +157,17 @@ def test_error_shows_the_source_line():
 def test_bad_spec(shape, dtype, text):
     with pytest.raises((ValueError, TypeError), match=text):
         flow.TensorSpec(shape, dtype)
+
+
+def test_classes():
+    """What is wrong with a call is a `TraceError` where a function is traced, never one in eager mode."""
+
+    def wrong(x):
+        return flow.relu(x).reshape(5)
+
+    with pytest.raises(flow.OneFlowError, match=r"test_errors\.py:[0-9]+: oneflow\.reshape") as info:
+        wrong(flow.ones(2, 3))
+    assert type(info.value) is flow.OneFlowError
+    with pytest.raises(flow.TraceError, match=r"test_errors\.py:[0-9]+: oneflow\.reshape"):
+        flow.compile(wrong)(np.ones((2, 3), np.float32))
+    assert issubclass(flow.TraceError, flow.OneFlowError) and issubclass(flow.CallError, flow.OneFlowError)

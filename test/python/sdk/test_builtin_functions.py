@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.errors import TraceError
+from oneflow.frontend.errors import OneFlowError
 from oneflow.frontend.functional_c import Functions
 from oneflow.runtime.user_ops.functional_api import FunctionalApiError
 from oneflow.runtime.user_ops.library import load_library
@@ -65,7 +65,7 @@ def test_they_have_gradients(api):
 
 
 def test_a_missing_tensor_is_an_error(api):
-    with pytest.raises(TraceError, match=r"broadcast_add: (?s:.*)operand"):
+    with pytest.raises(OneFlowError, match=r"broadcast_add: (?s:.*)operand"):
         api.missing(flow.tensor(X))
 
 

@@ -154,7 +154,7 @@ def test_kernels_that_are_refused(text, grid, message):
         type("Odd", (), {"types": "x", "kernel": kernel})
     )
     try:
-        with pytest.raises(flow.TraceError, match=message):
+        with pytest.raises(flow.OneFlowError, match=message):
             flow.ops.t_odd(X, [X], None, items=[1, 2])
     finally:
         del REGISTRY.operators[record.name]

@@ -189,7 +189,7 @@ def test_functions_in_a_trace(functions):
 def test_errors_of_functions(functions):
     with pytest.raises(TypeError, match=r"t_leaky: .*expected Tensor \(Tensor x, Float alpha=0.5\) => Leaky"):
         functions.t_leaky(V, alpha="a")
-    with pytest.raises(flow.TraceError, match=r"test_functional_api.py:.*thrown by the functor"):
+    with pytest.raises(flow.OneFlowError, match=r"test_functional_api.py:.*thrown by the functor"):
         run(lambda x: functions.t_fail(x, 1))
     with pytest.raises(AttributeError, match=r"no function 't_leaky_grad'.*bind_python: True"):
         _ = functions.t_leaky_grad
