@@ -86,12 +86,17 @@ class Kept:
         return Kept, ()
 
 
+def told_apart(value: Any) -> Any:
+    """What tells one plain value from another: 1, 1.0 and True differ, and -0.0 from 0.0; NaN is itself."""
+    return type(value), repr(value) if isinstance(value, float) else value
+
+
 def settings_of(fn: Callable[..., Any]) -> dict[str, Any]:
-    """The numbers, strings and flags of the object that a method is of, or that is called."""
+    """What tells apart the numbers, strings and flags of the object that a method is of, or that is called."""
     owner = owner_of(fn)
     if inspect.isfunction(owner) or inspect.isclass(owner) or inspect.ismodule(owner):
         return {}
-    return simple_attributes(owner)
+    return {k: told_apart(v) for k, v in simple_attributes(owner).items()}
 
 
 def filled(arguments: inspect.BoundArguments, values: dict[str, Any]) -> inspect.BoundArguments:

@@ -15,6 +15,7 @@ from typing import Any
 
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
+from oneflow.frontend.callables import told_apart
 from oneflow.frontend.dispatch import Stateful
 from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import fail
@@ -211,7 +212,7 @@ class Captures:
 
 def _alike(a: Any, b: Any) -> bool:
     """Whether facts are the same: plain values are compared, anything else has to be the same object."""
-    return a is b or (isinstance(a, (bool, int, float, str)) and type(a) is type(b) and bool(a == b))
+    return a is b or (isinstance(a, (bool, int, float, str)) and told_apart(a) == told_apart(b))
 
 
 def _unchanging(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:

@@ -19,7 +19,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
-from oneflow.frontend.callables import Callee, filled
+from oneflow.frontend.callables import Callee, filled, told_apart
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, compile_for
 from oneflow.frontend.devices import device as named_device
@@ -296,8 +296,8 @@ def _checked(spec: Any, value: Any, path: str) -> Any:
 
 
 def _key(leaf: Any) -> Any:
-    """What tells one static value from another: 1, 1.0 and True differ, and -0.0 from 0.0."""
-    return leaf if isinstance(leaf, TensorSpec) else (type(leaf), repr(leaf) if isinstance(leaf, float) else leaf)
+    """What tells one argument from another."""
+    return leaf if isinstance(leaf, TensorSpec) else told_apart(leaf)
 
 
 def _outline(leaves: Sequence[Any], tree: Tree) -> str:

@@ -30,7 +30,7 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.callables import Callee, filled, owner_of, settings_of
+from oneflow.frontend.callables import Callee, filled, owner_of, settings_of, told_apart
 from oneflow.frontend.capture import Captures, Effects, Guard, layout_of
 from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
@@ -344,10 +344,10 @@ def _given_back(builder: TraceBuilder, value: Any) -> Any:
 
 def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]:
     """What of an object's settings a trace depends on: those that it does not change itself, such as counters."""
-    kept = {k: v for k, v in settings_of(fn).items() if before.get(k, ...) == v}
+    kept = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
     if kept:
         owner = owner_of(fn)
-        yield Guard(lambda: {k: getattr(owner, k, None) for k in kept}, kept)
+        yield Guard(lambda: {k: told_apart(getattr(owner, k, None)) for k in kept}, kept)
 
 
 def _lay_out(

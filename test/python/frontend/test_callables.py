@@ -66,6 +66,15 @@ class Half(Scaler):
     factor = 0.5
 
 
+class Divider(flow.nn.Module):
+    """A module with a number."""
+
+    factor = 1.0
+
+    def forward(self, x: Any) -> Any:
+        return x / self.factor
+
+
 def same(got: Any, factor: float) -> None:
     np.testing.assert_array_equal(got, X * factor)
 
@@ -95,6 +104,27 @@ def test_changed_settings_are_seen_and_counters_do_no_harm() -> None:
     same(called(X), 4)
     scaler.factor = 6.0
     same(called(X), 6)
+
+
+def test_settings_of_one_value_and_several_types_are_told_apart() -> None:
+    """1 and 1.0 make different programs of integers, 0.0 and -0.0 of floats."""
+    scaler = Scaler(1)  # type: ignore[arg-type]
+    called = flow.compile(scaler)
+    assert called(np.arange(3)).dtype == np.int64
+    scaler.factor = 1.0
+    assert called(np.arange(3)).dtype == np.float32
+    for module in (Divider(), Divider()):
+        for run in (flow.compile(module), flow.compile(lambda x, module=module: module(x))):
+            for module.factor, want in ((0.0, np.inf), (-0.0, -np.inf), (float("nan"), np.nan)):
+                np.testing.assert_array_equal(run(np.ones(1, np.float32)), np.float32([want]))
+
+
+def test_objects_without_settings_have_quick_calls() -> None:
+    """Nothing of a function, or of an object without settings, is looked at in a call."""
+    for function in (lambda x: x + 1, functools.partial(flow.add, 1)):
+        called = flow.compile(function)
+        called(X)
+        assert called._last is not None and not called._last.traced.guards
 
 
 def test_copies_and_pickles_are_objects_of_their_own() -> None:
