@@ -6,10 +6,12 @@ the user's and not as a fault of the project. Imports `builder`, `record`, `scal
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,23 @@ from oneflow.dialect.sbp import Factors, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.signature import Signature, SignatureError
 from oneflow.dialect.tensor_desc import TensorDesc
+
+#: How often an operator may stand in its own decomposition: one that counts an attribute down does.
+DEEPEST = 24
+
+
+class EndlessError(OperatorError):
+    """A decomposition that does not end."""
+
+
+class _Path(threading.local):
+    """The operators that this thread is decomposing, each in the decomposition of the one before."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+_path = _Path()
 
 
 @dataclass(frozen=True)
@@ -53,14 +72,34 @@ class UserRule:
         except Exception as error:
             raise self.error(f"{type(error).__name__}: {error}") from error
 
+    @contextlib.contextmanager
+    def nested(self) -> Iterator[None]:
+        """Within it the operator is being decomposed.
+
+        Raises:
+            EndlessError: it is the decomposition of its own decomposition, too often for one that ends.
+        """
+        if _path.names.count(self.name) == DEEPEST:
+            cycle = [self.name, *_path.names[len(_path.names) - _path.names[::-1].index(self.name) :], self.name]
+            raise EndlessError(str(self.error(
+                f"decomposes into itself: {' -> '.join(cycle)}; decompose one of these into other operators"
+            )))  # fmt: skip
+        _path.names.append(self.name)
+        try:
+            yield
+        finally:
+            _path.names.pop()
+
 
 def guard(name: str, slot: str, function: Rule) -> Rule:
     """The function of a slot (`types`, `sbp`, `grad`, `decompose`, `scalar`) with its errors told as the user's."""
     rule, check = UserRule(name, slot, _place(function)), _CHECKS[slot]
+    inside = rule.nested if slot == "decompose" else contextlib.nullcontext
 
     @functools.wraps(function)
     def guarded(*args: Any, **attrs: Any) -> Any:
-        return check(rule, args, rule.call(function, *args, **attrs))
+        with inside():
+            return check(rule, args, rule.call(function, *args, **attrs))
 
     return guarded
 

@@ -5,13 +5,16 @@ Imports the pass interface and the IR builder.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
-from oneflow.dialect.record import OperatorError, Registry, Rule, flatten
+from oneflow.dialect.record import Call, OperatorError, Registry, Rule, flatten
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
@@ -40,11 +43,23 @@ class Decompose(Pass):
         Raises:
             PassError: a type is unranked, or a decomposition makes a call that is not allowed.
         """
-        while found := _decomposable(module, registry):
-            for op in found:
-                rule = dialect.record_of(op, registry).decompose
-                assert rule is not None, op.name
-                replace(op, rule, registry)
+        for op in _decomposable(module, registry):
+            rule = dialect.record_of(op, registry).decompose
+            assert rule is not None, op.name
+            replace(op, rule, registry, _Writer)
+
+
+class _Writer(IRBuilder):
+    """Emits what operators decompose into, and what that decomposes into, in place of the operators."""
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Emits the call, or its decomposition."""
+        rule = op.record.decompose
+        if rule is None:
+            return super().emit(op, results)
+        given = rule(self, op)
+        values = flatten(given if isinstance(given, (tuple, list)) else [given])
+        return [self.retype(v, d) for v, d in zip(values, results, strict=True)]
 
 
 def _decomposable(module: ir.Module, registry: Registry) -> list[ir.Operation]:
@@ -58,14 +73,14 @@ def _decomposable(module: ir.Module, registry: Registry) -> list[ir.Operation]:
     return found
 
 
-def replace(op: ir.Operation, rule: Rule, registry: Registry) -> None:
-    """Replaces an operation by what `rule` builds, a slot such as `decompose`.
+def replace(op: ir.Operation, rule: Rule, registry: Registry, builder: type[IRBuilder] = IRBuilder) -> None:
+    """Replaces an operation by what `rule` builds with a `builder`; the rule is a slot such as `decompose`.
 
     Raises:
         PassError: the rank of an operand is unknown, or the rule makes a call that is not allowed.
     """
     record = dialect.record_of(op, registry)
-    ops = IRBuilder(registry, ir.InsertionPoint(op), op.location)
+    ops = builder(registry, ir.InsertionPoint(op), op.location)
     try:
         call = dialect.operand_call(op, record, ops.wrap)
         if any(v.desc.shape is None for v in call.operands):

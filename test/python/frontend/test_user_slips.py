@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.dialect.record import Registry
+from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.signature import SignatureError
 
 KERNEL = flow.numpy_kernel(lambda x: x)
 X = np.ones((2, 3), np.float32)
 NUMBERS = itertools.count()
+#: Ways to call a function of a tensor.
+MODES = [lambda f: f(X), lambda f: flow.compile(lambda x: f(x))(X)]
 
 
 def defined(**slots):
@@ -146,3 +148,34 @@ def test_strings_in_c_are_what_was_given(text):
     with pytest.raises(Exception) as caught:
         getattr(flow.ops, name)(X, s=text)
     assert str(caught.value).endswith(text)
+
+
+def in_a_cycle(*names):
+    """Operators each of which decomposes into the next, twice, and the last into the first."""
+    for name, after in zip(names, (*names[1:], names[0]), strict=True):
+        rule = lambda ops, op, after=after: getattr(ops, after)(op.x) + getattr(ops, after)(op.x)  # noqa: E731
+        flow.operator(f"{name}(x) -> y")(type("Cycle", (), {"types": "x", "decompose": rule}))
+    return getattr(flow.ops, names[0])
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize(
+    "run", [lambda f: f(X), lambda f: flow.compile(lambda x: f(x))(X)], ids=["eager", "compiled"]
+)
+def test_an_operator_that_decomposes_into_itself_is_refused(run, size):
+    names = [f"tslip_{next(NUMBERS)}" for _ in range(size)]
+    cycle = " -> ".join([*names, names[0]])
+    with refused("decompose", f"decomposes into itself: {cycle}; decompose one of these into other operators"):
+        run(in_a_cycle(*names))
+    with refused("decompose", f"decomposes into itself: {cycle}; "):
+        REGISTRY[names[0]].reference(X)
+
+
+@pytest.mark.parametrize("times", [0, 3, 20])
+def test_a_decomposition_that_counts_down_ends(times):
+    name = f"tslip_{next(NUMBERS)}"
+    rule = lambda ops, op: getattr(ops, name)(op.x + op.x, n=op.n - 1) if op.n else op.x * 1.5  # noqa: E731
+    flow.operator(f"{name}(x, n: int64) -> y")(type("Down", (), {"types": "x", "decompose": rule}))
+    wanted = X * 1.5 * 2.0**times
+    np.testing.assert_array_equal(getattr(flow.ops, name)(X, n=times).numpy(), wanted)
+    np.testing.assert_array_equal(flow.compile(lambda x: getattr(flow.ops, name)(x, n=times))(X), wanted)
