@@ -17,8 +17,11 @@ from oneflow.dialect.record import Call, OperatorError, attribute_values, flatte
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import dtype_of, to_data
 from oneflow.frontend.devices import common, device
+from oneflow.frontend.errors import fail, user_place
 from oneflow.frontend.kernels import Kernel, Ranks, compile_call, describe_result, intern
 from oneflow.frontend.tape import MODE, Variable, record
+from oneflow.passes.base import PassError
+from oneflow.runtime.failures import RunError
 
 
 class EagerBuilder(Builder):
@@ -33,7 +36,8 @@ class EagerBuilder(Builder):
 
         Raises:
             OperatorError: the operator is unknown or does not allow the call.
-            RuntimeError: an operand was updated in place after it was kept for a gradient.
+            TraceError: it cannot be compiled.
+            RuntimeError: an operand was updated in place after it was kept for a gradient, or the run fails.
         """
         slots = [x if type(x) is Variable or x is None else self._slot(x) for x in operands]
         read = flatten(slots)
@@ -47,7 +51,10 @@ class EagerBuilder(Builder):
         for number, variable in enumerate(read):
             if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
                 raise spoiled(name, variable)
-        arrays = kernel.run([v.handle for v in read])
+        try:
+            arrays = kernel.run([v.handle for v in read])
+        except RunError as error:
+            raise located(error, place) from None
         results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
         if MODE.recording:
             slots += [None] * (len(kernel.op.inputs) - len(slots))
@@ -81,7 +88,11 @@ class EagerBuilder(Builder):
         entry = self.registry[name]
         named = self._named_operands(entry, slots)
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
-        return compile_call(op, infer(entry, op), place if isinstance(place, Ranks) else device(place or "cpu"))
+        results = infer(entry, op)
+        try:
+            return compile_call(op, results, place if isinstance(place, Ranks) else device(place or "cpu"))
+        except PassError as error:
+            raise fail(error.message) from None
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """The results of a checked call."""
@@ -106,6 +117,14 @@ def _identity(slot: Any) -> Any:
     if type(slot) is tuple:
         return tuple([id(v.desc) for v in slot])
     return 0 if slot is None else id(slot.desc)
+
+
+def located(error: RunError, place: str | Ranks | None) -> RunError:
+    """An error of a run with the user's line; one of a device may be that of an earlier run."""
+    if place is not None:
+        return error
+    at = user_place()
+    return type(error)(f"{error} ({at}:{at.column})")
 
 
 def spoiled(reader: str, variable: Variable) -> RuntimeError:

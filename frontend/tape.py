@@ -4,7 +4,7 @@ A `Variable` is a value that was computed. Where it depends on something that wa
 that made it, the call of an operator with what that read and gave. `backward` collects the nodes behind a result
 and hands them to `dialect.reverse`, whose gradient rules are the operators' slots; so eager gradients are those of
 the compiled program. Memory that is updated in place counts its versions: a node that has to read an older one says
-so. Imports `dialect`, `probe`.
+so. Imports `dialect`, `errors`, `probe`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.record import Call, Operator, distribute, flatten, zero_grad
+from oneflow.dialect.record import Call, Operator, OperatorError, distribute, flatten, zero_grad
 from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.errors import fail
 from oneflow.frontend.hooks import Hooks
 from oneflow.frontend.probe import gradient_reads
 
@@ -290,7 +291,7 @@ def gradients(
 
     Raises:
         RuntimeError: a value that a gradient reads was updated in place, or freed.
-        OperatorError: an operator on the way has no gradient.
+        TraceError: an operator on the way has no gradient, or its rule fails.
     """
     nodes = nodes_behind([v for v, _ in seeds])
     targets = list(wrt(nodes))
@@ -298,6 +299,8 @@ def gradients(
     with set_grad_enabled(create_graph):
         try:
             grads = pull_back(builder, entries, seeds, targets, _enter, seen)
+        except OperatorError as error:
+            raise fail(str(error)) from None
         finally:
             MODE.gradient_of = ""
         taken = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}

@@ -31,12 +31,16 @@ from oneflow.passes.pipeline_text import Step, format_steps, parse_flag, parse_p
 
 
 class PipelineFailure(PassError):
-    """A pass that failed: its name, what was diagnosed, and the command that reproduces it."""
+    """A pass that failed: its name, what was diagnosed, and the command that reproduces it.
+
+    The text has the places of what was diagnosed, `message` has none.
+    """
 
     def __init__(self, step: Step, diagnostics: Sequence[Diagnostic], reproduce: str) -> None:
-        texts = [str(d) for d in diagnostics if d.severity == "error"]
-        message = "\n".join([*texts, f"note: the pass {step.name} failed"])
-        super().__init__(f"{message}; reproduce with: {reproduce}" if reproduce else message)
+        errors = [d for d in diagnostics if d.severity == "error"]
+        note = f"note: the pass {step.name} failed" + (f"; reproduce with: {reproduce}" if reproduce else "")
+        super().__init__("\n".join([*map(str, errors), note]))
+        self.message = "\n".join([*(d.message for d in errors), note])
         self.step, self.diagnostics, self.reproduce = step, list(diagnostics), reproduce
 
 
