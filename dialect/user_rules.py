@@ -17,7 +17,7 @@ from typing import Any
 
 from oneflow.dialect.builder import Value, describe
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.record import Call, OperatorError, Rule, flatten, infer
+from oneflow.dialect.record import Call, OperatorError, Rule, flatten, infer, suggestion
 from oneflow.dialect.sbp import Factors, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.signature import Signature, SignatureError
@@ -138,7 +138,20 @@ def _types(rule: UserRule, args: tuple[Any, ...], given: Any) -> tuple[TensorDes
     if not isinstance(descs, (tuple, list)) or not all(isinstance(d, TensorDesc) for d in descs):
         raise rule.expected("a TensorDesc for each result", given)
     _check_count(rule, args[0], len(descs), given)
-    return tuple(_checked_desc(rule, d) for d in descs)
+    found = tuple(_checked_desc(rule, d) for d in descs)
+    _check_ranks(args[0], found)
+    return found
+
+
+def _check_ranks(op: Call, results: tuple[TensorDesc, ...]) -> None:
+    """Checks that factors which fit the operands of a call fit its results too."""
+    if not isinstance(op.record.sbp, Factors):
+        return
+    ins, outs = (list(map(len, side)) for side in op.record.sbp.sides())
+    ranks = [d.rank for d in results if d.shape is not None]
+    if ins == [d.rank for d in op.operands] and len(outs) == len(ranks) and outs != ranks:
+        told = ", ".join(map(str, results))
+        raise op.error(f"its slot sbp: expected a factor for each dimension of {told}, got {op.record.sbp.text!r}")
 
 
 def _check_count(rule: UserRule, op: Call, count: int, given: Any) -> None:
@@ -175,21 +188,31 @@ def _sbp(rule: UserRule, args: tuple[Any, ...], given: Any) -> Any:
 def _grad(rule: UserRule, args: tuple[Any, ...], given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise rule.expected("a dict of gradients by the names of operands", given)
-    groups = {name for name, operand in args[1].inputs.items() if isinstance(operand, tuple)}
-    return {n: _all(rule, n, g) if n in groups else _gradient(rule, n, g) for n, g in given.items()}
+    inputs = args[1].inputs
+    for name in given:
+        if name not in inputs:
+            near = suggestion(str(name), inputs)
+            raise rule.error(f"expected gradients by operands ({', '.join(inputs)}), got one by {name!r}{near}")
+    return {name: _gradients(rule, name, inputs[name], grad) for name, grad in given.items()}
 
 
-def _all(rule: UserRule, name: str, grads: Any) -> Any:
-    """The gradients of a repeated operand's tensors; how many there are is checked where they are added."""
-    return [_gradient(rule, name, g) for g in grads] if isinstance(grads, (tuple, list)) else grads
+def _gradients(rule: UserRule, name: str, operand: Any, grad: Any) -> Any:
+    """The gradient of an operand, or those of a repeated one's tensors."""
+    if not isinstance(operand, tuple) or grad is None:
+        return _gradient(rule, name, operand, grad)
+    if not isinstance(grad, (tuple, list)) or len(grad) != len(operand):
+        raise rule.expected(f"{len(operand)} gradients of {name}", grad)
+    return [_gradient(rule, name, one, by) for one, by in zip(operand, grad, strict=True)]
 
 
-def _gradient(rule: UserRule, name: str, grad: Any) -> Any:
+def _gradient(rule: UserRule, name: str, operand: Any, grad: Any) -> Any:
     """A gradient, or what gives it later, whose errors are then the rule's as well."""
     if callable(grad):
-        return lambda: _gradient(rule, name, rule.call(grad))
+        return lambda: _gradient(rule, name, operand, rule.call(grad))
     if grad is not None and not isinstance(grad, Value):
         raise rule.expected(f"a value that `ops` built as the gradient of {name}", grad)
+    if grad is not None and operand is not None and not grad.desc.compatible(operand.desc):
+        raise rule.error(f"expected a gradient of {name} of type {operand.desc}, got {grad.desc}")
     return grad
 
 

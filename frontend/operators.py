@@ -31,6 +31,7 @@ from oneflow.dialect.user_rules import check_factors, guard
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.tensor import Tensor
+from oneflow.runtime.user_ops.c_kernel import CKernel
 from oneflow.runtime.user_ops.operations import operation_name
 from oneflow.runtime.user_ops.triton_kernel import TritonKernel
 
@@ -97,8 +98,11 @@ def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[s
     if isinstance(slots.get("kernel"), TritonKernel):
         slots["launch"] = slots["kernel"]
     if isinstance(slots.get("types"), str):
+        _check_factors_of_type(parsed, slots["types"], slots["sbp"])
         slots["types"] = _type_of(parsed, slots["types"])
-    _check_kernel(parsed.name, slots.get("kernel"))
+    _check_kernel(parsed, slots.get("kernel"))
+    if isinstance(slots.get("triton"), TritonKernel):
+        slots["triton"].check(parsed)
     return slots | _guarded(parsed, slots)
 
 
@@ -120,11 +124,26 @@ def _guarded(signature: Signature, slots: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _check_kernel(name: str, kernel: Any) -> None:
+def _check_kernel(signature: Signature, kernel: Any) -> None:
     if kernel is not None and (inspect.isfunction(kernel) or not callable(kernel)):
         raise SignatureError(
-            f"operator {name}: the slot kernel: expected flow.numpy_kernel(function), flow.c_kernel(text) or "
-            f"flow.triton_kernel(..), got {kernel!r}"
+            f"operator {signature.name}: the slot kernel: expected flow.numpy_kernel(function), flow.c_kernel(text) "
+            f"or flow.triton_kernel(..), got {kernel!r}"
+        )
+    if isinstance(kernel, CKernel):
+        kernel.check(signature)
+
+
+def _check_factors_of_type(signature: Signature, operand: str, sbp: Any) -> None:
+    """Checks that a result has as many factors as the operand whose type it has."""
+    if not isinstance(sbp, Factors) or not all(a.is_single for a in (*signature.inputs, *signature.outputs)):
+        return
+    ins, outs = check_factors(signature, sbp).sides()
+    given = dict(zip([a.name for a in signature.inputs], ins, strict=True)).get(operand)
+    if given is not None and any(len(out) != len(given) for out in outs):
+        raise SignatureError(
+            f"operator {signature.name}: the slot sbp: expected as many factors of a result as of {operand}, whose "
+            f"type it has, got {sbp.text!r}"
         )
 
 

@@ -20,14 +20,21 @@ from typing import Any
 
 from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.record import Call
+from oneflow.dialect.signature import Signature
 from oneflow.runtime import cache
-from oneflow.runtime.user_ops.tensors import named_tensors
+from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
 #: C types by element type; 16-bit floats are their bits.
 C_TYPES = {
     "float32": "float", "float64": "double", "int8": "int8_t", "int32": "int32_t", "int64": "int64_t",
     "uint8": "uint8_t", "bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t",
 }  # fmt: skip
+#: Names that mean something else in the body: words of C, types and macros of the headers, what holds the tensors.
+RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+    "asm NULL NAN INFINITY buffers".split()
+) | set(C_TYPES.values())
 FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-w")
 HEAD = """#include <math.h>
 #include <stdint.h>
@@ -64,6 +71,14 @@ class CKernel:
         address = ctypes.cast(loaded.run, ctypes.c_void_p).value
         assert address is not None
         return ExternalKernel(address, 0, lambda: str((loaded.last_failure() or b"").decode()), loaded)
+
+    def check(self, signature: Signature) -> None:
+        """Checks that an operator's names can be names in C.
+
+        Raises:
+            SignatureError: one cannot.
+        """
+        check_names(signature, "C", "_size|_shape", RESERVED)
 
     def text(self, op: Call) -> str:
         """The C file for a call on static descriptions."""

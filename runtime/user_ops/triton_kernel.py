@@ -26,12 +26,13 @@ from typing import Any
 
 from oneflow.dialect.external import ExternalKernel, Launch
 from oneflow.dialect.record import Call
+from oneflow.dialect.signature import Signature
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.kernel import POINTERS
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import HEAD
 from oneflow.lowering.triton.source import Source, cdiv
-from oneflow.runtime.user_ops.tensors import named_tensors
+from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
 #: Where kernels run without a device; `testing` comes after the runtime, and is loaded when it is needed.
 INTERPRETER = "oneflow.testing.triton_interpreter"
@@ -57,6 +58,14 @@ class TritonKernel:
         address = ctypes.cast(run, ctypes.c_void_p).value
         assert address is not None
         return ExternalKernel(address, 0, lambda: _failure[0], run)
+
+    def check(self, signature: Signature) -> None:
+        """Checks that every name of an operator means one thing in the kernel.
+
+        Raises:
+            SignatureError: one is also that of a number of a tensor.
+        """
+        check_names(signature, "Triton", r"_size|_rank|_shape\d+")
 
     def source(self, op: Call, name: str) -> Source:
         """The kernel for a call on static descriptions as a file of Triton, whose main function is `name`.

@@ -1,6 +1,8 @@
 """Slips in operators that users define in Python: errors that name the operator, the slot and its place."""
 
 import itertools
+import linecache
+import re
 
 import numpy as np
 import pytest
@@ -30,6 +32,12 @@ def refused(slot, message):
     return pytest.raises(
         Exception, match=rf"oneflow.tslip_\d+: (decomposition: )?its slot {slot} \(.*slips.py:\d+\): {message}"
     )
+
+
+def at_line_of(caught, text):
+    """Checks that an error names a line of this file that has the text."""
+    named = [int(n) for n in re.findall(re.escape(__file__) + r":(\d+)", str(caught.value))]
+    assert any(text in linecache.getline(__file__, line) for line in named), str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +71,34 @@ def test_sizes_of_numpy_are_sizes():
         (lambda ops, op, dy: {"x": 1 / 0}, "ZeroDivisionError: division by zero"),
         (lambda ops, op: {}, "TypeError: .* takes 2 positional arguments but 3 were given"),
         (lambda ops, op, dy: {"x": ops.nosuch(dy)}, "unknown operator oneflow.nosuch"),
+        (lambda ops, op, dy: {"z": dy}, r"expected gradients by operands \(x\), got one by 'z'"),
+        (
+            lambda ops, op, dy: {"x": ops.reduce_sum(dy, axis=(0,))},
+            "expected a gradient of x of type tensor<2x3xf32>, got tensor<3xf32>",
+        ),
+        (
+            lambda ops, op, dy: {"x": lambda: ops.cast(dy, dtype=flow.float64)},
+            "expected a gradient of x of type tensor<2x3xf32>, got tensor<2x3xf64>",
+        ),
     ],
 )
 def test_gradients(rule, message):
+    function, leaf = defined(grad=rule), flow.tensor(X, requires_grad=True)
+    with refused("grad", message) as caught:
+        function(leaf).sum().backward()
+    at_line_of(caught, "function(leaf).sum().backward()")
+    with refused("grad", message) as caught:
+        flow.compile(flow.grad(lambda x: function(x).sum()))(X)
+    at_line_of(caught, "flow.compile(flow.grad(")
+
+
+def test_gradients_of_a_repeated_operand():
+    name = f"tslip_{next(NUMBERS)}"
+    slots = {"types": lambda op: op.xs[0], "kernel": flow.numpy_kernel(sum), "grad": lambda ops, op, dy: {"xs": [dy]}}
+    flow.operator(f"{name}(xs+) -> y")(type("Slip", (), slots))
     leaf = flow.tensor(X, requires_grad=True)
-    with refused("grad", message):
-        defined(grad=rule)(leaf).sum().backward()
+    with refused("grad", r"expected 2 gradients of xs, got \["):
+        getattr(flow.ops, name)([leaf, leaf]).sum().backward()
 
 
 @pytest.mark.parametrize(
@@ -125,12 +155,60 @@ def test_signatures(given):
         ({"types": "z"}, "the slot types: expected an operand out of x, got 'z'"),
         ({"sbp": "a b"}, "the slot sbp: expected `operands -> results`"),
         ({"sbp": "a, b -> a"}, "the slot sbp: expected factors of 1 operands"),
+        (
+            {"sbp": "a ->"},
+            "the slot sbp: expected as many factors of a result as of x, whose type it has, got 'a ->'",
+        ),
+        ({"sbp": "a b -> a"}, "the slot sbp: expected as many factors of a result as of x"),
         ({"grad": 3}, "the slot grad: expected a function, got 3"),
     ],
 )
 def test_slots_that_are_refused_where_they_are_given(slots, message):
     with pytest.raises(SignatureError, match=message):
         defined(**slots)
+
+
+def test_factors_that_fit_operands_have_to_fit_results():
+    rules = {"types": lambda op: flow.TensorDesc(op.x.shape[:1], op.x.dtype), "sbp": "a b -> a b"}
+    function = defined(kernel=flow.numpy_kernel(lambda x: x.reshape(len(x), -1)[:, 0]), **rules)
+    np.testing.assert_array_equal(function(X[0]).numpy(), X[0])  # they say nothing of vectors
+    message = r"its slot sbp: expected a factor for each dimension of tensor<2xf32>, got 'a b -> a b'"
+    with pytest.raises(flow.TraceError, match=message) as caught:
+        function(X)
+    at_line_of(caught, "function(X)")
+
+
+C, TRITON = flow.c_kernel("y[0] = 1;"), flow.triton_kernel("def f(x): pass", grid="1")
+
+
+@pytest.mark.parametrize(
+    "signature, kernel, message",
+    [
+        ("(int) -> y", C, "expected names that C leaves free, got 'int'; rename it"),
+        ("(x) -> int64_t", C, "expected names that C leaves free, got 'int64_t'"),
+        ("(x, register: float = 1.0) -> y", C, "expected names that C leaves free, got 'register'"),
+        ("(buffers) -> y", C, "expected names that C leaves free, got 'buffers'"),
+        ("(x, x_size: int64 = 3) -> y", C, "a kernel in C is given 'x_size' by 'x'"),
+        ("(x, x_shape) -> y", C, "a kernel in C is given 'x_shape' by 'x'"),
+        ("(x, at: list_int64, at_size: int64 = 3) -> y", C, "a kernel in C is given 'at_size' by 'at'"),
+        ("(x*, x_0) -> y", C, "a kernel in C is given 'x_0' by 'x'"),
+        ("(x*, x_1_size: int64 = 3) -> y", C, "a kernel in C is given 'x_1_size' by 'x'"),
+        ("(x, x_shape1: int64 = 3) -> y", TRITON, "a kernel in Triton is given 'x_shape1' by 'x'"),
+        ("(x, y_rank: int64 = 3) -> y", TRITON, "a kernel in Triton is given 'y_rank' by 'y'"),
+    ],
+)
+def test_names_that_mean_two_things_in_a_kernel(signature, kernel, message):
+    slots = {"types": lambda op: op.operands[0], "kernel": kernel}
+    with pytest.raises(SignatureError, match=f"operator tslip: the slot kernel: {message}"):
+        flow.operator(f"tslip{signature}", registry=Registry())(type("Slip", (), slots))
+
+
+def test_a_name_that_no_kernel_in_c_derives_is_free():
+    name = f"tslip_{next(NUMBERS)}"
+    kernel = flow.c_kernel("for (int64_t i = 0; i < x_size; ++i) y[i] = x_rank * x_0[i] * x[i];")
+    slots = {"types": "x", "kernel": kernel}
+    flow.operator(f"{name}(x, x_0, x_rank: int64 = 3) -> y")(type("Free", (), slots))
+    np.testing.assert_array_equal(getattr(flow.ops, name)(X, X).numpy(), 3 * X)
 
 
 @pytest.mark.parametrize("signature", ["t(é) -> y", "t(X) -> y", "t(x) -> Y", "t(x, é: float = 1.0) -> y"])
@@ -147,7 +225,7 @@ def test_strings_in_c_are_what_was_given(text):
     flow.operator(f'{name}(x, s: string = "a") -> y')(type("Text", (), slots))
     with pytest.raises(Exception) as caught:
         getattr(flow.ops, name)(X, s=text)
-    assert str(caught.value).endswith(text)
+    assert f": {text} (" in str(caught.value)
 
 
 def in_a_cycle(*names):
