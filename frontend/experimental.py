@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.record import REGISTRY, Operator
 from oneflow.frontend import sysconfig
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
@@ -62,12 +62,12 @@ class CustomOpModule:
         """Compiles and loads what was asked for.
 
         Raises:
-            LibraryError: a source does not compile or registers something wrong.
+            LibraryError: a source does not compile or registers something wrong, or a kernel is missing.
         """
         if self._sources:
             load_library(_build(self.name, self._sources))
         if self._kernels is not None:
-            _set_kernels(self.name, _import(self._kernels))
+            _set_kernels(self.name, self._kernels)
         if self._api is not None:
             self.api = _import(self._api)
         return self
@@ -106,12 +106,28 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
-def _set_kernels(name: str, module: ModuleType) -> None:
+def _set_kernels(name: str, path: Path) -> None:
+    """Makes the functions of a file the kernels of the operators of their names."""
+    if f"{name}_forward" not in REGISTRY:
+        raise LibraryError(
+            f"{path}: expected an operator {name}_forward for its kernel; register it and call cpp_def()"
+        )
+    module = _import(path)
     for function in ("forward", "backward"):
-        op = f"{name}_{function}"
-        if hasattr(module, function) and op in REGISTRY:
-            kernel = numpy_kernel(_on_tuple(getattr(module, function)))
-            REGISTRY.operators[op] = dataclasses.replace(REGISTRY[op], kernel=kernel, in_place=None)
+        record = REGISTRY.operators.get(f"{name}_{function}")
+        if record is None:
+            continue
+        if callable(kernel := getattr(module, function, None)):
+            kernel = numpy_kernel(_on_tuple(kernel))
+            REGISTRY.operators[record.name] = dataclasses.replace(record, kernel=kernel, in_place=None)
+        elif _in_python(record):
+            raise LibraryError(f"{path} has no {function}, the kernel of {record.name}; add `def {function}(args):`")
+
+
+def _in_python(record: Operator) -> bool:
+    """Whether an operator says that its kernel is in Python."""
+    tag = record.signature.attr_by_name.get("device_sub_tag")
+    return tag is not None and tag.default == "py"
 
 
 def _on_tuple(function: Callable[[tuple[Any, ...]], Any]) -> Callable[..., Any]:

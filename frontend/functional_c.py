@@ -29,6 +29,7 @@ class Functions:
 
     def __init__(self) -> None:
         self._entries: dict[str, FunctionEntry] = {}
+        self._unbound: dict[str, FunctionEntry] = {}
 
     def load(self, path: str | Path) -> None:
         """Adds the functions of a file; the same file again does nothing.
@@ -36,7 +37,8 @@ class Functions:
         Raises:
             FunctionalApiError: it is not well formed, or a function is declared already, elsewhere.
         """
-        entries = {e.name: e for e in read_functional_api(path) if e.bind_python}
+        every = read_functional_api(path)
+        entries = {e.name: e for e in every if e.bind_python}
         for name, entry in entries.items():
             taken = self._entries.get(name)
             if taken is not None and taken.where != entry.where:
@@ -44,12 +46,12 @@ class Functions:
                     f"{name} is declared twice: at {taken.where} and at {entry.where}; rename one"
                 )
         self._entries.update(entries)
+        self._unbound.update((e.name, e) for e in every if not e.bind_python)
 
     def __getattr__(self, name: str) -> Any:
         entry = self._entries.get(name)
         if entry is None:
-            known = suggestion(name, self._entries)
-            raise AttributeError(f"flow._C has no function {name!r}{known}; declare it with bind_python: True")
+            raise AttributeError(f"flow._C has no function {name!r}{self._advice(name)}")
 
         def function(*args: Any, **kwargs: Any) -> Any:
             return _call(entry, args, kwargs)
@@ -57,6 +59,13 @@ class Functions:
         function.__name__ = name
         function.__doc__ = "\n".join(map(str, entry.signatures))
         return function
+
+    def _advice(self, name: str) -> str:
+        """What to do about a name that no function has."""
+        if name in self._unbound:
+            return f": it is declared at {self._unbound[name].where} for C++ alone; write bind_python: True there"
+        near = suggestion(name, self._entries)
+        return near or "; load the file that declares it with flow.config.load_functional_api(path)"
 
     def __dir__(self) -> list[str]:
         return sorted(self._entries)

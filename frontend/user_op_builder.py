@@ -46,15 +46,18 @@ class UserOpConfBuilder:
         return self
 
     def Input(self, name: str, tensors: Sequence[Any]) -> UserOpConfBuilder:
-        """Gives the tensors of an operand, as a list.
+        """Gives the tensors of an operand, as a list; those of a repeated one come after what it was given before.
 
         Raises:
             CallError: the operator has no such operand, or takes one tensor for it.
         """
         arg = self._arg(name, self._record.signature.inputs, "operand")
-        if not isinstance(tensors, (list, tuple)) or (not arg.is_variadic and len(tensors) != 1):
+        if not isinstance(tensors, (list, tuple)):
             raise CallError(f"oneflow.{self._op}: expected a list of tensors for {name}, got {tensors!r}")
-        self._inputs[name] = [as_tensor(t) for t in tensors]
+        given = [*self._inputs.get(name, ()), *tensors]
+        if not arg.is_variadic and len(given) != 1:
+            raise CallError(f"oneflow.{self._op}: expected 1 tensor for {name}, got {len(given)}")
+        self._inputs[name] = [as_tensor(t) for t in given]
         return self
 
     def InputSize(self, name: str, size: int) -> UserOpConfBuilder:
@@ -71,8 +74,10 @@ class UserOpConfBuilder:
         """Asks for a result, or `num` tensors of it.
 
         Raises:
-            CallError: the operator has no such result, or not so many tensors of it.
+            CallError: the operator has no such result, not so many tensors of it, or was asked for it before.
         """
+        if name in self._outputs:
+            raise CallError(f"oneflow.{self._op}: expected Output({name!r}) once, got it twice")
         self._outputs[name] = num
         name = self._renamed.get(name, name)
         self._arg(name, self._record.signature.outputs, "result")

@@ -111,6 +111,12 @@ def test_builders_of_calls():
         flow.user_op_builder("b").Op("cast").Input("inn", [x])
     with pytest.raises(flow.CallError, match="expected a list of tensors for in"):
         flow.user_op_builder("b").Op("cast").Input("in", x)
+    with pytest.raises(flow.CallError, match=r"oneflow\.cast: expected 1 tensor for in, got 2"):
+        flow.user_op_builder("b").Op("cast").Input("in", [x, x])
+    with pytest.raises(flow.CallError, match=r"oneflow\.cast: expected 1 tensor for in, got 2"):
+        flow.user_op_builder("b").Op("cast").Input("in", [x]).Input("in", [x])
+    with pytest.raises(flow.CallError, match=r"oneflow\.cast: expected Output\('out'\) once, got it twice"):
+        flow.user_op_builder("b").Op("cast").Output("out").Output("out")
     with pytest.raises(flow.CallError, match=r"expected InferAndTryRun\(\) before its results"):
         flow.user_op_builder("b").Op("cast").Input("in", [x]).Build().SoleOutputBlob()
 
@@ -121,6 +127,8 @@ def test_results_by_name_and_counts_of_operands():
     found = added.CheckAndComplete().Build().InferAndTryRun().RemoteBlobDict()
     assert list(found) == ["out"]
     np.testing.assert_array_equal(found["out"][0].numpy(), 2 * x)
+    one_by_one = flow.user_op_builder("a").Op("add_n").Input("in", [x]).Input("in", [2 * x, x]).Output("out").Build()
+    np.testing.assert_array_equal(one_by_one.InferAndTryRun().SoleOutputBlob().numpy(), 4 * x)
     doubled = flow.user_op_builder("m").Op("multiply").Input("x", [x]).Input("y", [x]).Output("out").Build()
     assert list(doubled.InferAndTryRun().RemoteBlobDict()) == ["out"]
     with pytest.raises(flow.CallError, match=r"oneflow\.add_n: expected 3 tensors for in, got 2"):
@@ -138,3 +146,38 @@ def test_what_is_refused(tmp_path):
     (tmp_path / "broken" / "broken_cpp_def.cpp").write_text("nonsense;")
     with pytest.raises(LibraryError, match=r"cannot build broken:(?s:.*)nonsense"):
         flow.experimental.custom_op_module("broken", str(tmp_path)).cpp_def().build_load()
+
+
+def module_of(folder, name, kernel, registers=("forward", "backward")):
+    """The module of a folder in which some operators say that their kernels are in Python."""
+    ops = DEFINED.partition("REGISTER_USER_OP_GRAD")[0].replace("com_square", name)
+    first, second = ops.split(f'REGISTER_USER_OP("{name}_backward")')
+    (folder / name).mkdir()
+    defined = first + (f'REGISTER_USER_OP("{name}_backward")' + second if "backward" in registers else "") + "}"
+    if "forward" not in registers:
+        defined = '#include "oneflow/core/framework/framework.h"'
+    (folder / name / f"{name}_cpp_def.cpp").write_text(defined)
+    (folder / name / f"{name}_py_kernel.py").write_text(kernel)
+    return flow.experimental.custom_op_module(name, str(folder)).cpp_def().py_kernel()
+
+
+def test_kernels_that_are_missing(tmp_path):
+    backward = "def backward(args):\n    return args[1]\n"
+    with pytest.raises(
+        LibraryError, match=r"com_none_py_kernel\.py has no forward, the kernel of com_none_forward; add"
+    ):
+        module_of(tmp_path, "com_none", "forward = 3\n" + backward).build_load()
+    with pytest.raises(
+        LibraryError, match=r"com_half_py_kernel\.py has no backward, the kernel of com_half_backward"
+    ):
+        module_of(tmp_path, "com_half", backward.replace("backward", "forward")).build_load()
+    with pytest.raises(
+        LibraryError, match=r"com_op_py_kernel\.py: expected an operator com_op_forward for its kernel"
+    ):
+        module_of(tmp_path, "com_op", backward, registers=()).build_load()
+
+
+def test_a_module_without_an_operator_for_backward(tmp_path):
+    text = "def forward(args):\n    return args[0] + 1\n"
+    module_of(tmp_path, "com_next", text, registers=("forward",)).build_load()
+    np.testing.assert_array_equal(flow.ops.com_next_forward(np.ones(3, np.float32)).numpy(), [2, 2, 2])

@@ -191,8 +191,15 @@ def test_errors_of_functions(functions):
         functions.t_leaky(V, alpha="a")
     with pytest.raises(flow.OneFlowError, match=r"test_functional_api.py:.*thrown by the functor"):
         run(lambda x: functions.t_fail(x, 1))
-    with pytest.raises(AttributeError, match=r"no function 't_leaky_grad'.*bind_python: True"):
+    declared = (
+        r"no function 't_leaky_grad': it is declared at .*\.yaml:\d+ for C\+\+ alone; write bind_python: True there$"
+    )
+    with pytest.raises(AttributeError, match=declared):
         _ = functions.t_leaky_grad
+    with pytest.raises(AttributeError, match=r"no function 't_leakyy'; did you mean t_leaky\?$"):
+        _ = functions.t_leakyy
+    with pytest.raises(AttributeError, match=r"no function 'abc'; load the file that declares it with flow\.config"):
+        _ = functions.abc
 
 
 def test_a_function_declared_twice(functions, tmp_path):
