@@ -17,7 +17,7 @@ from typing import Any
 import oneflow
 
 NAME = "liboneflow_framework.so"
-VERSION = 4
+VERSION = 5
 
 
 class FrameworkError(ImportError):

@@ -156,7 +156,7 @@ KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : cal
     throw CheckError("the function that makes the kernel (" + registered_->where + ") gave none, expected a kernel");
   }
   state_ = kernel_->CreateOpKernelState(&ctx);
-  kernel_->InitOpKernelCacheWithFlags(&ctx, OpKernel::kAllMayChanged, &cache_);
+  kernel_->InitOpKernelCacheWithFlags(&ctx, OpKernelCache::kAllMayChanged, &cache_);
   in_place_ = ProposedPairs(*registered_, &call_);
   for (const auto &output : call_.outputs) {
     all_empty_ = all_empty_ && call_.descs.at(output).shape().elem_cnt() == 0;

@@ -50,3 +50,33 @@ def test_a_host_input_has_to_exist(build):
         load_library(build("host_input", text), Registry())
     assert "the operator t_host has no input named axis" in str(error.value)
     assert "a host input of the operator t_nothing, which is not registered" in str(error.value)
+
+
+def test_predicates_that_compare_two_values_of_a_call(build):
+    text = """#include "oneflow/core/framework/framework.h"
+    namespace oneflow {
+    REGISTER_USER_OP("t_alike").Input("a").Input("b").Output("y")
+        .SetTensorDescInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
+          ctx->SetOutputShape("y", 0, ctx->InputShape("a", 0));
+          ctx->SetOutputDType("y", 0, ctx->InputDType("a", 0));
+          return Maybe<void>::Ok();
+        });
+    class Sum final : public user_op::OpKernel {
+      void Compute(user_op::KernelComputeContext *ctx) const override {
+        const float *a = ctx->Tensor4ArgNameAndIndex("a", 0)->dptr<float>();
+        const float *b = ctx->Tensor4ArgNameAndIndex("b", 0)->dptr<float>();
+        user_op::Tensor *y = ctx->Tensor4ArgNameAndIndex("y", 0);
+        FOR_RANGE(int64_t, i, 0, y->shape().elem_cnt()) { y->mut_dptr<float>()[i] = a[i] + b[i]; }
+      }
+    };
+    REGISTER_USER_KERNEL("t_alike").SetCreateFn<Sum>().SetIsMatchedHob(
+        user_op::HobDataType("a", 0) == user_op::HobDataType("b", 0) &&
+        user_op::HobInputSize("a") >= user_op::HobInputSize("b"));
+    }"""
+    registry = Registry()
+    load_library(build("alike", text), registry)
+    a = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(NumpyBuilder(registry).t_alike(a, a).handle, 2 * a)
+    failed = r"data type of a\[0\] == data type of b\[0\] \(it is float32 and int64\)"
+    with pytest.raises(OperatorError, match=failed):
+        NumpyBuilder(registry).t_alike(a, np.arange(3))

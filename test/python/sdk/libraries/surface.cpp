@@ -58,7 +58,8 @@ class Kernel final : public user_op::OpKernel {
   }
   void InitOpKernelCacheWithFlags(user_op::KernelCacheContext *, int8_t flag,
                                   std::shared_ptr<user_op::OpKernelCache> *) const override {
-    CHECK_EQ(flag, kAllMayChanged);
+    CHECK_EQ(flag, user_op::OpKernelCache::kAllMayChanged);
+    CHECK(has_state_or_cache() && user_op::OpKernelCache::kShapeNotChanged != user_op::OpKernelCache::kAttrNotChanged);
   }
   void InferShape(user_op::KernelInferContext *ctx) const override {
     static_cast<void>(ctx->ShapeView4ArgNameAndIndex("in", 0));
@@ -133,6 +134,8 @@ REGISTER_NO_GRAD_CPU_ONLY_USER_OP("t_surface")
       out->set_is_mutable(false);
       out->set_requires_grad(false);
       out->set_header_infered_before_compute(true);
+      out->set_mutable_inplace_ibn("in_0");
+      out->set_const_inplace_ibn("in_0");
       return Maybe<void>::Ok();
     })
     .SetEnumerateNdSbpSignaturesFn([](user_op::GetNdSbpSignatureListContext *ctx) -> Maybe<void> {
@@ -151,7 +154,7 @@ REGISTER_NO_GRAD_CPU_ONLY_USER_OP("t_surface")
 
 REGISTER_USER_KERNEL("t_surface")
     .Name("t_surface")
-    .SetCreateFn<Kernel>()
+    .SetCreateFn([]() -> const user_op::OpKernel * { return new Kernel; })
     .SetInferTmpSizeFn(user_op::TmpSizeInferFnUtil::ZeroTmpSize)
     .SetInplaceProposalFn([](const user_op::InferContext &, user_op::AddInplaceArgPair add) -> Maybe<void> {
       OF_RETURN_IF_ERROR(add("out", 0, "in", 0, true));
@@ -160,6 +163,7 @@ REGISTER_USER_KERNEL("t_surface")
     .SetPriority(user_op::kKernelPriorityOptimized)
     .SetIsMatchedHob(user_op::HobTrue() && !user_op::HobFalse() && user_op::HobInputSize("in") == 1 &&
                      user_op::HobAttr<int32_t>("size") > 1 && user_op::HobAttr<int32_t>("size") <= 2 &&
+                     user_op::HobDataType("in", 0) == user_op::HobDataType("out", 0) &&
                      user_op::HobDeviceSubTag() == "" && !user_op::HobEnvBool("T_SURFACE", false) &&
                      hob::make_custom("even", [](const user_op::KernelRegContext &ctx) {
                        static_cast<void>(ctx.parallel_ctx());

@@ -290,6 +290,9 @@ class OutputArgModifier final {
   void set_is_mutable(bool) {}
   void set_requires_grad(bool) {}
   void set_header_infered_before_compute(bool) {}
+  /// The operand whose memory the result may have. Kernels say so themselves, by SetInplaceProposalFn.
+  void set_mutable_inplace_ibn(const std::string &) {}
+  void set_const_inplace_ibn(const std::string &) {}
 };
 
 using GetInputArgModifier = std::function<InputArgModifier *(const std::string &, int32_t)>;

@@ -117,6 +117,9 @@ class OpKernelState {
 /// What a kernel prepares once for all calls of one shape.
 class OpKernelCache {
  public:
+  /// What `InitOpKernelCacheWithFlags` is told of a cache that is there already.
+  enum Flag : int8_t { kAllMayChanged = 0, kShapeNotChanged = 1, kAttrNotChanged = 2 };
+
   virtual ~OpKernelCache();
 };
 
@@ -155,8 +158,7 @@ class OpKernel {
   /// Whether Compute is called though every result is empty.
   virtual bool AlwaysComputeWhenAllOutputsEmpty() const { return false; }
   virtual bool IsKernelLaunchSynchronized() const { return true; }
-
-  enum CacheFlag : int8_t { kAllMayChanged = 0, kShapeNotChanged = 1, kAttrNotChanged = 2 };
+  bool has_state_or_cache() const { return true; }
 
  protected:
   OpKernel() = default;

@@ -68,7 +68,7 @@ inline std::string HobText(bool value) { return value ? "true" : "false"; }
 
 }  // namespace detail
 
-/// A value of a call that predicates compare.
+/// A value of a call that predicates compare, with a value or with another one of the call.
 template <typename T>
 class Hob final {
  public:
@@ -76,36 +76,52 @@ class Hob final {
 
   Hob(std::string name, Read read) : name_(std::move(name)), read_(std::move(read)) {}
 
-  HobBool operator==(T other) const {
-    return Compare("==", other, [](const T &a, const T &b) { return a == b; });
+  template <typename U>
+  HobBool operator==(const U &other) const {
+    return Compare("==", Of(other), [](const T &a, const T &b) { return a == b; });
   }
-  HobBool operator!=(T other) const {
-    return Compare("!=", other, [](const T &a, const T &b) { return !(a == b); });
+  template <typename U>
+  HobBool operator!=(const U &other) const {
+    return Compare("!=", Of(other), [](const T &a, const T &b) { return !(a == b); });
   }
-  HobBool operator<(T other) const {
-    return Compare("<", other, [](const T &a, const T &b) { return a < b; });
+  template <typename U>
+  HobBool operator<(const U &other) const {
+    return Compare("<", Of(other), [](const T &a, const T &b) { return a < b; });
   }
-  HobBool operator>(T other) const {
-    return Compare(">", other, [](const T &a, const T &b) { return b < a; });
+  template <typename U>
+  HobBool operator>(const U &other) const {
+    return Compare(">", Of(other), [](const T &a, const T &b) { return b < a; });
   }
-  HobBool operator<=(T other) const {
-    return Compare("<=", other, [](const T &a, const T &b) { return !(b < a); });
+  template <typename U>
+  HobBool operator<=(const U &other) const {
+    return Compare("<=", Of(other), [](const T &a, const T &b) { return !(b < a); });
   }
-  HobBool operator>=(T other) const {
-    return Compare(">=", other, [](const T &a, const T &b) { return !(a < b); });
+  template <typename U>
+  HobBool operator>=(const U &other) const {
+    return Compare(">=", Of(other), [](const T &a, const T &b) { return !(a < b); });
   }
 
  private:
-  HobBool Compare(const std::string &op, const T &other, std::function<bool(const T &, const T &)> test) const {
-    const Read read = read_;
-    const std::string text = name_ + " " + op + " " + detail::HobText(other);
-    return HobBool(
-        [read, other, test](const KernelRegContext &ctx) { return test(read(ctx), other); },
-        [read, text](const KernelRegContext &ctx) { return text + " (it is " + detail::HobText(read(ctx)) + ")"; });
+  static Hob Of(const Hob &other) { return other; }
+  static Hob Of(const T &value) {
+    Hob made(detail::HobText(value), [value](const KernelRegContext &) { return value; });
+    made.is_constant_ = true;
+    return made;
+  }
+
+  HobBool Compare(const std::string &op, const Hob &b, std::function<bool(const T &, const T &)> test) const {
+    const Hob a = *this;
+    return HobBool([a, b, test](const KernelRegContext &ctx) { return test(a.read_(ctx), b.read_(ctx)); },
+                   [a, b, op](const KernelRegContext &ctx) {
+                     const std::string found = detail::HobText(a.read_(ctx));
+                     const std::string other = b.is_constant_ ? "" : " and " + detail::HobText(b.read_(ctx));
+                     return a.name_ + " " + op + " " + b.name_ + " (it is " + found + other + ")";
+                   });
   }
 
   std::string name_;
   Read read_;
+  bool is_constant_ = false;
 };
 
 inline HobBool HobTrue() { return HobBool(true); }

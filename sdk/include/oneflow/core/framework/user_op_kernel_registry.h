@@ -51,7 +51,10 @@ class OpKernelRegistry final {
   /// Kernels are what `fn` makes; it takes nothing, a `const KernelInitContext &` or a `KernelCreateContext *`.
   template <typename F>
   OpKernelRegistry &SetCreateFn(F fn) {
-    return SetCreator([fn](KernelInitContext *ctx) -> OpKernel * { return Create(fn, ctx, 0); });
+    return SetCreator([fn](KernelInitContext *ctx) -> OpKernel * {
+      const OpKernel *made = Create(fn, ctx, 0);
+      return const_cast<OpKernel *>(made);  // OneFlow's functions give either
+    });
   }
   OpKernelRegistry &SetIsMatchedHob(const HobBool &hob);
   OpKernelRegistry &SetIsMatchedPred(IsMatchedPred pred);
