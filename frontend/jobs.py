@@ -26,7 +26,7 @@ from oneflow.frontend.compiled import CompiledFunction, Specialization
 from oneflow.frontend.devices import Device, device
 from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager import EagerTensor
-from oneflow.frontend.errors import CallError
+from oneflow.frontend.errors import CallError, fail
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import Leaf
 from oneflow.frontend.tensor import Tensor
@@ -135,6 +135,11 @@ class Job(CompiledFunction):
             self.optimizers.append(made)
         self._minimized += 1
         return self.optimizers[self._minimized - 1]
+
+    @property
+    def minimized(self) -> bool:
+        """Whether the job that is being traced has called `minimize`."""
+        return self._minimized > 0
 
     def watch(self, tensor: Tensor, watched: Watched) -> None:
         """Adds a tensor to those that are watched."""
@@ -268,8 +273,14 @@ def watch(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> None:
 
 
 def watch_diff(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> None:
-    """Has the values of a tensor's gradient given to a function, or printed, after each run of the job."""
+    """Has the values of a tensor's gradient given to a function, or printed, after each run of the job.
+
+    Raises:
+        TraceError: the job has computed its gradients already.
+    """
     job, leaf = current_job("flow.watch_diff"), Leaf()
+    if job.minimized:
+        raise fail("flow.watch_diff: expected it before minimize(loss), which computes the gradients; call it before")
     job.watch(blob, Watched(_handler(handler_or_prompt), leaf))
     builder = current_builder()
     builder.captures.leaves.append((builder.read(blob), leaf))  # type: ignore[attr-defined]

@@ -196,3 +196,17 @@ def test_the_class_of_tensors_makes_them():
     assert flow.Tensor.reshape(flow.Tensor(X), (6,)).shape == (6,)
     with pytest.raises(TypeError, match=r"expected flow.Tensor\(data\) or flow.Tensor\(2, 3\)"):
         flow.Tensor([1.0], [2.0])
+
+
+def test_a_gradient_is_watched_before_it_is_computed():
+    @flow.global_function(type="train")
+    def job(x: tp.Numpy.Placeholder((2,))) -> tp.Numpy:
+        scale = flow.get_variable("late", shape=(2,))
+        flow.optimizer.SGD(flow.optimizer.PiecewiseConstantScheduler([], [0.5]), momentum=0.0).minimize(x * scale)
+        flow.watch_diff(scale, print)
+        return x
+
+    with pytest.raises(
+        flow.TraceError, match=r"test_jobs\.py:\d+: flow\.watch_diff: expected it before minimize\(loss\)"
+    ):
+        job(np.ones(2, np.float32))
