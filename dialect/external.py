@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +37,32 @@ class ExternalKernel:
     error: Callable[[], str]
     owner: object
     on_device: bool = False
+
+
+class _Failure(threading.local):
+    """What a kernel in Python has raised in this thread."""
+
+    text = ""
+
+
+_failure = _Failure()
+
+
+def python_kernel(run: Callable[[Any, Any], None], on_device: bool = False) -> ExternalKernel:
+    """A kernel that is a function of Python: of the memory of all operands and results in order, and the stream."""
+
+    def called(context: int, buffers: Any, stream: Any) -> int:
+        try:
+            run(buffers, stream)
+        except BaseException as error:  # none may leave a C function
+            _failure.text = "".join(traceback.format_exception_only(error)).strip()
+            return 1
+        return 0
+
+    launch = Launch(called)
+    address = ctypes.cast(launch, ctypes.c_void_p).value
+    assert address is not None
+    return ExternalKernel(address, 0, lambda: _failure.text, launch, on_device)
 
 
 def as_array(address: int | None, desc: TensorDesc) -> np.ndarray:

@@ -5,12 +5,10 @@ Imports `operations`, `transport`, `nccl`, the dialect's external kernels.
 
 from __future__ import annotations
 
-import ctypes
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oneflow.dialect.external import ExternalKernel, Launch, as_array
+from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.nd_sbp import Mesh, group
 from oneflow.dialect.record import Call
 from oneflow.runtime.collectives.nccl import Gpus, NcclTransport
@@ -60,25 +58,14 @@ class _Kernel:
     rank: int
     number: int
     text: str
-    failure: str = ""
 
     def external(self) -> ExternalKernel:
         """What the program calls."""
-        launch = Launch(self._run)
-        address = ctypes.cast(launch, ctypes.c_void_p).value
-        assert address is not None
-        on_device = isinstance(self.transport, NcclTransport)
-        return ExternalKernel(address, 0, lambda: self.failure, (self, launch), on_device)
+        return python_kernel(self._run, isinstance(self.transport, NcclTransport))
 
-    def _run(self, context: int, buffers: Sequence[int], stream: int) -> int:
-        """The C function: 0, or 1 after an exception, none of which may leave it."""
-        try:
-            source, target = (
-                as_array(buffers[i], d) for i, d in enumerate((self.op.operands[0], self.op.results[0]))
-            )
-            with self.world.step(self.rank, self.number, self.text), self.transport.on(stream):
-                carry_out(self.op.record.name, self.transport, self.op.attrs, source, target)
-        except BaseException as error:
-            self.failure = "".join(traceback.format_exception_only(error)).strip()
-            return 1
-        return 0
+    def _run(self, buffers: Sequence[int], stream: int) -> None:
+        """Carries the collective out."""
+        descs = (self.op.operands[0], self.op.results[0])
+        source, target = (as_array(buffers[i], d) for i, d in enumerate(descs))
+        with self.world.step(self.rank, self.number, self.text), self.transport.on(stream):
+            carry_out(self.op.record.name, self.transport, self.op.attrs, source, target)

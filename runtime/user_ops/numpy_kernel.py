@@ -7,20 +7,16 @@ A compiled program calls the function between its own kernels. Imports the diale
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from oneflow.dialect.external import ExternalKernel, Launch, as_array, map_operands
+from oneflow.dialect.external import ExternalKernel, as_array, map_operands, python_kernel
 from oneflow.dialect.record import Call, call_rule
 from oneflow.dialect.tensor_desc import TensorDesc
-
-_failures = threading.local()
 
 
 @dataclass(frozen=True)
@@ -36,10 +32,7 @@ class NumpyKernel:
 
     def __call__(self, op: Call) -> ExternalKernel:
         """The kernel for a call on static descriptions."""
-        run = Launch(functools.partial(_run, self.function, op))
-        address = ctypes.cast(run, ctypes.c_void_p).value
-        assert address is not None
-        return ExternalKernel(address, 0, _last_failure, run)
+        return python_kernel(functools.partial(_run, self.function, op))
 
 
 def numpy_kernel(function: Callable[..., Any]) -> NumpyKernel:
@@ -47,23 +40,9 @@ def numpy_kernel(function: Callable[..., Any]) -> NumpyKernel:
     return NumpyKernel(function)
 
 
-def _last_failure() -> str:
-    return str(_failures.text)
-
-
-def _run(function: Callable[..., Any], op: Call, context: int, buffers: Any, stream: int) -> int:
-    """The C function: 0, or 1 after an exception, none of which may leave it."""
-    try:
-        descs = [*op.operands, *op.results]
-        arrays = iter([as_array(buffers[i], d) for i, d in enumerate(descs)])
-        _compute(function, op, arrays)
-    except BaseException as error:
-        _failures.text = f"{type(error).__name__}: {error}"
-        return 1
-    return 0
-
-
-def _compute(function: Callable[..., Any], op: Call, arrays: Iterator[np.ndarray]) -> None:
+def _run(function: Callable[..., Any], op: Call, buffers: Any, stream: Any) -> None:
+    """Computes a call on its memory."""
+    arrays = iter([as_array(buffers[i], d) for i, d in enumerate([*op.operands, *op.results])])
     inputs = map_operands(op.inputs, lambda desc: _read_only(next(arrays)))
     with np.errstate(all="ignore"):
         given = call_rule(function, list(inputs.values()), op.attrs)

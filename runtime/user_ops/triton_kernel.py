@@ -15,7 +15,6 @@ attributes. Imports the source of kernels and the dialect.
 from __future__ import annotations
 
 import ast
-import ctypes
 import functools
 import importlib
 import inspect
@@ -24,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.dialect.external import ExternalKernel, Launch
+from oneflow.dialect.external import ExternalKernel, python_kernel
 from oneflow.dialect.record import Call
 from oneflow.dialect.signature import Signature
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -54,10 +53,7 @@ class TritonKernel:
     def __call__(self, op: Call) -> ExternalKernel:
         """The kernel for a call on static descriptions, interpreted on memory of the host."""
         source = self.source(op, "interpreted")
-        run = Launch(functools.partial(_interpret, source, len(source.parameters)))
-        address = ctypes.cast(run, ctypes.c_void_p).value
-        assert address is not None
-        return ExternalKernel(address, 0, lambda: _failure[0], run)
+        return python_kernel(functools.partial(_interpret, source, len(source.parameters)))
 
     def check(self, signature: Signature) -> None:
         """Checks that every name of an operator means one thing in the kernel.
@@ -139,20 +135,11 @@ def triton_kernel(
     return TritonKernel(text, grid, warps, stages)
 
 
-#: The text of the last failure of an interpreted kernel.
-_failure = [""]
-
-
-def _interpret(source: Source, count: int, context: int, buffers: Any, stream: int) -> int:
-    """Runs a kernel on memory of the host; 1 after an exception, none of which may leave it."""
-    try:
-        interpreter = importlib.import_module(INTERPRETER)
-        with interpreter.interpreting():
-            interpreter.interpret_kernel(source, [buffers[i] or 0 for i in range(count)])
-    except BaseException as error:
-        _failure[0] = f"{type(error).__name__}: {error}"
-        return 1
-    return 0
+def _interpret(source: Source, count: int, buffers: Any, stream: Any) -> None:
+    """Runs a kernel on memory of the host."""
+    interpreter = importlib.import_module(INTERPRETER)
+    with interpreter.interpreting():
+        interpreter.interpret_kernel(source, [buffers[i] or 0 for i in range(count)])
 
 
 def _element(desc: TensorDesc) -> str:
