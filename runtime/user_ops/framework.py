@@ -9,6 +9,7 @@ import ctypes
 import functools
 import json
 import os
+import re
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import Any
 import oneflow
 
 NAME = "liboneflow_framework.so"
-VERSION = 5
+#: Where the headers say which version of the SDK they are.
+HEADER = "oneflow/core/framework/registration.h"
 
 
 class FrameworkError(ImportError):
@@ -100,6 +102,21 @@ def candidates() -> list[Path]:
 
 
 @functools.cache
+def version() -> int:
+    """The version of the SDK that this package's headers are.
+
+    Raises:
+        FrameworkError: they are not there.
+    """
+    header = Path(oneflow.__file__).parent / "include" / HEADER
+    if not header.is_file():
+        raise FrameworkError(f"expected the headers of the SDK, {header}; install the package again")
+    found = re.search(r"#define ONEFLOW_SDK_VERSION (\d+)", header.read_text(encoding="utf-8"))
+    assert found is not None, header
+    return int(found[1])
+
+
+@functools.cache
 def library_path() -> Path:
     """The file of the library.
 
@@ -123,9 +140,9 @@ def library() -> ctypes.CDLL:
         FrameworkError: it is not there, or of another version.
     """
     found = ctypes.CDLL(str(library_path()))
-    version = found.oneflow_sdk_version()
-    if version != VERSION:
-        raise FrameworkError(f"expected version {VERSION} of {library_path()}, got {version}; build it again")
+    built = found.oneflow_sdk_version()
+    if built != version():
+        raise FrameworkError(f"expected version {version()} of {library_path()}, got {built}; build it again")
     call = ctypes.POINTER(CallStruct)
     found.oneflow_sdk_result.restype = ctypes.c_char_p
     found.oneflow_sdk_open.argtypes = [ctypes.c_char_p]

@@ -72,11 +72,11 @@ def _check_version(file: Path) -> None:
             f"cannot load {file}: expected a library built with the SDK; include "
             '"oneflow/core/framework/framework.h" and compile with oneflow.sysconfig.get_compile_flags()'
         )
-    if found != {framework.VERSION}:
+    if found != {framework.version()}:
         versions = ", ".join(map(str, sorted(found)))
         raise LibraryError(
             f"cannot load {file}: it was built with version {versions} of the SDK, this is version "
-            f"{framework.VERSION}; compile it again with this oneflow.sysconfig.get_compile_flags()"
+            f"{framework.version()}; compile it again with this oneflow.sysconfig.get_compile_flags()"
         )
 
 
