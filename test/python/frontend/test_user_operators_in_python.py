@@ -2,12 +2,15 @@
 
 # ruff: noqa: E731  slots are short functions
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import oneflow as flow
 from oneflow.dialect import compute as c
 from oneflow.dialect.record import OperatorError, Registry
+from oneflow.dialect.sbp import B, P, SbpSignature
 from oneflow.dialect.signature import SignatureError
 from oneflow.runtime.executable import KernelError
 from oneflow.testing import Sample, check_op, t
@@ -110,6 +113,33 @@ def test_gradients_flow_through_kernels():
     x = flow.tensor(np.array([[0.5, 2.0], [3.0, -1.0]], np.float32), requires_grad=True)
     (flow.ops.tp_cap(x) * 3.0).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [[3, 0], [0, 3]])
+
+
+TRIPLE = flow.c_kernel("for (int64_t i = 0; i < x_size; ++i) y[i] = 3 * x[i];")
+FOURFOLD = """def f(x, y, x_size, BLOCK: tl.constexpr = 64):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, 4 * tl.load(x + at, at < x_size), at < x_size)"""
+#: What is wrong with an operator that gives 3 * x, and the message of the check that finds it.
+MISTAKES = {
+    "nothing": ({}, None),
+    "reference": ({"reference": lambda x: 2 * x}, "Not equal to tolerance(?s:.*)result 0"),
+    "gradient": ({"grad": lambda ops, op, dy: {"x": dy * 2.0}}, r"Not equal to tolerance(?s:.*)\]-: 0"),
+    "types": ({"types": lambda op: flow.TensorDesc(op.x.shape, flow.int32)}, "reference gave tensor<4x6xf32>, types"),
+    "sbp": ({"sbp": lambda op: [SbpSignature((P,), (B,))]}, "on 2 devices with P -> B"),
+    "decompose": ({"kernel": None, "decompose": lambda ops, op: op.x * 4.0}, "Not equal to tolerance"),
+    "triton": ({"triton": flow.triton_kernel(FOURFOLD, grid="cdiv(x_size, BLOCK)")}, "Not equal to tolerance"),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_the_checks_find_mistakes(what):
+    slots, message = MISTAKES[what]
+    name, right = f"tp_mistaken_{what}", {"types": "x", "kernel": TRIPLE, "reference": lambda x: 3 * x}
+    right |= {"sbp": "a b -> a b", "grad": lambda ops, op, dy: {"x": dy * 3.0}}
+    given = {slot: value for slot, value in (right | slots).items() if value is not None}
+    flow.operator(f"{name}(x) -> y")(type("Mistaken", (), given))
+    with pytest.raises(AssertionError, match=message) if message else contextlib.nullcontext():
+        flow.testing.check_op(name, [Sample(name, [t(4, 6)], dtypes=FLOATS)])
 
 
 def test_a_wrong_sbp_is_found():

@@ -181,3 +181,26 @@ def test_a_module_without_an_operator_for_backward(tmp_path):
     text = "def forward(args):\n    return args[0] + 1\n"
     module_of(tmp_path, "com_next", text, registers=("forward",)).build_load()
     np.testing.assert_array_equal(flow.ops.com_next_forward(np.ones(3, np.float32)).numpy(), [2, 2, 2])
+
+
+def test_a_module_with_kernels_in_cpp(tmp_path):
+    text = "def forward(args):\n    return args[0] + 1\n"
+    module = module_of(tmp_path, "com_native", text, registers=("forward",))
+    (tmp_path / "com_native" / "com_native_cpp_kernel.cpp").write_text("""
+    #include "oneflow/core/framework/framework.h"
+    namespace oneflow {
+    class Kernel final : public user_op::OpKernel {
+      void Compute(user_op::KernelComputeContext *ctx) const override {
+        user_op::Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
+        const float *in = ctx->Tensor4ArgNameAndIndex("in", 0)->dptr<float>();
+        FOR_RANGE(int64_t, i, 0, out->shape().elem_cnt()) { out->mut_dptr<float>()[i] = in[i] * 5; }
+      }
+      bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+    };
+    REGISTER_USER_KERNEL("com_native_forward").SetCreateFn<Kernel>().SetIsMatchedHob(
+        user_op::HobDeviceType() == DeviceType::kCPU);
+    }""")
+    flow.experimental.custom_op_module("com_native", str(tmp_path)).cpp_def().cpp_kernel().build_load()
+    np.testing.assert_array_equal(flow.ops.com_native_forward(np.ones(3, np.float32)).numpy(), [5, 5, 5])
+    with pytest.raises(LibraryError, match="com_native_forward"):
+        module.build_load()

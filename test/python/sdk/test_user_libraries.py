@@ -233,6 +233,13 @@ def test_changed_headers_are_another_version():
     assert found == HEADERS, f"raise ONEFLOW_SDK_VERSION, and write HEADERS = {found!r}"
 
 
+def test_the_folders_that_flags_name():
+    assert (Path(flow.sysconfig.get_include()) / "oneflow/core/framework/framework.h").is_file()
+    assert f"-I{flow.sysconfig.get_include()}" in flow.sysconfig.get_compile_flags()
+    assert (Path(flow.sysconfig.get_lib()) / framework.NAME).is_file()
+    assert f"-L{flow.sysconfig.get_lib()}" in flow.sysconfig.get_link_flags()
+
+
 def test_a_linker_that_collects_sections_keeps_the_version(build, tmp_path):
     source, library = tmp_path / "collected.cpp", tmp_path / "collected.so"
     source.write_text(HEAD + f'REGISTER_USER_OP("t_collected").Input("in").Output("out"){SAME};' + TAIL)

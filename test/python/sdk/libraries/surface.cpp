@@ -42,6 +42,7 @@ void Infer(user_op::InferContext *ctx) {
   static_cast<void>(ctx->job_desc());
   CHECK(ctx->SbpParallel4ArgNameAndIndex("in", 0).has_broadcast_parallel());
   CHECK_EQ(ctx->NdSbp4ArgNameAndIndex("in", 0).sbp_parallel_size(), 1);
+  CHECK(ctx->GetAttr<Shape>("older") == Shape({2, 3}));
   CHECK_EQ(ctx->Attr<int32_t>("size"), ctx->user_op_conf().attr<int32_t>("size"));
 }
 
@@ -105,6 +106,7 @@ REGISTER_NO_GRAD_CPU_ONLY_USER_OP("t_surface")
     .Output("out")
     .Attr<int32_t>("size", 2)
     .Attr<std::vector<Shape>>("shapes", {})
+    .Attr("older", UserOpAttrType::kAtShape, Shape({2, 3}))
     .SupportCpuOnly()
     .SupportNonContiguous()
     .SetOutputBufferNum(1)
