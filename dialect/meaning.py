@@ -36,7 +36,11 @@ def _stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
         return [_elementwise_stage(op, results[0])]
     assert record.compute is not None, f"{record.name} has to be decomposed first"
     found = record.compute(op)
-    return [found] if isinstance(found, Stage) else list(found)
+    stages = [found] if isinstance(found, Stage) else list(found)
+    if [(s.dtype, s.rank) for s in stages] != [(r.dtype, r.rank) for r in results]:
+        told = ", ".join(f"{s.dtype} of rank {s.rank}" for s in stages)
+        raise op.error(f"expected {', '.join(map(str, results))} from its slot compute, got {told}")
+    return stages
 
 
 def _elementwise_stage(op: Call, result: TensorDesc) -> Stage:

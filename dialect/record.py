@@ -272,7 +272,7 @@ def call_rule(rule: Rule, args: Sequence[Any], attrs: Mapping[str, AttrValue]) -
 class Registry:
     """Operators by name."""
 
-    operators: dict[str, Operator] = field(default_factory=dict)
+    operators: dict[str, Operator] = field(default_factory=dict, repr=False)
 
     def add(self, record: Operator) -> Operator:
         """Registers an operator.

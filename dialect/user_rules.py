@@ -1,7 +1,7 @@
 """The slots that users give: whatever a function raises or gives is an error of its operator, slot and place.
 
 Rules of built-in operators are called as they are; those of users go through `guard`, so that a slip in one reads as
-the user's and not as a fault of the project. Imports `builder`, `record`, `scalar`, `sbp`, `tensor_desc`.
+the user's and not as a fault of the project. Imports `builder`, `compute`, `record`, `scalar`, `sbp`, `tensor_desc`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect.builder import Value, describe
+from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.record import Call, OperatorError, Rule, flatten, infer, suggestion
+from oneflow.dialect.record import Absent, Call, Law, OperatorError, Rule, flatten, infer, suggestion
 from oneflow.dialect.sbp import Factors, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.signature import Signature, SignatureError
@@ -92,7 +93,7 @@ class UserRule:
 
 
 def guard(name: str, slot: str, function: Rule) -> Rule:
-    """The function of a slot (`types`, `sbp`, `grad`, `decompose`, `scalar`) with its errors told as the user's."""
+    """The function of a slot, one of those with a check, with its errors told as the user's."""
     rule, check = UserRule(name, slot, _place(function)), _CHECKS[slot]
     inside = rule.nested if slot == "decompose" else contextlib.nullcontext
 
@@ -102,6 +103,36 @@ def guard(name: str, slot: str, function: Rule) -> Rule:
             return check(rule, args, rule.call(function, *args, **attrs))
 
     return guarded
+
+
+def _all_of(kind: type, given: Any) -> bool:
+    return isinstance(given, (tuple, list, frozenset, set)) and all(isinstance(x, kind) for x in given)
+
+
+#: What slots that are no rules of a call have to be: in words, and the test.
+_OTHERS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "reference": ("a function of NumPy arrays", lambda x: callable(x) or isinstance(x, Absent)),
+    "triton": ("flow.triton_kernel(..)", lambda x: hasattr(x, "source")),
+    "laws": ("a tuple of laws", lambda x: _all_of(Law, x)),
+    "pure": ("True or False", lambda x: isinstance(x, bool)),
+    "traits": ("a set of words", lambda x: _all_of(str, x)),
+    "shapes_of": ("a tuple of operands", lambda x: _all_of(str, x)),
+    **dict.fromkeys(
+        ("nd_sbp", "complexity", "by_parts", "device_kernel", "in_place", "local"),
+        ("a function of the call", callable),
+    ),
+}
+
+
+def check_slots(name: str, slots: Mapping[str, Any]) -> None:
+    """Checks the slots that are not guarded.
+
+    Raises:
+        SignatureError: one is not what it has to be.
+    """
+    for slot, (wanted, fits) in _OTHERS.items():
+        if slots.get(slot) is not None and not fits(slots[slot]):
+            raise SignatureError(f"operator {name}: the slot {slot}: expected {wanted}, got {_told(slots[slot])}")
 
 
 def check_factors(signature: Signature, factors: Factors) -> Factors:
@@ -228,6 +259,14 @@ def _decompose(rule: UserRule, args: tuple[Any, ...], given: Any) -> Any:
     return given
 
 
+def _compute(rule: UserRule, args: tuple[Any, ...], given: Any) -> list[Stage]:
+    stages = [given] if isinstance(given, Stage) else given
+    if not isinstance(stages, (tuple, list)) or not all(isinstance(s, Stage) for s in stages):
+        raise rule.expected("a stage of oneflow.dialect.compute for each result", given)
+    _check_count(rule, args[0], len(stages), given)
+    return list(stages)
+
+
 def _scalar(rule: UserRule, args: tuple[Any, ...], given: Any) -> Expr:
     if not isinstance(given, Expr):
         raise rule.expected("an expression of flow.scalar", given)
@@ -239,5 +278,6 @@ _CHECKS: Mapping[str, Callable[[UserRule, tuple[Any, ...], Any], Any]] = {
     "sbp": _sbp,
     "grad": _grad,
     "decompose": _decompose,
+    "compute": _compute,
     "scalar": _scalar,
 }

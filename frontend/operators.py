@@ -27,7 +27,7 @@ from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array
 from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, Registry, define, flatten, infer, suggestion
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.signature import Signature, SignatureError, parse_signature
-from oneflow.dialect.user_rules import check_factors, guard
+from oneflow.dialect.user_rules import check_factors, check_slots, guard
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.tensor import Tensor
@@ -110,10 +110,11 @@ def _guarded(signature: Signature, slots: dict[str, Any]) -> dict[str, Any]:
     """The slots that are functions, guarded.
 
     Raises:
-        SignatureError: one is neither a function nor what may stand in its place.
+        SignatureError: one is neither a function nor what may stand in its place, or another slot is not its kind.
     """
+    check_slots(signature.name, slots)
     found = {}
-    for slot in ("types", "sbp", "grad", "decompose", "scalar"):
+    for slot in ("types", "sbp", "grad", "decompose", "compute", "scalar"):
         given = slots.get(slot)
         if isinstance(given, Factors):
             found[slot] = check_factors(signature, given)

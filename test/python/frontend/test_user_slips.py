@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.dialect import compute as c
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.signature import SignatureError
@@ -22,7 +23,7 @@ MODES = [lambda f: f(X), lambda f: flow.compile(lambda x: f(x))(X)]
 def defined(**slots):
     """The function of a new operator with these slots."""
     name = f"tslip_{next(NUMBERS)}"
-    meaning = {} if "decompose" in slots else {"kernel": KERNEL}
+    meaning = {} if {"decompose", "compute"} & slots.keys() else {"kernel": KERNEL}
     flow.operator(f"{name}(x) -> y")(type("Slip", (), {"types": "x"} | meaning | slots))
     return getattr(flow.ops, name)
 
@@ -120,6 +121,38 @@ def test_decompositions(rule, message):
 
 
 @pytest.mark.parametrize(
+    "rule, message",
+    [
+        (lambda op: 3, "expected a stage of oneflow.dialect.compute for each result, got 3"),
+        (lambda op: [op.x, op.x], "expected something for each of the results y, got"),
+        (lambda op: 1 / 0, "ZeroDivisionError"),
+        (lambda op: op.z, "AttributeError: .*no operand, attribute or result named 'z'"),
+        (lambda op: c.element_wise(op.x.shape, lambda i, j: 1 / 0, op.x.dtype), "ZeroDivisionError"),
+        (lambda op: c.element_wise(op.x.shape, lambda i: op.x[i, i], op.x.dtype), "TypeError: .* takes 1 positional"),
+    ],
+)
+@pytest.mark.parametrize("run", MODES, ids=["eager", "compiled"])
+def test_computations(rule, message, run):
+    function = defined(compute=rule)
+    with refused("compute", message) as caught:
+        run(function)
+    assert "did not foresee" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rule, told",
+    [
+        (lambda op: c.element_wise(op.x.shape[:1], lambda i: op.x[i, 0], op.x.dtype), "f32 of rank 1"),
+        (lambda op: c.element_wise(op.x.shape, lambda i, j: op.x[i, j], flow.float64), "f64 of rank 2"),
+    ],
+)
+def test_a_computation_of_another_type(rule, told):
+    message = rf"oneflow.tslip_\d+: expected tensor<2x3xf32> from its slot compute, got {told}"
+    with pytest.raises(flow.TraceError, match=message):
+        defined(compute=rule)(X)
+
+
+@pytest.mark.parametrize(
     "body, message",
     [
         (lambda x: x if x > 0 else -x, "BodyError: a body cannot branch"),
@@ -161,11 +194,22 @@ def test_signatures(given):
         ),
         ({"sbp": "a b -> a"}, "the slot sbp: expected as many factors of a result as of x"),
         ({"grad": 3}, "the slot grad: expected a function, got 3"),
+        ({"compute": 3, "kernel": None}, "the slot compute: expected a function, got 3"),
+        ({"reference": 3}, "the slot reference: expected a function of NumPy arrays, got 3"),
+        ({"triton": 3}, r"the slot triton: expected flow.triton_kernel\(..\), got 3"),
+        ({"laws": 3}, "the slot laws: expected a tuple of laws, got 3"),
+        ({"laws": ["x + 0"]}, "the slot laws: expected a tuple of laws, got "),
+        ({"pure": "no"}, "the slot pure: expected True or False, got 'no'"),
+        ({"traits": "random"}, "the slot traits: expected a set of words, got 'random'"),
+        ({"shapes_of": "x"}, "the slot shapes_of: expected a tuple of operands, got 'x'"),
+        ({"in_place": (0, 0)}, r"the slot in_place: expected a function of the call, got \(0, 0\)"),
+        ({"complexity": 3}, "the slot complexity: expected a function of the call, got 3"),
     ],
 )
 def test_slots_that_are_refused_where_they_are_given(slots, message):
     with pytest.raises(SignatureError, match=message):
         defined(**slots)
+    np.testing.assert_array_equal(defined()(X).numpy(), X)
 
 
 def test_factors_that_fit_operands_have_to_fit_results():
