@@ -37,8 +37,11 @@ _SCALARS = {
 }  # fmt: skip
 _LISTS = {
     "IntList": "list_int32", "Int32List": "list_int32", "Int64List": "list_int64", "FloatList": "list_float",
+    "DoubleList": "list_double", "BoolList": "list_bool", "ScalarList": "list_double",
     "StringList": "list_string", "DataTypeList": "list_data_type", "ShapeList": "list_shape",
 }  # fmt: skip
+#: Types whose numbers may be whole, and the kinds of attribute they then are.
+_WHOLE = {"Scalar": "int64", "ScalarList": "list_int64"}
 TYPES: dict[str, str | None] = {"Tensor": None, "TensorTuple": None, **_SCALARS, **_LISTS}
 #: Types of OneFlow's own functions that have no meaning here, and why.
 REFUSED_TYPES = {
@@ -55,6 +58,10 @@ _DEVICE = re.compile(r"(cpu|cuda)(:\d+)?")
 _SIGNATURE = re.compile(r"(\w+)\s*(?:\[([^\]]*)\])?\s*\((.*)\)\s*=>\s*(\w+)", re.DOTALL)
 _PARAMETER = re.compile(r"(\w+)\s*(?:\[(\d+)\])?\s+(\w+)\s*(?:=\s*(.+))?", re.DOTALL)
 _MISSING = object()
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -83,12 +90,12 @@ class Parameter:
             return Argument(kind, None)
         if kind is None:
             return self._tensors(value, is_tensor)
-        if self.type == "Scalar" and isinstance(value, int) and not isinstance(value, bool):
-            kind = "int64"
         if self.type == "Device" and not _DEVICE.fullmatch(value := str(value)):
             raise TypeError(f'{self.name}: expected a device such as "cpu" or "cuda:0", got {value!r}')
         if self.repeat is not None and not isinstance(value, (list, tuple)):
             value = (value,) * self.repeat
+        if self.type in _WHOLE and all(map(_is_whole, value if isinstance(value, (list, tuple)) else [value])):
+            kind = _WHOLE[self.type]
         try:
             return Argument(kind, KINDS[kind].check(value))
         except ValueError as error:

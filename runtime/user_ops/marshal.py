@@ -28,7 +28,8 @@ KIND_CODES = {
     1: "int32", 2: "int64", 3: "bool", 4: "float", 5: "double", 6: "string", 7: "shape", 8: "data_type",
     9: "list_int32", 10: "list_int64", 11: "list_float", 12: "list_data_type", 13: "list_shape", 14: "list_string",
 }  # fmt: skip
-_CODES = {name: code for code, name in KIND_CODES.items()}
+#: Arguments of functions may be further lists, which C++ keeps as it does those of attributes.
+_CODES = {name: code for code, name in KIND_CODES.items()} | {"list_bool": 10, "list_double": 11}
 CPU, CUDA = 1, 2
 
 
@@ -99,7 +100,7 @@ def encode_value(name: str, kind: str, value: AttrValue) -> AttrStruct:
     lengths: list[int] = []
     if kind == "list_shape":
         ints, lengths = [d for shape in items for d in shape], [len(shape) for shape in items]
-    elif kind in ("float", "double", "list_float"):
+    elif kind in ("float", "double", "list_float", "list_double"):
         floats = items
     elif kind.endswith("string"):
         texts = [_encode_text(text) for text in items]

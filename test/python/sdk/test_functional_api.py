@@ -1,5 +1,7 @@
 """The grammar of functional_api.yaml, and how calls are bound to signatures."""
 
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,14 @@ import oneflow as flow
 from oneflow.dialect import dtypes as dt
 from oneflow.dialect.record import REGISTRY
 from oneflow.runtime.user_ops.functional_api import (
+    TYPES,
     FunctionalApiError,
     parse_function_signature,
     parse_functional_api,
     read_functional_api,
 )
 from oneflow.testing.interpreter import interpret
+from oneflow.tools.functional_header import functional_text
 
 API = """
 # Two functions.
@@ -140,6 +144,13 @@ FUNCTIONS_API = """
       FloatList floats=(), Shape dims=(), String text='', Bool flag=True, DataType type=kFloat,
       Double number=0.0) => Everything"
   bind_python: True
+- name: "t_lists"
+  signature: "Tensor (Tensor x, DoubleList doubles, BoolList[2] bools=False, ScalarList scalars=(),
+      DoubleList more=None) => Lists"
+  bind_python: True
+- name: "t_lists_again"
+  signature: "Tensor (Tensor x) => ListsAgain"
+  bind_python: True
 - name: "t_fail"
   signature: "Tensor (Tensor x, Int64 how) => Fail"
   bind_python: True
@@ -178,6 +189,40 @@ def test_functions_of_tensors(functions):
         (lambda x: functions.t_both([x, x], number=2.0, extra=1, list=3).second, V * 7),
     ]:
         np.testing.assert_array_equal(run(fn)[0], want)
+
+
+@pytest.mark.parametrize(
+    "args, total",
+    [
+        (([0.1, 1e-9],), 0.1 + 1e-9),
+        (([1, 2], True), 3 + 4),
+        (([], [True, False]), 2),
+        (([], False, [1, 2]), 30),
+        (([], False, [1, 2.5]), 3.5),
+        (([], False, [], [0.25, 3]), 3.25),
+    ],
+)
+def test_lists_that_attributes_do_not_have(functions, args, total):
+    np.testing.assert_allclose(run(lambda x: functions.t_lists(x, *args))[0], V * total, rtol=1e-15)
+
+
+def test_lists_from_cpp_and_what_is_refused(functions):
+    (found,) = run(lambda x: functions.t_lists_again(x))
+    np.testing.assert_allclose(found, V * (0.1 + 0.2 + 4 + 1 + 0.5), rtol=1e-15)
+    with pytest.raises(TypeError, match=r"t_lists: doubles: .*expected a number, got 'a'"):
+        functions.t_lists(V, ["a"])
+    with pytest.raises(TypeError, match=r"t_lists: bools: .*expected"):
+        functions.t_lists(V, [1.0], [2, 3])
+
+
+def test_functions_for_cpp_take_every_type(tmp_path):
+    types = [name for name in TYPES if name != "Tensor"]
+    parameters = ", ".join(f"{name} p{i}, {name} q{i}=None" for i, name in enumerate(types))
+    (entry,) = parse_functional_api(f'- name: "t_every"\n  signature: "Tensor (Tensor x, {parameters}) => Every"')
+    (tmp_path / "functions.h").write_text(functional_text([entry], "functions.yaml"))
+    (tmp_path / "user.cpp").write_text('#include "functions.h"')
+    command = ["g++", "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", str(tmp_path / "user.cpp")]
+    subprocess.run([*command, f"-I{flow.sysconfig.get_include()}"], check=True)
 
 
 def test_functions_in_a_trace(functions):

@@ -165,6 +165,32 @@ class EverythingFunctor {
   }
 };
 
+// Lists of numbers that attributes do not have: x times their sum; whole numbers count tenfold, and true twice.
+class ListsFunctor {
+ public:
+  Maybe<Tensor> operator()(const std::shared_ptr<Tensor> &x, const std::vector<double> &doubles,
+                           const std::vector<bool> &bools, const std::vector<Scalar> &scalars,
+                           const Optional<std::vector<double>> &more) const {
+    double total = 0;
+    for (double item : doubles) total += item;
+    for (bool item : bools) total += item ? 2 : 0;
+    for (const Scalar &item : scalars) total += item.As<double>() * (item.IsIntegral() ? 10 : 1);
+    if (more.has_value()) {
+      for (double item : *JUST(more.value())) total += item;
+    }
+    return Call<Tensor>("Times", x, total);
+  }
+};
+
+// The same, called from C++.
+class ListsAgainFunctor {
+ public:
+  Maybe<Tensor> operator()(const std::shared_ptr<Tensor> &x) const {
+    return Call<Tensor>("Lists", x, std::vector<double>{0.1, 0.2}, std::vector<bool>{true, false, true},
+                        std::vector<Scalar>{Scalar(1), Scalar(0.5)}, Optional<std::vector<double>>());
+  }
+};
+
 // What goes wrong, by number.
 class FailFunctor {
  public:
@@ -188,6 +214,8 @@ ONEFLOW_FUNCTION_LIBRARY(m) {
   m.add_functor<impl::LeakyGradFunctor>("LeakyGrad");
   m.add_functor<impl::TimesNumberFunctor, impl::TimesTensorFunctor>("Times");
   m.add_functor<impl::EverythingFunctor>("Everything");
+  m.add_functor<impl::ListsFunctor>("Lists");
+  m.add_functor<impl::ListsAgainFunctor>("ListsAgain");
   m.add_functor<impl::FailFunctor>("Fail");
 }
 

@@ -100,10 +100,28 @@ class Argument final {
   static Argument Of(const Optional<T> &value) {
     return value.has_value() ? Of(value.value().Value()) : Argument();
   }
+  template <typename T>
+  static Argument Of(const std::shared_ptr<T> &value) {
+    return value ? Of(*value) : Argument();
+  }
   static Argument Of(const Symbol<Device> &value) { return Of(value->ToString().c_str()); }
-  static Argument Of(const std::shared_ptr<Generator> &value) { return Of(*value); }
   static Argument Of(const Generator &value) {
     return Of(AttrTraits<int64_t>::Pack(static_cast<int64_t>(value.current_seed())));
+  }
+  static Argument Of(const std::vector<double> &values) { return Of(AttrValue{kAtListFloat, {}, values, {}, {}}); }
+  static Argument Of(const std::vector<bool> &values) {
+    return Of(AttrValue{kAtListInt64, std::vector<int64_t>(values.begin(), values.end()), {}, {}, {}});
+  }
+  static Argument Of(const std::vector<Scalar> &values) {
+    bool is_floating = false;
+    std::vector<int64_t> ints;
+    std::vector<double> floats;
+    for (const Scalar &value : values) {
+      is_floating = is_floating || value.IsFloatingPoint();
+      ints.push_back(value.As<int64_t>());
+      floats.push_back(value.As<double>());
+    }
+    return is_floating ? Of(floats) : Of(AttrTraits<std::vector<int64_t>>::Pack(ints));
   }
   static Argument Of(const char *value) { return Of(AttrTraits<std::string>::Pack(value)); }
   template <typename T, typename Traits = AttrTraits<T>>
@@ -168,6 +186,37 @@ struct Argument::Convert<Scalar> {
     if (!arg.value_.floats.empty()) return Scalar(arg.value_.floats.front());
     if (arg.value_.ints.empty()) oneflow::detail::Refuse(Error("expected a number"));
     return Scalar(arg.value_.ints.front());
+  }
+};
+
+/// Lists of numbers that attributes do not have.
+template <>
+struct Argument::Convert<std::vector<Scalar>> {
+  static std::vector<Scalar> From(const Argument &arg) {
+    const AttrValue &value = arg.value_;
+    if (arg.is_none_ || !arg.tensors_.empty() || !value.texts.empty()) {
+      oneflow::detail::Refuse(Error("expected a list of numbers"));
+    }
+    if (value.floats.empty()) return std::vector<Scalar>(value.ints.begin(), value.ints.end());
+    return std::vector<Scalar>(value.floats.begin(), value.floats.end());
+  }
+};
+
+template <>
+struct Argument::Convert<std::vector<double>> {
+  static std::vector<double> From(const Argument &arg) {
+    std::vector<double> numbers;
+    for (const Scalar &number : Convert<std::vector<Scalar>>::From(arg)) numbers.push_back(number.As<double>());
+    return numbers;
+  }
+};
+
+template <>
+struct Argument::Convert<std::vector<bool>> {
+  static std::vector<bool> From(const Argument &arg) {
+    std::vector<bool> values;
+    for (const Scalar &value : Convert<std::vector<Scalar>>::From(arg)) values.push_back(value.As<int64_t>() != 0);
+    return values;
   }
 };
 
