@@ -83,7 +83,7 @@ def main() -> None:
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
     train(options, scheduled, batches(train_x, train_y, options.seed), "digits", **parts)
     scores = flow.compile(model.eval())(test_x)
-    accuracy = np.mean(np.argmax(scores.numpy(), 1) == test_y)
+    accuracy = np.mean(np.argmax(scores.detach().numpy(), 1) == test_y)
     print(f"{accuracy:.2%} of {len(test_y)} held-out digits right, {time.perf_counter() - begin:.1f} s")
 
 

@@ -104,6 +104,7 @@ def batches(codes: np.ndarray, seed: int):
     return batch
 
 
+@flow.no_grad()
 def write(model: GPT, prompt: list[int], count: int, seed: int, temperature: float = 0.8) -> list[int]:
     """`prompt` and `count` characters that the model adds, drawn one by one."""
     scores = flow.compile(model)

@@ -31,6 +31,7 @@ from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.eager_autograd import deeper, level, own, recomputed, released
 from oneflow.frontend.eager_autograd import pull_back as eager_pull_back
 from oneflow.frontend.errors import OneFlowError, Place, fail
+from oneflow.frontend.tape import enable_grad
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import TraceBuilder, bind, entry_name
 from oneflow.frontend.tree import Tree, flatten
@@ -247,7 +248,8 @@ def _recording() -> Iterator[list[Entry]]:
         return
     builder.tapes = [*builder.tapes, tape]
     try:
-        yield tape
+        with enable_grad():
+            yield tape
     finally:
         builder.tapes = builder.tapes[:-1]
 

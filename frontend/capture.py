@@ -9,7 +9,8 @@ the function depends on otherwise is a `Guard`. Imports `eager`, `tape`, `tensor
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import fail
 from oneflow.frontend.hooks import Unchanged
 from oneflow.frontend.kernels import intern
-from oneflow.frontend.tape import MODE, Leaf
+from oneflow.frontend.tape import MODE, Leaf, is_grad_enabled
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.global_array import GlobalArray
 
@@ -88,6 +89,15 @@ class Unaltered:
             if tensor is owner:
                 self._owners.append(owner)
 
+    def apart(self) -> Iterator[EagerTensor]:
+        """One tensor of each memory and leaf."""
+        yield from {leaf or id(owner): t for t, leaf, _, owner in reversed(self._tensors.values())}.values()
+
+    @property
+    def want_gradients(self) -> bool:
+        """Whether a gradient flows to one of them, where operators are recorded."""
+        return any(tensor.requires_grad for tensor, *_ in self._tensors.values())
+
     def __bool__(self) -> bool:
         return bool(self._tensors)
 
@@ -150,6 +160,25 @@ class Captures:
             self.leaves.append((view, leaf))
         return state.views[leaf]
 
+    @contextmanager
+    def standing_in(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
+        """Within it tensors from outside have other values, and what updates them changes nothing outside."""
+        outer, self.states = self.states, {}
+        try:
+            for tensor, value in values:
+                self._stand_in(tensor, value)
+            yield
+        finally:
+            self.states = outer
+
+    def _stand_in(self, tensor: EagerTensor, value: Tensor) -> None:
+        variable = tensor.variable
+        state = self.states.setdefault(id(variable.handle), State(tensor, -1, value, value))
+        if variable.leaf is None:
+            state.now = value
+        else:
+            state.views[variable.leaf] = value
+
     def watch(self, owner: Stateful) -> None:
         """Notes the facts of a module, of which the program is for those that the function itself leaves alone."""
         if id(owner) not in self.owners:
@@ -161,6 +190,7 @@ class Captures:
             self.hooks.watch(_unchanging(owner, before))
         watched = [Guard(self.hooks, True)] if self.hooks else []
         watched += [Guard(self.unaltered, True, lasting=False)] if self.unaltered else []
+        watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.unaltered.want_gradients else []
         return [*self.guards, *watched]
 
     def layouts(self) -> list[Any]:

@@ -27,7 +27,7 @@ from oneflow.frontend.dispatch import Stateful
 from oneflow.frontend.eager import EagerTensor, from_numpy
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.mode import tracing
-from oneflow.frontend.outside import puller, record_call, wants_gradient
+from oneflow.frontend.outside import puller, recorded_call
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.specialization import Specialization, place_of_tensors
@@ -74,7 +74,6 @@ class CompiledFunction:
         self._seen: dict[Any, tuple[Specialization, Device | None]] = {}
         self._last: Specialization | None = None
         self._quick: Callable[[Sequence[Any]], Any] = never
-        self._pulls: dict[Tree, CompiledFunction] = {}
         self._lock = Lock()
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
@@ -136,20 +135,22 @@ class CompiledFunction:
         self, special: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
     ) -> Any:
         """What the function returns for `values`, which `leaves` are in; they are arguments of a structure."""
-        results = special.run([v for v in values if is_data(v)], self.__name__)
         eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
+        recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
+        results = special.run([v for v in values if is_data(v)], self.__name__)
         whole = (x.numpy() if isinstance(x, GlobalArray) else x for x in results)
         value = special.traced.rebuild(map(from_numpy, results) if eager else whole)
-        if eager and wants_gradient(leaves):
-            self._record(special, leaves, tree or _flat(bind(self._fn, leaves, {}))[1], value)
+        if recorded is not None:
+            recorded.give(value, lambda: self._pull(special, leaves, tree))
         return value
 
-    def _record(self, special: Specialization, leaves: Sequence[Any], tree: Tree, value: Any) -> None:
-        """Has gradients flow through a call."""
-        if tree not in self._pulls:
-            made = puller(self._fn, tree)
-            self._pulls[tree] = CompiledFunction(made, None, self.device, self.placement, self._strategy)
-        record_call(self.__name__, special.traced, self._pulls[tree], leaves, value)
+    def _pull(self, special: Specialization, leaves: Sequence[Any], tree: Tree | None) -> Callable[..., Any]:
+        """The function of the gradients of a program, whose arguments `leaves` have a structure."""
+        tree = tree or _flat(bind(self._fn, leaves, {}))[1]
+        if tree not in special.pulls:
+            made = puller(self._fn, tree, special.traced.reach)
+            special.pulls[tree] = CompiledFunction(made, None, self.device, self.placement, self._strategy)
+        return special.pulls[tree]
 
     def _place(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
         """The device that was chosen, or that arguments are on; None where all are on the host.

@@ -110,7 +110,7 @@ def recomputed(fn: Callable[[], Any], given: Sequence[EagerTensor]) -> Any:
 
     def again(seeds: Sequence[Value | None]) -> list[Value | None]:
         differentiable = MODE.recording
-        with _restored(state), enable_grad():
+        with restored(state), enable_grad():
             values = flatten(fn())[0]
         made = [values[i].variable for i in places]
         pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None and v.requires_grad]
@@ -140,7 +140,7 @@ def _operator(again: Callable[..., list[Value | None]]) -> Operator:
     return Operator(SIGNATURE, "A part that is computed again.", lambda op: (), reasons[0], grad, reasons[1])
 
 
-class _restored(no_grad):  # noqa: N801 (a context like the one it extends)
+class restored(no_grad):  # noqa: N801 (a context like the one it extends)
     """Within it random numbers are those from a state on; afterwards they go on as before."""
 
     def __init__(self, state: tuple[int, int]) -> None:

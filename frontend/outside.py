@@ -1,8 +1,10 @@
-"""Gradients of compiled functions that are called with tensors which want one.
+"""Gradients of compiled functions that are called outside of what they compile, as one operator each.
 
-Such a call is recorded as one operator. Its gradient is a compiled function too, made of the function's `vjp` when it
-is first asked for; so it has gradients of its own. What changes something outside, or uses what does not stay the
-same, cannot be run again for a gradient: asking for one is an error that says so. Imports `autograd`, `function`.
+A call is recorded where an argument wants a gradient, or a tensor does that the function takes from outside and its
+results depend on. The gradient is a compiled function too, made of the function's `vjp` when it is first asked for;
+so it has gradients of its own. The function runs again in it, on the same arguments, values from outside and random
+numbers, and updates nothing. One that calls `backward` or updates leaves has no such gradient. Imports `autograd`,
+`function`, `reach`.
 """
 
 from __future__ import annotations
@@ -15,77 +17,130 @@ from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.autograd import vjp
-from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.dispatch import current_builder
+from oneflow.frontend.eager import BUILDER, EagerTensor
+from oneflow.frontend.eager_autograd import restored
 from oneflow.frontend.eager_builder import spoiled
 from oneflow.frontend.function import OPERANDS
-from oneflow.frontend.tape import MODE, record
+from oneflow.frontend.functional.random import get_rng_state
+from oneflow.frontend.reach import Reach
+from oneflow.frontend.tape import MODE, enable_grad, record, set_grad_enabled
 from oneflow.frontend.trace import Traced
 from oneflow.frontend.tree import Tree, flatten
 
 SIGNATURE = parse_signature(f"compiled({OPERANDS}*) -> y*")
 
 
-def wants_gradient(leaves: Sequence[Any]) -> bool:
-    """Whether a call with these arguments has to be recorded."""
-    return MODE.recording and any(isinstance(x, EagerTensor) and x.requires_grad for x in leaves)
-
-
-def record_call(name: str, traced: Traced, pull: Callable[..., Any], leaves: Sequence[Any], value: Any) -> None:
-    """Makes the results `value` depend on the arguments; `pull(leaves, cotangents, numbers)` gives gradients."""
+def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> Recorded | None:
+    """What a call is recorded as that is about to run; None where nothing wants its gradient."""
+    if not MODE.recording:
+        return None
     at = tuple(i for i, x in enumerate(leaves) if isinstance(x, EagerTensor) and x.requires_grad)
-    results, tree = flatten(value)
-    given = [r for r in results if isinstance(r, EagerTensor)]
-    operands = tuple(leaves[i].variable for i in at)
+    reason = _unrepeatable(name, traced) if at or traced.reach else None
+    return Recorded(name, traced, leaves, at, reason) if at or (traced.reach and reason is None) else None
 
-    def grad(_: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
-        for variable in operands:
+
+class Recorded:
+    """A call, with what it reads as that is before it runs: `at` are the arguments that want a gradient."""
+
+    def __init__(
+        self, name: str, traced: Traced, leaves: Sequence[Any], at: tuple[int, ...], reason: str | None
+    ) -> None:
+        self.name, self.traced, self.leaves, self.at, self.reason = name, traced, list(leaves), at, reason
+        self.random = get_rng_state()
+        reach = traced.reach
+        self.held = [] if reason else list(map(_held, reach.tensors, reach.wanting, reach.updated))
+        wanting = [t for t, wanted in zip(self.held, reach.wanting, strict=False) if wanted]
+        self.operands = [*(leaves[i].variable for i in at), *(t.variable for t in wanting)]
+        self.kept = [EagerTensor(v) for v in self.operands[: len(at)]]
+
+    def give(self, value: Any, pull: Callable[[], Callable[..., Any]]) -> None:
+        """Makes results depend on what was read; `pull()(leaves, cotangents, at, held)` gives gradients."""
+        results, tree = flatten(value)
+        tensors = [i for i, r in enumerate(results) if isinstance(r, EagerTensor)]
+        given = [i for i, wants in zip(tensors, self.traced.reach.results, strict=True) if wants or self.at]
+
+        def grad(_: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
+            wanted: list[Any] = [None] * len(results)
+            for i, cotangent in zip(given, cotangents, strict=True):
+                wanted[i] = None if cotangent is None else EagerTensor(cotangent)
+            return {OPERANDS: tuple(g.variable for g in self._pulled(pull(), tree.unflatten(wanted)))}
+
+        slot = grad if self.reason is None else no_gradient(self.reason)
+        absent = no_sbp("is Python"), no_reference("is Python")
+        op = Operator(SIGNATURE, "A compiled function.", lambda op: (), absent[0], slot, absent[1])
+        record(op, {OPERANDS: tuple(self.operands)}, {}, [results[i].variable for i in given])
+
+    def _pulled(self, pull: Callable[..., Any], cotangents: Any) -> list[Any]:
+        """The gradients by what was read.
+
+        Raises:
+            RuntimeError: something of that has changed since.
+        """
+        for variable in (*self.operands, *(t.handle for t in self.held)):
             if variable.stale:
-                raise spoiled(name, variable)
-        rest = iter(cotangents)
-        wanted = [_cotangent(next(rest)) if isinstance(r, EagerTensor) else None for r in results]
-        filled = list(leaves)
-        for i, variable in zip(at, operands, strict=True):
-            filled[i] = EagerTensor(variable)
-        return {OPERANDS: tuple(g.variable for g in pull(filled, tree.unflatten(wanted), at))}
+                raise spoiled(self.name, variable)
+        with enable_grad():
+            if not all(guard.holds for guard in self.traced.guards if guard.lasting):
+                raise RuntimeError(
+                    f"the gradient of the compiled function {self.name} needs its modules as they were, but settings "
+                    "or hooks have changed since the call: call backward before train(), eval() and their like"
+                )
+        filled = list(self.leaves)
+        for i, tensor in zip(self.at, self.kept, strict=True):
+            filled[i] = tensor
+        recording = MODE.recording
+        with restored(self.random), set_grad_enabled(recording):
+            found: list[Any] = pull(filled, cotangents, self.at, self.held)
+        return found
 
-    reason = _unrepeatable(name, traced)
-    slot = grad if reason is None else no_gradient(reason)
-    op = Operator(
-        SIGNATURE, "A compiled function.", lambda op: (), no_sbp("is Python"), slot, no_reference("is Python")
-    )
-    record(op, {OPERANDS: operands}, {}, [r.variable for r in given])
+
+def _held(tensor: EagerTensor, wanted: bool, updated: bool) -> EagerTensor:
+    """A tensor from outside as it is: a copy of what is about to be updated."""
+    if updated:
+        return EagerTensor(BUILDER.wrap(tensor.storage.copy()))
+    return EagerTensor(tensor.variable if wanted else tensor.variable.alias())
 
 
-def puller(fn: Callable[..., Any], tree: Tree) -> Callable[..., Any]:
-    """The function that gives the gradients of `fn`, whose arguments have a structure, by some of their leaves."""
+def puller(fn: Callable[..., Any], tree: Tree, reach: Reach) -> Callable[..., Any]:
+    """The function that gives gradients of `fn`, whose arguments have a structure.
+
+    They are those by some leaves of the arguments, and by the tensors from outside that want one.
+    """
     signature = inspect.signature(fn)
+    inner = [i for i, wanted in enumerate(reach.wanting) if wanted]
 
-    def pull(leaves: list[Any], cotangents: Any, at: tuple[int, ...]) -> list[Any]:
+    def pull(leaves: list[Any], cotangents: Any, at: tuple[int, ...], held: list[Any]) -> list[Any]:
         def part(*tensors: Any) -> Any:
-            filled = list(leaves)
-            for i, tensor in zip(at, tensors, strict=True):
-                filled[i] = tensor
+            filled = _replaced(leaves, at, tensors[: len(at)])
+            values = _replaced(held, inner, tensors[len(at) :])
             bound = signature.bind_partial()
             bound.arguments.update(tree.unflatten(filled))
-            return fn(*bound.args, **bound.kwargs)
+            builder: Any = current_builder()
+            with builder.captures.standing_in(list(zip(reach.tensors, values, strict=True))):
+                return fn(*bound.args, **bound.kwargs)
 
-        found = vjp(part, *(leaves[i] for i in at))[1](cotangents)
-        return [found] if len(at) == 1 else list(found)
+        wanted = [*(leaves[i] for i in at), *(held[i] for i in inner)]
+        found = vjp(part, *wanted)[1](cotangents)
+        return [found] if len(wanted) == 1 else list(found)
 
     return pull
 
 
-def _cotangent(value: Any) -> EagerTensor | None:
-    return None if value is None else EagerTensor(value)
+def _replaced(values: Sequence[Any], at: Sequence[int], others: Sequence[Any]) -> list[Any]:
+    """The values, with others in some places."""
+    found = list(values)
+    for i, other in zip(at, others, strict=True):
+        found[i] = other
+    return found
 
 
 def _unrepeatable(name: str, traced: Traced) -> str | None:
     """Why a function cannot be run again for its gradient; None where it can."""
+    effects = traced.effects
     advice = f"call backward, or flow.grad, inside of the compiled function {name}"
-    if traced.effects.results or traced.effects.kept:
-        return f"it updates tensors from outside; {advice}"
-    if any(isinstance(c, EagerTensor) and c.requires_grad for c in traced.captured):
-        return f"it uses tensors from outside that require grad and are no arguments; {advice}, or pass them in"
-    if any(callable(c) for c in traced.captured):
-        return f"it uses random or changing numbers; {advice}"
+    if effects.made or effects.kept:
+        return f"it computes or sets gradients of tensors from outside itself; {advice}"
+    if any(s.outside.requires_grad for s in effects.updated):
+        return f"it updates tensors from outside that require grad; {advice}"
     return None

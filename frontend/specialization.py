@@ -20,6 +20,7 @@ from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.trace import Traced
+from oneflow.frontend.tree import Tree
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
@@ -28,13 +29,14 @@ from oneflow.runtime.quick import never
 
 @dataclass(frozen=True)
 class Specialization:
-    """A function traced and compiled for one signature."""
+    """A function traced and compiled for one signature; `pulls` are its gradients, by the structure of arguments."""
 
     traced: Traced
     executable: Executable | CudaExecutable | GlobalProgram
     device: Device
     layouts: Sequence[Any]
     constants: dict[int, Data] = field(default_factory=dict)
+    pulls: dict[Tree, Callable[..., Any]] = field(default_factory=dict)
 
     def holds(self, place: Device | None) -> bool:
         """Whether what it was made for is still so; `place` is where it has to run, if that was said."""

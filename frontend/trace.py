@@ -24,7 +24,6 @@ from oneflow.dialect._mlir import arith, func, ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ir_builder import IRBuilder
-from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
@@ -34,8 +33,10 @@ from oneflow.frontend.callables import Callee, filled, owner_of, settings_of, to
 from oneflow.frontend.capture import Captures, Effects, Guard, layout_of
 from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.entry import donate, finish, lay_out
 from oneflow.frontend.errors import CallError, Place, TraceError, fail, user_place
-from oneflow.frontend.layouts import annotate, one_placement
+from oneflow.frontend.layouts import one_placement
+from oneflow.frontend.reach import Reach
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
@@ -44,8 +45,6 @@ from oneflow.runtime.global_array import Placement
 
 #: Captured arrays of more bytes than this become inputs of a compiled function.
 INLINE_BYTES = 1024
-#: The attribute of an argument whose memory a result may take: the number of the result.
-DONATED = "oneflow.donated"
 
 
 class TraceBuilder(IRBuilder, TensorBuilder):
@@ -70,7 +69,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             if desc.is_too_large:
                 raise fail(f"oneflow.{op.record.name}: a result has more than 2^63 - 1 elements: {desc}")
         tensors = [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
-        if self.tapes or self._recording():
+        if MODE.recording and (self.tapes or self.captures.leaves):
             outputs = distribute(op.record.signature.outputs, tensors, None)
             self.note(Call(op.record, op.inputs, op.attrs, outputs))
         return cast(list[Value], tensors)
@@ -183,7 +182,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def note(self, entry: Entry) -> None:
         """Adds an entry to the tapes."""
-        for tape in self.tapes:
+        for tape in self.tapes if MODE.recording else ():
             tape.append(entry)
         if self._recording():
             self.leaf_tape.append(entry)
@@ -227,7 +226,8 @@ class Traced:
     `captured` are to be passed after the tensors of the call: arrays, tensors, and functions that give numbers.
     `placement` are the ranks that its tensors lie on, if they do.
     `outputs` is the structure of what the function returned; its leaves are `None` at the place of a result tensor,
-    and `(value,)` for anything else. Further results are put where `effects` say. It holds while its `guards` do.
+    and `(value,)` for anything else. Further results are put where `effects` say, `reach` says how far
+    gradients go. It holds while its `guards` do.
     """
 
     module: ir.Module
@@ -236,6 +236,7 @@ class Traced:
     outputs: Tree
     leaves: tuple[tuple[Any] | None, ...]
     effects: Effects
+    reach: Reach
     guards: tuple[Guard, ...]
     placement: Placement | None
 
@@ -324,15 +325,16 @@ def trace_call(
         results += list(zip(effects.names(), effects.results, strict=True))
         if not results:
             raise TraceError(f"{name} returned no tensor; return what it computes", home)
-        _finish(entry, builder, names, results)
-        _donate(entry, len(names), len(results) - len(effects.results), effects)
+        finish(entry, builder.captures, names, results)
+        donate(entry, len(names), len(results) - len(effects.results), effects)
         if builder.placement is not None:
-            _lay_out(entry, builder, specs, [v for _, v in results], effects)
+            lay_out(entry, builder.placement, builder.captures, specs, [v for _, v in results], effects)
         module.operation.verify()
     statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
     captures = builder.captures
     guards = (*captures.all_guards(), *_settings(fn, before))
-    return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, guards, builder.placement)
+    reach = Reach.of(captures, builder.leaf_tape, [v for v in returned if isinstance(v, Tensor)])
+    return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, reach, guards, builder.placement)
 
 
 def _given_back(builder: TraceBuilder, value: Any) -> Any:
@@ -350,51 +352,6 @@ def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]
         yield Guard(lambda: {k: told_apart(getattr(owner, k, None)) for k in kept}, kept)
 
 
-def _lay_out(
-    entry: func.FuncOp, builder: TraceBuilder, specs: list[TensorSpec], results: list[Tensor], effects: Effects
-) -> None:
-    """States how arguments and results lie: what is updated as it is outside, single numbers on every rank."""
-    placement = builder.placement
-    assert placement is not None
-    whole = broadcast(placement.mesh)
-    captured = [whole if found is None else found[1] for found in builder.captures.layouts()]
-    arguments = [None if s.sbp is None else placement.layout(s.sbp, s.desc) for s in specs]
-    layouts = [None if v.rank else whole for v in results]
-    first = len(results) - len(effects.results)
-    for number, state in enumerate(effects.updated, first):
-        layouts[number] = captured[state.argument]
-    annotate(entry.operation, placement, [*arguments, *captured], layouts)
-
-
 def _definition(fn: Callable[..., Any]) -> Place:
     code = getattr(inspect.unwrap(fn), "__code__", None)
     return Place(code.co_filename, code.co_firstlineno, 1) if code else user_place()
-
-
-def _finish(entry: func.FuncOp, builder: TraceBuilder, names: list[str], results: list[tuple[str, Tensor]]) -> None:
-    """Returns the results and states the function's type and the names of its arguments and results."""
-    handles = [t.handle for _, t in results]
-    func.ReturnOp(handles, ip=builder.ip)
-    inputs = [a.type for a in builder.block.arguments]
-    entry.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [h.type for h in handles]))
-    captured = [f"captured.{i}" for i in range(len(builder.captures.inputs))]
-    if names or captured:
-        entry.attributes["arg_attrs"] = ir.ArrayAttr.get([_named(n) for n in (*names, *captured)])
-    if any(n for n, _ in results):
-        entry.attributes["res_attrs"] = ir.ArrayAttr.get([_named(n) for n, _ in results])
-
-
-def _named(name: str) -> ir.DictAttr:
-    return ir.DictAttr.get({"oneflow.name": ir.StringAttr.get(name)} if name else {})
-
-
-def _donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Effects) -> None:
-    """Says at each argument that is updated which result may take its memory."""
-    if not effects.updated:
-        return
-    attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in entry.attributes["arg_attrs"]]
-    for number, state in enumerate(effects.updated, first_result):
-        attributes[first_input + state.argument][DONATED] = ir.IntegerAttr.get(
-            ir.IntegerType.get_signless(64), number
-        )
-    entry.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])

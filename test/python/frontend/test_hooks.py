@@ -24,13 +24,13 @@ def test_forward_hooks_are_part_of_a_program():
     layer = nn.Linear(2, 2)
     run, traces = counted(lambda x: layer(x))
     plain = layer(flow.tensor(X)).detach().numpy()
-    np.testing.assert_allclose(run(X).numpy(), plain, rtol=1e-6)
+    np.testing.assert_allclose(run(X).detach().numpy(), plain, rtol=1e-6)
     handle = layer.register_forward_hook(lambda module, args, y: y * 2)
-    np.testing.assert_allclose(run(X).numpy(), plain * 2, rtol=1e-6)
+    np.testing.assert_allclose(run(X).detach().numpy(), plain * 2, rtol=1e-6)
     handle.remove()
-    np.testing.assert_allclose(run(X).numpy(), plain, rtol=1e-6)
+    np.testing.assert_allclose(run(X).detach().numpy(), plain, rtol=1e-6)
     layer.register_forward_pre_hook(lambda module, args: args[0] * 0)
-    np.testing.assert_allclose(run(X).numpy(), layer.bias.detach().numpy()[None], rtol=1e-6)
+    np.testing.assert_allclose(run(X).detach().numpy(), layer.bias.detach().numpy()[None], rtol=1e-6)
     assert len(traces) == 4
 
 

@@ -19,7 +19,7 @@ def drawn(*shape):
 def call(layer, *arrays):
     """The result of a layer, eager, which the compiled one has to equal."""
     result = layer(*map(flow.tensor, arrays)).detach().numpy()
-    np.testing.assert_allclose(flow.compile(layer)(*arrays).numpy(), result, 1e-5, 1e-6)
+    np.testing.assert_allclose(flow.compile(layer)(*arrays).detach().numpy(), result, 1e-5, 1e-6)
     return result
 
 
@@ -99,7 +99,7 @@ def test_batch_norm(momentum):
     compiled = flow.compile(layer)
     for count in range(1, 4):
         x = drawn(4, 3, 2, 2) + count
-        got = (layer(flow.tensor(x)).detach() if count < 3 else compiled(x)).numpy()
+        got = (layer(flow.tensor(x)) if count < 3 else compiled(x)).detach().numpy()
         close(got, normalized(x, (0, 2, 3)) * w + b)
         share = 1 / count if momentum is None else momentum
         mean += share * (x.mean((0, 2, 3)) - mean)
