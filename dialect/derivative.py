@@ -36,7 +36,7 @@ UNARY_RULES: dict[str, Partial] = {
     "log10": lambda y: 1.0 / (y.args[0] * LN10),
     "log1p": lambda y: 1.0 / (y.args[0] + 1.0),
     "sqrt": lambda y: 0.5 / y,
-    "rsqrt": lambda y: -0.5 * (y / y.args[0]),
+    "rsqrt": lambda y: -0.5 * (y * y * y),
     "sin": lambda y: s.cos(y.args[0]),
     "cos": lambda y: -s.sin(y.args[0]),
     "tan": lambda y: y * y + 1.0,

@@ -111,10 +111,11 @@ elementwise(
 
 
 def _smooth_l1(x: Expr, target: Expr, *, beta: float) -> Expr:
-    apart = abs(x - target)
+    difference = x - target
+    apart = abs(difference)
     if beta <= 0:
         return apart
-    return s.where(apart < beta, apart * apart * (0.5 / beta), apart - 0.5 * beta)
+    return s.where(apart >= beta, apart - 0.5 * beta, difference * difference * (0.5 / beta))
 
 
 @_in_double

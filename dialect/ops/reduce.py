@@ -168,8 +168,11 @@ def _nansum_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 
 def _extreme_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    """dy shared evenly among the elements that equal the extreme."""
-    hits, zero = ops.broadcast_equal(op.x, spread(ops, op, op.y)), ops.zero_like(op.x)
+    """dy shared evenly among the elements that equal the extreme, or are NaN where that is."""
+    extreme, zero = spread(ops, op, op.y), ops.zero_like(op.x)
+    hits = ops.broadcast_equal(op.x, extreme)
+    if op.x.dtype.is_float:
+        hits = ops.broadcast_logical_or(hits, ops.broadcast_logical_and(ops.isnan(op.x), ops.isnan(extreme)))
     ties = ops.reduce_sum(ops.where(hits, ops.ones_like(op.x), zero), axis=op.axis, keepdims=op.keepdims)
     return {"x": ops.where(hits, spread(ops, op, dy / ties), zero)}
 

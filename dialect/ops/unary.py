@@ -1,6 +1,7 @@
 """Element-wise operators of one operand, under OneFlow's names; a row each.
 
-Sources of formulas: OneFlow's kernels, which follow PyTorch's. Bodies keep the branch that `where` does not take
+Sources of formulas: OneFlow's kernels, which follow PyTorch's; at NaN slopes are those of PyTorch's formulas for one
+element, which its vectorized kernels do not all share. Bodies keep the branch that `where` does not take
 finite, so that no NaN enters a gradient. References compute in f64 and round once.
 """
 
@@ -47,7 +48,7 @@ def _negative_part(x: Expr) -> Expr:
 
 
 def _elu(x: Expr, alpha: float) -> Expr:
-    return s.where(x > 0, x, s.expm1(_negative_part(x)) * alpha)
+    return s.where(x <= 0, s.expm1(_negative_part(x)) * alpha, x)
 
 
 def _clamp(x: Expr, low: float, high: float) -> Expr:
@@ -140,7 +141,7 @@ unary(
 )  # fmt: skip
 unary(
     "celu(in, alpha: double = 0.0) -> out", "x where x > 0, else alpha * (exp(x / alpha) - 1).",
-    lambda x, *, alpha: s.where(x > 0, x, s.expm1(_negative_part(x) / alpha) * alpha),
+    lambda x, *, alpha: s.where(x <= 0, s.expm1(_negative_part(x) / alpha) * alpha, x),
     lambda x, *, alpha: np.where(x > 0, x, alpha * np.expm1(x / alpha)),
 )  # fmt: skip
 unary(
@@ -180,11 +181,11 @@ unary(
 unary("softsign(in) -> out", "x / (1 + |x|).", lambda x: x / (abs(x) + 1.0), lambda x: x / (1 + np.abs(x)))
 unary(
     "hardsigmoid(in) -> out", "x / 6 + 1 / 2, at least 0 and at most 1.",
-    lambda x: _clamp(x, -3.0, 3.0) / 6.0 + 0.5, lambda x: np.clip(x + 3, 0, 6) / 6,
+    lambda x: s.where(s.isnan(x), x * 0.0, _clamp(x, -3.0, 3.0)) / 6.0 + 0.5, lambda x: np.clip(x + 3, 0, 6) / 6,
 )  # fmt: skip
 unary(
     "hardswish(in) -> out", "x * hardsigmoid(x).",
-    lambda x: s.where(x <= -3, 0.0, s.where(x >= 3, x, x * (x + 3.0) / 6.0)),
+    lambda x: s.where(x <= -3, 0.0, s.where(x < 3, x * (x + 3.0) / 6.0, x)),
     lambda x: np.where(x == -np.inf, 0, x * np.clip(x + 3, 0, 6) / 6),
 )  # fmt: skip
 unary(
@@ -200,7 +201,7 @@ unary(
 )  # fmt: skip
 unary(
     "softshrink(in, alpha: double = 0.0) -> out", "x moved towards 0 by alpha; 0 where |x| <= alpha.",
-    lambda x, *, alpha: s.where(x > alpha, x - alpha, s.where(x < -alpha, x + alpha, x * 0.0)),
+    lambda x, *, alpha: s.where((x >= -alpha) & (x <= alpha), 0.0, s.where(x > alpha, x - alpha, x + alpha)),
     lambda x, *, alpha: np.sign(x) * np.maximum(np.abs(x) - alpha, 0),
 )  # fmt: skip
 unary(
