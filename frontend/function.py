@@ -300,6 +300,8 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is touched.
 
+    They are zeros where the outputs read an input and nothing flows back to it, as in second derivatives of `relu`.
+
     Raises:
         RuntimeError: as `backward`; or an input is not behind the outputs, unless `allow_unused` (it gives None) or
             `materialize_grads` (zeros).
@@ -309,16 +311,19 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     seeds = BUILDER.seeds(roots, _weights(roots, grad_outputs))
     read: list[list[Variable]] = []
+    sources: set[int] = set()
 
     def by(nodes: Sequence[Node]) -> list[Variable]:
         read.extend(uses_of(v, nodes, [s for s, _ in seeds]) for v in wanted)
+        sources.update(id(v) for node in nodes for v in node.sources())
         return [v for uses in read for v in uses]
 
     parts = iter(gradients(BUILDER, seeds, by, retain_graph=retain, create_graph=create_graph))
     found = [_total([next(parts)[1] for _ in uses], create_graph) for uses in read]
+    for i, uses in enumerate(read):
+        if found[i] is None and (materialize_grads or any(id(v) in sources for v in uses)):
+            found[i] = zeros_of(wanted[i]).variable
     unused = [i for i, g in enumerate(found) if g is None]
-    if unused and materialize_grads:
-        return tuple(zeros_of(x) if g is None else EagerTensor(g) for x, g in zip(wanted, found, strict=True))
     if unused and not allow_unused:
         raise RuntimeError(
             f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it"

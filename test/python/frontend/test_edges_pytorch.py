@@ -171,6 +171,24 @@ def test_second_derivatives_of_straight_pieces_are_zeros(name, wrap):
     np.testing.assert_array_equal(np.asarray(second(np.float32([1.0, -2.0, 0.5]))), [0, 0, 0])
 
 
+@pytest.mark.parametrize("name", [*PIECES, "abs", "leaky_relu", "hardtanh", "prelu", "l1_loss"])
+def test_second_gradients_of_straight_pieces_are_zeros_in_eager_mode(name):
+    piece = (
+        PIECES.get(name)
+        or {
+            "abs": lambda x: x.abs().sum(),
+            "leaky_relu": lambda x: flow.nn.functional.leaky_relu(x).sum(),
+            "hardtanh": lambda x: flow.nn.functional.hardtanh(x).sum(),
+            "prelu": lambda x: flow.nn.functional.prelu(x, flow.tensor([0.25])).sum(),
+            "l1_loss": lambda x: flow.nn.functional.l1_loss(x, flow.zeros(3)),
+        }[name]
+    )
+    x, other = flow.tensor([1.0, -2.0, 0.5], requires_grad=True), flow.ones(3).requires_grad_()
+    (first,) = flow.autograd.grad(piece(x), [x], create_graph=True)
+    second, none = flow.autograd.grad((first * flow.ones(3)).sum(), [x, other], allow_unused=True)
+    assert second.tolist() == [0, 0, 0] and none is None
+
+
 @pytest.mark.parametrize("shape", [(0, 3), (1, 3), (2, 3)], ids=str)
 @pytest.mark.parametrize("unbiased", [True, False])
 @pytest.mark.filterwarnings("ignore:.*degrees of freedom")
