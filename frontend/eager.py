@@ -26,7 +26,7 @@ from oneflow.frontend.devices import Device, device, move, placed
 from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager_builder import EagerBuilder
 from oneflow.frontend.errors import fail
-from oneflow.frontend.tape import MODE, Leaf, Variable, gradients, leaves_of, no_grad
+from oneflow.frontend.tape import ADDING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.dlpack import capsule_of
@@ -96,9 +96,10 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         seeds = self.seeds(tensors, weights)
         roots = [v for v, _ in seeds]
         found = gradients(self, seeds, lambda nodes: leaves_of(nodes, roots), retain_graph=retain, create_graph=again)
-        for variable, grad in found:
-            if grad is not None and variable.leaf is not None:
-                self._accumulate(variable.leaf, EagerTensor(grad), again)
+        with ADDING.held():
+            for variable, grad in found:
+                if grad is not None and variable.leaf is not None:
+                    self._accumulate(variable.leaf, EagerTensor(grad), again)
 
     def _accumulate(self, leaf: Leaf, grad: EagerTensor, again: bool) -> None:
         """Adds a gradient: in place, unless it can be differentiated again."""

@@ -17,6 +17,7 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import Call, Operator, OperatorError, distribute, flatten, zero_grad
 from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -38,6 +39,8 @@ class Mode(threading.local):
 
 
 MODE = Mode()
+#: Held while gradients are added up at leaves, which threads may share.
+ADDING = Lock()
 _numbers = itertools.count()
 
 

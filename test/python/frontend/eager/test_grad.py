@@ -1,5 +1,8 @@
 """`flow.grad` and its like on tensors that have values, and `checkpoint` in both modes."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -89,3 +92,20 @@ def test_checkpoint_keeps_nothing():
     y.sum().backward()
     assert len(calls) == 2
     np.testing.assert_allclose(x.grad.numpy(), np.cos(2 * np.exp(X)) * 2 * np.exp(X))
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["added in place", "with a graph"])
+def test_threads_add_up_gradients_at_one_leaf(again):
+    w, interval = flow.tensor([1.0, 2.0], requires_grad=True), sys.getswitchinterval()
+
+    def work(_):
+        for _ in range(50):
+            (w * 2).sum().backward(create_graph=again)
+
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert w.grad.tolist() == [400, 400]
