@@ -23,7 +23,6 @@ from oneflow.dialect.reverse import (
     Seeds,
     Segment,
     one_of,
-    pull_back,
 )
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
@@ -222,9 +221,9 @@ def _own(tensor: Tensor) -> Tensor:
     if isinstance(tensor, EagerTensor) and current_builder().eager:
         return own(tensor)
     builder = _builder()
-    inside = builder.give(builder.read(tensor))
-    renamed = Tensor(builder, inside.handle, inside.desc)
-    builder.note(Renamed((inside,), (renamed,)))
+    renamed = builder.renamed(tensor)
+    builder.note(Renamed((builder.read(tensor),), (renamed,)))
+    builder.owned.append(renamed)
     return renamed
 
 
@@ -267,7 +266,7 @@ def _pull_back(tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Any]) -> list[
 
 
 def _traced_pull_back(builder: Any, tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Any]) -> list[Any]:
-    grads = pull_back(builder, tape, seeds, wrt)
+    grads: list[Any] = builder.pull_back(tape, seeds, wrt)
     refuse_integers(tape, seeds, wrt, grads)
     return grads
 

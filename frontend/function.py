@@ -12,8 +12,8 @@
 
     Double.apply(x)
 
-A function is recorded as one operator whose gradient slot calls its `backward`. Moving a tensor to another device is
-one. Imports `eager`, `tape`.
+A function is recorded as one operator whose gradient slot calls its `backward`, in a trace too. Moving a tensor to
+another device is one. Imports `eager`, `tape`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Context:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors; an update in place of one of them is found out."""
-        self._saved = tuple((BUILDER.read(t) if isinstance(t, Tensor) else None, t) for t in tensors)
+        self._saved = tuple(_kept(t) for t in tensors)
         self._places = (None,) * len(tensors)
 
     def settle(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -110,6 +110,11 @@ class Context:
                 )
         return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(kept, self._saved, strict=True))
 
+    def settle_traced(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Puts results in the place of the outputs that they are of, among what was kept."""
+        instead = {id(t): r for t, r in zip(outputs, results, strict=True)}
+        self._saved = tuple((None, instead.get(id(t), t)) for _, t in self._saved)
+
     def _present(self, variable: Variable | None, place: int | None) -> Variable | None:
         """What was kept, as the gradient knows it."""
         return variable if place is None or not self._results else self._results[place]
@@ -143,12 +148,10 @@ class Function:
 
         Raises:
             RuntimeError: it updates a leaf that requires grad.
-            TraceError: in a function that is being traced.
+            TraceError: in a function that is being traced it updates arguments, or is part of a checkpoint.
         """
         if not current_builder().eager:
-            raise fail(
-                f"{cls.__name__}: flow.autograd.Function is for eager mode; use flow.grad or flow.stop_gradient"
-            )
+            return cls._traced(current_builder(), args)
         tensors = [a for a in args if isinstance(a, EagerTensor)]
         ctx = Context(cls.__name__, [isinstance(a, EagerTensor) and a.requires_grad for a in args])
         before = [t.variable for t in tensors]
@@ -162,6 +165,26 @@ class Function:
             operands = [cls._read(ctx, t, v) for t, v in zip(tensors, before, strict=True)]
             record(slot, {OPERANDS: tuple(operands)}, {}, results)
         wrapped = tuple(_given(ctx, t, v) for t, v in zip(outputs, results, strict=True))
+        return wrapped if isinstance(given, tuple) else wrapped[0]
+
+    @classmethod
+    def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
+        """A call in a function that is traced: `backward` is called when the gradient is built."""
+        if builder.repeats:
+            raise fail(f"{cls.__name__}: expected no autograd.Function within flow.checkpoint; call it outside")
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        operands = tuple(map(builder.read, tensors))
+        ctx = Context(cls.__name__, [isinstance(a, Tensor) and a.dtype.is_float for a in args])
+        with no_grad():
+            given = cls._forward(ctx, args)
+        if ctx.updated:
+            raise fail(f"{cls.__name__}: mark_dirty is for eager mode; return a new tensor")
+        outputs = given if isinstance(given, tuple) else (given,)
+        results = tuple(builder.renamed(t) for t in outputs)
+        ctx.settle_traced(outputs, results)
+        slot = cls._operator(ctx, [i for i, a in enumerate(args) if isinstance(a, Tensor)], len(args))
+        builder.note(Call(slot, {OPERANDS: operands}, {}, {RESULTS: results}))
+        wrapped = tuple(t if _is_in(ctx.without, t) else r for t, r in zip(outputs, results, strict=True))
         return wrapped if isinstance(given, tuple) else wrapped[0]
 
     @classmethod
@@ -185,14 +208,15 @@ class Function:
     def _operator(cls, ctx: Context, positions: Sequence[int], count: int) -> Operator:
         """The record of one call, whose gradient slot is `backward`."""
 
-        def grad(_: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+        def grad(ops: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
             pairs = zip(op.results, cotangents, strict=True)
+            given = [_filled(ops, r, c) if c is not None or ctx.fills else None for r, c in pairs]
             with ctx.giving(op.results):
-                grads = cls.backward(ctx, *[_filled(r, c) if c is not None or ctx.fills else None for r, c in pairs])
+                grads = cls.backward(ctx, *given)
             found = grads if isinstance(grads, tuple) else (grads,)
             if len(found) != count:
                 raise RuntimeError(f"expected backward of {cls.__name__} to give {count} gradients, got {len(found)}")
-            return {OPERANDS: tuple(_read(found[i]) for i in positions)}
+            return {OPERANDS: tuple(_read(ops, found[i]) for i in positions)}
 
         missing = no_sbp("is Python"), no_reference("is Python")
         return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
@@ -205,10 +229,13 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     def function(ctx: Any, *grads: Any) -> Any:
         with no_grad():
             given = backward(ctx, *grads)
-        inputs = [g.variable for g in grads if isinstance(g, EagerTensor)]
-        found = [g for g in (given if isinstance(given, tuple) else (given,)) if isinstance(g, EagerTensor)]
-        if MODE.recording:
-            record(_ONCE, {OPERANDS: tuple(inputs)}, {}, [g.variable for g in found])
+        builder: Any = current_builder()
+        found = given if isinstance(given, tuple) else (given,)
+        inputs, results = ([builder.read(g) for g in gs if isinstance(g, Tensor)] for gs in (grads, found))
+        if not builder.eager:
+            builder.note(Call(_ONCE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
+        elif MODE.recording:
+            record(_ONCE, {OPERANDS: tuple(inputs)}, {}, results)
         return given
 
     return function
@@ -255,9 +282,20 @@ def _given(ctx: Context, tensor: EagerTensor, result: Variable) -> EagerTensor:
     return tensor
 
 
-def _filled(result: Variable, cotangent: Value | None) -> EagerTensor:
+def _kept(value: Any) -> tuple[Variable | None, Any]:
+    """What `save_for_backward` keeps: a tensor with the variable that it is, in a trace its present value."""
+    builder: Any = current_builder()
+    if not isinstance(value, Tensor):
+        return None, value
+    return (builder.read(value), value) if builder.eager else (None, builder.give(builder.read(value)))
+
+
+def _filled(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
     """The gradient of a result, zeros where there is none."""
-    return zeros_of(result) if cotangent is None else BUILDER.give(cotangent)
+    if cotangent is not None:
+        given: Tensor = ops.give(cotangent)
+        return given
+    return zeros_of(result) if ops.eager else ops.give(ops.call("zero_like", result)[0])
 
 
 def zeros_of(variable: Variable) -> EagerTensor:
@@ -266,8 +304,8 @@ def zeros_of(variable: Variable) -> EagerTensor:
     return EagerTensor(BUILDER.wrap(move(zeros, device(place_of(variable.handle)))))
 
 
-def _read(grad: Any) -> Value | None:
-    return None if grad is None else BUILDER.read(grad) if isinstance(grad, Tensor) else BUILDER.wrap(grad)
+def _read(ops: Any, grad: Any) -> Value | None:
+    return None if grad is None else ops.read(grad) if isinstance(grad, Tensor) else ops.wrap(grad)
 
 
 def backward(

@@ -18,6 +18,7 @@ from oneflow.frontend.errors import fail
 from oneflow.frontend.hooks import Handle, Hook, Hooks
 from oneflow.frontend.tape import Variable
 from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.trace import TraceBuilder
 
 #: Functions that are methods under their own names.
 METHODS = """
@@ -117,13 +118,20 @@ def backward(
 def register_hook(self: Tensor, hook: Hook) -> Handle:
     """Has `hook(grad)` called when a gradient of the tensor is known; what it gives, if not None, stands for that.
 
+    In a function that is traced it is part of the program of the gradient.
+
     Raises:
         RuntimeError: the tensor does not require grad.
-        TraceError: in a function that is traced.
+        TraceError: a tensor from outside while a function is traced, or one that a checkpoint computes again.
     """
-    variable = self.handle
-    if not isinstance(variable, Variable) or not current_builder().eager:
-        raise fail("register_hook is for eager mode: register it before, or change the gradient that flow.grad gives")
+    variable, builder = self.handle, current_builder()
+    if isinstance(builder, TraceBuilder) and not isinstance(variable, Variable) and not builder.repeats:
+        return builder.hooks_of(self).add(hook)
+    if not isinstance(variable, Variable) or not builder.eager:
+        raise fail(
+            "expected register_hook on a tensor that the function computes, outside of flow.checkpoint; hooks on "
+            "parameters are registered before the function is called"
+        )
     owner = variable if variable.node is not None else variable.leaf
     if owner is None or not variable.requires_grad:
         raise RuntimeError(f"expected a tensor that requires grad to hang a hook on, got {self.desc}")

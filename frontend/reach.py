@@ -41,10 +41,8 @@ class Reach:
             if any(id(r) in needed for r in entry.results):
                 needed.update(id(v) for v in entry.operands if v.dtype.is_float)
         views = [(v, leaf) for v, leaf in captures.leaves if id(v) in needed]
-        behind = {id(v) for v, _ in views}
-        for entry in passing:
-            if any(id(v) in behind for v in entry.operands):
-                behind.update(id(r) for r in entry.results if r.dtype.is_float)
+        dependent = {id(v) for v, _ in views}
+        behind(dependent, passing)
         leaves = {leaf for _, leaf in views}
         tensors = tuple(captures.unaltered.apart())
         changed = {id(s.outside.variable.handle) for s in captures.effects().updated}
@@ -52,8 +50,15 @@ class Reach:
             tensors,
             tuple(t.variable.leaf in leaves for t in tensors),
             tuple(id(t.variable.handle) in changed for t in tensors),
-            tuple(number in behind for number in given),
+            tuple(number in dependent for number in given),
         )
+
+
+def behind(seen: set[int], tape: Iterable[Entry]) -> None:
+    """Adds to the identities of values those of all that a tape says gradients flow to them from."""
+    for entry in tape:
+        if _passes(entry) and any(id(v) in seen for v in entry.operands):
+            seen.update(id(r) for r in entry.results if r.dtype.is_float)
 
 
 def _passes(entry: Entry) -> bool:

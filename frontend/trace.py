@@ -35,8 +35,9 @@ from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispat
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.entry import donate, finish, lay_out
 from oneflow.frontend.errors import CallError, Place, TraceError, fail, user_place
+from oneflow.frontend.hooks import Hooks
 from oneflow.frontend.layouts import one_placement
-from oneflow.frontend.reach import Reach
+from oneflow.frontend.reach import Reach, behind
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
@@ -50,7 +51,8 @@ INLINE_BYTES = 1024
 class TraceBuilder(IRBuilder, TensorBuilder):
     """Emits the operations of one function, each at the line of the user's program that asked for it.
 
-    What it builds is noted on each of `tapes`, for gradients.
+    What it builds is noted on each of `tapes`, for gradients; `repeats` says that a checkpoint will build it again.
+    `owned` are the tensors by which `flow.grad` and its like take gradients.
     """
 
     def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
@@ -60,6 +62,9 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.captures = Captures(self._input)
         self.tapes: list[list[Entry]] = []
         self.leaf_tape: list[Entry] = []
+        self.repeats = False
+        self.owned: list[Tensor] = []
+        self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
@@ -153,11 +158,37 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         seeds = [(t, self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
         with set_grad_enabled(again):
             try:
-                grads = pull_back(self, self.leaf_tape, seeds, [t for t, _ in leaves])
+                grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in leaves])
             except OperatorError as error:
                 raise fail(str(error)) from None
             found = [(leaf, g) for (_, leaf), g in zip(leaves, grads, strict=True) if isinstance(g, Tensor)]
             self.captures.accumulate(found, lambda a, b: dispatch("broadcast_add", a, b))
+
+    def pull_back(self, tape: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wrt: Sequence[Any]) -> list[Any]:
+        """The gradients by `wrt`; see `reverse.pull_back`. Hooks on tensors are called."""
+        return pull_back(self, tape, seeds, wrt, whole=self._hooked)
+
+    def _hooked(self, value: Value, grad: Value) -> Value:
+        """The gradient of a tensor after its hooks."""
+        _, hooks = self._hooks.get(id(value), (None, None))
+        return self.read(hooks.through(self.give(grad))) if hooks else grad
+
+    def hooks_of(self, tensor: Tensor) -> Hooks:
+        """The hooks on the gradient of a tensor of this trace."""
+        value = self.give(self.read(tensor))
+        return self._hooks.setdefault(id(value), (value, Hooks()))[1]
+
+    def renamed(self, tensor: Tensor) -> Tensor:
+        """The same elements as a tensor that gradients tell from the other."""
+        inside = self.give(self.read(tensor))
+        return Tensor(self, inside.handle, inside.desc)
+
+    def flows_to(self, tensor: Tensor) -> bool:
+        """Whether a gradient that is taken may flow to a tensor."""
+        seen = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
+        for tape in (self.leaf_tape, *self.tapes):
+            behind(seen, tape)
+        return id(self.read(tensor)) in seen
 
     def _seed(self, result: Tensor, weight: Any) -> Value:
         if weight is not None:
@@ -169,12 +200,12 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     @contextmanager
     def apart(self) -> Iterator[list[Entry]]:
         """A tape of its own for what is built meanwhile, in place of all others."""
-        outer, inner = (self.tapes, self.leaf_tape), list[Entry]()
-        self.tapes, self.leaf_tape = [inner], []
+        outer, inner = (self.tapes, self.leaf_tape, self.repeats), list[Entry]()
+        self.tapes, self.leaf_tape, self.repeats = [inner], [], True
         try:
             yield inner
         finally:
-            self.tapes, self.leaf_tape = outer
+            self.tapes, self.leaf_tape, self.repeats = outer
 
     def _recording(self) -> bool:
         """Whether gradients of leaves from outside may be asked for."""

@@ -2,7 +2,7 @@
 
     handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
 
-Forward hooks are part of a function that is traced; hooks on gradients are for eager mode. Imports `function`,
+All are part of a function that is traced, hooks on gradients of its gradient. Imports `function`,
 `functional`, `hooks`.
 """
 
@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.frontend.dispatch import current_builder
-from oneflow.frontend.eager import EagerTensor
-from oneflow.frontend.errors import fail
 from oneflow.frontend.function import Function
 from oneflow.frontend.functional import zeros_like
 from oneflow.frontend.hooks import Hooks
 from oneflow.frontend.tape import MODE
+from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.tree import flatten
 
 
@@ -64,10 +63,6 @@ class Passage:
     """One call of a module whose gradients hooks see: those of its results on the way in, of its arguments out."""
 
     def __init__(self, module: Any, hooks: Hooks) -> None:
-        if not current_builder().eager:
-            raise fail(
-                f"{type(module).__name__}: full_backward_hook is for eager mode; remove it to compile the module"
-            )
         self.module, self.hooks = module, hooks
         self.args: tuple[Any, ...] = ()
         self.open = False
@@ -75,7 +70,7 @@ class Passage:
 
     def entered(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, their gradients watched."""
-        places = [i for i, x in enumerate(args) if isinstance(x, EagerTensor) and x.requires_grad]
+        places = [i for i, x in enumerate(args) if _flows_to(x)]
         self.args, self.open = args, bool(places)
         if not places:
             return args
@@ -85,8 +80,8 @@ class Passage:
     def left(self, result: Any) -> Any:
         """The result, its gradients watched."""
         leaves, tree = flatten(result)
-        tensors = [i for i, x in enumerate(leaves) if isinstance(x, EagerTensor)]
-        places = [n for n, i in enumerate(tensors) if leaves[i].requires_grad]
+        tensors = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+        places = [n for n, i in enumerate(tensors) if _flows_to(leaves[i])]
         if not places:
             return result
         watched = Incoming.apply(self, places, len(tensors), *(leaves[tensors[n]] for n in places))
@@ -97,7 +92,7 @@ class Passage:
     def padded(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Gradients at their places, zeros for other tensors, None for what is none."""
         found = dict(zip(places, grads, strict=True))
-        others = (zeros_like(x) if isinstance(x, EagerTensor) else None for x in self.args)
+        others = (zeros_like(x) if isinstance(x, Tensor) else None for x in self.args)
         return tuple(found.get(i, other) for i, other in enumerate(others))
 
     def called(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -114,6 +109,12 @@ class Passage:
                 )
             grad_inputs = changed
         return grad_inputs
+
+
+def _flows_to(value: Any) -> bool:
+    """Whether a gradient may flow to a value."""
+    builder: Any = current_builder()
+    return isinstance(value, Tensor) and (value.requires_grad if builder.eager else builder.flows_to(value))
 
 
 class Outgoing(Function):

@@ -79,11 +79,6 @@ def test_wrong_number_of_gradients():
         Wrong.apply(flow.tensor([1.0], requires_grad=True), 1.0).sum().backward()
 
 
-def test_refused_in_a_trace():
-    with pytest.raises(flow.TraceError, match="is for eager mode"):
-        flow.trace(lambda x: Cube.apply(x, 1.0), flow.TensorSpec((2,), np.float32))
-
-
 class Sign(flow.autograd.Function):
     """Which elements are above 0 has no gradient; the context is set up apart."""
 
