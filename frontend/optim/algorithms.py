@@ -9,7 +9,8 @@ import numpy as np
 
 from oneflow.frontend.dispatch import current_builder, dispatch_all
 from oneflow.frontend.eager import EagerTensor
-from oneflow.frontend.optim.optimizer import Group, Optimizer, moments, no_steps, signed, zeros
+from oneflow.frontend.optim.formulas import adam_step, momentum_step
+from oneflow.frontend.optim.optimizer import CYCLED, Group, Optimizer, moments, no_steps, signed, zeros
 from oneflow.frontend.tensor import Tensor
 
 
@@ -21,6 +22,7 @@ class SGD(Optimizer):
     """
 
     operator = "sgd_update"
+    cycles = "momentum"
 
     def __init__(
         self,
@@ -53,6 +55,8 @@ class SGD(Optimizer):
             return dispatch_all("sgd_update", p, grad, rate, **decay)
         momentum = state["momentum_buffer"]
         damped = group["dampening"] and not current_builder().guard(lambda: self._is_first(momentum))
+        if group.get(CYCLED):
+            return momentum_step(p, grad, group, momentum, rate, group["dampening"] if damped else 0.0)
         options = {"beta": group["momentum"], "nesterov": group["nesterov"]}
         options["dampening"] = group["dampening"] if damped else 0.0
         return dispatch_all("momentum_update", p, grad, momentum, rate, **options, **decay)
@@ -76,6 +80,7 @@ class Adam(Optimizer):
     """
 
     operator = "adam_update"
+    cycles = "betas"
     decay = "l2"
 
     def __init__(
@@ -99,6 +104,8 @@ class Adam(Optimizer):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
+        if group.get(CYCLED):
+            return adam_step(p, grad, group, state, rate, self.decay != "l2")
         operands, numbers = moments(group, state, rate, self.decay)
         most = state.get("max_exp_avg_sq")
         return dispatch_all("adam_update", p, grad, *operands, most, **numbers, amsgrad=group["amsgrad"])

@@ -1,7 +1,7 @@
 """Schedules of the learning rate: `step()` after each epoch or step sets `lr` of every group.
 
 The rate is a function of the number of steps taken, so a schedule that is restored goes on exactly. Imports
-`optimizer`.
+`schedule`, `cycles`.
 """
 
 from __future__ import annotations
@@ -11,66 +11,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from oneflow.frontend.optim.cycles import CyclicLR, OneCycleLR
 from oneflow.frontend.optim.optimizer import Optimizer
+from oneflow.frontend.optim.schedule import LRScheduler, counted, restarted
 
-
-def counted(value: int, name: str) -> int:
-    """A number of steps.
-
-    Raises:
-        ValueError: it is none of at least 1.
-    """
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"expected {name} to be a number of steps of at least 1, got {value!r}")
-    return value
-
-
-class LRScheduler:
-    """The base of schedules: `rate(base, epoch)` is the rate after `epoch` steps of a group that began with `base`.
-
-    `last_epoch` -1 starts anew, from the groups' `initial_lr`, which is their `lr` when the first schedule is made;
-    another number goes on after that many steps.
-    """
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        self.optimizer, self.last_epoch = optimizer, max(last_epoch, 0)
-        for group in optimizer.param_groups:
-            if last_epoch < 0:
-                group.setdefault("initial_lr", group["lr"])
-            elif "initial_lr" not in group:
-                raise ValueError("expected initial_lr in every group to go on after last_epoch")
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self._set()
-
-    def rate(self, base: float, epoch: int, number: int) -> float:
-        """The rate of group `number` after `epoch` steps."""
-        raise NotImplementedError(f"expected {type(self).__name__} to have a method rate")
-
-    def step(self) -> None:
-        """Goes one step on."""
-        self.last_epoch += 1
-        self._set()
-
-    def _set(self) -> None:
-        for group, rate in zip(self.optimizer.param_groups, self.rates(self.last_epoch), strict=True):
-            group["lr"] = rate
-
-    def rates(self, epoch: int) -> list[float]:
-        """The rates of all groups after `epoch` steps."""
-        return [self.rate(base, epoch, i) for i, base in enumerate(self.base_lrs)]
-
-    def get_last_lr(self) -> list[float]:
-        """The rates that are set."""
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on."""
-        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state."""
-        self.last_epoch, self.base_lrs = state["last_epoch"], list(state["base_lrs"])
-        self._set()
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR", "WarmupLR",
+]  # fmt: skip
 
 
 class LambdaLR(LRScheduler):
@@ -208,45 +157,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / period)) / 2
 
 
-class OneCycleLR(LRScheduler):
-    """From `max_lr` / `div_factor` up to `max_lr` in the share `pct_start` of `total_steps`, then far down.
-
-    It ends at the first rate over `final_div_factor`. `anneal_strategy` is "cos" or "linear". Momentum stays.
-    """
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        max_lr: float,
-        total_steps: int,
-        pct_start: float = 0.3,
-        anneal_strategy: str = "cos",
-        div_factor: float = 25.0,
-        final_div_factor: float = 1e4,
-        last_epoch: int = -1,
-    ) -> None:
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f'expected anneal_strategy to be "cos" or "linear", got {anneal_strategy!r}')
-        counted(total_steps, "total_steps")
-        first = max_lr / div_factor
-        self.levels, self.ends = (
-            (first, max_lr, first / final_div_factor),
-            (pct_start * total_steps - 1, total_steps - 1),
-        )
-        self.strategy = anneal_strategy
-        super().__init__(optimizer, last_epoch)
-
-    def rate(self, base: float, epoch: int, number: int) -> float:
-        """The rate of a group."""
-        late = epoch > self.ends[0]
-        begin, end = self.ends if late else (0.0, self.ends[0])
-        start, goal = self.levels[late : late + 2]
-        share = min((epoch - begin) / (end - begin), 1.0) if end != begin else 1.0
-        if self.strategy == "cos":
-            share = (1 - math.cos(math.pi * share)) / 2
-        return start + (goal - start) * share
-
-
 class SequentialLR(LRScheduler):
     """One schedule after the other: number i takes over after `milestones[i - 1]` steps, from its own start."""
 
@@ -262,6 +172,7 @@ class SequentialLR(LRScheduler):
         if any(s.optimizer is not optimizer for s in schedulers):
             raise ValueError("expected schedules of the optimizer that is given")
         self.schedulers, self.milestones = list(schedulers), list(milestones)
+        restarted(optimizer)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
@@ -269,6 +180,28 @@ class SequentialLR(LRScheduler):
         which = bisect.bisect_right(self.milestones, epoch)
         start = self.milestones[which - 1] if which else 0
         return self.schedulers[which].rate(base, epoch - start, number)
+
+
+class ChainedScheduler(LRScheduler):
+    """Schedules at the same time: their factors of the first rate are multiplied; a `LambdaLR` begins anew."""
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        if not schedulers:
+            raise ValueError("expected at least one schedule")
+        optimizer = optimizer or schedulers[0].optimizer
+        if any(s.optimizer is not optimizer for s in schedulers):
+            raise ValueError("expected schedules of one optimizer")
+        self.schedulers = list(schedulers)
+        restarted(optimizer)
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group."""
+        found = base
+        for schedule in self.schedulers:
+            own = schedule.rate(base, epoch, number)
+            found = own if type(schedule) is LambdaLR or not base else found * own / base
+        return found
 
 
 class ReduceLROnPlateau:
@@ -381,8 +314,7 @@ class WarmupLR(LRScheduler):
             super().__init__(scheduler_or_optimizer, last_epoch)
             return
         self.after = scheduler_or_optimizer
-        for group, base in zip(self.after.optimizer.param_groups, self.after.base_lrs, strict=True):
-            group["lr"] = base
+        restarted(self.after.optimizer)
         super().__init__(self.after.optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:

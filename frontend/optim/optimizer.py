@@ -32,6 +32,8 @@ Group = dict[str, Any]
 IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
 #: What a group has beside the numbers that choose what a step computes.
 RATES = ("params", "lr", "initial_lr")
+#: What says of a group that a schedule changes its momentum.
+CYCLED = "cycled"
 
 
 class Optimizer(Stateful):
@@ -48,6 +50,8 @@ class Optimizer(Stateful):
 
     #: The operator that a step calls, and the names of what it keeps.
     operator = ""
+    #: The setting with the momentum, where a step asks for it at every run if a schedule changes it.
+    cycles = ""
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
@@ -120,7 +124,7 @@ class Optimizer(Stateful):
 
     def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
         builder = current_builder()
-        builder.guard(lambda: tuple(v for k, v in group.items() if k not in RATES))
+        builder.guard(lambda: self._settings(group))
         rate = builder.number(lambda: group["lr"], dtypes.float32)
         updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
         for number, p, grad in updated:
@@ -132,6 +136,11 @@ class Optimizer(Stateful):
             if steps is not None:
                 steps.add_(1)
         builder.guard(lambda: self._identities([number for number, _, _ in updated]))
+
+    def _settings(self, group: Group) -> tuple[Any, ...]:
+        """The numbers that are part of a program."""
+        asked = self.cycles if group.get(CYCLED) else ""
+        return tuple(_unasked(v) if k == asked else v for k, v in group.items() if k not in RATES)
 
     def _identities(self, numbers: list[int]) -> list[int]:
         """Which tensors are kept: a program, which holds those that it updates, is for no others."""
@@ -209,7 +218,7 @@ class Optimizer(Stateful):
 
     def _merged(self, own: Group, given: Mapping[str, Any]) -> Group:
         """A group with the given numbers; other frameworks' choices between implementations are dropped."""
-        known = self.defaults.keys() | {"initial_lr"}
+        known = self.defaults.keys() | {"initial_lr", CYCLED}
         foreign = {k for k, v in given.items() if k not in known | IMPLEMENTATION | {"params"} and v}
         if foreign:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
@@ -233,6 +242,11 @@ class Optimizer(Stateful):
     def __repr__(self) -> str:
         numbers = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
         return f"{type(self).__name__}({', '.join(map(str, numbers))})"
+
+
+def _unasked(momentum: Any) -> Any:
+    """What of a momentum is part of a program that asks for it: whether there is one, or the second beta."""
+    return momentum[1:] if isinstance(momentum, tuple) else bool(momentum)
 
 
 def signed(group: Group) -> dict[str, float]:

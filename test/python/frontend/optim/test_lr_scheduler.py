@@ -59,6 +59,26 @@ def test_going_on():
     assert optimizer.param_groups[0]["lr"] == 0.125
 
 
+def test_a_step_within_a_compiled_function_is_refused():
+    optimizer = optim.SGD([nn.Parameter(np.zeros(1, np.float32))], lr=1.0)
+    schedule = s.StepLR(optimizer, 1, 0.5)
+
+    def step(x):
+        schedule.step()
+        return x
+
+    with pytest.raises(flow.TraceError, match=r"StepLR.step\(\) within a compiled function would act once.*nn.Graph"):
+        flow.compile(step)(np.zeros(1))
+    assert optimizer.param_groups[0]["lr"] == 1.0
+
+
+def test_momentum_that_there_is_not():
+    optimizer = optim.Adagrad([nn.Parameter(np.zeros(1, np.float32))])
+    with pytest.raises(ValueError, match="with momentum or betas, got Adagrad; pass cycle_momentum=False"):
+        s.CyclicLR(optimizer, 0.1, 0.5)
+    assert s.CyclicLR(optimizer, 0.1, 0.5, cycle_momentum=False).get_last_lr() == [0.1]
+
+
 NO_STEPS = {
     "step_size": lambda o: s.StepLR(o, 0),
     "T_max": lambda o: s.CosineAnnealingLR(o, 0),

@@ -97,6 +97,13 @@ SCHEDULES = {
     "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
     "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=20),
     "OneCycleLR, linear": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=20, pct_start=0.25, anneal_strategy="linear"),
+    "OneCycleLR, epochs": lambda s, o: s.OneCycleLR(o, 0.5, epochs=4, steps_per_epoch=5, three_phase=True),
+    "OneCycleLR, no momentum": lambda s, o: s.OneCycleLR(o, [0.5], 20, cycle_momentum=False),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.1, 0.5, 3, 4),
+    "CyclicLR, halves": lambda s, o: s.CyclicLR(o, [0.1], [0.5], 2, mode="triangular2", base_momentum=0.5),
+    "CyclicLR, exp": lambda s, o: s.CyclicLR(o, 0.1, 0.5, 3, mode="exp_range", gamma=0.9, cycle_momentum=False),
+    "CyclicLR, own": lambda s, o: s.CyclicLR(o, 0.1, 0.5, 3, scale_fn=lambda i: 1 / i),
+    "ChainedScheduler": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 4), s.ExponentialLR(o, 0.9)]),
     "SequentialLR": lambda s, o: s.SequentialLR(
         o, [s.LinearLR(o, 0.1, 1.0, 4), s.CosineAnnealingLR(o, 8), s.ConstantLR(o, 0.5, 2)], [4, 9]
     ),
@@ -109,11 +116,72 @@ def test_schedules(name):
     for side, lib in zip(pair("SGD", {"lr": 0.2}, drawn()), (flow, torch), strict=True):
         schedule, rates = SCHEDULES[name](lib.optim.lr_scheduler, side[1]), []
         for _ in range(16):
-            rates += [side[1].param_groups[0]["lr"], *schedule.get_last_lr()]
+            rates += [side[1].param_groups[0]["lr"], side[1].param_groups[0]["momentum"], *schedule.get_last_lr()]
             side[1].step()
             schedule.step()
         found.append(rates)
     np.testing.assert_allclose(*found, 1e-9, 1e-15)
+
+
+def test_schedules_side_by_side_multiply():
+    found = []
+    for side, lib in zip(pair("SGD", {"lr": 0.2}, drawn()), (flow, torch), strict=True):
+        s, rates = lib.optim.lr_scheduler, []
+        both = [s.ConstantLR(side[1], 0.1, 3), s.ExponentialLR(side[1], 0.9), s.StepLR(side[1], 2, 0.5)]
+        for _ in range(8):
+            rates.append(side[1].param_groups[0]["lr"])
+            side[1].step()
+            for schedule in both:
+                schedule.step()
+        found.append(rates)
+    np.testing.assert_allclose(*found, 1e-9)
+
+
+MOMENTA = [
+    ("SGD", {"momentum": 0.5, "weight_decay": 0.01}),
+    ("SGD", {"momentum": 0.5, "nesterov": True, "maximize": True}),
+    ("SGD", {"momentum": 0.5, "dampening": 0.2}),
+    ("Adam", {"weight_decay": 0.1, "amsgrad": True}),
+    ("AdamW", {"weight_decay": 0.1, "maximize": True}),
+    ("RMSprop", {"momentum": 0.5}),
+]
+
+
+@pytest.mark.parametrize("name,options", MOMENTA)
+def test_momentum_that_a_schedule_changes(name, options):
+    """Steps are PyTorch's, and those of SGD and Adam in a compiled function are one program."""
+    weights, grads = drawn(), [drawn() for _ in range(8)]
+    sides = [*pair(name, {"lr": 0.1, **options}, weights), pair(name, {"lr": 0.1, **options}, weights)[0]]
+    kept = [p.requires_grad_() for p in sides[2][0]]
+    traces = []
+
+    def step(*given):
+        traces.append(1)
+        for p, g in zip(kept, given, strict=True):
+            p.grad = g
+        sides[2][1].step()
+        return given[0]
+
+    compiled = flow.compile(step)
+    schedules = [lib.optim.lr_scheduler.OneCycleLR(side[1], 0.2, 10) for side, lib in zip(sides, LIBS, strict=True)]
+    for found in grads:
+        for side, lib in list(zip(sides, LIBS, strict=True))[:2]:
+            for p, g in zip(side[0], found, strict=True):
+                p.grad = lib.tensor(g)
+            side[1].step()
+        compiled(*map(flow.tensor, found))
+        for schedule in schedules:
+            schedule.step()
+    for a, b, c in zip(*(side[0] for side in sides), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-5, 1e-6)
+        np.testing.assert_allclose(c.detach().numpy(), a.detach().numpy(), 1e-5, 1e-6)
+    assert name == "RMSprop" or len(traces) <= 3
+    again = getattr(flow.optim, name)(sides[0][0], lr=0.1, **options)
+    again.load_state_dict(sides[0][1].state_dict())
+    assert again.param_groups[0]["lr"] == sides[0][1].param_groups[0]["lr"]
+
+
+LIBS = (flow, torch, flow)
 
 
 @pytest.mark.parametrize("options", [{}, {"mode": "max", "threshold_mode": "abs", "cooldown": 1, "min_lr": 0.02}])
