@@ -43,7 +43,7 @@ from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.serialization import load, save
 from oneflow.frontend.spec import TensorSpec
-from oneflow.frontend.tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from oneflow.frontend.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.tensor_type import Tensor
 from oneflow.frontend.trace import trace
 from oneflow.frontend.user_op_builder import user_op_builder
@@ -82,6 +82,7 @@ __all__ = [
     "from_numpy",
     "get_rng_state",
     "global_function",
+    "inference_mode",
     "int8",
     "int32",
     "int64",

@@ -59,18 +59,32 @@ class set_grad_enabled(ContextDecorator):  # noqa: N801 (PyTorch's name)
         MODE.recording = self._before.pop()
 
 
-class no_grad(set_grad_enabled):  # noqa: N801 (PyTorch's name)
+class _Decorator(set_grad_enabled):
+    """One that decorates without parentheses too."""
+
+    def __new__(cls, function: Any = None) -> Any:
+        return cls()(function) if callable(function) else super().__new__(cls)
+
+
+class no_grad(_Decorator):  # noqa: N801 (PyTorch's name)
     """Within it nothing is recorded for gradients; also a decorator."""
 
     def __init__(self) -> None:
         super().__init__(False)
 
 
-class enable_grad(set_grad_enabled):  # noqa: N801 (PyTorch's name)
+class enable_grad(_Decorator):  # noqa: N801 (PyTorch's name)
     """Within it operators are recorded again, inside of `no_grad`; also a decorator."""
 
     def __init__(self) -> None:
         super().__init__(True)
+
+
+class inference_mode(_Decorator):  # noqa: N801 (PyTorch's name)
+    """The same as `no_grad`, or with a `mode` of False as `enable_grad`; also a decorator."""
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__(not mode)
 
 
 def is_grad_enabled() -> bool:

@@ -20,7 +20,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """A loss as `reduction` says.
+
+    Raises:
+        TraceError: that is none of those there are.
+    """
     reducers: dict[str, Callable[[Any], Tensor]] = {"mean": r.mean, "sum": r.sum, "none": as_tensor}
     if reduction not in reducers:
         raise fail(f'expected reduction to be "mean", "sum" or "none", got {reduction!r}')
@@ -47,7 +52,7 @@ def nll_loss(
     if logs.rank < 2 or target.rank != logs.rank - 1 or not target.dtype.is_integer:
         raise fail(f"expected input (n, classes, ..) and integers (n, ..), got {logs.desc} and {target.desc}")
     loss, weights = dispatch_all("nll", sh.movedim(logs, 1, -1), target, weight, ignore_index=ignore_index)
-    return e.div(r.sum(loss), r.sum(weights)) if reduction == "mean" else _reduced(loss, reduction)
+    return e.div(r.sum(loss), r.sum(weights)) if reduction == "mean" else reduced(loss, reduction)
 
 
 def cross_entropy(
@@ -81,7 +86,7 @@ def cross_entropy(
         raise fail("expected no weight beside label_smoothing; smooth and weigh targets that are probabilities")
     counts = e.ne(target, ignore_index)
     even = e.where(counts, e.neg(r.mean(logs, 1)), 0.0)
-    spread = e.div(r.sum(even), r.sum(counts)) if reduction == "mean" else _reduced(even, reduction)
+    spread = e.div(r.sum(even), r.sum(counts)) if reduction == "mean" else reduced(even, reduction)
     return e.add(e.mul(loss, 1 - label_smoothing), e.mul(sh.reshape(spread, loss.shape), label_smoothing))
 
 
@@ -93,7 +98,7 @@ def _from_probabilities(
         raise fail("expected no weight beside targets that are probabilities; multiply the targets instead")
     if smoothing:
         target = e.add(e.mul(target, 1 - smoothing), smoothing / logs.size(dim))
-    return _reduced(e.neg(r.sum(e.mul(target, logs), dim)), reduction)
+    return reduced(e.neg(r.sum(e.mul(target, logs), dim)), reduction)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
@@ -105,17 +110,17 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """(input - target)^2."""
-    return _reduced(e.square(e.sub(input, target)), reduction)
+    return reduced(e.square(e.sub(input, target)), reduction)
 
 
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """|input - target|."""
-    return _reduced(e.abs(e.sub(input, target)), reduction)
+    return reduced(e.abs(e.sub(input, target)), reduction)
 
 
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2."""
-    return _reduced(dispatch("smooth_l1_loss", *_alike(input, target), beta=beta), reduction)
+    return reduced(dispatch("smooth_l1_loss", *_alike(input, target), beta=beta), reduction)
 
 
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
@@ -124,12 +129,12 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     `reduction` may also be "batchmean": the sum over the size of dimension 0.
     """
     loss = dispatch("kl_div_loss", *_alike(input, target), log_target=log_target)
-    return e.div(r.sum(loss), loss.size(0)) if reduction == "batchmean" else _reduced(loss, reduction)
+    return e.div(r.sum(loss), loss.size(0)) if reduction == "batchmean" else reduced(loss, reduction)
 
 
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """-(target * log(input) + (1 - target) * log(1 - input)) * weight; logarithms are cut at -100."""
-    return _reduced(dispatch("binary_cross_entropy", *_alike(input, target, weight)), reduction)
+    return reduced(dispatch("binary_cross_entropy", *_alike(input, target, weight)), reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -138,4 +143,4 @@ def binary_cross_entropy_with_logits(
     """`binary_cross_entropy` of sigmoid(input), without overflow; positive examples count `pos_weight` times."""
     operands = _alike(input, target, weight, pos_weight)
     has = pos_weight is not None
-    return _reduced(dispatch("binary_cross_entropy_with_logits", *operands, has_pos_weight=has), reduction)
+    return reduced(dispatch("binary_cross_entropy_with_logits", *operands, has_pos_weight=has), reduction)

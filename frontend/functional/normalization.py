@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from oneflow.dialect import dtypes
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import elementwise as e
@@ -63,9 +64,18 @@ def layer_norm(
     return dispatch_all("layer_norm", x, bias, weight, **axes, **affine, epsilon=eps)[0]
 
 
-def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float = 1e-6) -> Tensor:
-    """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions, which are `normalized_shape`; floats."""
+#: The bits of the fractions of floats.
+_FRACTION = {dtypes.float64: 52, dtypes.float32: 23, dtypes.float16: 10, dtypes.bfloat16: 7}
+
+
+def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
+    """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions, which are `normalized_shape`; floats.
+
+    Without `eps` it is the distance from 1 to the next number of the element type.
+    """
     x = as_tensor(x)
+    if eps is None:
+        eps = 2.0 ** -_FRACTION.get(x.dtype, 23)
     _begin(x, normalized_shape, "rms_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     return dispatch_all("rms_norm", x, weight, normalized_shape=shape, epsilon=eps)[0]

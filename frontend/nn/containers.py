@@ -1,11 +1,12 @@
-"""Modules that hold others: `Sequential`, `ModuleList`, `ModuleDict`. Imports `module`."""
+"""Modules that hold others: and those that hold parameters, as lists and dicts. Imports `module`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.nn.module import Module, Parameter
 
 
 class ModuleList(Module):
@@ -97,3 +98,82 @@ class ModuleDict(Module):
     def values(self) -> Iterator[Module]:
         """The modules."""
         return iter(list(self._modules.values()))
+
+
+class ParameterList(Module):
+    """Parameters in order, under the names "0", "1", ...; other tensors become parameters."""
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        super().__init__()
+        self.extend(values)
+
+    def append(self, value: Any) -> ParameterList:
+        """Adds a parameter at the end; itself."""
+        self.register_parameter(str(len(self)), _parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Adds parameters at the end; itself."""
+        for value in values:
+            self.append(value)
+        return self
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._parameters.values()))
+
+    def __getitem__(self, index: int | slice) -> Any:
+        items = list(self._parameters.values())
+        return ParameterList(items[index]) if isinstance(index, slice) else items[index]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self.register_parameter(str(range(len(self))[index]), _parameter(value))
+
+
+class ParameterDict(Module):
+    """Parameters under names; other tensors become parameters."""
+
+    def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self.update(parameters or {})
+
+    def update(self, parameters: Mapping[str, Any]) -> None:
+        """Adds parameters, or puts them in the place of others."""
+        for name, value in parameters.items():
+            self[name] = value
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._parameters))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._parameters
+
+    def __getitem__(self, name: str) -> Any:
+        return self._parameters[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.register_parameter(name, _parameter(value))
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self, name)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Names and parameters."""
+        return iter(list(self._parameters.items()))
+
+    def keys(self) -> Iterator[str]:
+        """The names."""
+        return iter(self)
+
+    def values(self) -> Iterator[Any]:
+        """The parameters."""
+        return iter(list(self._parameters.values()))
+
+
+def _parameter(value: Any) -> Parameter:
+    return Parameter(value.detach()) if isinstance(value, EagerTensor) and not isinstance(value, Parameter) else value

@@ -222,7 +222,7 @@ class RMSNorm(_Affine):
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
-        eps: float = 1e-6,
+        eps: float | None = None,
         elementwise_affine: bool = True,
         *,
         dtype: DType = dtypes.float32,

@@ -93,6 +93,15 @@ NLLLoss = _layer("NLLLoss", F.nll_loss, 2)
 CrossEntropyLoss = _layer("CrossEntropyLoss", F.cross_entropy, 2)
 BCELoss = _layer("BCELoss", F.binary_cross_entropy, 2)
 BCEWithLogitsLoss = _layer("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, 2)
+CosineSimilarity = _layer("CosineSimilarity", F.cosine_similarity, 2)
+PairwiseDistance = _layer("PairwiseDistance", F.pairwise_distance, 2)
+CosineEmbeddingLoss = _layer("CosineEmbeddingLoss", F.cosine_embedding_loss, 3)
+TripletMarginLoss = _layer("TripletMarginLoss", F.triplet_margin_loss, 3)
+MarginRankingLoss = _layer("MarginRankingLoss", F.margin_ranking_loss, 3)
+HingeEmbeddingLoss = _layer("HingeEmbeddingLoss", F.hinge_embedding_loss, 2)
+SoftMarginLoss = _layer("SoftMarginLoss", F.soft_margin_loss, 2)
+PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, 2)
+GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, 3)
 
 
 class Identity(Module):

@@ -2,6 +2,6 @@
 
 from oneflow.frontend import api, function  # noqa: F401  (`api` gives tensors their methods)
 from oneflow.frontend.function import Function, backward, grad
-from oneflow.frontend.tape import enable_grad, no_grad, set_grad_enabled
+from oneflow.frontend.tape import enable_grad, inference_mode, no_grad, set_grad_enabled
 
-__all__ = ["Function", "backward", "enable_grad", "function", "grad", "no_grad", "set_grad_enabled"]
+__all__ = ["Function", "backward", "enable_grad", "function", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
