@@ -51,13 +51,54 @@ def layout_of(given: Any) -> Any:
     return (data.placement, data.nd) if isinstance(data, GlobalArray) else None
 
 
+class GradientOf(EagerTensor):
+    """The gradient that a leaf has, whichever tensor that is by then: programs outlive the gradients of one step."""
+
+    __slots__ = ("_leaf",)
+
+    def __init__(self, leaf: Leaf) -> None:
+        self._leaf, self.builder = leaf, leaf.grad.builder
+
+    @property
+    def present(self) -> Any:
+        """The tensor, None where there is none."""
+        return self._leaf.grad
+
+    @property
+    def handle(self) -> Any:  # type: ignore[override]
+        """What the tensor is."""
+        return self.present.handle
+
+    @handle.setter
+    def handle(self, value: Any) -> None:
+        self.present.handle = value
+
+    @property
+    def desc(self) -> TensorDesc:  # type: ignore[override]
+        """The type of the tensor."""
+        desc: TensorDesc = self.present.desc
+        return desc
+
+    @property
+    def shows(self) -> Any:  # type: ignore[override]
+        """What the tensor is a view of."""
+        return self.present.shows
+
+
 @dataclass(eq=False)
 class Gradient:
-    """The gradient of a leaf while a function is traced: `None`, a tensor from outside, or one of the trace."""
+    """The gradient of a leaf while a function is traced: `None`, a tensor from outside, or one of the trace.
+
+    `before` is `UNREAD` where the function sets it first: that is done in any case.
+    """
 
     leaf: Leaf
     before: Any
     now: Any
+
+
+#: What a gradient was before that the function has not read.
+UNREAD = object()
 
 
 @dataclass(eq=False)
@@ -81,6 +122,7 @@ class Unaltered:
     def __init__(self) -> None:
         self._tensors: dict[int, tuple[EagerTensor, Leaf | None, TensorDesc, EagerTensor]] = {}
         self._owners: list[EagerTensor] = []
+        self._gradients: list[GradientOf] = []
 
     def watch(self, tensor: EagerTensor, owner: EagerTensor) -> None:
         """Adds a tensor in the memory of `owner`, the first one that was captured of those."""
@@ -88,6 +130,8 @@ class Unaltered:
             self._tensors[id(tensor)] = tensor, tensor.variable.leaf, tensor.variable.desc, owner
             if tensor is owner:
                 self._owners.append(owner)
+            if isinstance(tensor, GradientOf):
+                self._gradients.append(tensor)
 
     def apart(self) -> Iterator[EagerTensor]:
         """One tensor of each memory and leaf."""
@@ -102,6 +146,8 @@ class Unaltered:
         return bool(self._tensors)
 
     def __call__(self) -> bool:
+        if any(gradient.present is None for gradient in self._gradients):
+            return True  # what is not there is not altered; another guard says that it is not there
         for tensor, leaf, desc, owner in self._tensors.values():
             now = tensor.handle
             if now.leaf is not leaf or now.handle is not owner.handle.handle:
@@ -215,9 +261,10 @@ class Captures:
         """The gradient of a leaf; once it is read the program is for that alone."""
         known = self.gradients.get(id(leaf))
         if known is None:
-            known = self.gradients[id(leaf)] = Gradient(leaf, leaf.grad, leaf.grad)
+            held = None if leaf.grad is None else GradientOf(leaf)
+            known = self.gradients[id(leaf)] = Gradient(leaf, held if read else UNREAD, held)
             if read:
-                self.guards.append(Guard(lambda: leaf.grad, leaf.grad, leaf.grad is None))
+                self.guards.append(Guard(lambda: leaf.grad is None, held is None))
         return known
 
     def accumulate(self, found: Sequence[tuple[Leaf, Tensor]], add: Callable[[Any, Any], Tensor]) -> None:
@@ -286,5 +333,6 @@ class Effects:
             state.outside.overwrite(array, writer)
         for gradient, desc, array in zip(self.made, self.descs, arrays[count:], strict=True):
             gradient.leaf.grad = from_numpy(array) if desc is None else from_program(array, desc)
-        for leaf, value in self.kept:
+        given = [value.present if isinstance(value, GradientOf) else value for _, value in self.kept]
+        for (leaf, _), value in zip(self.kept, given, strict=True):
             leaf.grad = value

@@ -40,9 +40,12 @@ class Specialization:
 
     def holds(self, place: Device | None) -> bool:
         """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
+        if not all(g.holds for g in self.traced.guards):
+            return False
         where = place or named_device(place_of_tensors(self.traced.captured) or "cpu")
-        lie_alike = all(layout_of(c) == at for c, at in zip(self.traced.captured, self.layouts, strict=True))
-        return where == self.device and lie_alike and all(g.holds for g in self.traced.guards)
+        return where == self.device and all(
+            layout_of(c) == at for c, at in zip(self.traced.captured, self.layouts, strict=True)
+        )
 
     @property
     def lasts(self) -> bool:

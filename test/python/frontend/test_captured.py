@@ -323,3 +323,61 @@ def test_an_argument_is_not_what_the_function_updates():
     only_read = flow.compile(lambda x: x * a)
     a.fill_(3.0)
     np.testing.assert_array_equal(only_read(a).numpy(), [9, 9])
+
+
+def test_accumulation_is_traced_once_for_each_state():
+    """Whether there is a gradient chooses the program, which tensor it is does not."""
+
+    def trained(wrap):
+        flow.manual_seed(2)
+        model, traces = nn.Linear(2, 1), []
+        optimizer = flow.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def accumulate(x):
+            traces.append("backward")
+            loss = model(x).square().sum()
+            loss.backward()
+            return loss
+
+        def update():
+            traces.append("step")
+            norm = model.weight.grad.norm()
+            optimizer.step()
+            optimizer.zero_grad()
+            return norm
+
+        run, finish, seen = wrap(accumulate), wrap(update), []
+        for number in range(4):
+            seen += [run(flow.tensor(X * (number + i + 1) / 9)).item() for i in range(3)]
+            seen.append(finish().item())
+            assert model.weight.grad is None
+        model.weight.grad = flow.ones(1, 2)
+        given = model.weight.grad
+        seen += [run(flow.tensor(X)).item(), *given.numpy().ravel().tolist()]
+        return seen, traces
+
+    expected, _ = trained(lambda f: f)
+    got, traces = trained(flow.compile)
+    np.testing.assert_allclose(got, expected, 1e-5)
+    assert traces == ["backward", "backward", "step", "backward"]
+
+
+def test_gradients_that_are_set_first_are_set_at_every_run():
+    v, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+
+    def cleared(x):
+        w.grad = None
+        return x * 2
+
+    def passed_on(x):
+        w.grad = v.grad
+        return x * 2
+
+    cleared, passed_on = flow.compile(cleared), flow.compile(passed_on)
+    for factor in (1.0, 2.0):
+        cleared(X)
+        assert w.grad is None
+        v.grad = None
+        (v * w * factor).sum().backward()
+        passed_on(X)
+        assert w.grad is v.grad and w.grad.tolist() == [3 * factor, 4 * factor]
