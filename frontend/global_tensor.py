@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.sbp import Sbp
 from oneflow.frontend.arrays import to_array
@@ -22,6 +24,7 @@ from oneflow.frontend.errors import fail
 from oneflow.frontend.function import Function
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.distributed import Layout
 from oneflow.runtime.global_array import GlobalArray, Placement, shared
 
 
@@ -32,7 +35,8 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
         x: outside of compiled functions the same on every rank (that of rank 0 counts), or a global tensor.
         placement: the ranks; None for those that it lies on, or that the compiled function is for.
         sbp: `flow.sbp.split(axis)`, `flow.sbp.broadcast` or `flow.sbp.partial_sum`, one for each axis of the mesh.
-        grad_sbp: how the gradient has to lie on its way back, in compiled functions; None leaves it open.
+        grad_sbp: how the gradient lies that comes back to `x`; None for as `x` does, and in compiled functions for
+            as is cheapest.
 
     Raises:
         ValueError: the layout does not fit the tensor and the mesh, or there is no placement.
@@ -45,7 +49,12 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
     if at is None:
         raise ValueError("expected a placement, such as flow.placement('cpu', ranks=[0, 1])")
     nd = at.layout(sbp, x.desc) if sbp is not None or known is None else known[1]
-    lying: Tensor = x if known == (at, nd) else Lie.apply(x, at, nd)
+    if known == (at, nd) and grad_sbp is None:
+        return x
+    source = known or (None, ())
+    if grad_sbp is not None:
+        source = source[0], (source[0] or at).layout(grad_sbp, x.desc)
+    lying: Tensor = Lie.apply(x, at, nd, source)
     return lying
 
 
@@ -53,9 +62,9 @@ class Lie(Function):
     """A tensor on ranks, or with None whole in every process; its gradient comes back to where it was."""
 
     @staticmethod
-    def forward(ctx: Any, x: EagerTensor, at: Placement | None, nd: NdSbp) -> EagerTensor:
-        """The pieces."""
-        ctx.source, data = layout_of(x) or (None, ()), x.storage
+    def forward(ctx: Any, x: EagerTensor, at: Placement | None, nd: NdSbp, source: Any) -> EagerTensor:
+        """The pieces; `source` says where the gradient goes."""
+        ctx.source, ctx.at, data = source, (at, nd), x.storage
         if at is None:
             return from_numpy(to_array(data))
         if isinstance(data, GlobalArray):
@@ -65,7 +74,7 @@ class Lie(Function):
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
         """The gradient, moved back."""
-        return Lie.apply(grad, *ctx.source), None, None
+        return Lie.apply(grad, *ctx.source, ctx.at), None, None, None
 
 
 def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:
@@ -85,6 +94,8 @@ def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_s
 def to_local(x: EagerTensor) -> Tensor:
     """This rank's piece of a global tensor, in the same memory; of all ranks in one process, the first one's.
 
+    Its gradient is a piece of the gradient of `x`, which lies as `x` does: every rank gives its own.
+
     Raises:
         RuntimeError: it is no global tensor, or this rank has no piece of it.
     """
@@ -92,10 +103,53 @@ def to_local(x: EagerTensor) -> Tensor:
     if not isinstance(data, GlobalArray):
         raise RuntimeError("expected a global tensor; x.to_global(placement, sbp) makes one")
     try:
-        piece = data.local()
+        data.local()
     except ValueError as error:
         raise RuntimeError(str(error)) from None
-    return EagerTensor(BUILDER.wrap(piece)) if isinstance(piece, DeviceArray) else from_numpy(piece)
+    piece: Tensor = Piece.apply(x)
+    return piece
+
+
+def _no_piece(x: Tensor) -> Tensor:
+    """Says that compiled functions compute with whole tensors.
+
+    Raises:
+        TraceError: always.
+    """
+    raise fail("to_local: expected a tensor outside of compiled functions, whose tensors are whole; return it, "
+               "and call to_local() on the result")  # fmt: skip
+
+
+class Piece(Function):
+    """This rank's piece of a global tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: EagerTensor) -> EagerTensor:
+        """The piece, in the same memory."""
+        data: Any = x.storage
+        ctx.lying, piece = (data.placement, data.layout), data.local()
+        return EagerTensor(BUILDER.wrap(piece)) if isinstance(piece, DeviceArray) else from_numpy(piece)
+
+    @staticmethod
+    def backward(ctx: Any, grad: EagerTensor) -> Any:
+        """The pieces of the ranks together."""
+        return Assembled.apply(grad, *ctx.lying)
+
+
+class Assembled(Function):
+    """The global tensor of which every rank has a piece."""
+
+    @staticmethod
+    def forward(ctx: Any, piece: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
+        """The pieces as they are."""
+        ctx.at, data = (placement, layout.nd), piece.storage
+        pieces = data.copy() if isinstance(data, DeviceArray) else np.array(to_array(data), order="C")
+        return EagerTensor(BUILDER.wrap(GlobalArray.of_piece(pieces, placement, layout)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: EagerTensor) -> Any:
+        """This rank's piece."""
+        return to_local(to_global(grad, *ctx.at)), None, None  # type: ignore[arg-type]
 
 
 def _placement(x: EagerTensor) -> Placement | None:
@@ -111,6 +165,7 @@ def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
 
 
 Tensor.to_global = to_global  # type: ignore[attr-defined]
+Tensor.to_local = _no_piece  # type: ignore[attr-defined]
 EagerTensor.to_local = to_local  # type: ignore[attr-defined]
 EagerTensor.placement = property(_placement)  # type: ignore[attr-defined]
 EagerTensor.sbp = property(_sbp)  # type: ignore[attr-defined]

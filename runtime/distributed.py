@@ -91,11 +91,15 @@ class Layout:
         """The piece of a whole array at a place of the mesh; of a partial sum the first of a group has it all."""
         sums = [k for k, s in enumerate(self.nd) if s.kind == "P"]
         if group(place, mesh, sums)[0] != place:
-            return np.zeros(local_shape(self.shape, self.nd, mesh, place), array.dtype)
+            return self.zeros(mesh, place)
         region = local_region(self.shape, self.nd, mesh, place)
         within: Any = (*(slice(b, b + n) for b, n in region), ...)
         piece: Array = array[within]
         return piece
+
+    def zeros(self, mesh: Mesh, place: int) -> Array:
+        """A piece of zeros."""
+        return np.zeros(local_shape(self.shape, self.nd, mesh, place), self.desc.dtype.numpy)
 
 
 def compile_distributed(

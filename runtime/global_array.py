@@ -15,7 +15,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, problem
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, group, problem
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives import mpi
@@ -134,6 +134,17 @@ class GlobalArray:
         layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
         pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.here}
         return cls(placement, layout, placement.put(pieces))
+
+    @classmethod
+    def of_piece(cls, piece: np.ndarray | DeviceArray, placement: Placement, layout: Layout) -> GlobalArray:
+        """What this process has of an array, from the piece of its first rank.
+
+        Its other ranks have the same where the array is repeated, and zeros elsewhere.
+        """
+        first, mesh = placement.here[0], placement.mesh
+        alike = group(first, mesh, [k for k, s in enumerate(layout.nd) if s.kind == "B"])
+        pieces = {p: piece if p in alike else layout.zeros(mesh, p) for p in placement.here}
+        return cls(placement, layout, pieces)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -86,12 +86,37 @@ def check_gradient_of_a_tensor_of_the_process() -> None:
     np.testing.assert_allclose(curve.numpy(), 6 * np.arange(1.0, 6.0))
 
 
+def check_gradients_of_pieces() -> None:
+    """What ranks compute with their pieces goes back to the tensor; of simulated ranks the first has a piece."""
+    real, array = mpi.launched(), np.arange(1.0, 16.0).reshape(5, 3)
+    every = flow.placement.all() if real else flow.placement("cpu", [0, 1])
+    for sbp in (S(0), S(1), B, P):
+        x = flow.tensor(array).to_global(every, sbp).requires_grad_()
+        piece = (x * 2.0).to_global(sbp=sbp).to_local()
+        (piece * piece).sum().backward()
+        first = np.zeros_like(array)
+        first[{S(0): np.s_[:3], S(1): np.s_[:, :2]}.get(sbp, ...)] = 1.0
+        np.testing.assert_allclose(x.grad.numpy(), 8.0 * array * (1.0 if real else first), err_msg=str(sbp))
+
+
+def check_layouts_of_gradients() -> None:
+    """They come back as `grad_sbp` says, or as the tensor lies."""
+    pair, array = flow.placement("cpu", [0, 1]), np.arange(1.0, 7.0).reshape(3, 2)
+    for back in (None, B, S(1), P):
+        x = flow.tensor(array).to_global(pair, S(0)).requires_grad_()
+        x.to_global(sbp=B, grad_sbp=back).square().sum().backward()
+        assert x.grad.sbp == (S(0) if back is None else back,)
+        np.testing.assert_allclose(x.grad.numpy(), 2 * array)
+
+
 def main() -> None:
     """Checks the ranks of the MPI job."""
     check_moves()
     check_pipeline()
     check_eager_pipeline()
     check_gradient_of_a_tensor_of_the_process()
+    check_gradients_of_pieces()
+    check_layouts_of_gradients()
     print(f"rank {mpi.world().rank} is done", flush=True)
 
 
