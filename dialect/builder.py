@@ -83,7 +83,12 @@ class Value:
 
 
 class Builder(ABC):
-    """Checks calls and infers their results; `emit` is what a subclass does with them."""
+    """Checks calls and infers their results; `emit` is what a subclass does with them.
+
+    `has_placements` says whether values of the program may lie on different ranks.
+    """
+
+    has_placements = False
 
     def __init__(self, registry: Registry = REGISTRY) -> None:
         self.registry = registry
@@ -100,6 +105,10 @@ class Builder(ABC):
         """`value` as a tensor of type `desc`, which says more or less of the same shape."""
         assert value.desc.compatible(desc), f"{value.desc} as {desc}"
         return value
+
+    def beside(self, value: Value, like: Value) -> Value:
+        """`value` on the ranks that `like` lies on."""
+        return self.call("hierarchical_parallel_cast_like", value, like, nd_sbp=())[0] if self.has_placements else value
 
     def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`.

@@ -222,7 +222,9 @@ class _Reverse:
         known = self.grads.get(id(value))
         grad = self.ops.retype(grad, value.desc)
         self.users.setdefault(id(value), user)
-        self.grads[id(value)] = grad if known is None else self.ops.retype(known + grad, value.desc)
+        if known is not None:
+            grad = self.ops.retype(self.ops.beside(known, value) + self.ops.beside(grad, value), value.desc)
+        self.grads[id(value)] = grad
 
     def _visit(self, entry: Entry, cotangents: Sequence[Value | None]) -> None:
         if isinstance(entry, Call):

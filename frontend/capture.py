@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
 from oneflow.frontend.callables import told_apart
@@ -22,6 +23,7 @@ from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import fail
 from oneflow.frontend.hooks import Unchanged
 from oneflow.frontend.kernels import intern
+from oneflow.frontend.layouts import Lying, Places
 from oneflow.frontend.tape import MODE, Leaf, is_grad_enabled
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.global_array import GlobalArray
@@ -239,9 +241,17 @@ class Captures:
         watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.unaltered.want_gradients else []
         return [*self.guards, *watched]
 
-    def layouts(self) -> list[Any]:
-        """How each input lies; None for what is whole on every rank."""
-        return [layout_of(given) for given in self.inputs]
+    def lying(
+        self, places: Places, arguments: Sequence[Lying], results: Sequence[tuple[str, Tensor]], effects: Effects
+    ) -> tuple[list[Lying], list[Lying]]:
+        """How all arguments and results lie: what is updated as it is outside, single numbers on every rank."""
+        whole: Lying = None, broadcast(places.home.mesh)
+        captured: list[Lying] = [layout_of(given) or whole for given in self.inputs]
+        layouts: list[Lying] = [(None, None) if v.rank else whole for _, v in results]
+        first = len(results) - len(effects.results)
+        for number, state in enumerate(effects.updated, first):
+            layouts[number] = captured[state.argument]
+        return [*arguments, *captured], layouts
 
     def assign(self, tensor: EagerTensor, value: Tensor, writer: str) -> None:
         """Gives a tensor from outside a new value.

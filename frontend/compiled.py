@@ -225,7 +225,7 @@ class CompiledFunction:
         return found
 
     def _compile(self, traced: Traced, where: Device) -> Specialization:
-        if traced.placement is None:
+        if traced.places is None:
             made: Any = compile_for(where, traced.module, traced.entry)
         else:
             made = GlobalProgram.of(traced, self._strategy)

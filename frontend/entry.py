@@ -1,19 +1,15 @@
-"""The function of a traced program: its type, the names and layouts of arguments and results, what may share memory.
+"""The function of a traced program: its type, the names of arguments and results, what may share memory.
 
-Imports `capture`, `layouts`.
+Imports `capture`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from oneflow.dialect._mlir import func, ir
-from oneflow.dialect.nd_sbp import broadcast
 from oneflow.frontend.capture import Captures, Effects
-from oneflow.frontend.layouts import annotate
-from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tensor import Tensor
-from oneflow.runtime.global_array import Placement
 
 #: The attribute of an argument whose memory a result may take: the number of the result.
 DONATED = "oneflow.donated"
@@ -33,25 +29,6 @@ def finish(
         entry.attributes["arg_attrs"] = ir.ArrayAttr.get([_named(n) for n in (*names, *captured)])
     if any(n for n, _ in results):
         entry.attributes["res_attrs"] = ir.ArrayAttr.get([_named(n) for n, _ in results])
-
-
-def lay_out(
-    entry: func.FuncOp,
-    placement: Placement,
-    captures: Captures,
-    specs: Iterable[TensorSpec],
-    results: Sequence[Tensor],
-    effects: Effects,
-) -> None:
-    """States how arguments and results lie: what is updated as it is outside, single numbers on every rank."""
-    whole = broadcast(placement.mesh)
-    captured = [whole if found is None else found[1] for found in captures.layouts()]
-    arguments = [None if s.sbp is None else placement.layout(s.sbp, s.desc) for s in specs]
-    layouts = [None if v.rank else whole for v in results]
-    first = len(results) - len(effects.results)
-    for number, state in enumerate(effects.updated, first):
-        layouts[number] = captured[state.argument]
-    annotate(entry.operation, placement, [*arguments, *captured], layouts)
 
 
 def donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Effects) -> None:

@@ -79,16 +79,18 @@ class Lie(Function):
 
 def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:
     """A cast in a program that is traced."""
-    builder.lie_on(placement)
-    at: Placement | None = builder.placement
+    name = builder.lie_on(placement)
+    at: Placement | None = placement or builder.placements.fitting(sbp)
     if at is None:
         raise fail("expected a placement: pass one, or give it to flow.compile")
     try:
-        nd = at.layout(sbp, x.desc)
-        back = {} if grad_sbp is None else {"grad_mode": "manual", "grad_nd_sbp": at.layout(grad_sbp, x.desc)}
+        said: dict[str, Any] = {"nd_sbp": at.layout(sbp, x.desc)}
+        if grad_sbp is not None:
+            home = builder.placements.fitting(grad_sbp)
+            said |= {"grad_mode": "manual", "grad_nd_sbp": home.layout(grad_sbp, x.desc)}
     except (TypeError, ValueError) as error:
         raise fail(f"to_global: {error}") from None
-    return dispatch("hierarchical_parallel_cast", x, nd_sbp=nd, **back)
+    return dispatch("hierarchical_parallel_cast", x, **said, **({"placement": name} if name else {}))
 
 
 def to_local(x: EagerTensor) -> Tensor:

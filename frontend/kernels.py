@@ -23,7 +23,7 @@ from oneflow.dialect.record import REGISTRY, Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
 from oneflow.frontend.devices import Device, compile_for
-from oneflow.frontend.layouts import annotate
+from oneflow.frontend.layouts import Places, annotate
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
@@ -69,7 +69,7 @@ class _Function:
 
     module: ir.Module
     entry: str
-    placement: Placement
+    places: Places
 
 
 class Kernel:
@@ -113,8 +113,10 @@ def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks)
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
         if isinstance(place, Ranks):
-            annotate(entry.operation, place.placement, place.layouts, [None] * len(results))
-            return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, place.placement), "greedy"))
+            places = Places(place.placement)
+            arguments = [(place.placement, nd) for nd in place.layouts]
+            annotate(entry.operation, places, arguments, [(None, None)] * len(results))
+            return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, places), "greedy"))
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 

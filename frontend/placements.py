@@ -12,7 +12,8 @@ from typing import Protocol
 from oneflow.dialect._mlir import ir
 from oneflow.frontend.arrays import Data, to_array
 from oneflow.frontend.devices import state_choices
-from oneflow.runtime.distributed import DistributedExecutable, Pieces, compile_distributed, lay_out
+from oneflow.frontend.layouts import Places
+from oneflow.runtime.distributed import DistributedExecutable, PlacedLayout, Pieces, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
 
@@ -29,15 +30,15 @@ class OnRanks(Protocol):
         """The name of the function."""
 
     @property
-    def placement(self) -> Placement | None:
+    def places(self) -> Places | None:
         """Where its tensors lie."""
 
 
 @dataclass(frozen=True)
 class GlobalProgram:
-    """A traced function compiled for the ranks of a placement."""
+    """A traced function compiled for the ranks of its placements."""
 
-    placement: Placement
+    places: Places
     executable: DistributedExecutable
 
     @classmethod
@@ -48,25 +49,29 @@ class GlobalProgram:
             PassError: annotations do not fit, or shapes are not static.
             WorldError: the job has too few ranks, or other ranks have another program.
         """
-        placement = traced.placement
-        assert placement is not None
+        places = traced.places
+        assert places is not None
+        placement = places.home
         if placement.type == "cuda":
             state_choices(traced.module)
         boxed = lay_out(traced.module, strategy)
         ranks = placement.world, placement.members
-        return cls(placement, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
+        return cls(places, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
 
     def run(self, given: Sequence[Data]) -> list[Data]:
         """The results as global arrays, of arguments that are global arrays or whole on every rank."""
         pieces = [self._pieces(i, data) for i, data in enumerate(given)]
-        made = self.executable.run(pieces)
-        layouts = self.executable.results
-        return [GlobalArray(self.placement, at, p) for at, p in zip(layouts, made, strict=True)]
+        made = zip(self.executable.results, self.executable.run(pieces), strict=True)
+        return [GlobalArray(self._placement(at), at, self.executable.gather(at, p)) for at, p in made]
+
+    def _placement(self, layout: PlacedLayout) -> Placement:
+        return self.places.of(layout.place.name)
 
     def _pieces(self, number: int, data: Data) -> Pieces:
         if not isinstance(data, GlobalArray):
             return self.executable.cut(number, to_array(data))
-        return data.to(self.placement, self.executable.arguments[number].nd).pieces
+        layout = self.executable.arguments[number]
+        return self.executable.spread(layout, data.to(self._placement(layout), layout.nd).pieces)
 
     @property
     def memory(self) -> Footprint:
@@ -76,7 +81,7 @@ class GlobalProgram:
             ValueError: this process runs no rank of the placement.
         """
         if not self.executable.programs:
-            raise ValueError(f"expected a rank of {self.placement} in this process")
+            raise ValueError(f"expected a rank of {self.places.home} in this process")
         return next(iter(self.executable.programs.values())).executable.memory
 
     def ir(self, stage: str) -> str:

@@ -57,6 +57,15 @@ class TensorSpec:
             self, "sbp", given if given is None or placement is None else placement.layout(given, self.desc)
         )
 
+    def lying(self, home: Placement) -> tuple[Placement | None, NdSbp | None]:
+        """Where it lies, None for on `home`, and how, as far as that is said.
+
+        Raises:
+            ValueError: its layout does not fit there.
+        """
+        at = self.placement or home
+        return self.placement, None if self.sbp is None else at.layout(self.sbp, self.desc)
+
     @property
     def desc(self) -> TensorDesc:
         """The same as the dialect's description."""

@@ -33,10 +33,10 @@ from oneflow.frontend.callables import Callee, filled, owner_of, settings_of, to
 from oneflow.frontend.capture import Captures, Effects, Guard, layout_of
 from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
-from oneflow.frontend.entry import donate, finish, lay_out
+from oneflow.frontend.entry import donate, finish
 from oneflow.frontend.errors import CallError, Place, TraceError, fail, user_place
 from oneflow.frontend.hooks import Hooks
-from oneflow.frontend.layouts import one_placement
+from oneflow.frontend.layouts import Placements, Places, annotate
 from oneflow.frontend.reach import Reach, behind
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
@@ -58,7 +58,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
         super().__init__(REGISTRY, ir.InsertionPoint(block))
         self.block, self.inline_bytes = block, inline_bytes
-        self.placement = placement
+        self.placements = Placements(placement)
         self.captures = Captures(self._input)
         self.tapes: list[list[Entry]] = []
         self.leaf_tape: list[Entry] = []
@@ -106,13 +106,21 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
         return tensor
 
-    def lie_on(self, placement: Placement | None) -> None:
-        """Notes the placement of a tensor of the function.
+    def lie_on(self, placement: Placement | None) -> str:
+        """Notes the placement of a tensor of the function; its name in the program.
 
         Raises:
-            TraceError: others are on another.
+            TraceError: others are on another kind of device.
         """
-        self.placement = one_placement(self.placement, placement, fail)
+        try:
+            return self.placements.add(placement)
+        except ValueError as error:
+            raise fail(str(error)) from None
+
+    @property
+    def has_placements(self) -> bool:  # type: ignore[override]
+        """Whether tensors of the function lie on several placements, as far as is known."""
+        return len(self.placements.known) > 1
 
     def give(self, value: Value) -> Tensor:
         """Values of a trace are its tensors."""
@@ -255,7 +263,7 @@ class Traced:
     """A traced function.
 
     `captured` are to be passed after the tensors of the call: arrays, tensors, and functions that give numbers.
-    `placement` are the ranks that its tensors lie on, if they do.
+    `places` are the ranks that its tensors lie on, if they do.
     `outputs` is the structure of what the function returned; its leaves are `None` at the place of a result tensor,
     and `(value,)` for anything else. Further results are put where `effects` say, `reach` says how far
     gradients go. It holds while its `guards` do.
@@ -269,7 +277,7 @@ class Traced:
     effects: Effects
     reach: Reach
     guards: tuple[Guard, ...]
-    placement: Placement | None
+    places: Places | None
 
     def rebuild(self, results: Iterable[Any]) -> Any:
         """What the function returns when its result tensors are `results`."""
@@ -358,14 +366,16 @@ def trace_call(
             raise TraceError(f"{name} returned no tensor; return what it computes", home)
         finish(entry, builder.captures, names, results)
         donate(entry, len(names), len(results) - len(effects.results), effects)
-        if builder.placement is not None:
-            lay_out(entry, builder.placement, builder.captures, specs, [v for _, v in results], effects)
+        places = builder.placements.places()
+        if places is not None:
+            lying = [s.lying(places.home) for s in specs]
+            annotate(entry.operation, places, *builder.captures.lying(places, lying, results, effects))
         module.operation.verify()
     statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
     captures = builder.captures
     guards = (*captures.all_guards(), *_settings(fn, before))
     reach = Reach.of(captures, builder.leaf_tape, [v for v in returned if isinstance(v, Tensor)])
-    return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, reach, guards, builder.placement)
+    return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, reach, guards, places)
 
 
 def _given_back(builder: TraceBuilder, value: Any) -> Any:

@@ -21,6 +21,7 @@ from oneflow.dialect.tensor_desc import from_mlir
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.inline import RETURN, body_of, functions_of, inline_calls
 from oneflow.passes.registry import register_pass
+from oneflow.passes.sbp import annotations as notes
 
 NAME = "oneflow.name"
 #: Operations of other dialects that may be removed when nothing uses them.
@@ -182,6 +183,8 @@ class _Gradient:
         self.function, self.registry, self.options = function, registry, options
         self.block = body_of(function)
         self.ops = IRBuilder(registry)
+        assert function.parent is not None
+        self.ops.has_placements = notes.PLACEMENTS in function.parent.attributes
         self.program = _Program(self.ops, function.location)
         self.arguments = list(self.block.arguments)
         self.wrt = self._wrt()

@@ -24,6 +24,8 @@ from oneflow.passes.sbp.explain import explain
 from oneflow.passes.sbp.graph import Graph, GraphReader, Node
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.sbp.parts import split_against_their_will, write_out, written_out
+from oneflow.passes.sbp.placements import assign_placements
+from oneflow.passes.sbp.submeshes import placements_of, read_submeshes
 from oneflow.passes.sbp.view import Drawing, view
 from oneflow.passes.structure import Function, Structure
 
@@ -50,6 +52,11 @@ class InferSbp(Pass):
     multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no limit) are the cost
     model, and `time-limit` is how many seconds the solver may take for a function. `explain` prints candidates,
     costs and choices on standard error; `view` names an HTML file that is written with a drawing of them.
+
+    The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
+    the one that their `oneflow.placement` says, a `hierarchical_parallel_cast` with `placement` takes a tensor there,
+    and an operator is where its operands are. What nothing is said of is on all ranks, and is brought where it is
+    needed. Signatures are chosen for each placement by itself.
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"
@@ -71,21 +78,28 @@ class InferSbp(Pass):
         """
         if self.strategy not in STRATEGIES:
             raise PassError(f"option strategy: expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}")
-        mesh = self._mesh(module.operation)
+        self._write_mesh(module.operation)
+        submeshes = read_submeshes(module.operation)
         machine = Machine(self.bandwidth, self.latency, self.compute, self.memory)
-        costs = Costs(mesh, machine, Boxing(mesh))
+        costs = [Costs(s.mesh, machine, Boxing(s.mesh)) for s in submeshes.values()]
         structure = Structure.of(module.operation)
-        reader = GraphReader(mesh, registry)
-        reader.functions = {f.name: f.op for f in structure.functions.values()}
+        operations = {f.name: f.op for f in structure.functions.values()}
+        readers = [GraphReader(s.mesh, registry, operations, submeshes, name) for name, s in submeshes.items()]
         drawings = []
         for function in callees_first(structure):
-            graph, choice = self._infer(function, reader, costs)
-            write_choice(function, graph, choice, mesh)
-            drawings.append(Drawing(function.name, graph, choice, costs))
-            if self.explain:
-                print(explain(function.name, graph, choice, costs), file=sys.stderr)
+            assign_placements(function, submeshes, registry)
+            for one, reader in zip(costs, readers, strict=True):
+                graph, choice = self._infer(function, reader, one)
+                write_choice(function, graph, choice, reader)
+                if graph.nodes or len(submeshes) == 1:
+                    drawings.append(Drawing(_title(function, reader), graph, choice, one))
+                    self._explain(drawings[-1])
         if self.view:
             self._draw(drawings)
+
+    def _explain(self, drawing: Drawing) -> None:
+        if self.explain:
+            print(explain(drawing.name, drawing.graph, drawing.choice, drawing.costs), file=sys.stderr)
 
     def _draw(self, drawings: Sequence[Drawing]) -> None:
         try:
@@ -93,21 +107,19 @@ class InferSbp(Pass):
         except OSError as error:
             raise PassError(f"option view: {error}") from None
 
-    def _mesh(self, module: ir.Operation) -> Mesh:
-        if not self.mesh:
-            return notes.read_mesh(module)
-        text = ",".join(self.mesh)
-        sizes = tuple(int(n) if n.isdigit() else 0 for n in self.mesh)
-        mesh = notes.check_mesh(sizes, f"the option mesh={text}")
-        notes.write_mesh(module, mesh)
-        return mesh
+    def _write_mesh(self, module: ir.Operation) -> None:
+        """States the mesh that the option gives."""
+        if self.mesh:
+            text = ",".join(self.mesh)
+            sizes = tuple(int(n) if n.isdigit() else 0 for n in self.mesh)
+            notes.write_mesh(module, notes.check_mesh(sizes, f"the option mesh={text}"))
 
     def _infer(self, function: Function, reader: GraphReader, costs: Costs) -> tuple[Graph, Choice]:
         """The graph of a function, in which operators may have been written out, and its signatures."""
         graph = reader.read(function)
         choice = self._choose(function, graph, costs)
         while found := self._to_write_out(function, reader, costs, graph, choice):
-            write_out(found, reader.registry)
+            _write_out(function, found, reader)
             graph = reader.read(function)
             choice = self._choose(function, graph, costs)
         return graph, choice
@@ -130,7 +142,7 @@ class InferSbp(Pass):
         twin = Structure.of(copy.operation).functions[function.name]
         other = reader.read(twin)
         while nodes := written_out(other, reader.registry):
-            write_out(nodes, reader.registry)
+            _write_out(twin, nodes, reader)
             other = reader.read(twin)
         return costs.total(other, self._choose(twin, other, costs)) < costs.total(graph, choice)
 
@@ -147,6 +159,18 @@ class InferSbp(Pass):
                 function.op.location,
             )
         return found
+
+
+def _write_out(function: Function, nodes: list[Node], reader: GraphReader) -> None:
+    """Writes operators out; what they become is where they were."""
+    write_out(nodes, reader.registry)
+    if len(reader.submeshes) > 1:
+        assign_placements(function, reader.submeshes, reader.registry)
+
+
+def _title(function: Function, reader: GraphReader) -> str:
+    """What a drawing shows: a function, and on which placement where there are several."""
+    return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.place]},"
 
 
 def callees_first(structure: Structure) -> Iterator[Function]:
@@ -166,8 +190,8 @@ def callees_first(structure: Structure) -> Iterator[Function]:
         yield from visit(function)
 
 
-def write_choice(function: Function, graph: Graph, choice: Choice, mesh: Mesh) -> None:
-    """Annotates a function, and its operators, with what was chosen."""
+def write_choice(function: Function, graph: Graph, choice: Choice, reader: GraphReader) -> None:
+    """Annotates a function, and its operators, with what was chosen on a placement."""
     arguments: list[NdSbp] = []
     results: list[NdSbp] = []
     for node in graph.nodes:
@@ -178,15 +202,26 @@ def write_choice(function: Function, graph: Graph, choice: Choice, mesh: Mesh) -
             results += signature.inputs
         elif node.role == "operator":
             notes.write_operation(node.op, signature.inputs, signature.outputs)
-    _annotate(function, notes.ARGUMENTS, function.inputs, arguments, mesh)
-    _annotate(function, notes.RESULTS, function.results, results, mesh)
+        elif node.role == "sent":
+            notes.write_side(node.op, notes.IN, signature.inputs)
+        elif node.role == "received":
+            notes.write_side(node.op, notes.OUT, signature.outputs)
+    _annotate(function, notes.ARGUMENTS, function.inputs, arguments, reader)
+    _annotate(function, notes.RESULTS, function.results, results, reader)
 
 
-def _annotate(function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], mesh: Mesh) -> None:
-    """States layouts of the tensors among arguments or results; of a declaration, those it lacks are whole."""
+def _annotate(
+    function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], reader: GraphReader
+) -> None:
+    """States layouts of the tensors among arguments or results that are on a placement; of a declaration, those that
+    it lacks are whole."""
     rest = iter(layouts)
     stated = notes.read_values(function.op, name, len(types))
-    nds = [_layout(t, old, rest, mesh) for t, old in zip(types, stated, strict=True)]
+    places = placements_of(function.op, name, len(types))
+    nds = [
+        _layout(t, old, rest, reader.mesh) if place == reader.place else old
+        for t, old, place in zip(types, stated, places, strict=True)
+    ]
     attributes = [{} if nd is None else {notes.ND_SBP: write_nd_sbp(nd)} for nd in nds]
     notes.annotate_values(function.op, name, len(types), attributes.__getitem__)
 

@@ -5,7 +5,7 @@ Imports the boxing and layouts of `passes.sbp`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,8 +18,9 @@ from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingError, Step
-from oneflow.passes.sbp.graph import PARALLEL_CAST, operations_in, width_of
+from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.layouts import Layouts
+from oneflow.passes.sbp.submeshes import crosses, read_submeshes, write_placement
 from oneflow.passes.structure import Function, Structure
 
 
@@ -46,18 +47,18 @@ class InsertBoxing(Pass):
         Raises:
             PassError: the program is not annotated, or has shapes that are not static.
         """
-        mesh = notes.read_mesh(module.operation)
-        structure, boxing = Structure.of(module.operation), Boxing(mesh)
+        submeshes, structure = read_submeshes(module.operation), Structure.of(module.operation)
+        boxing = {name: Boxing(s.mesh) for name, s in submeshes.items()}
         operations = {f.name: f.op for f in structure.functions.values()}
         for function in structure.functions.values():
             if not function.is_declaration:
-                _Boxer(function, boxing, Layouts(mesh, registry, operations)).run()
+                _Boxer(function, boxing, Layouts(submeshes, registry, operations)).run()
 
 
 class _Boxer:
     """Boxes the operands of one function's operations in program order."""
 
-    def __init__(self, function: Function, boxing: Boxing, layouts: Layouts) -> None:
+    def __init__(self, function: Function, boxing: Mapping[str, Boxing], layouts: Layouts) -> None:
         self.function, self.boxing, self.layouts = function, boxing, layouts
         self.versions: dict[tuple[ir.Block, ir.Value], dict[NdSbp, ir.Value]] = {}
 
@@ -67,7 +68,7 @@ class _Boxer:
             self._visit(op)
 
     def _visit(self, op: ir.Operation) -> None:
-        if op.name == PARALLEL_CAST:
+        if op.name == notes.PARALLEL_CAST and not crosses(op):
             self._replace(op)
             return
         if not self.layouts.passes_on(op):
@@ -113,15 +114,17 @@ class _Boxer:
     def _path(self, op: ir.Operation, value: ir.Value, source: NdSbp, target: NdSbp) -> Sequence[Step]:
         desc = self.layouts.descs[value]
         try:
-            return self.boxing.path(source, target, desc.shape or (), width_of(desc))  # type: ignore[arg-type]
+            return self.boxing[self.layouts.places[value].name].path(source, target, desc.shape or (), width_of(desc))  # type: ignore[arg-type]
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
 
     def _cast(self, op: ir.Operation, value: ir.Value, step: Step) -> ir.Value:
         ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
-        (boxed,) = ops.call(PARALLEL_CAST[len(dialect.PREFIX) :], value, nd_sbp=step.target)
+        (boxed,) = ops.call(notes.PARALLEL_CAST[len(dialect.PREFIX) :], value, nd_sbp=step.target)
         notes.write_operation(boxed.handle.owner, [step.source], [step.target])
-        self.layouts.set(boxed.handle, step.target)
+        place = self.layouts.places[value].name
+        write_placement(boxed.handle.owner, place)
+        self.layouts.set(boxed.handle, step.target, place)
         return boxed.handle
 
 

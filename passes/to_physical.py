@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from oneflow.dialect import oneflow as dialect
-from oneflow.dialect._mlir import ir
+from oneflow.dialect._mlir import arith, ir
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature, devices, local_shape
 from oneflow.dialect.reader import share_types
@@ -21,9 +21,10 @@ from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingError
 from oneflow.passes.sbp.candidates import localize
-from oneflow.passes.sbp.collectives import Place, carry_out, check_same_collectives
-from oneflow.passes.sbp.graph import PARALLEL_CAST, operations_in, width_of
+from oneflow.passes.sbp.collectives import Crossing, Place, carry_out, check_same_collectives
+from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.layouts import Layouts
+from oneflow.passes.sbp.submeshes import Submesh, crosses, placement_of, placements_of, read_submeshes
 from oneflow.passes.structure import Function, Structure
 
 
@@ -38,6 +39,8 @@ class ToPhysical(Pass):
         %0 = "oneflow.matmul"(%x, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
         %1 = "oneflow.ccl_all_gather"(%0) {axis = 0, sizes = array<i64: 4, 4>, mesh_axes = array<i32: 0>, ..}
 
+    A rank has the operators of its placements alone; a tensor that goes from one placement to another is a
+    `ccl_send_recv` between the ranks of both, and what lies on other ranks is an empty tensor.
     Arguments and results keep `oneflow.nd_sbp` and get `oneflow.logical_shape`. `check` writes the programs of all
     ranks and makes sure that they issue the same collectives in the same order.
     """
@@ -79,11 +82,11 @@ def lower_to_rank(module: ir.Module, rank: int, registry: Registry) -> None:
     Raises:
         PassError: it is not annotated and boxed.
     """
-    mesh = notes.read_mesh(module.operation)
-    structure, boxing = Structure.of(module.operation), Boxing(mesh)
+    submeshes, structure = read_submeshes(module.operation), Structure.of(module.operation)
+    boxing = {name: Boxing(s.mesh) for name, s in submeshes.items()}
     operations = {f.name: f.op for f in structure.functions.values()}
     lowerings = [
-        _Lowering(f, boxing, Layouts(mesh, registry, operations), rank) for f in structure.functions.values()
+        _Lowering(f, boxing, Layouts(submeshes, registry, operations), rank) for f in structure.functions.values()
     ]
     for lowering in lowerings:
         lowering.read()
@@ -112,10 +115,12 @@ def _written(local: Call) -> dict[str, ir.Attribute | None]:
 class _Lowering:
     """One function, first read as it is, then rewritten for one rank."""
 
-    def __init__(self, function: Function, boxing: Boxing, layouts: Layouts, rank: int) -> None:
+    def __init__(self, function: Function, boxing: Mapping[str, Boxing], layouts: Layouts, rank: int) -> None:
         self.function, self.boxing, self.layouts, self.rank = function, boxing, layouts, rank
+        self.submeshes = layouts.submeshes
         self.work: list[Callable[[], None]] = []
         self.plans: dict[Any, _Local] = {}
+        self.elsewhere: list[ir.Operation] = []
 
     def read(self) -> None:
         """Plans the rewriting of every operation, while layouts and logical types are there."""
@@ -135,39 +140,85 @@ class _Lowering:
                 raise PassError(f"{op.name}: operands lie otherwise; run oneflow-insert-boxing first", op.location)
 
     def _plan(self, op: ir.Operation) -> Callable[[], None]:
-        if op.name == PARALLEL_CAST:
-            return self._plan_cast(op)
+        if crosses(op):
+            return self._plan_crossing(op)
+        place = self.submeshes[placement_of(op)]
+        if op.name == "func.return":
+            return self._fill(op)
+        if place.place(self.rank) is None:
+            return lambda: self.elsewhere.append(op)
+        if op.name == notes.PARALLEL_CAST:
+            return self._plan_cast(op, place)
         if self.layouts.passes_on(op):
             return lambda: self._drop(op)
         if op.name.startswith(dialect.PREFIX):
-            return self._plan_operator(op)
+            return self._plan_operator(op, place)
         return lambda: self._set_results(op)
 
-    def _plan_cast(self, op: ir.Operation) -> Callable[[], None]:
+    def _plan_crossing(self, op: ir.Operation) -> Callable[[], None]:
+        """The part of this rank in taking a tensor to another placement."""
+        value = op.operands[0]
+        (nd,), source = self.layouts.made(op), self.layouts.places[value]
+        shape: tuple[int, ...] = self.layouts.descs[value].shape  # type: ignore[assignment]
+        assert nd is not None
+        crossing = Crossing(shape, source, self.layouts.values[value], self.submeshes[placement_of(op)], nd)
+        if self.rank not in crossing.ranks:
+            return lambda: self.elsewhere.append(op)
+        fill = self._fill(op)
+
+        def write() -> None:
+            fill()
+            ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
+            made = crossing.carry_out(ops, ops.wrap(op.operands[0]), self.rank)
+            op.results[0].replace_all_uses_with(made.handle)
+            op.erase()
+
+        return write
+
+    def _fill(self, op: ir.Operation) -> Callable[[], None]:
+        """Has an operation take empty tensors for operands that lie elsewhere."""
+        places = enumerate(self.layouts.places.get(v) for v in op.operands)
+        missing = [n for n, place in places if place is not None and place.place(self.rank) is None]
+
+        def write() -> None:
+            for number in missing:
+                if not isinstance(op.operands[number].owner, ir.Block):
+                    op.operands[number] = _nothing(op, op.operands[number])
+
+        return write
+
+    def _plan_cast(self, op: ir.Operation, place: Submesh) -> Callable[[], None]:
         source, (target,) = self.layouts.values[op.operands[0]], self.layouts.made(op)
         desc = self.layouts.descs[op.operands[0]]
         shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]
         assert target is not None
         try:
-            steps = self.boxing.path(source, target, shape, width_of(desc))
+            steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
+        rank, ranks = self._rank(place), place.members if len(self.submeshes) > 1 else ()
 
         def write() -> None:
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
             value = ops.wrap(op.operands[0])
             for step in steps:
-                value = carry_out(ops, value, Place(step, shape, self.boxing.mesh, self.rank))
+                value = carry_out(ops, value, Place(step, shape, place.mesh, rank, ranks))
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 
         return write
 
-    def _plan_operator(self, op: ir.Operation) -> Callable[[], None]:
+    def _rank(self, place: Submesh) -> int:
+        """Where this rank, which is there, stands in a placement."""
+        rank = place.place(self.rank)
+        assert rank is not None
+        return rank
+
+    def _plan_operator(self, op: ir.Operation, place: Submesh) -> Callable[[], None]:
         descs = [dialect.desc_of(v) for v in op.results]
         key = (op.name, tuple(self.layouts.descs[v] for v in op.operands), tuple(descs), tuple(op.attributes.items()))
         if key not in self.plans:
-            self.plans[key] = self._local_operator(op, descs)
+            self.plans[key] = self._local_operator(op, descs, place)
         local = self.plans[key]
 
         def write() -> None:
@@ -183,14 +234,14 @@ class _Lowering:
 
         return write
 
-    def _local_operator(self, op: ir.Operation, descs: Sequence[TensorDesc]) -> _Local:
+    def _local_operator(self, op: ir.Operation, descs: Sequence[TensorDesc], place: Submesh) -> _Local:
         """The call that this rank makes in place of an operator whose results are described by `descs`."""
         record = dialect.record_of(op, self.layouts.registry)
         call = dialect.operand_call(op, record, self.layouts.descs.__getitem__)
         call = dialect.bind_results(op, call, descs)
         sides = (self.layouts.wanted(self.function, op), self.layouts.made(op))
         ins, outs = (tuple(nd for nd in side if nd is not None) for side in sides)
-        local = localize(call, NdSignature(ins, outs), self.boxing.mesh, self.rank)
+        local = localize(call, NdSignature(ins, outs), place.mesh, self._rank(place))
         _check_local(op, local)
         return _Local(record, _written(local), [d.to_mlir() for d in local.results])
 
@@ -206,7 +257,7 @@ class _Lowering:
                 value.set_type(self._local(value).to_mlir())
 
     def _local(self, value: ir.Value) -> TensorDesc:
-        return local_desc(self.layouts.descs[value], self.layouts.values[value], self.boxing.mesh, self.rank)
+        return local_desc(self.layouts.descs[value], self.layouts.values[value], self.layouts.places[value], self.rank)
 
     def write(self) -> None:
         """Carries out the plan, and writes the types of the function."""
@@ -215,6 +266,8 @@ class _Lowering:
             value.set_type(kind)
         for act in self.work:
             act()
+        for op in reversed(self.elsewhere):
+            op.erase()
         self.function.op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
 
     def _side(self, name: str, kinds: Sequence[ir.Type]) -> list[ir.Type]:
@@ -227,16 +280,27 @@ class _Lowering:
             return {} if desc is None else {notes.SHAPE: ir.DenseI64ArrayAttr.get(desc.shape)}
 
         notes.annotate_values(self.function.op, name, len(kinds), attributes)
-        return [self._local_type(k, d, nd) for k, d, nd in zip(kinds, descs, stated, strict=True)]
+        places = [self.submeshes[p] for p in placements_of(self.function.op, name, len(kinds))]
+        return [self._local_type(*lying) for lying in zip(kinds, descs, stated, places, strict=True)]
 
-    def _local_type(self, kind: ir.Type, desc: TensorDesc | None, nd: NdSbp | None) -> ir.Type:
-        return kind if desc is None or nd is None else local_desc(desc, nd, self.boxing.mesh, self.rank).to_mlir()
+    def _local_type(self, kind: ir.Type, desc: TensorDesc | None, nd: NdSbp | None, place: Submesh) -> ir.Type:
+        return kind if desc is None or nd is None else local_desc(desc, nd, place, self.rank).to_mlir()
 
 
-def local_desc(desc: TensorDesc, nd: NdSbp, mesh: tuple[int, ...], rank: int) -> TensorDesc:
-    """What `rank` has of a tensor that lies as `nd` says."""
+def _nothing(op: ir.Operation, value: ir.Value) -> ir.Value:
+    """An empty tensor before `op`, of the element type of `value`."""
+    with op.location:
+        kind = ir.RankedTensorType.get((0,), ir.RankedTensorType(value.type).element_type)
+        return arith.ConstantOp(kind, ir.Attribute.parse(f"dense<> : {kind}"), ip=ir.InsertionPoint(op)).result
+
+
+def local_desc(desc: TensorDesc, nd: NdSbp, place: Submesh, rank: int) -> TensorDesc:
+    """What `rank` has of a tensor that lies on a placement as `nd` says."""
+    at = place.place(rank)
     assert desc.shape is not None, "unranked tensor"
-    return TensorDesc(local_shape(desc.shape, nd, mesh, rank), desc.dtype)  # type: ignore[arg-type]
+    if at is None:
+        return TensorDesc((0,), desc.dtype)
+    return TensorDesc(local_shape(desc.shape, nd, place.mesh, at), desc.dtype)  # type: ignore[arg-type]
 
 
 def _check_local(op: ir.Operation, local: Call) -> None:

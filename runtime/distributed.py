@@ -23,6 +23,7 @@ from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.collectives import collectives_of, meeting
+from oneflow.passes.sbp.submeshes import Submesh, Submeshes, placements_of, read_submeshes
 from oneflow.passes.to_physical import physical
 from oneflow.runtime.arguments import Parameter, as_array, bind
 from oneflow.runtime.collectives import mpi
@@ -77,7 +78,7 @@ def lay_out(module: ir.Module, strategy: str = "greedy", registry: Registry = RE
 
 @dataclass(frozen=True)
 class Layout:
-    """An argument or result of a program: the whole tensor, and how it lies."""
+    """How a whole tensor lies on a mesh."""
 
     desc: TensorDesc
     nd: NdSbp
@@ -100,6 +101,13 @@ class Layout:
     def zeros(self, mesh: Mesh, place: int) -> Array:
         """A piece of zeros."""
         return np.zeros(local_shape(self.shape, self.nd, mesh, place), self.desc.dtype.numpy)
+
+
+@dataclass(frozen=True)
+class PlacedLayout(Layout):
+    """How an argument or result of a program lies, on a part of the program's mesh."""
+
+    place: Submesh
 
 
 def compile_distributed(
@@ -126,18 +134,19 @@ def compile_distributed(
         PassError: the program is not annotated and boxed.
         WorldError: other ranks have another program.
     """
-    mesh = notes.read_mesh(boxed.operation)
+    mesh, submeshes = notes.read_mesh(boxed.operation), read_submeshes(boxed.operation)
     ranks = tuple(range(devices(mesh))) if ranks is None else tuple(ranks)
     text = f"{boxed}{mesh}{ranks}"
     world.agree("program", hashlib.sha256(text.encode()).hexdigest())
     function = functions_of(boxed)[entry]
     inputs, outputs = signature_of(boxed, entry)
-    layouts = _layouts(function, notes.ARGUMENTS, [p.desc for p in inputs], mesh)
-    results = _layouts(function, notes.RESULTS, outputs, mesh)
+    layouts = _layouts(function, notes.ARGUMENTS, [p.desc for p in inputs], submeshes)
+    results = _layouts(function, notes.RESULTS, outputs, submeshes)
     places = [p for p, r in enumerate(ranks) if r in world.here]
     programs = {p: _program(boxed, entry, p, registry) for p in places}
     shown = programs[places[0]] if places else _program(boxed, entry, 0, registry)
-    world.agree("collectives", "\n".join(map(meeting, collectives_of(shown, registry))))
+    if len(submeshes) == 1:
+        world.agree("collectives", "\n".join(map(meeting, collectives_of(shown, registry))))
 
     near = gpus(world) if device == "cuda" else None
 
@@ -153,9 +162,13 @@ def compile_distributed(
     return DistributedExecutable(boxed, world, mesh, ranks, inputs, layouts, results, ranked)
 
 
-def _layouts(function: ir.Operation, side: str, descs: Sequence[TensorDesc], mesh: Mesh) -> list[Layout]:
+def _layouts(
+    function: ir.Operation, side: str, descs: Sequence[TensorDesc], submeshes: Submeshes
+) -> list[PlacedLayout]:
     stated = notes.read_values(function, side, len(descs))
-    return [Layout(d, broadcast(mesh) if nd is None else nd) for d, nd in zip(descs, stated, strict=True)]
+    places = [submeshes[name] for name in placements_of(function, side, len(descs))]
+    given = zip(descs, stated, places, strict=True)
+    return [PlacedLayout(d, broadcast(place.mesh) if nd is None else nd, place) for d, nd, place in given]
 
 
 def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir.Module:
@@ -199,8 +212,8 @@ class DistributedExecutable:
     mesh: Mesh
     ranks: tuple[int, ...]
     inputs: list[Parameter]
-    arguments: list[Layout]
-    results: list[Layout]
+    arguments: list[PlacedLayout]
+    results: list[PlacedLayout]
     programs: dict[int, Program]
 
     def ir(self, stage: str, place: int | None = None) -> str:
@@ -226,7 +239,19 @@ class DistributedExecutable:
             ArgumentError: it is of another type or shape.
         """
         whole, layout = as_array(self.inputs[number], array), self.arguments[number]
-        return {p: layout.piece(whole, self.mesh, p) for p in self.programs}
+        members = enumerate(layout.place.members)
+        pieces = {at: layout.piece(whole, layout.place.mesh, at) for at, m in members if m in self.programs}
+        return self.spread(layout, pieces)
+
+    def spread(self, layout: PlacedLayout, pieces: Pieces) -> Pieces:
+        """What each program of this process takes of `pieces`, by their places in a layout: nothing where it has none."""
+        at = layout.place.place
+        nothing = np.empty((0,), layout.desc.dtype.numpy)
+        return {p: nothing if (k := at(p)) is None else pieces[k] for p in self.programs}
+
+    def gather(self, layout: PlacedLayout, pieces: Pieces) -> Pieces:
+        """By their places in a layout, the pieces that the programs of this process give."""
+        return {at: pieces[m] for at, m in enumerate(layout.place.members) if m in pieces}
 
     def run(self, pieces: Sequence[Pieces]) -> list[Pieces]:
         """The pieces of all results, from those of all arguments.
@@ -242,7 +267,9 @@ class DistributedExecutable:
 
     def whole(self, number: int, pieces: Pieces, root: int | None = None) -> Array | None:
         """Result `number` as a whole array: on every rank of the world, or on rank `root` alone, elsewhere None."""
-        return collect(self.world, self.mesh, self.ranks, self.results[number], pieces, root)
+        layout = self.results[number]
+        ranks = [self.ranks[m] for m in layout.place.members]
+        return collect(self.world, layout.place.mesh, ranks, layout, self.gather(layout, pieces), root)
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Array]:
         """Runs the program on whole arrays, the same on every rank; its results are whole on every rank.

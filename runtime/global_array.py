@@ -81,8 +81,8 @@ class Placement:
         Raises:
             ValueError: their number, or an axis, does not fit.
         """
-        given = (sbp,) if isinstance(sbp, Sbp) else tuple(sbp)
-        if not all(isinstance(s, Sbp) for s in given):
+        given = (sbp,) if isinstance(sbp, Sbp) else tuple(sbp or ())
+        if not given or not all(isinstance(s, Sbp) for s in given):
             raise ValueError(
                 f"expected flow.sbp.split(axis), flow.sbp.broadcast or flow.sbp.partial_sum, got {sbp!r}"
             )

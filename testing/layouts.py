@@ -27,7 +27,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.collectives import collectives_of
-from oneflow.passes.sbp.graph import PARALLEL_CAST, width_of
+from oneflow.passes.sbp.graph import width_of
 from oneflow.passes.to_physical import physical
 
 Shape = tuple[int, ...]
@@ -204,7 +204,7 @@ def planned_bytes(module: ir.Module) -> int:
     """The bytes that boxing plans for the casts of an annotated and boxed program."""
     boxing, total = Boxing(notes.read_mesh(module.operation)), 0
     casts: list[ir.Operation] = []
-    dialect.walk(module.operation, lambda op: casts.append(op) if op.name == PARALLEL_CAST else None)
+    dialect.walk(module.operation, lambda op: casts.append(op) if op.name == notes.PARALLEL_CAST else None)
     for op in casts:
         (source,), (target,) = (notes.read_operation(op, side) or () for side in (notes.IN, notes.OUT))
         desc = dialect.desc_of(op.operands[0])

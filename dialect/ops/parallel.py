@@ -3,9 +3,9 @@
 `hierarchical_parallel_cast` belongs to the logical program: it changes no element, only how the tensor lies.
 The `ccl_*` operators belong to the program of one rank. Their names are OneFlow's (`eager_ccl_all_reduce`,
 `_nccl_logical_all_reduce`) without what does not hold here: there is one form for every mode, and MPI carries
-them out as well as NCCL. All have the same three attributes: `mesh_axes` along which the members of the
-group differ, how many `members` there are, and the `index` of this rank among them. They are not pure: every
-member has to issue them in the same order. Imports `record`, `shapes`, `sbp`, `nd_sbp`, `compute`.
+them out as well as NCCL. All have the same attributes: `mesh_axes` along which the members of the
+group differ, how many `members` there are, the `index` of this rank among them, and in programs of several placements
+the `ranks` of the members. They are not pure: every member has to issue them in the same order. Imports `record`, `shapes`, `sbp`, `nd_sbp`, `compute`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ REDUCE_TYPES = ("sum", "max")
 
 
 @operator(
-    'hierarchical_parallel_cast(in, nd_sbp: nd_sbp, grad_mode: string = "identity", grad_nd_sbp: nd_sbp = []) -> out'
+    'hierarchical_parallel_cast(in, nd_sbp: nd_sbp, grad_mode: string = "identity", grad_nd_sbp: nd_sbp = [],'
+    ' placement: string = "") -> out'
 )
 class HierarchicalParallelCast:
     """`in`, lying on the mesh as `nd_sbp` says: one SBP per mesh axis.
 
     The gradient lies as `grad_nd_sbp` says in the mode `manual`; in the modes `identity` and `restore` it is
-    passed on as it is, and inference chooses.
+    passed on as it is, and inference chooses. `placement` names the ranks that the tensor goes to, one of the module's
+    `oneflow.placements` or "mesh" for all of them; the gradient comes back to those of `in`.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -52,9 +54,10 @@ class HierarchicalParallelCast:
         return Factors(f"{names} -> {names}", "joint")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        if op.grad_mode != "manual":
-            return {"in": dout}
-        return {"in": ops.hierarchical_parallel_cast(dout, nd_sbp=op.grad_nd_sbp)}
+        nd = op.grad_nd_sbp if op.grad_mode == "manual" else None
+        if op.placement:
+            return {"in": ops.hierarchical_parallel_cast_like(dout, op.in_, nd_sbp=op.nd_sbp if nd is None else nd)}
+        return {"in": dout if nd is None else ops.hierarchical_parallel_cast(dout, nd_sbp=nd)}
 
     def decompose(ops: Builder, op: Call) -> Value:
         value: Value = op.in_
@@ -64,7 +67,35 @@ class HierarchicalParallelCast:
         return x
 
 
-GROUP = "mesh_axes: list_int32, members: int64, index: int64 = 0"
+@operator("hierarchical_parallel_cast_like(in, like, nd_sbp: nd_sbp) -> out")
+class HierarchicalParallelCastLike:
+    """`in` on the ranks that `like` lies on, whose elements do not matter.
+
+    It lies there as `nd_sbp` says if they have as many mesh axes, else it is whole. Where it lies on them already it
+    is left as it is.
+    """
+
+    def types(op: Call) -> TensorDesc:
+        desc: TensorDesc = op.in_
+        if not desc.compatible(op.like):
+            raise op.error(f"expected like of the type of in, {desc}, got {op.like}")
+        return desc
+
+    sbp = no_sbp("becomes a cast before layouts are chosen")
+    withheld = "all, since it becomes a cast before layouts are chosen"
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {"in": ops.hierarchical_parallel_cast_like(dout, op.in_, nd_sbp=op.nd_sbp), "like": None}
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        value: Value = op.in_
+        return value
+
+    def reference(x: Any, like: Any, **layout: Any) -> Any:
+        return x
+
+
+GROUP = "mesh_axes: list_int32, members: int64, index: int64 = 0, ranks: list_int64 = []"
 
 
 def _alone(op: Call) -> Stage:
@@ -81,11 +112,13 @@ def _alone_reference(x: Any, *, members: Any, **group: Any) -> Any:
 
 
 def _expect_group(op: Call) -> None:
-    if not op.mesh_axes or not 0 <= op.index < op.members:
+    if not (op.mesh_axes or op.ranks) or not 0 <= op.index < op.members:
         raise op.error(
             f"expected mesh_axes, and an index below members, got axes {list(op.mesh_axes)},"
             f" index {op.index} of {op.members}"
         )
+    if op.ranks and len(op.ranks) != op.members:
+        raise op.error(f"expected ranks of {op.members} members, got {list(op.ranks)}")
 
 
 def _expect_sizes(op: Call, name: str, axis: str) -> int:
@@ -156,18 +189,35 @@ def _all_to_all(op: Call) -> TensorDesc:
 
 
 def _send_recv(op: Call) -> TensorDesc:
-    if math.prod(op.mesh) != op.members or len(op.mesh) != len(op.mesh_axes):
+    if op.dst_members:
+        _expect_sides(op)
+    elif math.prod(op.mesh) != op.members or len(op.mesh) != len(op.mesh_axes):
         raise op.error(
             f"expected a mesh of {op.members} members, one size for each of mesh_axes, got {list(op.mesh)}"
         )
-    for nd in (op.src_nd_sbp, op.dst_nd_sbp):
-        wrong = problem(nd, len(op.shape), op.mesh)
-        if wrong is not None or any(s.kind == "P" for s in nd):
-            raise op.error(wrong or "expected no partial sums; reduce them first")
-    piece = TensorDesc(local_shape(op.shape, op.src_nd_sbp, op.mesh, op.index), op.in_.dtype)
-    if not op.in_.compatible(piece):
-        raise op.error(f"expected in of type {piece}, the piece of this member, got {op.in_}")
-    return TensorDesc(local_shape(op.shape, op.dst_nd_sbp, op.mesh, op.index), op.in_.dtype)
+    sides = ("mesh", "src_nd_sbp", "src_members"), ("dst_mesh" if op.dst_members else "mesh", "dst_nd_sbp", "dst_members")
+    before, after = (_piece_of(op, *side) for side in sides)
+    if not op.in_.compatible(before):
+        raise op.error(f"expected in of type {before}, the piece of this member, got {op.in_}")
+    return after
+
+
+def _expect_sides(op: Call) -> None:
+    """Checks the meshes of a tensor that goes from some of the members to others."""
+    for mesh, members in ((op.mesh, op.src_members), (op.dst_mesh, op.dst_members)):
+        if math.prod(mesh) != len(members) or not all(0 <= m < op.members for m in members):
+            raise op.error(f"expected a mesh of {list(members)}, members below {op.members}, got {list(mesh)}")
+
+
+def _piece_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
+    """What this member has on one side; nothing where it is none of the `members` there."""
+    wrong = problem(op[nd_sbp], len(op.shape), op[mesh])
+    if wrong is not None or any(s.kind == "P" for s in op[nd_sbp]):
+        raise op.error(wrong or "expected no partial sums; reduce them first")
+    places = list(op[members] or range(op.members))
+    if op.index not in places:
+        return TensorDesc((0,), op.in_.dtype)
+    return TensorDesc(local_shape(op.shape, op[nd_sbp], op[mesh], places.index(op.index)), op.in_.dtype)
 
 
 def _collective(attrs: str, doc: str, types: Rule) -> Operator:
@@ -214,9 +264,11 @@ _collective(
     _all_to_all,
 )
 _collective(
-    "shape: shape, mesh: shape, src_nd_sbp: nd_sbp, dst_nd_sbp: nd_sbp, ",
+    "shape: shape, mesh: shape, src_nd_sbp: nd_sbp, dst_nd_sbp: nd_sbp, src_members: list_int64 = [],"
+    " dst_mesh: shape = [], dst_members: list_int64 = [], ",
     "Pieces of a tensor of `shape` that lie as `src_nd_sbp` says become pieces as `dst_nd_sbp` says.\n\n"
     "`mesh` are the sizes of `mesh_axes`. Every member is sent what it does not have, by the owner that stands at\n"
-    "its own place along the mesh axes where the source is repeated.",
+    "its own place along the mesh axes where the source is repeated. Between placements the pieces before are those of\n"
+    "`src_members` in `mesh`, and those after of `dst_members` in `dst_mesh`; who is none of these has an empty tensor.",
     _send_recv,
 )

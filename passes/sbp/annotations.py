@@ -5,6 +5,8 @@
 | `oneflow.mesh` | the module | the sizes of the mesh axes: `array<i64: 2, 2>` |
 | `oneflow.nd_sbp` | arguments and results of functions | how the tensor lies: `[#sbp.split<0>, #sbp.broadcast]` |
 | `oneflow.in_nd_sbp`, `oneflow.out_nd_sbp` | operations | the same for each operand and each result |
+| `oneflow.placements` | the module | named parts of the mesh: `{front = dense<[0, 1]> : tensor<2xi64>}` |
+| `oneflow.placement` | arguments, results and operations | the name of the part that they are on; without it all ranks |
 | `oneflow.logical_shape` | arguments and results, after `oneflow-to-physical` | the shape of the whole tensor |
 | `oneflow.rank` | the module, after `oneflow-to-physical` | whose program it is |
 
@@ -21,11 +23,15 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import PassError
 
 MESH, RANK = "oneflow.mesh", "oneflow.rank"
+PLACEMENTS, PLACEMENT = "oneflow.placements", "oneflow.placement"
 ND_SBP, SHAPE = "oneflow.nd_sbp", "oneflow.logical_shape"
 IN, OUT = "oneflow.in_nd_sbp", "oneflow.out_nd_sbp"
 #: Limits of a mesh; signatures and ways between layouts are enumerated over its axes.
 MOST_DEVICES, MOST_AXES = 1 << 16, 4
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
+#: The operations that say how a tensor has to lie.
+PARALLEL_CAST = "oneflow.hierarchical_parallel_cast"
+PARALLEL_CAST_LIKE = "oneflow.hierarchical_parallel_cast_like"
 
 
 def read_mesh(module: ir.Operation) -> Mesh:
@@ -93,13 +99,18 @@ def _read(attr: ir.Attribute, op: ir.Operation) -> NdSbp:
 
 def write_operation(op: ir.Operation, inputs: Sequence[NdSbp], outputs: Sequence[NdSbp]) -> None:
     """States how the operands and results of an operation lie."""
-    for name, side in ((IN, inputs), (OUT, outputs)):
-        op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in side])
+    write_side(op, IN, inputs)
+    write_side(op, OUT, outputs)
+
+
+def write_side(op: ir.Operation, name: str, layouts: Sequence[NdSbp]) -> None:
+    """States how the operands (`name` is `IN`) or results (`OUT`) of an operation lie."""
+    op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in layouts])
 
 
 def drop_operation(op: ir.Operation) -> None:
     """Takes the annotations of an operation away."""
-    for name in (IN, OUT):
+    for name in (IN, OUT, PLACEMENT):
         if name in op.attributes:
             del op.attributes[name]
 

@@ -13,11 +13,12 @@ from typing import Any
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.nd_sbp import Mesh, Region, group, local_region, local_shape
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, Region, group, local_region, local_shape
 from oneflow.dialect.record import Registry
 from oneflow.dialect.sbp import B, Sbp
 from oneflow.passes.base import PassError
 from oneflow.passes.sbp.boxing import Step
+from oneflow.passes.sbp.submeshes import Submesh
 
 COLLECTIVE = "ccl_"
 
@@ -30,17 +31,19 @@ class Place:
     shape: tuple[int, ...]
     mesh: Mesh
     rank: int
+    ranks: tuple[int, ...] = ()
 
     @property
     def members(self) -> list[int]:
-        """The ranks of the group."""
+        """The places of the group in the mesh."""
         return group(self.rank, self.mesh, self.step.axes)
 
     @property
     def group(self) -> dict[str, Any]:
-        """The attributes that all collectives have."""
+        """The attributes that all collectives have; `ranks` are those of the places in a part of the program's mesh."""
         members = self.members
-        return {"mesh_axes": self.step.axes, "members": len(members), "index": members.index(self.rank)}
+        named = {"ranks": [self.ranks[m] for m in members]} if self.ranks else {}
+        return {"mesh_axes": self.step.axes, "members": len(members), "index": members.index(self.rank), **named}
 
     @property
     def old(self) -> Sbp:
@@ -139,6 +142,54 @@ _RULES: dict[str, Callable[[Builder, Value, Place], Value]] = {
 }
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """The way of a tensor of logical `shape` from one placement to another."""
+
+    shape: tuple[int, ...]
+    source: Submesh
+    source_nd: NdSbp
+    target: Submesh
+    target_nd: NdSbp
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all who get a piece have the whole."""
+        return all(s == B for s in self.source_nd) and set(self.target.members) <= set(self.source.members)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Those who take part."""
+        at = self.target.members if self.is_local else (*self.source.members, *self.target.members)
+        return tuple(sorted(set(at)))
+
+    def carry_out(self, ops: Builder, x: Value, rank: int) -> Value:
+        """What `rank`, which takes part, has after it, from what it has before."""
+        if not self.is_local:
+            return ops.call("ccl_send_recv", x, **self._attributes(rank))[0]
+        region = local_region(self.shape, self.target_nd, self.target.mesh, self.target.members.index(rank))
+        for dim, ((start, length), size) in enumerate(zip(region, self.shape, strict=True)):
+            if length != size:
+                x = ops.call("narrow", x, dim=dim, start=start, length=length)[0]
+        return x
+
+    def _attributes(self, rank: int) -> dict[str, Any]:
+        ranks = self.ranks
+        return {
+            "shape": self.shape,
+            "mesh": self.source.mesh,
+            "src_nd_sbp": list(self.source_nd),
+            "src_members": [ranks.index(r) for r in self.source.members],
+            "dst_mesh": self.target.mesh,
+            "dst_nd_sbp": list(self.target_nd),
+            "dst_members": [ranks.index(r) for r in self.target.members],
+            "mesh_axes": [],
+            "members": len(ranks),
+            "index": ranks.index(rank),
+            "ranks": ranks,
+        }
+
+
 def collectives_of(module: ir.Module | ir.Operation, registry: Registry) -> list[ir.Operation]:
     """The collectives of one rank's program, in program order."""
     program = module.operation
@@ -153,7 +204,7 @@ def collectives_of(module: ir.Module | ir.Operation, registry: Registry) -> list
 
 
 def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry: Registry, mesh: Mesh) -> None:
-    """Checks that the programs of all ranks of a mesh, in their order, issue the same collectives in the same order.
+    """Checks that the programs of all ranks of a mesh, in their order, meet at the same collectives in the same order.
 
     Members of one group agree in all attributes but the index, and in element types; others may differ in sizes.
 
@@ -161,21 +212,57 @@ def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry
         PassError: ranks would not meet, or not understand each other; both and the place are named.
     """
     programs = [collectives_of(m, registry) for m in modules]
-    counts = [len(p) for p in programs]
-    if len(set(counts)) > 1:
-        other = next(r for r, n in enumerate(counts) if n != counts[0])
-        raise PassError(
-            f"expected all ranks to issue the same collectives, got {counts[0]} on rank 0"
-            f" and {counts[other]} on rank {other}"
-        )
-    for number, ops in enumerate(zip(*programs, strict=True)):
-        _check_meeting(number, ops)
-        for rank, op in enumerate(ops):
-            first = group(rank, mesh, list(op.attributes["mesh_axes"]))[0]
-            _check_agreement(number, (first, ops[first]), (rank, op))
+    at = [0] * len(programs)
+    while any(n < len(p) for n, p in zip(at, programs, strict=True)):
+        waiting = [p[n] if n < len(p) else None for n, p in zip(at, programs, strict=True)]
+        met = next((g for r in range(len(waiting)) if (g := _met(waiting, r, mesh))), None)
+        if met is None:
+            _fail_to_meet(programs, at, mesh)
+            return
+        for rank in met:
+            _check_agreement(at[rank], (met[0], waiting[met[0]]), (rank, waiting[rank]))
+            at[rank] += 1
 
 
-def _check_agreement(number: int, one: tuple[int, ir.Operation], two: tuple[int, ir.Operation]) -> None:
+def members_of(op: ir.Operation, rank: int, mesh: Mesh) -> list[int]:
+    """The ranks that meet `rank` at a collective of its program."""
+    stated = list(op.attributes["ranks"]) if "ranks" in op.attributes else []
+    return stated or group(rank, mesh, list(op.attributes["mesh_axes"]))
+
+
+def _met(waiting: Sequence[ir.Operation | None], rank: int, mesh: Mesh) -> list[int] | None:
+    """The members of the group that `rank` waits for, where all of them wait there; None where they do not."""
+    op = waiting[rank]
+    if op is None:
+        return None
+    members = members_of(op, rank, mesh)
+    return members if all((o := waiting[m]) is not None and meeting(o) == meeting(op) for m in members) else None
+
+
+def _fail_to_meet(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int], mesh: Mesh) -> None:
+    """Says who waits for whom.
+
+    Raises:
+        PassError: always.
+    """
+    rank = next(r for r, n in enumerate(at) if n < len(programs[r]))
+    op = programs[rank][at[rank]]
+    for other in members_of(op, rank, mesh):
+        there = programs[other][at[other]] if at[other] < len(programs[other]) else None
+        if there is None:
+            raise PassError(
+                f"expected all ranks to issue the same collectives, got {len(programs[rank])} on rank {rank}"
+                f" and {len(programs[other])} on rank {other}: rank {rank} waits at {meeting(op)}",
+                op.location,
+            )
+        if meeting(there) != meeting(op):
+            raise PassError(
+                f"collective {at[rank]}: rank {rank} issues {meeting(op)}, but rank {other} issues {meeting(there)}",
+                op.location,
+            )
+
+
+def _check_agreement(number: int, one: tuple[int, Any], two: tuple[int, Any]) -> None:
     """Checks that two members of one group say the same of a collective."""
     (a, x), (b, y) = ((rank, _said(op)) for rank, op in (one, two))
     for name in sorted(x.keys() | y.keys()):
@@ -195,17 +282,6 @@ def _said(op: ir.Operation) -> dict[str, str]:
 
 def meeting(op: ir.Operation) -> str:
     """Which collective this is, and with whom: the same on all ranks that meet."""
+    if "ranks" in op.attributes:
+        return f"{op.name} between ranks {list(op.attributes['ranks'])}"
     return f"{op.name} along mesh axes {op.attributes['mesh_axes']}"
-
-
-def _check_meeting(number: int, ops: Sequence[ir.Operation]) -> None:
-    """Checks the collective that comes `number`-th on every rank."""
-    meetings: dict[str, list[int]] = {}
-    for rank, op in enumerate(ops):
-        meetings.setdefault(meeting(op), []).append(rank)
-    if len(meetings) > 1:
-        (one, [a, *_]), (two, [b, *_]), *_ = meetings.items()
-        raise PassError(
-            f"collective {number}: rank {a} issues {one}, but rank {b} issues {two}",
-            ops[a].location,
-        )

@@ -7,7 +7,7 @@ Imports `annotations`, `candidates` and the dialect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,10 @@ from oneflow.dialect.tensor_desc import TensorDesc, count, from_mlir
 from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.candidates import nd_signatures, value_layouts
+from oneflow.passes.sbp.submeshes import WHOLE, Submeshes, crosses, placement_of, placements_of
 from oneflow.passes.structure import Function
 
-PARALLEL_CAST = "oneflow.hierarchical_parallel_cast"
+NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(eq=False)
@@ -65,7 +66,10 @@ class Choices:
 
 @dataclass(eq=False)
 class Node:
-    """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed")."""
+    """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed").
+
+    A tensor that goes to another placement is given there ("sent"), and made here ("received").
+    """
 
     op: ir.Operation
     role: str
@@ -128,11 +132,21 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
 
 
 class GraphReader:
-    """Reads functions into graphs; equal calls get the same `Choices`."""
+    """Reads functions into graphs; equal calls get the same `Choices`.
 
-    def __init__(self, mesh: Mesh, registry: Registry) -> None:
-        self.mesh, self.registry = mesh, registry
-        self.functions: dict[str, ir.Operation] = {}
+    Of a program of several placements, `submeshes`, each has graphs of its own; `place` says which are read.
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        registry: Registry,
+        functions: Mapping[str, ir.Operation] = NOTHING,
+        submeshes: Submeshes = NOTHING,
+        place: str = WHOLE,
+    ) -> None:
+        self.mesh, self.registry, self.functions = mesh, registry, functions
+        self.submeshes, self.place = submeshes, place
         self._choices: dict[Any, tuple[Call, Choices]] = {}
         self._whole = broadcast(mesh)
 
@@ -153,9 +167,10 @@ class GraphReader:
 
     def _add_arguments(self, graph: Graph, function: Function) -> None:
         annotated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
+        places = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
         for number, (value, nd) in enumerate(zip(function.arguments, annotated, strict=True)):
             desc = static_desc(value)
-            if desc is not None:
+            if desc is not None and places[number] == self.place:
                 self._check(nd, desc, f"argument {number}", function.op)
                 choices = self._value_choices(desc, nd, True)
                 graph.add(Node(function.op, "argument", [], choices, constrained=nd is not None), [value], [desc])
@@ -175,14 +190,18 @@ class GraphReader:
 
     def _visit(self, graph: Graph, function: Function, op: ir.Operation) -> None:
         name = op.name
-        if name == PARALLEL_CAST:
+        if name == "func.return":
+            self._visit_return(graph, function, op)
+        elif crosses(op):
+            self._visit_crossing(graph, op)
+        elif placement_of(op) != self.place:
+            return
+        elif name == notes.PARALLEL_CAST:
             self._visit_parallel_cast(graph, op)
         elif name.startswith(dialect.PREFIX):
             self._visit_operator(graph, op)
         elif name == dialect.CAST and self._passes_on(graph, op):
             graph.tensors[op.results[0]] = graph.tensors[op.operands[0]]
-        elif name == "func.return":
-            self._visit_return(graph, function, op)
         else:
             self._visit_other(graph, op)
 
@@ -192,9 +211,20 @@ class GraphReader:
         source, result = op.operands[0], from_mlir(op.results[0].type)
         return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)
 
+    def _visit_crossing(self, graph: Graph, op: ir.Operation) -> None:
+        """A cast to another placement: what it takes is decided there, and what it gives here, or the reverse."""
+        tensor = graph.tensors.get(op.operands[0])
+        if tensor is not None:
+            graph.add(Node(op, "sent", [tensor], self._value_choices(tensor.desc, None, False)))
+        if placement_of(op) == self.place:
+            desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
+            assert desc is not None
+            self._check(nd, desc, op.name, op)
+            choices = self._value_choices(desc, nd, True)
+            graph.add(Node(op, "received", [], choices, constrained=True), [op.results[0]], [desc])
+
     def _visit_parallel_cast(self, graph: Graph, op: ir.Operation) -> None:
-        tensor = graph.tensor(op, 0)
-        nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
+        tensor, nd = graph.tensor(op, 0), cast_layout(op, self.registry)
         self._check(nd, tensor.desc, op.name, op)
         node = Node(op, "operator", [tensor], Choices([NdSignature((nd,), (nd,))]), constrained=True)
         graph.add(node, [op.results[0]], [tensor.desc])
@@ -277,6 +307,12 @@ class GraphReader:
         if tensors != [len(ins), len(outs)]:
             raise PassError(f"func.call: expected @{op.attributes['callee'].value} not to call itself", op.location)
         return NdSignature(ins, outs)
+
+
+def cast_layout(op: ir.Operation, registry: Registry) -> NdSbp:
+    """The layout that a `hierarchical_parallel_cast` gives."""
+    nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, registry))["nd_sbp"]
+    return nd
 
 
 def _agrees(layouts: Sequence[NdSbp], wanted: Sequence[NdSbp] | None) -> bool:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast
+from oneflow.dialect.nd_sbp import NdSbp, broadcast
 from oneflow.dialect.record import Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
-from oneflow.passes.sbp.graph import PARALLEL_CAST, block_arguments, static_desc
+from oneflow.passes.sbp.graph import block_arguments, cast_layout, static_desc
+from oneflow.passes.sbp.submeshes import WHOLE, Submesh, Submeshes, placement_of, placements_of
 from oneflow.passes.structure import Function
 
 
@@ -23,10 +24,11 @@ from oneflow.passes.structure import Function
 class Layouts:
     """The layouts of a function's values so far, filled in program order by `visit`."""
 
-    mesh: Mesh
+    submeshes: Submeshes
     registry: Registry
     functions: dict[str, ir.Operation]
     values: dict[ir.Value, NdSbp] = field(default_factory=dict)
+    places: dict[ir.Value, Submesh] = field(default_factory=dict)
     descs: dict[ir.Value, TensorDesc] = field(default_factory=dict)
 
     def enter(self, function: Function) -> None:
@@ -36,22 +38,28 @@ class Layouts:
             PassError: one is not annotated.
         """
         stated = notes.read_values(function.op, notes.ARGUMENTS, len(function.inputs))
-        for number, (value, nd) in enumerate(zip(function.arguments, stated, strict=True)):
+        places = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
+        for number, (value, nd, place) in enumerate(zip(function.arguments, stated, places, strict=True)):
             if notes.is_tensor(value.type):
-                self.set(value, _given(nd, function.op, f"argument {number}"))
+                self.set(value, _given(nd, function.op, f"argument {number}"), place)
         self._enter_blocks(function.op, 1)
 
     def _enter_blocks(self, op: ir.Operation, skipped: int = 0) -> None:
         """Takes the arguments of an operation's blocks, which are whole."""
         for value in block_arguments(op, skipped):
             if notes.is_tensor(value.type):
-                self.set(value, broadcast(self.mesh))
+                self.set(value, self._whole)
 
-    def set(self, value: ir.Value, nd: NdSbp) -> None:
-        """States how a value lies."""
+    @property
+    def _whole(self) -> NdSbp:
+        return broadcast(self.submeshes[WHOLE].mesh)
+
+    def set(self, value: ir.Value, nd: NdSbp, place: str = WHOLE) -> None:
+        """States how a value lies, and on which placement."""
         desc = static_desc(value)
         assert desc is not None, value
         self.values[value], self.descs[value] = nd, desc
+        self.places[value] = self.submeshes[place]
 
     def passes_on(self, op: ir.Operation) -> bool:
         """Whether a `tensor.cast` gives its operand with less known of it."""
@@ -81,8 +89,8 @@ class Layouts:
         Raises:
             PassError: it is not annotated, or for another number of results.
         """
-        if op.name == PARALLEL_CAST:
-            stated: Sequence[NdSbp | None] = [parallel_cast_layout(op, self.registry)]
+        if op.name == notes.PARALLEL_CAST:
+            stated: Sequence[NdSbp | None] = [cast_layout(op, self.registry)]
         elif op.name.startswith(dialect.PREFIX):
             stated = _counted(notes.read_operation(op, notes.OUT), op.results, op)
         else:
@@ -92,7 +100,7 @@ class Layouts:
     def _of_call(self, op: ir.Operation, name: str, values: Sequence[ir.Value]) -> Sequence[NdSbp | None]:
         callee = self.functions.get(op.attributes["callee"].value) if op.name == "func.call" else None
         return (
-            [broadcast(self.mesh)] * len(values) if callee is None else notes.read_values(callee, name, len(values))
+            [self._whole] * len(values) if callee is None else notes.read_values(callee, name, len(values))
         )
 
     def _if_tensor(self, value: ir.Value, nd: NdSbp | None, op: ir.Operation) -> NdSbp | None:
@@ -103,17 +111,12 @@ class Layouts:
         if self.passes_on(op):
             source = op.operands[0]
             self.values[op.results[0]], self.descs[op.results[0]] = self.values[source], self.descs[source]
+            self.places[op.results[0]] = self.places[source]
             return
         for value, nd in zip(op.results, self.made(op), strict=True):
             if nd is not None:
-                self.set(value, nd)
+                self.set(value, nd, placement_of(op))
         self._enter_blocks(op)
-
-
-def parallel_cast_layout(op: ir.Operation, registry: Registry) -> NdSbp:
-    """The layout that a `hierarchical_parallel_cast` gives."""
-    nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, registry))["nd_sbp"]
-    return nd
 
 
 def _counted(found: list[NdSbp] | None, values: Sequence[ir.Value], op: ir.Operation) -> list[NdSbp]:

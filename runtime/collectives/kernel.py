@@ -39,11 +39,12 @@ class Collectives:
 
     def kernel(self, op: Call) -> ExternalKernel:
         """The kernel of the program's next collective, on static descriptions."""
-        axes = list(op.attrs["mesh_axes"])
-        members = [self.ranks[m] for m in group(self.place, self.mesh, axes)]
+        axes, stated = list(op.attrs["mesh_axes"]), list(op.attrs["ranks"])
+        members = [self.ranks[m] for m in stated or group(self.place, self.mesh, axes)]
         number = self._made
         self._made += 1
-        text = f"step {number}, oneflow.{op.record.name} along mesh axes {axes} ({self.sites[number]})"
+        among = f"between ranks {members}" if stated else f"along mesh axes {axes}"
+        text = f"step {number}, oneflow.{op.record.name} {among} ({self.sites[number]})"
         transport = (self.gpus or self.world).transport(self.ranks[self.place], members)
         return _Kernel(op, transport, self.world, self.ranks[self.place], number, text).external()
 

@@ -68,21 +68,25 @@ class Move:
         for place, receiver in enumerate(self.after.at):
             wanted = self.after.region(self.shape, place)
             for places in owners:
-                owner = places[self._choice(place, len(places))]
+                owner = self._owner(place, places)
                 held = self.before.region(self.shape, owner)
                 common = _common(held, wanted)
                 if common is not None:
                     slices = _slices(common, held), _slices(common, wanted)
                     yield Parcel(self.before.at[owner], receiver, common, *slices)
 
-    def _choice(self, place: int, count: int) -> int:
-        """Which of `count` owners sends to the receiver at `place`: the one at its own place, where meshes agree."""
+    def _owner(self, place: int, places: list[int]) -> int:
+        """Which of the owners at `places` sends to the receiver at `place`: itself, or the one at its own place, where
+        meshes agree."""
+        mine = [p for p in places if self.before.at[p] == self.after.at[place]]
+        if mine:
+            return mine[0]
         if self.before.mesh != self.after.mesh:
-            return place % count
+            return places[place % len(places)]
         at, index = coordinate(place, self.before.mesh), 0
         for axis in self.before.repeated:
             index = index * self.before.mesh[axis] + at[axis]
-        return index
+        return places[index]
 
     def carry_out(self, transport: Transport, me: int, source: Array | None, target: Array | None) -> None:
         """The part of member `me`, which has `source` and gets `target`, where it has or gets anything."""

@@ -114,7 +114,8 @@ def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array
 
 
 def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    before, after = (Lying(tuple(attrs["mesh"]), attrs[nd]) for nd in ("src_nd_sbp", "dst_nd_sbp"))
+    before = Lying(tuple(attrs["mesh"]), attrs["src_nd_sbp"], tuple(attrs["src_members"]))
+    after = Lying(tuple(attrs["dst_mesh"] or attrs["mesh"]), attrs["dst_nd_sbp"], tuple(attrs["dst_members"]))
     Move(tuple(attrs["shape"]), before, after).carry_out(transport, attrs["index"], source, target)
 
 

@@ -109,10 +109,3 @@ def test_operators_beside_numbers_and_tensors_of_every_rank() -> None:
     lying += 1.0
     assert lying.sbp == (S(0),)
     np.testing.assert_array_equal(lying[1:, 0].numpy(), x[1:, 0] + 1)
-
-
-def test_a_function_has_one_placement() -> None:
-    x = flow.tensor([1.0, 2.0])
-    pair, other = (x.to_global(flow.placement("cpu", r), S(0)) for r in ([0, 1], [1, 0]))
-    with pytest.raises(flow.TraceError, match="expected all tensors of the function on one placement"):
-        flow.compile(lambda a, b: a + b)(pair, other)

@@ -14,6 +14,7 @@ SAMPLES = [
         {"nd_sbp": ["P"], "grad_mode": "manual", "grad_nd_sbp": ["S(1)"]},
         dtypes=FLOATS,
     ),
+    Sample("hierarchical_parallel_cast_like", [t(4, 3), t(4, 3)], {"nd_sbp": ["B"]}, dtypes=ALL),
     Sample("ccl_all_reduce", [t(4, 3)], ONE, dtypes=NUMBERS),
     Sample("ccl_reduce", [t(4, 3)], {"reduce_type": "max", **ONE}, dtypes=NUMBERS),
     Sample("ccl_broadcast", [t(4, 3)], {"root": 0, **ONE}, dtypes=ALL),
@@ -34,7 +35,16 @@ SAMPLES = [
 ]
 
 TWO = {"mesh_axes": [0], "members": 2, "index": 1}
+#: From member 0 to member 1 of two ranks.
+ONWARD = {
+    **TWO, "shape": [4, 3], "mesh_axes": [], "ranks": [4, 7], "mesh": [1], "src_nd_sbp": ["B"], "dst_nd_sbp": ["B"],
+    "src_members": [0], "dst_mesh": [1], "dst_members": [1],
+}  # fmt: skip
 BAD = [
+    Bad("hierarchical_parallel_cast_like", [t(4), t(3)], {"nd_sbp": ["B"]}, match="expected like of the type of in"),
+    Bad("ccl_all_reduce", [t(4)], {**TWO, "ranks": [4]}, match=r"expected ranks of 2 members, got [4]"),
+    Bad("ccl_send_recv", [t(4, 3)], ONWARD, match="expected in of type tensor<0xf32>"),
+    Bad("ccl_send_recv", [t(0)], {**ONWARD, "dst_members": [2]}, match=r"expected a mesh of [2], members below 2"),
     Bad("hierarchical_parallel_cast", [t(4, 3)], {"nd_sbp": ["S(2)"]}, match="expected split axes below 2"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["S0"]}, match="expected #sbp.split<axis>"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": "B"}, match="expected a list of SBPs"),

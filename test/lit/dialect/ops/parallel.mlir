@@ -50,3 +50,14 @@ func.func @roots(%x: tensor<3x4xf16>) -> (tensor<*xf16>, tensor<*xf16>) {
     : (tensor<3x4xf16>) -> tensor<*xf16>
   return %0, %1 : tensor<*xf16>, tensor<*xf16>
 }
+
+// From two ranks to a third, which has nothing before; a gradient goes back to where its value lies.
+// CHECK-LABEL: func.func @between_placements(
+// CHECK-SAME: -> (tensor<5x4xf32>, tensor<5x4xf32>)
+func.func @between_placements(%nothing: tensor<0xf32>, %like: tensor<5x4xf32>) -> (tensor<*xf32>, tensor<*xf32>) {
+  %0 = "oneflow.ccl_send_recv"(%nothing) {shape = [5, 4], mesh = [2], src_nd_sbp = ["S(0)"], src_members = [0, 1],
+    dst_mesh = [1], dst_nd_sbp = ["B"], dst_members = [2], mesh_axes = [], members = 3, index = 2, ranks = [1, 5, 6]}
+    : (tensor<0xf32>) -> tensor<*xf32>
+  %1 = "oneflow.hierarchical_parallel_cast_like"(%0, %like) {nd_sbp = ["B"]} : (tensor<*xf32>, tensor<5x4xf32>) -> tensor<*xf32>
+  return %0, %1 : tensor<*xf32>, tensor<*xf32>
+}

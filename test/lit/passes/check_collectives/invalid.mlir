@@ -55,3 +55,29 @@ module attributes {oneflow.mesh = array<i64: 1>} {
 // expected-error@unknown {{expected a program of all ranks, or a module of each; got the program of one rank}}
 module attributes {oneflow.mesh = array<i64: 2>, oneflow.rank = 0 : i64} {
 }
+
+// -----
+
+// Ranks that take part in other collectives meet where both are members.
+module attributes {oneflow.mesh = array<i64: 3>} {
+  module attributes {oneflow.rank = 0 : i64} {
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = "oneflow.ccl_all_reduce"(%x) {mesh_axes = array<i32: 0>, members = 2 : si32, index = 0 : si32, ranks = array<i64: 0, 1>} : (tensor<4xf32>) -> tensor<4xf32>
+      // expected-error@below {{collective 1: rank 0 issues oneflow.ccl_all_reduce between ranks [0, 2], but rank 2 issues oneflow.ccl_all_reduce between ranks [1, 2]}}
+      %1 = "oneflow.ccl_all_reduce"(%0) {mesh_axes = array<i32: 0>, members = 2 : si32, index = 0 : si32, ranks = array<i64: 0, 2>} : (tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+  }
+  module attributes {oneflow.rank = 1 : i64} {
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = "oneflow.ccl_all_reduce"(%x) {mesh_axes = array<i32: 0>, members = 2 : si32, index = 1 : si32, ranks = array<i64: 0, 1>} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+  }
+  module attributes {oneflow.rank = 2 : i64} {
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = "oneflow.ccl_all_reduce"(%x) {mesh_axes = array<i32: 0>, members = 2 : si32, index = 1 : si32, ranks = array<i64: 1, 2>} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+  }
+}

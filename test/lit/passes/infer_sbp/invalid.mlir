@@ -125,3 +125,53 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 // expected-error@unknown {{expected a mesh of at most 65536 devices and 4 axes, got array<i64: 1000, 1000>}}
 module attributes {oneflow.mesh = array<i64: 1000, 1000>} {
 }
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 3>,
+                   oneflow.placements = {a = dense<[0, 1]> : tensor<2xi64>, b = dense<2> : tensor<1xi64>}} {
+  func.func @apart(%x: tensor<4xf32> {oneflow.placement = "a"}, %y: tensor<4xf32> {oneflow.placement = "b"}) -> tensor<4xf32> {
+    // expected-error@below {{oneflow.broadcast_add: expected operands on one placement, got a (ranks [0, 1]) and b (ranks [2]); move one with x.to_global(placement, sbp), a hierarchical_parallel_cast with the attribute placement}}
+    %0 = "oneflow.broadcast_add"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 3>, oneflow.placements = {a = dense<[0, 1]> : tensor<2xi64>}} {
+  func.func @unknown(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error@below {{oneflow.hierarchical_parallel_cast: expected one of the placements mesh, a, got 'b'}}
+    %0 = "oneflow.hierarchical_parallel_cast"(%x) {nd_sbp = [#sbp.broadcast], placement = "b"} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 3>, oneflow.placements = {a = dense<[0, 1]> : tensor<2xi64>}} {
+  func.func @axes(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error@below {{oneflow.hierarchical_parallel_cast: expected one SBP for each of the 1 mesh axes, got [B, B] for tensor<4xf32>}}
+    %0 = "oneflow.hierarchical_parallel_cast"(%x) {nd_sbp = [#sbp.broadcast, #sbp.broadcast], placement = "a"} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 3>, oneflow.placements = {a = dense<[0, 1]> : tensor<2xi64>}} {
+  func.func private @callee(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+  func.func @calls(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error@below {{func.call: expected operators alone in a program of several placements; inline calls}}
+    %0 = func.call @callee(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// expected-error@below {{oneflow.placements: expected a to be different ranks below 2, the size of the mesh, such as dense<[0, 1]> : tensor<2xi64>, got dense<[0, 2]> : tensor<2xi64>}}
+module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {a = dense<[0, 2]> : tensor<2xi64>}} {
+}

@@ -1,0 +1,162 @@
+"""Where the values of a program on several placements lie.
+
+Arguments say where they lie, and `hierarchical_parallel_cast` with the attribute `placement` takes a tensor to other
+ranks. `assign_placements` finds out the rest: an operator is where its operands are, and what nothing is said of is on
+all ranks, in the placement `mesh`, from which it is brought where it is needed. Imports `submeshes`, `graph`, the
+builder.
+"""
+
+from __future__ import annotations
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.nd_sbp import NdSbp, broadcast
+from oneflow.dialect.record import Registry
+from oneflow.dialect.sbp import B
+from oneflow.passes.base import PassError
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.graph import operations_in
+from oneflow.passes.sbp.submeshes import WHOLE, Submeshes, crosses, placement_of, placements_of, write_placement
+from oneflow.passes.structure import Function
+
+
+def assign_placements(function: Function, submeshes: Submeshes, registry: Registry) -> None:
+    """Says of every operation and result where it is, and brings tensors there.
+
+    Raises:
+        PassError: operands lie on different placements, a placement is not known, or there is control flow.
+    """
+    if not function.is_declaration:
+        _Assignment(function, submeshes, registry).run()
+
+
+class _Assignment:
+    """One function; `places` has the placements of the values so far, `brought` casts to others."""
+
+    def __init__(self, function: Function, submeshes: Submeshes, registry: Registry) -> None:
+        self.function, self.submeshes, self.registry = function, submeshes, registry
+        self.places: dict[ir.Value, str] = {}
+        self.brought: dict[tuple[ir.Value, str], ir.Value] = {}
+
+    def run(self) -> None:
+        names = placements_of(self.function.op, notes.ARGUMENTS, len(self.function.inputs))
+        for value, name in zip(self.function.arguments, names, strict=True):
+            self.places[value] = self._known(name, self.function.op)
+        for op in operations_in(self.function):
+            self._visit(op)
+
+    def _at(self, value: ir.Value) -> str:
+        return self.places.get(value, WHOLE)
+
+    def _known(self, name: str, op: ir.Operation) -> str:
+        if name not in self.submeshes:
+            known = ", ".join(self.submeshes)
+            raise PassError(f"{op.name}: expected one of the placements {known}, got {name!r}", op.location)
+        return name
+
+    def _visit(self, op: ir.Operation) -> None:
+        if op.name == notes.PARALLEL_CAST_LIKE:
+            self._go_back(op)
+        elif op.name == notes.PARALLEL_CAST:
+            self._cast(op)
+        elif op.name == "func.return":
+            self._return(op)
+        elif len(self.submeshes) > 1:
+            self._place(op)
+
+    def _place(self, op: ir.Operation) -> None:
+        """Has an operation be where its operands are."""
+        if len(op.regions) or op.name == "func.call":
+            raise PassError(
+                f"{op.name}: expected operators alone in a program of several placements; inline calls", op.location
+            )
+        if op.name.startswith(dialect.PREFIX) and "barrier" in dialect.record_of(op, self.registry).traits:
+            self._wait(op)
+            return
+        place = self._common(op)
+        for number, value in enumerate(op.operands):
+            if self._at(value) != place:
+                op.operands[number] = self._bring(op, value, place, broadcast(self.submeshes[place].mesh))
+        self._set(op, place)
+
+    def _wait(self, op: ir.Operation) -> None:
+        """Has a barrier be where its first operand is, for which others that are elsewhere cannot be waited."""
+        place = self._at(op.operands[0])
+        if all(self._at(v) == place for v in op.operands):
+            self._set(op, place)
+            return
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
+
+    def _set(self, op: ir.Operation, place: str) -> None:
+        write_placement(op, place)
+        self.places.update(dict.fromkeys(op.results, place))
+
+    def _common(self, op: ir.Operation) -> str:
+        stated = [self._known(placement_of(op), op)] if notes.PLACEMENT in op.attributes else []
+        found = list(dict.fromkeys([*stated, *(p for v in op.operands if (p := self._at(v)) != WHOLE)]))
+        if len(found) > 1:
+            one, other = (self.submeshes[name] for name in found[:2])
+            raise PassError(
+                f"{op.name}: expected operands on one placement, got {one} and {other}; move one with"
+                " x.to_global(placement, sbp), a hierarchical_parallel_cast with the attribute placement",
+                op.location,
+            )
+        return found[0] if found else WHOLE
+
+    def _bring(self, op: ir.Operation, value: ir.Value, place: str, nd: NdSbp) -> ir.Value:
+        """`value` on another placement, before `op`."""
+        if (value, place) not in self.brought:
+            ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
+            cast = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd, placement=place).handle
+            self.places[cast] = place
+            self.brought[value, place] = cast
+        return self.brought[value, place]
+
+    def _cast(self, op: ir.Operation) -> None:
+        """A cast of the program: to other ranks it goes without partial sums, which are made there."""
+        source = self._at(op.operands[0])
+        place = self._known(placement_of(op), op) if crosses(op) else source
+        if crosses(op) and place == source:
+            del op.attributes["placement"]
+        nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
+        if crosses(op) and any(s.is_partial for s in nd):
+            whole = tuple(B if s.is_partial else s for s in nd)
+            op.operands[0] = self._bring(op, op.operands[0], place, whole)
+            del op.attributes["placement"]
+        self._set(op, place)
+
+    def _go_back(self, op: ir.Operation) -> None:
+        """A gradient, to the ranks of what it is the gradient of."""
+        value, like = op.operands
+        place = self._at(like)
+        if place != self._at(value):
+            nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
+            mesh = self.submeshes[place].mesh
+            whole = tuple(B if s.is_partial else s for s in nd)
+            value = self._bring(op, value, place, whole if len(nd) == len(mesh) else broadcast(mesh))
+        op.results[0].replace_all_uses_with(value)
+        op.erase()
+
+    def _return(self, op: ir.Operation) -> None:
+        """Results are where they are stated to be, else where they are."""
+        side, count = notes.RESULTS, len(self.function.results)
+        if len(self.submeshes) == 1:
+            return
+        dicts = list(self.function.op.attributes[side]) if side in self.function.op.attributes else [{}] * count
+        stated = placements_of(self.function.op, side, count)
+        layouts = notes.read_values(self.function.op, side, count)
+        names = []
+        for number, value in enumerate(op.operands):
+            free = layouts[number] is None and notes.PLACEMENT not in dicts[number]
+            place = self._at(value) if free else self._known(stated[number], op)
+            if place != self._at(value):
+                nd = layouts[number] or broadcast(self.submeshes[place].mesh)
+                op.operands[number] = self._bring(op, value, place, nd)
+            names.append(place)
+        notes.annotate_values(self.function.op, side, count, lambda i: _named(names[i], op.context))
+
+
+def _named(place: str, context: ir.Context) -> dict[str, ir.Attribute]:
+    return {} if place == WHOLE else {notes.PLACEMENT: ir.StringAttr.get(place, context)}
