@@ -49,7 +49,28 @@ class Decompose(Pass):
             replace(op, rule, registry, _Writer)
 
 
-class _Writer(IRBuilder):
+class Recorder(IRBuilder):
+    """Knows what it has built, so that parts for results that nothing needs can go again."""
+
+    def __init__(self, registry: Registry, ip: ir.InsertionPoint, loc: ir.Location) -> None:
+        super().__init__(registry, ip, loc)
+        self.built: list[ir.Operation] = []
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Builds a call."""
+        values = super().emit(op, results)
+        self.built += [v.handle.owner for v in values[:1]]
+        return values
+
+    def remove_unused(self) -> None:
+        """Removes the calls that are pure and whose results nobody takes, the last first."""
+        for op in reversed(self.built):
+            is_pure = dialect.is_oneflow(op) and dialect.record_of(op, self.registry).pure
+            if is_pure and all(next(iter(r.uses), None) is None for r in op.results):
+                op.erase()
+
+
+class _Writer(Recorder):
     """Emits what operators decompose into, and what that decomposes into, in place of the operators."""
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
@@ -73,7 +94,7 @@ def _decomposable(module: ir.Module, registry: Registry) -> list[ir.Operation]:
     return found
 
 
-def replace(op: ir.Operation, rule: Rule, registry: Registry, builder: type[IRBuilder] = IRBuilder) -> None:
+def replace(op: ir.Operation, rule: Rule, registry: Registry, builder: type[Recorder] = Recorder) -> None:
     """Replaces an operation by what `rule` builds with a `builder`; the rule is a slot such as `decompose`.
 
     Raises:
@@ -96,3 +117,4 @@ def replace(op: ir.Operation, rule: Rule, registry: Registry, builder: type[IRBu
             handle = tensor.CastOp(old.type, handle, ip=ops.ip, loc=ops.loc).result
         old.replace_all_uses_with(handle)
     op.erase()
+    ops.remove_unused()

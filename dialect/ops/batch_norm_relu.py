@@ -53,6 +53,20 @@ def _bits(y: Stage) -> Stage:
     return c.reduce_((words,), (BITS,), 0, lambda a, b: a | b, read, dtypes.int32)
 
 
+def _written_bits(ops: Builder, y: Value) -> Value:
+    """The same by other operators: halves of a word are put together, from single bits on."""
+    above = ops.call("scalar_logical_greater", y, has_float_operand=True, float_operand=0.0)[0]
+    count = y.desc.element_count or 0
+    words = -(-count // BITS)
+    flat = ops.reshape(ops.cast(above, dtype=dtypes.int32), shape=(count,))
+    parts = ops.pad(flat, padding_before=(0,), padding_after=(words * BITS - count,))
+    for width in (1, 2, 4, 8, 16):
+        pairs = ops.reshape(parts, shape=(words * BITS // width // 2, 2))
+        low, high = (ops.narrow(pairs, dim=1, start=i, length=1) for i in range(2))
+        parts = low + high * (1 << width)
+    return ops.reshape(parts, shape=(words,))
+
+
 def _numpy_bits(y: np.ndarray) -> np.ndarray:
     above = np.zeros(-(-y.size // BITS) * BITS, np.bool_)
     above[: y.size] = y.ravel() > 0
@@ -79,6 +93,12 @@ class NormalizationAddRelu:
         return [y, _reserve_type(y), *more]
 
     sbp = no_sbp("a part has its bits at other places in reserve_space than the whole")
+
+    def by_parts(ops: Builder, op: Call) -> list[Value]:
+        call = _normalization(op)
+        whole, *more = ops.call("normalization", *call.inputs.values(), **call.attrs)
+        y = ops.relu(whole)
+        return [y, _written_bits(ops, y), *more]
 
     def grad(ops: Builder, op: Call, dy: Value | None, _: None, *more: Value | None) -> dict[str, Any]:
         dx = None if dy is None else ops.relu_grad(op.y, dy)

@@ -63,3 +63,40 @@ def test_only_sums_of_rows_meet(norm, context):
         run_passes(module, "oneflow-to-physical{rank=0}")
     collectives = [line for line in str(module).splitlines() if "ccl_" in line]
     assert collectives and all(re.search(r"\(tensor<\dxf64>\) -> tensor<\dxf64>", line) for line in collectives)
+
+
+def batch_program(mesh):
+    """A normalization of channels with an addend and relu, of which a batch is split."""
+    batch, channel = "tensor<6x4x3xf64>", "tensor<4xf64>"
+    lying = "{oneflow.nd_sbp = [" + ", ".join(["#sbp.split<0>", "#sbp.split<2>"][: len(mesh)]) + "]}"
+    return f"""
+func.func @main(%x: {batch} {lying}, %a: {batch} {lying}, %g: {channel}, %b: {channel})
+    -> ({batch} {lying}, tensor<3xi32>, {channel}, {channel}) {{
+  %y, %bits, %m, %v = "oneflow.normalization_add_relu"(%x, %a, %g, %b) {{axis = 1 : i32, epsilon = 1.0e-5 : f32,
+      training = true, momentum = 0.9 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1>,
+      resultSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>}}
+      : ({batch}, {batch}, {channel}, {channel}) -> ({batch}, tensor<3xi32>, {channel}, {channel})
+  return %y, %bits, %m, %v : {batch}, tensor<3xi32>, {channel}, {channel}
+}}"""
+
+
+@pytest.mark.parametrize("mesh", [(2,), (2, 3)], ids=str)
+def test_split_batch_with_relu(mesh, context):
+    """Values, moments and the bits of relu are those of one device."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=s) for s in ((6, 4, 3), (6, 4, 3), (4,), (4,))]
+    with context:
+        whole = read_module(batch_program(mesh), context)
+        want = run(functions(whole)["main"], arrays)
+        check_distributed(distribute(batch_program(mesh), context, mesh), arrays, want)
+
+
+def test_bits_that_nothing_needs_are_not_gathered(context):
+    """No collective has elements of the batch."""
+    text = batch_program((2,)).replace("return %y, %bits, ", "return %y, ")
+    text = re.sub(r"(return .*?), tensor<3xi32>", r"\1", text)
+    with context:
+        module = distribute(text.replace("}, tensor<3xi32>, tensor<4xf64>", "}, tensor<4xf64>", 1), context, (2,))
+        run_passes(module, "oneflow-to-physical{rank=0}")
+    collectives = [line for line in str(module).splitlines() if "ccl_" in line]
+    assert collectives and all(re.search(r"\(tensor<\dxf64>\) -> tensor<\dxf64>", line) for line in collectives)
