@@ -7,6 +7,9 @@ adds flat, contiguous arrays between the members of a group; packing pieces of t
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +19,8 @@ import numpy as np
 
 T = TypeVar("T")
 Array = np.ndarray
+#: How much of lines that differ is shown: characters, and how many of them before the first that differs.
+SHOWN, LEAD = 100, 60
 #: One side of an exchange: which members, and the arrays that go to them or come from them.
 Parcels = Sequence[tuple[int, Array]]
 
@@ -130,11 +135,22 @@ class World(ABC):
         """Checks that all ranks have the same `text`.
 
         Raises:
-            WorldError: they have not; the ranks are named.
+            WorldError: they have not; the ranks are named, and where the texts differ.
         """
-        found = self.gather(text)
+        found = self.gather(hashlib.sha256(text.encode()).hexdigest())
         others = [r for r, t in enumerate(found) if t != found[0]]
         if others:
+            texts = self.gather(text)
+            one, other = _difference(texts[0], texts[others[0]])
             raise WorldError(
-                f"expected all ranks to have the same {what}, but rank {others[0]} has another than rank 0"
+                f"expected all ranks to have the same {what}, but rank {others[0]} has {other!r} where rank 0 has"
+                f" {one!r}; all ranks have to make the same calls, of the same types and layouts, in the same order"
             )
+
+
+def _difference(one: str, other: str) -> tuple[str, str]:
+    """The first lines of two texts that differ, from shortly before they do."""
+    lines = itertools.zip_longest(one.splitlines(), other.splitlines(), fillvalue="")
+    a, b = next((a.strip(), b.strip()) for a, b in lines if a != b)
+    begin = max(len(os.path.commonprefix([a, b])) - LEAD, 0)
+    return a[begin : begin + SHOWN], b[begin : begin + SHOWN]

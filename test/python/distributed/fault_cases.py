@@ -25,15 +25,24 @@ def program(factor: float) -> Any:
     return flow.compile(lambda x: flow.relu(x.to_global(ranks, flow.sbp.split(0)).sum(0) * factor), placement=ranks)
 
 
+def stages() -> Any:
+    """A function whose first stage is on rank 0, and whose second on rank 1."""
+    front, back = (flow.placement(DEVICE, [r]) for r in range(2))
+    split = flow.sbp.split(0)
+    return flow.compile(lambda x: flow.relu(x.to_global(front, split)).to_global(back, split).sum())
+
+
 def main() -> None:
     """What rank 1 does is the first argument."""
     rank, act, x = mpi.world().rank, sys.argv[1], np.ones((8, 3), np.float32)
     split, rows = flow.placement("cpu", list(range(mpi.world().size))), np.arange(8)
     look_up = flow.compile(lambda i: flow.gather(rows, 0, i.to_global(split, flow.sbp.split(0))).sum(0))
     run = program(2.0 if act == "other" and rank == 1 else 1.0)
+    if act == "stages":
+        run = stages()
     for number in range(1_000_000):
         if rank == 1 and number == 20:
-            if act == "die":
+            if act in ("die", "stages"):
                 os.kill(os.getpid(), signal.SIGKILL)
             if act == "sleep":
                 time.sleep(60)

@@ -1,5 +1,6 @@
 """A rank that fails, dies, leaves or does not come ends all ranks, with one message that names it and the step."""
 
+import re
 import sys
 import threading
 import time
@@ -17,20 +18,32 @@ MESSAGES = {
     "catch": "but the run of rank 1 has failed; all ranks are ended",
     "leave": "but rank 1 has ended after",
     "sleep": "oneflow: error: rank 0 has waited 2 s at step",
-    "other": "expected all ranks to have the same program, but rank 1 has another than rank 0",
+    "other": "expected all ranks to have the same program, but rank 1 has '%",
+    "stages": "after step 1, oneflow.ccl_send_recv between ranks [0, 1] (",
 }
 
 
 @pytest.mark.parametrize("act", MESSAGES)
 def test_one_message_ends_all_ranks(act: str) -> None:
     start = time.monotonic()
-    with job.start("fault_cases.py", 3, act, ONEFLOW_TIMEOUT="2" if act == "sleep" else "60") as ranks:
+    with job.start(
+        "fault_cases.py", 2 if act == "stages" else 3, act, ONEFLOW_TIMEOUT="2" if act == "sleep" else "60"
+    ) as ranks:
         output, errors = ranks.communicate(timeout=120)
     assert ranks.returncode != 0
     assert MESSAGES[act] in errors, output + errors
     assert errors.count("error:") == 1
     assert act in ("raise", "other") or "oneflow.ccl_" in errors or "moving a tensor" in errors
     assert time.monotonic() - start < 60
+
+
+def test_other_programs_are_told_apart() -> None:
+    """The message shows what is different."""
+    with job.start("fault_cases.py", 2, "other") as ranks:
+        _, errors = ranks.communicate(timeout=120)
+    assert re.search(r"rank 1 has '.*float_operand = 2.*' where rank 0 has '.*'; all ranks have to make", errors), (
+        errors
+    )
 
 
 def test_ranks_do_not_end_while_another_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
