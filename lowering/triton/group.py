@@ -9,13 +9,13 @@ and the MLIR seam.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.triton.kernel import FAILURE
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, cdiv
 
 #: The attribute of a function that stands for several calls of another: which one.
 MEMBER = "oneflow.member"
@@ -156,23 +156,47 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     head = f"@triton.jit\ndef {identifier(source.name)}("
     before, _, body = source.text.rpartition(head)
     single = f"{before}@triton.jit\ndef {one}(program_number, {body.replace('tl.program_id(0)', 'program_number')}"
-    programs = int(source.grid)
+    programs, block = int(source.grid), _block(count)
     lines = [
         f"which = tl.program_id(0) // {programs}",
-        *_chosen(names, 0, count),
+        *_chosen(0, count, block, lambda first: _from_block(names, first, block, count)),
         *(f"{n} = tl.multiple_of({n}, 16)" for n in names),
         f"{one}(tl.program_id(0) % {programs}, {', '.join(names)})",
     ]
     parameters = [(f"{n}_{call}", kinds[n]) for call, n in order]
-    listed = ", ".join(n for n, _ in parameters)
-    text = f"{single}\n\n@triton.jit\ndef {identifier(name)}({listed}):\n" + "".join(f"    {x}\n" for x in lines)
+    text = f"{single}\n\n{_picker(names, block)}\n\n{_kernel(identifier(name), [n for n, _ in parameters], lines)}"
     return replace(source, name=name, text=text, parameters=tuple(parameters), grid=str(programs * count))
 
 
-def _chosen(names: Sequence[str], first: int, end: int) -> list[str]:
-    """The lines that give `names` those of call `which`, which is in a range."""
-    if end - first == 1:
-        return [f"{n} = {n}_{first}" for n in names]
-    middle = (first + end) // 2
-    lower, upper = (["    " + x for x in _chosen(names, a, b)] for a, b in ((first, middle), (middle, end)))
+def _block(count: int) -> int:
+    """How many calls one function chooses from. Triton copies all names at each `if`, so few may stand beside many
+    names: those of all calls, against those of a block.
+    """
+    return max(round((count**2 / 2) ** (1 / 3)), 2)
+
+
+def _kernel(name: str, parameters: Sequence[str], lines: Sequence[str]) -> str:
+    return f"@triton.jit\ndef {name}({', '.join(parameters)}):\n" + "".join(f"    {x}\n" for x in lines)
+
+
+def _picker(names: Sequence[str], block: int) -> str:
+    """The function that gives the pointers of one call of a block."""
+    parameters = ["which", *(f"{n}_{call}" for call in range(block) for n in names)]
+    lines = _chosen(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
+    return _kernel("one_of", parameters, [*lines, f"return {', '.join(names)}"])
+
+
+def _from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:
+    """The line that gives `names` those of call `which`, which is in a block; the last stands for those behind it."""
+    given = (f"{n}_{min(call, count - 1)}" for call in range(first, first + block) for n in names)
+    return [f"{', '.join(names)} = one_of(which{f' - {first}' if first else ''}, {', '.join(given)})"]
+
+
+def _chosen(first: int, end: int, step: int, lines: Callable[[int], list[str]]) -> list[str]:
+    """`lines` of the number, of those from `first` on in steps, behind which `which` comes next."""
+    count = cdiv(end - first, step)
+    if count == 1:
+        return lines(first)
+    middle = first + count // 2 * step
+    lower, upper = (["    " + x for x in _chosen(a, b, step, lines)] for a, b in ((first, middle), (middle, end)))
     return [f"if which < {middle}:", *lower, "else:", *upper]

@@ -10,7 +10,9 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.group import grouped
 from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
@@ -42,7 +44,7 @@ def updates(count, extra=""):
     )
 
 
-@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("count", [2, 5, 40])
 def test_updates_are_one_launch(count, tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     program = lower(updates(count))
@@ -52,6 +54,14 @@ def test_updates_are_one_launch(count, tmp_path, monkeypatch):
     for number, got in enumerate(results):
         np.testing.assert_allclose(got, arrays[2 * number] - 0.5 * arrays[2 * number + 1], 1e-6)
     assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
+
+
+def test_few_choices_stand_beside_many_names():
+    """Triton copies all names of a function at each `if` of it."""
+    source = Source("one", "@triton.jit\ndef one(p0, p1):\n    pass\n", (("p0", "*fp32"), ("p1", "*fp32")), "1")
+    functions = grouped(source, "many", 1, 196).text.split("@triton.jit\n")
+    copied = [f.count(" if ") * f.split(":\n")[0].count(",") for f in functions]
+    assert sum(copied) < 196 * 392 / 10
 
 
 def test_a_group_updates_its_parameters_in_place():
