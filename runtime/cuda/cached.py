@@ -10,9 +10,10 @@ import importlib.metadata
 import io
 import json
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import parse_desc
 from oneflow.lowering.triton.cover import HostKernel
+from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache
@@ -30,19 +32,27 @@ VERSION = "3"
 
 
 def compile_all(program: Program, arch: str, cached: bool = True) -> dict[str, Binary]:
-    """Every kernel that is ever launched, from the disk or compiled side by side.
+    """Every kernel that is ever launched, from the disk or compiled side by side; those alike share a binary.
 
     Raises:
         CompileError: Triton is missing or refuses a kernel.
     """
     sources = [s for s in program.sources.values() if s.grid != "0"]
-    found = {s.name: _find(s, arch) if cached else None for s in sources}
-    missing = [s for s in sources if found[s.name] is None]
+    alike: dict[str, Source] = {}
+    shared = {s.name: alike.setdefault(_meaning(s), s) for s in sources}
+    found = {s.name: _find(s, arch) if cached else None for s in alike.values()}
+    missing = [s for s in alike.values() if found[s.name] is None]
     for source, binary in zip(missing, _compile(missing, arch), strict=True):
         found[source.name] = binary
         if cached:
             _store(source, arch, binary)
-    return {name: binary for name, binary in found.items() if binary is not None}
+    return {name: binary for name, source in shared.items() if (binary := found[source.name]) is not None}
+
+
+def _meaning(source: Source) -> str:
+    """What sources of one binary have alike: all but the name, and what comments say of where they come from."""
+    text = re.sub("(?m)^#.*", "", source.text).replace(identifier(source.name), "kernel")
+    return json.dumps(replace(source, name="", text=text).to_dict())
 
 
 def _compile(sources: list[Source], arch: str) -> list[Binary]:

@@ -80,18 +80,33 @@ def compile_source(source: Source, arch: str = "sm_90") -> Binary:
     Raises:
         CompileError: Triton is missing or refuses the kernel.
     """
-    api, compiler = triton(), triton("compiler")
     signature = dict(source.parameters)
     pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
-    ast = compiler.ASTSource(load_function(source), signature, {}, hints)
+    ast = triton("compiler").ASTSource(load_function(source), signature, {}, hints)
     target = triton("backends.compiler").GPUTarget("cuda", parse_arch(arch), 32)
-    options = {"num_warps": source.warps, "num_stages": source.stages}
     try:
-        made = api.compile(ast, target=target, options=options)
+        made, facts = _stages(ast, target, {"num_warps": source.warps, "num_stages": source.stages})
     except Exception as error:
         raise CompileError(f"kernel {source.name} does not compile for {arch}: {error}") from error
-    meta = made.metadata
-    return Binary(
-        meta.name, made.asm["cubin"], made.asm["ptx"], meta.shared, meta.num_warps, meta.global_scratch_size
-    )
+    sizes = facts["shared"], facts["num_warps"], facts["global_scratch_size"]
+    return Binary(facts["name"], made["cubin"], made["ptx"], *sizes)
+
+
+def _stages(ast: Any, target: Any, options: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A kernel at each of Triton's stages, and what they found out about it.
+
+    `triton.compile` keeps every stage in files under a key of all of Triton's own; binaries have a cache here.
+    """
+    ir, backend = triton("_C.libtriton").ir, triton("compiler").make_backend(target)
+    chosen, context, stages = backend.parse_options(options), ir.context(), dict[str, Any]()
+    backend.add_stages(stages, chosen, ast.language)
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    functions, modules = backend.get_codegen_implementation(chosen), backend.get_module_map()
+    module = ast.make_ir(target, chosen, functions, modules, context)
+    facts = {"target": target, **vars(chosen)}
+    made: dict[str, Any] = {}
+    for name, stage in stages.items():
+        made[name] = module = stage(module, facts)
+    return made, facts

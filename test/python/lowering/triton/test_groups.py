@@ -45,8 +45,7 @@ def updates(count, extra=""):
 
 
 @pytest.mark.parametrize("count", [2, 5, 40])
-def test_updates_are_one_launch(count, tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+def test_updates_are_one_launch(count):
     program = lower(updates(count))
     assert program.plan.count("run.launch") == 1 and list(program.sources) == [f"main_kernel_0_x{count}"]
     arrays = [np.random.default_rng(i).standard_normal((40, 50)).astype(np.float32) for i in range(2 * count)]

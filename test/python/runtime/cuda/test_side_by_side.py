@@ -1,6 +1,7 @@
 """Kernels compiled by many threads are those of one, on the disk too."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import cached
-from oneflow.runtime.cuda.compiler import CompileError
+from oneflow.runtime.cuda.compiler import CompileError, compile_source, load_function
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,6 @@ def program():
 def compiled(program, folder, threads, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: threads)
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(folder / "ours"))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(folder / "triton"))
     return cached.compile_all(program, "sm_90")
 
 
@@ -55,3 +55,30 @@ def test_a_kernel_that_is_refused_is_named(program, tmp_path, monkeypatch):
     broken = program.__class__(**{**vars(program), "sources": {**program.sources, "wrong": bad}})
     with pytest.raises(CompileError, match="kernel wrong does not compile for sm_90"):
         compiled(broken, tmp_path, 4, monkeypatch)
+
+
+def test_kernels_that_are_alike_share_a_binary(program, tmp_path, monkeypatch):
+    first = next(iter(program.sources.values()))
+    text = "# where it comes from" + first.text[first.text.index("\n") :].replace(first.name, "other")
+    again, other = replace(first, name="other", text=text), replace(first, name="other", text=text, warps=8)
+    made = {
+        s.warps: compiled(replace(program, sources={first.name: first, "other": s}), tmp_path, 4, monkeypatch)
+        for s in (again, other)
+    }
+    assert made[first.warps]["other"] is made[first.warps][first.name]
+    assert made[8]["other"].warps == 8 and made[8]["other"].name == "other"
+
+
+def test_binaries_are_those_of_triton(program, tmp_path, monkeypatch):
+    """Stage by stage as `triton.compile` does it, but without its files."""
+    triton = pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    source = next(iter(program.sources.values()))
+    made = compile_source(source)
+    assert not (tmp_path / "triton").exists()
+    hints = {(i,): [["tt.divisibility", 16]] for i in range(len(source.parameters))}
+    ast = triton.compiler.ASTSource(load_function(source), dict(source.parameters), {}, hints)
+    options = {"num_warps": source.warps, "num_stages": source.stages}
+    wanted = triton.compile(ast, triton.backends.compiler.GPUTarget("cuda", 90, 32), options)
+    assert made.cubin == wanted.asm["cubin"] and made.ptx == wanted.asm["ptx"]
+    assert (made.name, made.shared, made.warps) == (source.name, wanted.metadata.shared, wanted.metadata.num_warps)
