@@ -10,6 +10,7 @@ ones. Region 0 is memory that has an address already. `after` says which command
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,8 @@ SHIFT = 56
 OFFSET = (1 << SHIFT) - 1
 #: How many commands scratch memory rests before another has it, so that those in between can run side by side.
 REST = 8
+#: The number of no command.
+NOBODY = -1
 
 
 class NeedsValues(Exception):
@@ -315,21 +318,43 @@ def _access(address: int, extents: Mapping[int, int], write: bool) -> Access:
 
 
 def order_of(commands: Sequence[Sequence[Access]]) -> tuple[tuple[int, ...], ...]:
-    """For each command the earlier ones that it has to wait for: one of the two writes what both touch."""
-    before: dict[int, list[tuple[int, Access]]] = {}
+    """For each command the earlier ones that it has to wait for: one of the two writes what both touch.
+
+    One that another waits for in between need not be named.
+    """
+    histories: dict[int, History] = {}
     found = []
     for number, touched in enumerate(commands):
         waits: set[int] = set()
-        for access in touched:
-            waits |= {n for n, other in before.get(access[0], ()) if _conflict(access, other)}
-        for access in touched:
-            earlier = before.setdefault(access[0], [])
-            if access[3]:
-                earlier[:] = [(n, o) for n, o in earlier if not access[1] <= o[1] <= o[2] <= access[2]]
-            earlier.append((number, access))
-        found.append(tuple(sorted(waits - {number})))
+        for region, start, end, write in touched:
+            if start < end:
+                waits |= histories.setdefault(region, History()).touch(number, start, end, write)
+        found.append(tuple(sorted(waits - {number, NOBODY})))
     return tuple(found)
 
 
-def _conflict(a: Access, b: Access) -> bool:
-    return (a[3] or b[3]) and a[1] < b[2] and b[1] < a[2]
+class History:
+    """Who wrote each part of a region last, and who has read it since. Parts lie side by side, from `starts` on."""
+
+    def __init__(self) -> None:
+        self.starts, self.writers, self.readers = [0], [NOBODY], [frozenset[int]()]
+
+    def touch(self, number: int, start: int, end: int, write: bool) -> set[int]:
+        """Notes that a command reads or writes bytes; those that it has to wait for."""
+        parts = slice(self._cut(start), self._cut(end))
+        waits = set(self.writers[parts])
+        if not write:
+            self.readers[parts] = [readers | {number} for readers in self.readers[parts]]
+            return waits
+        waits.update(*self.readers[parts])
+        self.starts[parts], self.writers[parts], self.readers[parts] = [start], [number], [frozenset()]
+        return waits
+
+    def _cut(self, at: int) -> int:
+        """The part that begins at a byte."""
+        number = bisect_left(self.starts, at)
+        if number == len(self.starts) or self.starts[number] != at:
+            for values in (self.writers, self.readers):
+                values.insert(number, values[number - 1])
+            self.starts.insert(number, at)
+        return number

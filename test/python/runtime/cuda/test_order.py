@@ -1,0 +1,40 @@
+"""What commands wait for: everything that touched the same memory before, unless both only read."""
+
+import itertools
+import random
+
+import pytest
+
+from oneflow.runtime.cuda.script import OFFSET, order_of
+
+
+def conflict(a, b):
+    return any((x[3] or y[3]) and x[0] == y[0] and x[1] < y[2] and y[1] < x[2] for x, y in itertools.product(a, b))
+
+
+def access(choose):
+    start = choose.randrange(20)
+    end = OFFSET if choose.random() < 0.1 else start + choose.randrange(1, 12)
+    return choose.randrange(3), start, end, choose.random() < 0.4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_conflicting_commands_wait_for_each_other(seed):
+    choose = random.Random(seed)
+    commands = [[access(choose) for _ in range(choose.randrange(4))] for _ in range(60)]
+    order, before = order_of(commands), []
+    for number, waits in enumerate(order):
+        assert all(n < number and conflict(commands[n], commands[number]) for n in waits)
+        before.append(set(waits).union(*(before[n] for n in waits)))
+        wanted = {n for n in range(number) if conflict(commands[n], commands[number])}
+        assert wanted <= before[number]
+
+
+def test_each_command_is_looked_at_once():
+    """Readers of memory that was written again since are named no more."""
+    commands = [[(0, 0, 8, n % 10 == 9)] for n in range(1000)]
+    assert sum(map(len, order_of(commands))) <= 2 * 1000
+
+
+def test_accesses_of_nothing_wait_for_nothing():
+    assert order_of([[(0, 0, 8, True)], [(0, 4, 4, True)], [(0, 0, 8, False)]]) == ((), (), (0,))
