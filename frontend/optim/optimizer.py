@@ -165,7 +165,7 @@ class Optimizer(Stateful):
         """A first state where its parameter is: on its device, or on its ranks as `to_global` says."""
         found = layout_of(p)
         if found is None:
-            return move(kept, p.device)
+            return move(np.array(kept) if p.device.type == "cpu" else kept, p.device)
         placement, nd = found
         if self._sbp is not None:
             nd = placement.layout(self._sbp, p.desc)
@@ -255,8 +255,8 @@ def signed(group: Group) -> dict[str, float]:
 
 
 def zeros(p: EagerTensor) -> np.ndarray:
-    """Zeros like a parameter."""
-    return np.zeros(p.variable.handle.shape, p.dtype.numpy)
+    """Zeros like a parameter, one element in memory: they are written where they are to lie."""
+    return np.broadcast_to(np.zeros((), p.dtype.numpy), p.variable.handle.shape)
 
 
 def no_steps() -> np.ndarray:

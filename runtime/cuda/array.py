@@ -128,17 +128,28 @@ class DeviceArray:
 
     @staticmethod
     def of(array: np.ndarray, device: driver.Device) -> DeviceArray:
-        """A copy of an array on the host.
+        """A copy of an array on the host. Of one that repeats an element (`np.broadcast_to`) only that is sent.
 
         Raises:
             OutOfMemoryError: the device has less memory.
         """
         stream = current(device)
         device.use()
+        if array.size > 1 and not any(array.strides):
+            return DeviceArray._filled(array, stream)
         array = np.require(array, array.dtype.newbyteorder("="), ("C", "A"))
         made = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
         if array.size:
             driver.copy_in(made.address, array.ctypes.data, array.nbytes, stream.handle)
+        return made
+
+    @staticmethod
+    def _filled(array: np.ndarray, stream: Stream) -> DeviceArray:
+        """An array that repeats the first element of one on the host."""
+        made = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
+        element = np.require(array[(slice(1),) * array.ndim], array.dtype.newbyteorder("="), "C").tobytes()
+        for at in range(0, len(element), 4):
+            driver.fill(made.address + at, element[at : at + 4], array.size, len(element), stream.handle)
         return made
 
     @property

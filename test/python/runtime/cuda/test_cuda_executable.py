@@ -47,6 +47,13 @@ def on(array):
     return DeviceArray.of(array, driver.device(0))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "int64", "float64"])
+def test_an_element_that_repeats_is_sent_once(dtype, cuda, monkeypatch):
+    monkeypatch.setattr(driver, "copy_in", None)
+    array = np.broadcast_to(np.array(3, dtype), (5, 7))
+    np.testing.assert_array_equal(on(array).numpy(), array)
+
+
 def test_a_compiled_function(cuda):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
     got = flow.compile(layer, device="cuda")(x, w, b)
