@@ -10,6 +10,8 @@ ones. Region 0 is memory that has an address already. `after` says which command
 
 from __future__ import annotations
 
+import functools
+import operator
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -323,14 +325,26 @@ def order_of(commands: Sequence[Sequence[Access]]) -> tuple[tuple[int, ...], ...
     One that another waits for in between need not be named.
     """
     histories: dict[int, History] = {}
-    found = []
+    found: list[tuple[int, ...]] = []
+    before: list[int] = []
     for number, touched in enumerate(commands):
         waits: set[int] = set()
         for region, start, end, write in touched:
             if start < end:
                 waits |= histories.setdefault(region, History()).touch(number, start, end, write)
-        found.append(tuple(sorted(waits - {number, NOBODY})))
+        found.append(_needed(waits - {number, NOBODY}, before))
+        before.append(functools.reduce(operator.or_, (before[n] | 1 << n for n in found[-1]), 0))
     return tuple(found)
+
+
+def _needed(waits: Collection[int], before: Sequence[int]) -> tuple[int, ...]:
+    """Those that no other waits for; `before` are those before each command, as bits."""
+    needed, known = [], 0
+    for number in sorted(waits, reverse=True):
+        if not known >> number & 1:
+            needed.append(number)
+            known |= before[number]
+    return tuple(reversed(needed))
 
 
 class History:

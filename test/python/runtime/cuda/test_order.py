@@ -25,6 +25,7 @@ def test_conflicting_commands_wait_for_each_other(seed):
     order, before = order_of(commands), []
     for number, waits in enumerate(order):
         assert all(n < number and conflict(commands[n], commands[number]) for n in waits)
+        assert not any(n in before[m] for n in waits for m in waits)
         before.append(set(waits).union(*(before[n] for n in waits)))
         wanted = {n for n in range(number) if conflict(commands[n], commands[number])}
         assert wanted <= before[number]
