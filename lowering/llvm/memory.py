@@ -150,8 +150,11 @@ def static_bytes(tensor_type: ir.Type) -> int | None:
     return int(math.prod(tensor_type.shape)) * max(bits // 8, 1)
 
 
-def place(buffers: Sequence[Buffer]) -> int:
-    """Gives each static temporary an offset, largest first; the size of the workspace."""
+def place(buffers: Sequence[Buffer], apart: bool = False) -> int:
+    """Gives each static temporary an offset, largest first; the size of the workspace.
+
+    Those that do not live at the same time share memory, unless all are to lie `apart`.
+    """
     shared = [b for b in buffers if b.shares is not None]
     for buffer in shared:
         root = _root(buffer)
@@ -159,7 +162,7 @@ def place(buffers: Sequence[Buffer]) -> int:
     placed: list[Buffer] = []
     fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
     for buffer in sorted((b for b in fixed if b.shares is None), key=lambda b: -(b.bytes or 0)):
-        buffer.offset = _lowest(buffer, placed)
+        buffer.offset = _lowest(buffer, [p for p in placed if apart or _meet(p, buffer)])
         placed.append(buffer)
     for buffer in shared:
         buffer.offset = _root(buffer).offset
@@ -177,10 +180,15 @@ def _end(buffer: Buffer) -> int:
     return -(-(buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT
 
 
-def _lowest(buffer: Buffer, placed: Sequence[Buffer]) -> int:
-    alive = [p for p in placed if p.first <= buffer.last and buffer.first <= p.last]
+def _meet(one: Buffer, other: Buffer) -> bool:
+    """Whether both live at some time."""
+    return one.first <= other.last and other.first <= one.last
+
+
+def _lowest(buffer: Buffer, others: Sequence[Buffer]) -> int:
+    """The first place for a buffer beside others."""
     offset = 0
-    for other in sorted(alive, key=lambda p: p.offset or 0):
+    for other in sorted(others, key=lambda p: p.offset or 0):
         assert other.offset is not None and buffer.bytes is not None
         if offset + buffer.bytes <= other.offset:
             break

@@ -83,6 +83,7 @@ class EmitTriton(Pass):
         given = _given_sources(external, registry)
         for entry in entries[:1]:
             written = {name: f for name, f in names.items() if name not in hosts}
+            _drop_idle(entry, sources)
             group_calls(module, entry.operation, written, sources)
             host = ["" if name in given else name for name in external]
             Plan(entry.operation, written, {**sources, **given}, host, hosts).write(module)
@@ -155,6 +156,16 @@ def _write(
         except Uncovered as reason:
             reasons[name] = str(reason)
     return sources, reasons
+
+
+def _drop_idle(entry: func.FuncOp, sources: dict[str, Source]) -> None:
+    """Erases calls that give nothing and check nothing: what they check is checked where it is read as well."""
+    calls = [o for o in entry.entry_block.operations if isinstance(o, func.CallOp) and not o.operation.results]
+    idle = {name for name, s in sources.items() if all(p != FAILURE for p, _ in s.parameters)}
+    for call in calls:
+        if call.callee.value in idle:
+            sources.pop(call.callee.value, None)
+            call.erase()
 
 
 def emit_kernel(function: ir.Operation, deterministic: bool = False, precision: str = "ieee") -> Source:

@@ -4,9 +4,9 @@
         b1 = run.result(0, in0_0 * 4, (in0_0,))
         run.launch("main_kernel_0", in0, in0_0, b1, in0_0, writes=1)
 
-Static temporaries lie in one workspace, at offsets that their lives allow; a kernel that updates an operand writes
-over it where nothing reads it later, else over a copy. A result lies in the argument that is donated to it, where
-that is read before (`donation`). `run` is a device's side of it (see `oneflow.runtime.cuda`,
+Static temporaries lie in one workspace, at offsets that their lives allow, small ones apart; a kernel that updates an
+operand writes over it where nothing reads it later, else over a copy. A result lies in the argument that is donated
+to it, where that is read before (`donation`). `run` is a device's side of it (see `oneflow.runtime.cuda`,
 `oneflow.testing.triton_interpreter`). Imports `llvm.memory` for lives and offsets, and `donation`.
 """
 
@@ -42,6 +42,9 @@ SCALARS = {
 }  # fmt: skip
 PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 INDENT = "    "
+#: Temporaries of at most this many bytes lie apart, which the device's cache has room for: kernels need not wait for
+#: the readers of what was in the same memory before.
+APART = 8 << 20
 
 
 @dataclass
@@ -77,9 +80,11 @@ class Plan:
         self.ops = [o.operation for o in self.block.operations]
         kernels = {name: Kernel.read(f) for name, f in self.functions.items()}
         self.lives = Lives(self.ops, self.block, kernels)
-        self.lives.share(self.ops, {})
+        apart = _static_bytes(self.lives.buffers) <= APART
+        if not apart:
+            self.lives.share(self.ops, {})
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
-        self.workspace = place(self.lives.buffers)
+        self.workspace = place(self.lives.buffers, apart)
         self.donated = donations(self.entry, self.ops, self.lives.of, self.functions)
         self.ending: dict[int, list[Buffer]] = defaultdict(list)
         for buffer in self.lives.buffers:
@@ -345,6 +350,11 @@ class Plan:
         buffer = Buffer(-1 - len(self.names), "temporary", None, 0, 0)
         self.names[buffer.number] = "0"
         return Place(buffer, self._shape(value), str(value.type.element_type))
+
+
+def _static_bytes(buffers: Sequence[Buffer]) -> int:
+    """The bytes of all temporaries of known sizes."""
+    return sum(b.bytes for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None)
 
 
 def _callee(op: ir.Operation) -> str:
