@@ -100,12 +100,15 @@ class CudaExecutable:
         for note in self.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=3)
         self.words = driver.host_words(3 * len(program.sites)) if program.sites else None
+        self.failure = 0 if self.words is None else ctypes.addressof(self.words)
         self._graphs = os.environ.get(GRAPHS, "1") != "0"
-        self._known: dict[tuple[Any, ...], Steps | None] = {}
-        self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}
-        self._descs = [p.desc for p in inputs]
-        self._is_dynamic = not all(d.is_static for d in self._descs)
+        self._known: dict[tuple[tuple[int, ...], ...], Steps | None] = {}
+        self._numbers: dict[int, tuple[np.ndarray, bytes, DeviceArray]] = {}
+        self._kinds = [(p.desc.shape, p.desc.dtype) for p in inputs]
+        self._is_dynamic = not all(p.desc.is_static for p in inputs)
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
+        self._no_sizes = ((),) * len(inputs)
+        self._fixed = [c.address for c in self.constants]
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
@@ -163,13 +166,16 @@ class CudaExecutable:
     def _arguments(self, given: Sequence[Any], stream: Stream) -> list[DeviceArray]:
         """The arguments on the device; what can be passed as it is is found out at once."""
         found = []
-        for number, (value, desc) in enumerate(zip(given, self._descs, strict=True)):
+        for number, (value, (shape, dtype)) in enumerate(zip(given, self._kinds, strict=True)):
             plain = type(value) is DeviceArray and value.stream is stream and value.address % ALIGNMENT == 0
-            same = plain and value.shape == desc.shape and value.dtype is desc.dtype
+            same = plain and value.shape == shape and value.dtype is dtype
             found.append(value if same else self._argument(number, value, stream))
         return found
 
     def _argument(self, number: int, value: Any, stream: Stream) -> DeviceArray:
+        known = self._numbers.get(number)
+        if known is not None and known[0] is value and known[2].stream is stream and value.tobytes() == known[1]:
+            return known[2]
         parameter = self.inputs[number]
         if not is_on_device(value):
             given = as_array(parameter, value)
@@ -186,9 +192,10 @@ class CudaExecutable:
     def _number(self, number: int, array: np.ndarray, stream: Stream) -> DeviceArray:
         """A number on the device, which stays there until another is given."""
         known, data = self._numbers.get(number), array.tobytes()
-        if known is None or known[0] != data or known[1].stream is not stream:
-            known = self._numbers[number] = (data, DeviceArray.of(array, self.device))
-        return known[1]
+        if known is None or known[1] != data or known[2].stream is not stream:
+            known = array, data, DeviceArray.of(array, self.device)
+        self._numbers[number] = array, *known[1:]
+        return known[2]
 
     def _start(self, arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
         steps = self._steps(arguments)
@@ -196,22 +203,29 @@ class CudaExecutable:
             return Direct(self, arguments, stream).run()
         if steps.taken:
             arguments = self._own(arguments, steps)
-        check = None if self.words is None else self.check
-        results = []
-        for made, spares, desc in zip(steps.script.results, steps.spares_on(stream), self.outputs, strict=True):
-            if made.argument is None:
-                memory = Memory(made.size, stream, spares)
-                array = DeviceArray(memory, memory.address, made.shape, desc.dtype, stream, check)
-            else:
-                array = arguments[made.argument]
-                array.check = check
-            results.append(array)
+        results = self._results(steps, arguments, stream)
         workspace = stream.workspace(steps.script.workspace)
-        addresses = [0, self.failure, workspace, *(a.address for a in (*arguments, *results, *self.constants))]
+        addresses = [0, self.failure, workspace, *[a.address for a in arguments], *[r.address for r in results]]
+        addresses += self._fixed
         if self.program.choices:
             self._tune(steps, addresses, stream)
             return self._start(arguments, stream)
         steps.run(addresses, stream.handle)
+        return results
+
+    def _results(self, steps: Steps, arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
+        """Where results go: memory of their own, or that of arguments."""
+        check = None if self.words is None else self.check
+        spares = steps.spares_on(stream)
+        results = []
+        for number, (size, shape, argument) in enumerate(steps.kinds):
+            if argument is None:
+                memory = Memory(size, stream, spares[number])
+                array = DeviceArray(memory, memory.address, shape, self.outputs[number].dtype, stream, check)
+            else:
+                array = arguments[argument]
+                array.check = check
+            results.append(array)
         return results
 
     def _tune(self, steps: Steps, addresses: Sequence[int], stream: Stream) -> None:
@@ -226,17 +240,20 @@ class CudaExecutable:
 
     def _steps(self, arguments: Sequence[DeviceArray]) -> Steps | None:
         """The steps for sizes; None where what the plan does depends on values."""
-        sizes = [tuple(a.shape[i] for i in axes) for a, axes in zip(arguments, self._dynamic, strict=True)]
-        key = tuple(sizes) if self._is_dynamic else ()
-        if key not in self._known:
+        sizes = self._sizes(arguments) if self._is_dynamic else self._no_sizes
+        if sizes not in self._known:
             try:
                 script = record(self.program, sizes, self.scratch, self.on_device)
                 counts = len(self.inputs), len(self.outputs)
                 known = self.kernels, self.device.context, counts, self.call_external, self._graphs
-                self._known[key] = Steps(script, *known)
+                self._known[sizes] = Steps(script, *known)
             except NeedsValues:
-                self._known[key] = None
-        return self._known[key]
+                self._known[sizes] = None
+        return self._known[sizes]
+
+    def _sizes(self, arguments: Sequence[DeviceArray]) -> tuple[tuple[int, ...], ...]:
+        """The sizes of arguments that the program does not know."""
+        return tuple(tuple(a.shape[i] for i in axes) for a, axes in zip(arguments, self._dynamic, strict=True))
 
     def _own(self, arguments: list[DeviceArray], steps: Steps) -> list[DeviceArray]:
         """The arguments, those that results take apart from numbers that are kept and from one another."""
@@ -244,7 +261,7 @@ class CudaExecutable:
         if addresses == steps.apart:
             return arguments
         seen = {addresses[i] for i in steps.taken}
-        kept = {a.address for _, a in self._numbers.values()}
+        kept = {a.address for _, _, a in self._numbers.values()}
         clash = [a in kept if i in steps.taken else a in seen for i, a in enumerate(addresses)]
         if any(clash):
             return [a.copy() if c else a for a, c in zip(arguments, clash, strict=True)]
@@ -263,11 +280,6 @@ class CudaExecutable:
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
         if Launch(external.kernel.function)(external.kernel.context, memory, handle) != 0:
             raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.places()[number]}")
-
-    @property
-    def failure(self) -> int:
-        """Where kernels note failures of checks: memory that the host reads as well."""
-        return 0 if self.words is None else ctypes.addressof(self.words)
 
     def check(self) -> None:
         """Raises the first failure that kernels have noted so far, and forgets it.

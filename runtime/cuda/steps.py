@@ -156,11 +156,12 @@ def make_step(command: Command, kernels: Mapping[str, Kernel], call: ExternalCal
 
 @dataclass
 class Made:
-    """A graph, the node of each step, and where the regions lie that it works on."""
+    """A graph, the node of each step, and where the regions lie that it works on, of all `addresses` of a run."""
 
     graph: driver.Graph
     nodes: list[Any]
     bases: list[int]
+    addresses: Sequence[int]
 
 
 @dataclass
@@ -184,6 +185,7 @@ class Steps:
         self.steps = [make_step(c, self.kernels, self.call) for c in self.script.commands]
         self.nodes = [s for s in self.steps if not isinstance(s, ExternalStep)]
         self.graphs &= len(self.nodes) == len(self.steps) >= GRAPH_FROM
+        self.kinds = [(r.size, r.shape, r.argument) for r in self.script.results]
         self.taken = {r.argument for r in self.script.results if r.argument is not None}
         self.order = [self._number(r) for r in self.script.regions]
         self.runs, self.made = 0, list[Made]()
@@ -210,24 +212,29 @@ class Steps:
         """Gives a stream the commands. Memory lies at `addresses`: none, for failures, the workspace, arguments,
         results, constants.
         """
-        bases = [addresses[i] for i in self.order]
         for made in self.made:
-            if made.bases == bases:
+            if made.addresses == addresses:
                 made.graph.launch(stream)
                 return
+        bases = [addresses[i] for i in self.order]
         self.runs += 1
         if self.runs > 1 and self.graphs:
-            self._graph(bases).launch(stream)
+            made = self._graph(bases)
+            made.addresses = addresses
+            made.graph.launch(stream)
             return
         for step in self.steps:
             step.set(bases)
             step.start(stream)
 
-    def _graph(self, bases: list[int]) -> driver.Graph:
-        """A new graph, or the one for which least has moved, changed."""
+    def _graph(self, bases: list[int]) -> Made:
+        """The graph that works there, a new one, or the one for which least has moved, changed."""
+        found = next((m for m in self.made if m.bases == bases), None)
+        if found is not None:
+            return found
         if len(self.made) < GRAPHS:
             self.made.append(self._make_graph(bases))
-            return self.made[-1].graph
+            return self.made[-1]
         moved = [[n for n, (a, b) in enumerate(zip(m.bases, bases, strict=True)) if a != b] for m in self.made]
         made, regions = min(zip(self.made, moved, strict=True), key=lambda pair: len(pair[1]))
         for number in sorted({step for region in regions for step in self.touching[region]}):
@@ -235,10 +242,10 @@ class Steps:
             step.set(bases)
             step.change(made.graph, made.nodes[number])
         made.bases = bases
-        return made.graph
+        return made
 
     def _make_graph(self, bases: list[int]) -> Made:
-        made = Made(driver.Graph(self.context), [], bases)
+        made = Made(driver.Graph(self.context), [], bases, ())
         for step, after in zip(self.nodes, self.script.after, strict=True):
             step.set(bases)
             made.nodes.append(step.add(made.graph, [made.nodes[n] for n in after]))
