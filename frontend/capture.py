@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
@@ -45,6 +48,20 @@ class Guard:
         """Whether it is still so."""
         now, then = self.get(), self.value
         return now is then or not (isinstance(now, Tensor) or isinstance(then, Tensor) or now != then)
+
+
+class Asked:
+    """A number as an array, the same one as long as it is the same float."""
+
+    def __init__(self, get: Callable[[], float], dtype: DType) -> None:
+        self._get, self._dtype = get, dtype
+        self._number: Any = None
+
+    def __call__(self) -> np.ndarray:
+        number = self._get()
+        if number is not self._number or type(number) is not float:
+            self._number, self._array = number, np.asarray(number, self._dtype.numpy)
+        return self._array
 
 
 def layout_of(given: Any) -> Any:
@@ -326,6 +343,16 @@ class Effects:
     def results(self) -> list[Tensor]:
         """The further results of the program."""
         return [s.now for s in self.updated] + [g.now for g in self.made]
+
+    @property
+    def count(self) -> int:
+        """How many further results there are."""
+        return len(self.updated) + len(self.made)
+
+    @functools.cached_property
+    def arguments(self) -> list[int]:
+        """Which of the inputs from outside are updated."""
+        return [state.argument for state in self.updated]
 
     @functools.cached_property
     def descs(self) -> list[TensorDesc | None]:

@@ -24,7 +24,7 @@ from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, compile_for
 from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.dispatch import Stateful
-from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.mode import tracing
 from oneflow.frontend.outside import puller, recorded_call
@@ -129,7 +129,7 @@ class CompiledFunction:
     def _keep(self, special: Specialization, args: Sequence[Any]) -> None:
         """Notes the program of the latest call, and the quick way into it where the call was with arrays alone."""
         self._last = special
-        self._quick = special.quick if all(type(x) is np.ndarray for x in args) else never
+        self._quick = special.quick if set(map(type, args)) <= {np.ndarray} else never
 
     def _finish(
         self, special: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
@@ -138,8 +138,7 @@ class CompiledFunction:
         eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
         recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
         results = special.run([v for v in values if is_data(v)], self.__name__)
-        whole = (x.numpy() if isinstance(x, GlobalArray) else x for x in results)
-        value = special.traced.rebuild(map(from_numpy, results) if eager else whole)
+        value = special.rebuild(results, eager)
         if recorded is not None:
             recorded.give(value, lambda: self._pull(special, leaves, tree))
         return value

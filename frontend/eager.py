@@ -270,14 +270,14 @@ class EagerTensor(Tensor):
 
     def overwrite(self, array: Data, writer: str) -> None:
         """Takes values that a program has computed for it, in its memory or elsewhere."""
-        old = self.variable
+        old = self.handle if self.shows is None else self.variable
         if self.is_view:
             with no_grad():
                 self.shows.write(BUILDER, old, BUILDER.wrap(array), writer)
         elif array is old.handle:
             old.shared_memory().write(writer)
         else:
-            views.write(old, new := BUILDER.wrap(array), writer)
+            views.write(self.variable, new := BUILDER.wrap(array), writer)
             self.handle = new
 
     def retain_grad(self) -> None:

@@ -6,25 +6,31 @@ Imports `trace`, `capture` and `devices`.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data, place_of
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.devices import device as named_device
-from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import CallError
+from oneflow.frontend.kernels import intern
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.trace import Traced
 from oneflow.frontend.tree import Tree
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
+from oneflow.runtime.global_array import GlobalArray
 from oneflow.runtime.quick import never
+
+_HOLDS = operator.attrgetter("holds")
 
 
 @dataclass(frozen=True)
@@ -40,17 +46,40 @@ class Specialization:
 
     def holds(self, place: Device | None) -> bool:
         """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
-        if not all(g.holds for g in self.traced.guards):
+        if not all(map(_HOLDS, self.traced.guards)):
             return False
         where = place or named_device(place_of_tensors(self.traced.captured) or "cpu")
-        return where == self.device and all(
-            layout_of(c) == at for c, at in zip(self.traced.captured, self.layouts, strict=True)
-        )
+        if where is not self.device and where != self.device:
+            return False
+        for tensor, at in self._lying:
+            if (at is not None or type(tensor.handle.handle) is GlobalArray) and layout_of(tensor) != at:
+                return False
+        return True
+
+    @functools.cached_property
+    def _lying(self) -> list[tuple[EagerTensor, Any]]:
+        """The tensors from outside, and how they lay on ranks."""
+        pairs = zip(self.traced.captured, self.layouts, strict=True)
+        return [(c, at) for c, at in pairs if isinstance(c, EagerTensor)]
 
     @property
     def lasts(self) -> bool:
         """Whether it may hold again, if it does not now: something that it is for is still there."""
         return all(g.lasting or g.holds for g in self.traced.guards)
+
+    @functools.cached_property
+    def _descs(self) -> list[TensorDesc | None]:
+        """The types of what the function returns, None where a size is known at run time alone."""
+        found = [] if isinstance(self.executable, GlobalProgram) else self.executable.outputs
+        count = sum(leaf is None for leaf in self.traced.leaves)
+        return [intern(d) if d.is_static else None for d in found[:count]] or [None] * count
+
+    def rebuild(self, results: Sequence[Data], eager: bool) -> Any:
+        """What the function returns when its result tensors are `results`: tensors, or arrays as they are."""
+        if not eager:
+            return self.traced.rebuild(x.numpy() if isinstance(x, GlobalArray) else x for x in results)
+        pairs = zip(results, self._descs, strict=True)
+        return self.traced.rebuild([from_numpy(x) if d is None else from_program(x, d) for x, d in pairs])
 
     @functools.cached_property
     def uses_tensors(self) -> bool:
@@ -81,7 +110,7 @@ class Specialization:
             CallError: tensors are on different devices; one is named. Or one is passed that the function updates.
         """
         traced = self.traced
-        passed = [*arrays, *(self._present(i, c) for i, c in enumerate(traced.captured))]
+        passed = self._passed(arrays)
         self._check_apart(passed, len(arrays), name)
         if isinstance(self.executable, GlobalProgram):
             results: list[Data] = self.executable.run(passed)
@@ -89,15 +118,22 @@ class Specialization:
             results = list(self.executable(*passed))
         else:
             results = self._run_on_device(passed, arrays)
-        count = len(results) - len(traced.effects.results)
+        count = len(results) - traced.effects.count
         traced.effects.apply(results[count:], name)
         return results[:count]
 
+    def _passed(self, arrays: Sequence[Data]) -> list[Data]:
+        """All inputs of the program."""
+        passed = list(arrays)
+        for number, given in enumerate(self.traced.captured):
+            plain = isinstance(given, EagerTensor) and given.shows is None
+            passed.append(given.handle.handle if plain else self._present(number, given))
+        return passed
+
     def _check_apart(self, passed: list[Data], count: int, name: str) -> None:
         """A program reads its arguments as they were before: none may be what it updates meanwhile."""
-        given = {id(a) for a in passed[:count]}
-        updated = [state.argument for state in self.traced.effects.updated]
-        if updated and given and not given.isdisjoint(id(passed[count + n]) for n in updated):
+        given, updated = set(map(id, passed[:count])), self.traced.effects.arguments
+        if given and updated and not given.isdisjoint([id(passed[count + n]) for n in updated]):
             raise CallError(
                 f"{name}: expected arguments apart from the tensors from outside that it updates, got one in their "
                 "memory: pass x.clone(), or use that tensor in the function without passing it"

@@ -30,7 +30,7 @@ from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.callables import Callee, filled, owner_of, settings_of, told_apart
-from oneflow.frontend.capture import Captures, Effects, Guard, layout_of
+from oneflow.frontend.capture import Asked, Captures, Effects, Guard, layout_of
 from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.entry import donate, finish
@@ -137,7 +137,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """A tensor of one number, which is asked for at every run."""
         if self.inlines:
             return self.constant(np.asarray(get(), dtype.numpy))
-        return self.captures.add(lambda: np.asarray(get(), dtype.numpy), TensorDesc((), dtype))
+        return self.captures.add(Asked(get, dtype), TensorDesc((), dtype))
 
     def guard(self, get: Callable[[], Any]) -> Any:
         """A value from outside that the program is made for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneflow.frontend.dispatch import tracing
+from oneflow.frontend.mode import tracing
 from oneflow.frontend.errors import fail
 from oneflow.frontend.optim.optimizer import Optimizer
 

@@ -381,3 +381,23 @@ def test_gradients_that_are_set_first_are_set_at_every_run():
         (v * w * factor).sum().backward()
         passed_on(X)
         assert w.grad is v.grad and w.grad.tolist() == [3 * factor, 4 * factor]
+
+
+def test_a_rate_that_changes_in_its_place_is_asked_for_again():
+    p = flow.nn.Parameter(flow.tensor([1.0, 2.0]))
+    optimizer = flow.optim.SGD([p], lr=0.5)
+    rate = optimizer.param_groups[0]["lr"] = np.array(0.5)
+
+    @flow.compile
+    def step(x):
+        (p * x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    x = flow.tensor([1.0, 1.0])
+    for number in (0.5, 0.25, 0.125):
+        rate[()] = number
+        step(x)
+    optimizer.param_groups[0]["lr"] = 1.0
+    step(x)
+    np.testing.assert_allclose(p.detach().numpy(), np.array([1.0, 2.0]) - 1.875)

@@ -1,5 +1,7 @@
 """Tensors on a device, on a driver made of host memory: eager mode, modules, training, mixed devices."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -231,3 +233,29 @@ def test_additions_to_one_place_keep_their_order_where_that_is_asked_for(cuda):
     finally:
         flow.cuda.set_deterministic(False)
     assert texts == [False, True]
+
+
+def test_a_step_that_is_replayed_does_little_on_the_host(cuda):
+    """Counted in calls of Python functions; the driver's are those of the graph and of the context."""
+    net = model().cuda()
+    optimizer = sgd(net.parameters())
+
+    @flow.compile
+    def step(x, y):
+        loss = flow.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    x, y = flow.tensor(floats(6, 8)).cuda(), flow.tensor(np.arange(6) % 4).cuda()
+    for _ in range(3):
+        step(x, y)
+    called = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        step(x, y)
+    finally:
+        sys.setprofile(None)
+    inside = called[: called.index("cuGraphLaunch")] if "cuGraphLaunch" in called else []
+    assert inside and len(inside) < 90, "\n".join(inside)
