@@ -79,10 +79,18 @@ def _check_dtype(value: Any) -> DType:
     return value
 
 
-def _read_int(attr: ir.Attribute) -> int:
-    if not isinstance(attr, ir.IntegerAttr) or str(attr.type) == "i1":
-        raise ValueError(f"expected an integer, got {attr}")
-    return int(attr.value)
+def _read_int(bits: int) -> Callable[[ir.Attribute], int]:
+    high = 2 ** (bits - 1)
+
+    def read(attr: ir.Attribute) -> int:
+        if not isinstance(attr, ir.IntegerAttr) or str(attr.type) == "i1":
+            raise ValueError(f"expected an integer, got {attr}")
+        value = int(attr.value)
+        if not -high <= value < high:
+            raise ValueError(f"expected an integer of {bits} bits, got {value}")
+        return value
+
+    return read
 
 
 def _read_float(attr: ir.Attribute) -> float:
@@ -160,8 +168,8 @@ def _write_array(element: Callable[[AttrValue], ir.Attribute]) -> Callable[[Attr
     return lambda value: ir.ArrayAttr.get([element(v) for v in value])
 
 
-INT32 = AttrKind("int32", _check_int(32), _read_int, _write_int(32))
-INT64 = AttrKind("int64", _check_int(64), _read_int, _write_int(64))
+INT32 = AttrKind("int32", _check_int(32), _read_int(32), _write_int(32))
+INT64 = AttrKind("int64", _check_int(64), _read_int(64), _write_int(64))
 BOOL = AttrKind("bool", _check_bool, _read_bool, lambda v: ir.BoolAttr.get(v))
 FLOAT = AttrKind("float", _check_single, _read_float, _write_float("f32"))
 DOUBLE = AttrKind("double", _check_float, _read_float, _write_float("f64"))

@@ -136,8 +136,9 @@ def _parameters(op: ir.Operation) -> list[Parameter]:
 
 def _results(op: ir.Operation) -> list[TensorDesc]:
     kinds = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
-    descs = [from_mlir(k) for k in kinds]
-    return [d for d in descs if d is not None]
+    if any(from_mlir(k) is None for k in kinds):
+        raise ValueError(f"expected tensors of OneFlow's types as results of the entry, got {list(map(str, kinds))}")
+    return [d for k in kinds if (d := from_mlir(k)) is not None]
 
 
 @functools.cache

@@ -80,14 +80,23 @@ def _describe(name: str, op: ir.Operation, text: str) -> Entry:
         inputs[label] = desc
     if len(inputs) != len(kind.inputs):
         raise EntryError(f"{name}: two arguments have one {NAME}")
-    outputs = [f"out{i}" for i in range(len(kind.results))]
-    return Entry(name, inputs, tuple(_names(op, "res_attrs", outputs)))
+    outputs = _names(op, "res_attrs", [f"out{i}" for i in range(len(kind.results))])
+    for label, mlir_type in zip(outputs, kind.results, strict=True):
+        if from_mlir(mlir_type) is None:
+            raise EntryError(f"{name}: result {label}: {expected_type(mlir_type)}, got {mlir_type}")
+    return Entry(name, inputs, tuple(outputs))
 
 
 def _names(op: ir.Operation, attribute: str, others: Sequence[str]) -> list[str]:
     """The names that attributes give, and the others where they do not."""
     known = list(op.attributes[attribute]) if attribute in op.attributes else [{}] * len(others)
-    return [str(a[NAME].value) if NAME in a else other for a, other in zip(known, others, strict=True)]
+    return [_text(a[NAME]) if NAME in a else other for a, other in zip(known, others, strict=True)]
+
+
+def _text(attribute: ir.Attribute) -> str:
+    if not isinstance(attribute, ir.StringAttr):
+        raise EntryError(f"expected {NAME} to be a string, got {attribute}")
+    return str(attribute.value)
 
 
 def _written(op: ir.Operation, text: str) -> list[str]:

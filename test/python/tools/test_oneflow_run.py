@@ -236,3 +236,23 @@ def test_errors_of_what_is_called_have_places(run: Runner, folder: Path) -> None
     )
     status, _, err = run("p.mlir", "--input=x=x.npy")
     assert (status, err.partition(": it")[0]) == (1, "oneflow-run: error: p.mlir:2:8: error: cannot inline @main")
+
+
+@pytest.mark.parametrize(
+    "results, name, message",
+    [
+        ("tensor<2xf32>, i32", '"a"', "main: result out1: expected a tensor, got i32"),
+        ("tensor<2xf32>, tensor<2xi16>", '"a"', "main: result out1: expected a tensor of i1, ui8, i8, i32, i64, f16"),
+        ("tensor<2xf32>, tensor<2xindex>", '"a"', "main: result out1: expected a tensor of i1, ui8,"),
+        ("tensor<2xf32>, tensor<2xf32>", "3 : i64", "expected oneflow.name to be a string, got 3 : i64"),
+    ],
+)
+def test_entries_that_cannot_be_run(results: str, name: str, message: str, run: Runner, folder: Path) -> None:
+    other = results.partition(", ")[2]
+    (folder / "p.mlir").write_text(
+        f"func.func @main(%x: tensor<2xf32> {{oneflow.name = {name}}}, %y: tensor<2xf32>) -> ({results}) {{\n"
+        f"  %0 = ub.poison : {other}\n  return %x, %0 : {results}\n}}"
+    )
+    status, _, err = run("p.mlir")
+    assert status == 1
+    assert err.startswith(f"oneflow-run: error: {message}"), err

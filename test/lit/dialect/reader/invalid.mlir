@@ -200,3 +200,19 @@ func.func @encoding(%x: tensor<2xf32, "row">) {
   %0 = "oneflow.relu"(%x) : (tensor<2xf32, "row">) -> tensor<2xf32>
   return
 }
+
+// -----
+
+func.func @wide_number(%x: tensor<2xf32>) {
+  // expected-error@below {{oneflow.expand_dims: attribute axis: expected an integer of 32 bits, got 4294967296}}
+  %0 = "oneflow.expand_dims"(%x) {axis = 4294967296 : i64} : (tensor<2xf32>) -> tensor<1x2xf32>
+  return
+}
+
+// -----
+
+func.func @wide_numbers(%x: tensor<2xf32>) {
+  // expected-error@below {{oneflow.reduce_sum: attribute axis: expected an integer of 32 bits, got 99999999999}}
+  %0 = "oneflow.reduce_sum"(%x) {axis = [99999999999 : i64]} : (tensor<2xf32>) -> tensor<f32>
+  return
+}
