@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,17 @@ class SGD(Optimizer):
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
         known = "momentum_buffer" in self.state.get(number, ())
         state = super()._state(number, p, group)
-        self._made |= {} if known else {id(t): t for t in state.values()}
+        if not known:
+            self._made |= {id(t): t for t in state.values()}
+        if len(self._made) > len(self.state):  # some are of states that were cleared or replaced since
+            held = {id(s.get("momentum_buffer")) for s in self.state.values()}
+            self._made = {key: t for key, t in self._made.items() if key in held}
         return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes a state; what is kept of it is not what this made."""
+        super().load_state_dict(state)
+        self._made.clear()
 
     def _is_first(self, momentum: EagerTensor) -> bool:
         """Whether a momentum is the 0 that it was made as: no step was taken."""

@@ -1,5 +1,8 @@
 """Numbers of optimizers that change between steps, so that these keep more or less than before; beside PyTorch's."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -39,3 +42,24 @@ def test_numbers_change_between_steps(name, compiled):
         return w.detach().numpy()
 
     np.testing.assert_allclose(run(flow), run(torch), rtol=2e-5)
+
+
+@pytest.mark.parametrize("how", ["cleared", "loaded"])
+def test_momentum_that_is_no_longer_used_is_given_up(how):
+    w = flow.tensor([1.0, -2.0], requires_grad=True)
+    optimizer = flow.optim.SGD([w], lr=0.1, momentum=0.9, dampening=0.5)
+
+    def step():
+        w.grad = flow.ones(2)
+        optimizer.step()
+        return weakref.ref(optimizer.state[0]["momentum_buffer"])
+
+    before = step()
+    if how == "cleared":
+        optimizer.state.clear()
+    else:
+        optimizer.load_state_dict(optimizer.state_dict())
+    after = step()
+    gc.collect()
+    assert before() is None
+    np.testing.assert_allclose(after().numpy(), [1, 1] if how == "cleared" else [1.4, 1.4])
