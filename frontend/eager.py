@@ -158,7 +158,7 @@ class EagerTensor(Tensor):
     def variable(self) -> Variable:
         """What it is now: updates through other tensors of its memory show."""
         held = self.handle
-        if self.shows is not None and self.shows.memory.version != self.shows.version and self.is_view:
+        if self.shows is not None and self.shows.is_stale and self.is_view:
             self.handle = held = self.shows.renewed(BUILDER, held)
         if held.memory is not None and held.memory.version != held.version:
             self.handle = held = held.renewed()
@@ -287,14 +287,14 @@ class EagerTensor(Tensor):
         self.handle.leaf = self.handle.leaf or Leaf()
 
     def numpy(self) -> np.ndarray:  # type: ignore[override]
-        """Its values, in the same memory where that is the host's: updates in place show.
+        """Its values, in the same memory where that is the host's, of a view too: updates in place show.
 
         Raises:
             RuntimeError: it requires grad.
         """
         if self.requires_grad:
             raise RuntimeError("expected a tensor without a gradient for numpy(); write x.detach().numpy()")
-        return self.array
+        return to_array(views.exposed(self))
 
     def item(self) -> Any:
         """The one element as a Python number."""
@@ -342,10 +342,9 @@ class EagerTensor(Tensor):
 
     def _local(self) -> np.ndarray | DeviceArray:
         """Its memory, where that is all in one place."""
-        storage = self.storage
-        if isinstance(storage, GlobalArray):
+        if isinstance(self.storage, GlobalArray):
             raise BufferError("expected a tensor of one device for DLPack, got a global one; pass x.to_local()")
-        return storage
+        return views.exposed(self)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -93,12 +93,15 @@ def is_grad_enabled() -> bool:
 
 
 class Memory:
-    """What tensors that share memory know of it: how often it was updated in place, and by what last."""
+    """What tensors that share memory know of it: how often it was updated in place, and by what last.
 
-    __slots__ = ("version", "writer")
+    Where arrays that the user has are `exposed` in it, it may be updated without being counted.
+    """
+
+    __slots__ = ("exposed", "version", "writer")
 
     def __init__(self) -> None:
-        self.version, self.writer = 0, ""
+        self.version, self.writer, self.exposed = 0, "", False
 
     def write(self, writer: str) -> None:
         """Counts an update by the operator `writer`."""

@@ -37,6 +37,12 @@ class View:
         """Whether the root still has the memory that this is a part of."""
         return self.root.handle.memory is self.memory
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the root may have other values than when its part was taken."""
+        memory = self.memory
+        return memory.version != self.version or (memory.exposed and not self.root.requires_grad)
+
     def like(self) -> np.ndarray:
         """An array that lies in another as this does in the root, of any values."""
         return self.part(np.empty(self.root.handle.handle.shape, np.bool_))
@@ -127,6 +133,20 @@ def part_of(tensor: Any, part: Part, *, dense: bool = False, recorded: bool | No
     if outer is None or not outer.holds:
         return View(tensor, part, dense, kept)
     return View(outer.root, lambda a: part(outer.part(a)), outer.dense and dense, outer.recorded and kept)
+
+
+def exposed(tensor: Any) -> Any:
+    """The memory of a tensor for whoever writes into it: of a view that of its root, where one array can show it."""
+    data = tensor.storage
+    if not isinstance(data, np.ndarray):
+        return data
+    found = data
+    if tensor.is_view and isinstance(tensor.shows.root.variable.handle, np.ndarray):
+        part = tensor.shows.part(tensor.shows.root.variable.handle)
+        found = part if part.flags.writeable else data
+    memory = tensor.handle.shared_memory() if found is data else tensor.shows.memory
+    memory.exposed = True
+    return found
 
 
 def detached(tensor: Any) -> View | None:

@@ -117,3 +117,45 @@ def test_a_compiled_function_updates_views():
     assert x.tolist() == [[0, 0, 0], [2, 2, 2]] and row.tolist() == [2, 2, 2]
     x.fill_(1)
     assert float(add(flow.ones(3))) == 6
+
+
+EXPOSED = {
+    "row": lambda x: x[1],
+    "column": lambda x: x[:, 1],
+    "element": lambda x: x[0, 1],
+    "turned": lambda x: x.T,
+    "flat": lambda x: x.view(-1),
+    "part of a part": lambda x: x[1][1:],
+    "detached": lambda x: x[0].detach(),
+    "the whole": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("name", EXPOSED)
+def test_arrays_of_views_are_in_the_memory_of_the_tensor(name):
+    """As PyTorch's: what is written into them shows everywhere, and updates show in them."""
+
+    def run(lib):
+        x = lib.zeros(2, 3)
+        first, view = x[0], EXPOSED[name](x)
+        array = view.numpy()
+        array[...] = 7
+        seen = [x.tolist(), view.tolist(), first.tolist(), (view + 1).tolist()]
+        x.add_(1)
+        return [*seen, array.tolist(), np.from_dlpack(view).tolist(), view.tolist(), (x * 2).tolist()]
+
+    assert run(flow) == run(torch)
+
+
+def test_arrays_of_expanded_views_and_results_are_their_own():
+    x = flow.ones(2, 1)
+    x.expand(2, 3).numpy()[0, 0] = 5
+    assert x.tolist() == [[1], [1]]
+
+
+def test_gradients_beside_arrays_of_a_tensor():
+    w = flow.tensor([1.0, 1.0, 1.0], requires_grad=True)
+    w.detach()[1:].numpy()[0] = 3
+    part = w[:2]
+    (part * part).sum().backward()
+    assert w.tolist() == [1, 3, 1] and w.grad.tolist() == [2, 6, 0]
