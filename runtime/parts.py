@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.llvm.launch import entry_symbol
+from oneflow.lowering.llvm.launch import entry_symbol, plan_symbol
 
 #: Launches that make a part worth while.
 FEWEST = 3
@@ -62,7 +62,7 @@ def split(module: ir.Module, entry: str, count: int) -> list[Part]:
     ops = [o.operation for o in module.body.operations]
     known = {ir.StringAttr(op.attributes["sym_name"]).value: Function(op) for op in ops}
     start = entry_symbol(entry)
-    launches = sorted(name for name in known[entry].refers if known[name].is_kernel)
+    launches = sorted(name for name in known[plan_symbol(entry)].refers if known[name].is_kernel)
     reached = {name: _reached(known, name) for name in launches}
     bins = _bins(reached, known, min(count - 1, len(launches) // FEWEST))
     if not bins:

@@ -21,6 +21,11 @@ def entry_symbol(name: str) -> str:
     return f"oneflow_entry_{name}"
 
 
+def plan_symbol(name: str) -> str:
+    """The plan of entry `name`: a name that neither kernels nor libm have, whatever a program calls its functions."""
+    return f"oneflow_plan_{name}"
+
+
 @register_pass
 @dataclass(frozen=True)
 class DefineLaunches(Pass):
@@ -124,7 +129,8 @@ def _entry(op: ir.Operation) -> str:
     """The function of `entry_symbol`: loads addresses and sizes from `io` and runs the plan."""
     name = ir.StringAttr(op.attributes["sym_name"]).value
     types = _parameters(op)[:-2]
-    lines = [f"llvm.func @{entry_symbol(name)}(%io: !llvm.ptr, %workspace: !llvm.ptr) {{"]
+    symbol = entry_symbol(name.removeprefix(plan_symbol("")))
+    lines = [f"llvm.func @{symbol}(%io: !llvm.ptr, %workspace: !llvm.ptr) {{"]
     for i, t in enumerate(types):
         lines += [_slot("%io", i), f"%a{i} = llvm.load %at{i} : !llvm.ptr -> {t}"]
     names = ", ".join([*(f"%a{i}" for i in range(len(types))), "%workspace", "%io"])

@@ -13,11 +13,11 @@ llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes {oneflow.launch = @kerne
 
 // The plan is left as it is by LLVM, and calls functions by their own names.
 // CHECK-NOT: oneflow.planned
-// CHECK-LABEL: llvm.func internal @main(
+// CHECK-LABEL: llvm.func internal @oneflow_plan_main(
 // CHECK-SAME: passthrough = ["noinline", "optnone"]
 // CHECK: llvm.call @launch(%arg0, %arg1, %{{.*}})
 llvm.func @launch.plan(!llvm.ptr, !llvm.ptr, i64) attributes {oneflow.planned = @launch}
-llvm.func internal @main(%x: !llvm.ptr, %out: !llvm.ptr) attributes {oneflow.entry} {
+llvm.func internal @oneflow_plan_main(%x: !llvm.ptr, %out: !llvm.ptr) attributes {oneflow.entry} {
   %steps = llvm.mlir.constant(13 : i64) : i64
   llvm.call @launch.plan(%x, %out, %steps) : (!llvm.ptr, !llvm.ptr, i64) -> ()
   llvm.return

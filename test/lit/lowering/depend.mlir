@@ -18,7 +18,7 @@
 // KERNELS: %[[X:.*]] = builtin.unrealized_conversion_cast %arg0, %[[B]]
 // KERNELS: call @main_kernel_1(%[[X]]
 
-// LLVM-LABEL: llvm.func internal @main(
+// LLVM-LABEL: llvm.func internal @oneflow_plan_main(
 // LLVM-SAME: %[[X:arg[0-9]+]]: !llvm.ptr
 // LLVM: llvm.call @main_kernel_1_launch(%[[X]],
 func.func @main(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {

@@ -12,7 +12,7 @@
 // CHECK: vector.store
 // CHECK-LABEL: func.func private @main_kernel_0_parallel(
 // CHECK-SAME: oneflow.launch = @main_kernel_0
-// CHECK-LABEL: func.func @main(
+// CHECK-LABEL: func.func @oneflow_plan_main(
 // CHECK: %[[R:.*]] = call @oneflow_rt_alloc
 // CHECK: call @main_kernel_0_launch.plan(%{{.*}}, %[[R]])
 #id = affine_map<(d0) -> (d0)>

@@ -18,7 +18,7 @@
 // CHECK: llvm.store %{{.*}} : vector<32xf32>, !llvm.ptr
 // CHECK-LABEL: llvm.func @main_kernel_0_launch(
 // CHECK: llvm.call @main_kernel_0_parallel(
-// CHECK-LABEL: llvm.func internal @main(
+// CHECK-LABEL: llvm.func internal @oneflow_plan_main(
 // CHECK: %[[OUT:.*]] = llvm.call @oneflow_rt_alloc
 // CHECK: llvm.call @main_kernel_0_launch(
 // CHECK: llvm.func internal @oneflow_exp_32(

@@ -423,3 +423,15 @@ def test_entry_among_others():
     np.testing.assert_array_equal(executable(np.float32([1, 2, 3]))[0], np.float32([-2, -4, -6]))
     with pytest.raises(ValueError, match="expected a function 'absent'"):
         build(ADD, "absent")
+
+
+@pytest.mark.parametrize("cached", [False, True], ids=["engine", "linked"])
+@pytest.mark.parametrize("name", ["exp", "oneflow_rt_alloc"])
+def test_a_function_may_have_the_name_of_one_that_its_code_calls(name, cached, folder):
+    text = f"""
+    func.func @{name}(%x: tensor<5xf64>) -> tensor<5xf64> {{
+      %0 = "oneflow.exp"(%x) : (tensor<5xf64>) -> tensor<5xf64>
+      return %0 : tensor<5xf64>
+    }}"""
+    x = np.linspace(-2, 2, 5)
+    np.testing.assert_allclose(build(text, name, cached=cached)(x)[0], np.exp(x), rtol=1e-15)
