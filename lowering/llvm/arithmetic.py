@@ -1,6 +1,6 @@
 """Arithmetic on floating-point values, scalars or vectors, as MLIR text: for approximations of functions.
 
-Imports `writer`.
+Imports `writer`, `formats`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from oneflow.lowering.llvm.formats import FORMATS, Format
 from oneflow.lowering.llvm.writer import Writer
 
 
@@ -24,6 +25,11 @@ class Math:
         """The same with f64."""
         return Math(self.lanes, self.writer, "f64")
 
+    @property
+    def format(self) -> Format:
+        """What is known of the base type."""
+        return FORMATS[self.base]
+
     def type(self, element: str = "") -> str:
         """The type with this element."""
         element = element or self.base
@@ -37,6 +43,26 @@ class Math:
     def op(self, name: str, *args: str, element: str = "") -> str:
         """`arith.<name>` on values of one type."""
         return self.writer.op(f"arith.{name} {', '.join(args)} : {self.type(element)}")
+
+    def number(self, value: int) -> str:
+        """A constant of integers as wide as the base type."""
+        return self.const(value, self.format.integer)
+
+    def on_bits(self, name: str, *args: str) -> str:
+        """`arith.<name>` on integers as wide as the base type."""
+        return self.op(name, *args, element=self.format.integer)
+
+    def bits(self, x: str) -> str:
+        """The bits of a value, as such integers."""
+        return self.convert("bitcast", x, self.base, self.format.integer)
+
+    def from_bits(self, x: str) -> str:
+        """The value of bits."""
+        return self.convert("bitcast", x, self.format.integer, self.base)
+
+    def whole(self, x: str) -> str:
+        """A whole value as such an integer."""
+        return self.convert("fptosi", x, self.base, self.format.integer)
 
     def unary(self, name: str, x: str) -> str:
         """`math.<name>`."""
@@ -83,22 +109,25 @@ class Math:
         return total
 
     def power_of_two(self, exponent: str) -> str:
-        """2 to an i32 power within the normal range; 0 for -127, infinity for 128."""
-        biased = self.op("addi", exponent, self.const(127, "i32"), element="i32")
-        bits = self.op("shli", biased, self.const(23, "i32"), element="i32")
-        return self.convert("bitcast", bits, "i32", "f32")
+        """2 to an integer power within the normal range; 0 one below it, infinity one above."""
+        biased = self.on_bits("addi", exponent, self.number(self.format.bias))
+        return self.from_bits(self.on_bits("shli", biased, self.number(self.format.fraction)))
 
     def where_far(self, x: str, bound: float, name: str, near: Callable[[], str]) -> str:
         """`near()` where all of `x` is within the bound; else `math.<name>` of each, which is left to libm."""
-        w, size = self.writer, self.absolute(x)
-        outside = self.compare("cmpf", "ugt", size, self.const(bound))
+        inside = self.compare("cmpf", "ole", self.absolute(x), self.const(bound))
+        return self.where_all(inside, near, lambda: self._one_by_one(name, x))
+
+    def where_all(self, condition: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
+        """`yes()` where the condition holds for every lane, else `no()`; that one alone is computed."""
+        w = self.writer
         if self.lanes:
-            outside = w.op(f"vector.reduction <or>, {outside} : {self.type('i1')} into i1")
+            condition = w.op(f"vector.reduction <and>, {condition} : {self.type('i1')} into i1")
         result = w.fresh()
-        w.line(f"{result} = scf.if {outside} -> ({self.type()}) {{")
-        w.line(f"scf.yield {self._one_by_one(name, x)} : {self.type()}")
+        w.line(f"{result} = scf.if {condition} -> ({self.type()}) {{")
+        w.line(f"scf.yield {yes()} : {self.type()}")
         w.line("} else {")
-        w.line(f"scf.yield {near()} : {self.type()}")
+        w.line(f"scf.yield {no()} : {self.type()}")
         w.line("}")
         return result
 
@@ -109,9 +138,9 @@ class Math:
         result, lane, so_far = w.fresh(), w.fresh(), w.fresh()
         low, high, step = (w.index(n) for n in (0, self.lanes, 1))
         w.line(f"{result} = scf.for {lane} = {low} to {high} step {step} iter_args({so_far} = {x}) -> ({kind}) {{")
-        element = w.op(f"vector.extract {x}[{lane}] : f32 from {kind}")
-        value = w.op(f"math.{name} {element} : f32")
-        inserted = w.op(f"vector.insert {value}, {so_far} [{lane}] : f32 into {kind}")
+        element = w.op(f"vector.extract {x}[{lane}] : {self.base} from {kind}")
+        value = w.op(f"math.{name} {element} : {self.base}")
+        inserted = w.op(f"vector.insert {value}, {so_far} [{lane}] : {self.base} into {kind}")
         w.line(f"scf.yield {inserted} : {kind}")
         w.line("}")
         return result

@@ -1,44 +1,48 @@
-"""Circular functions of f32 and their inverses; coefficients of Cephes. Imports `arithmetic`."""
+"""Circular functions and their inverses, of f32 and f64 by what `formats` has of each. Imports `arithmetic`."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from oneflow.lowering.llvm.arithmetic import Math
 
 PI = 3.141592653589793
-#: Half of pi in three parts, each an f32.
-HALF_PI = (1.57079637050628662109375, -4.37113882867379e-8, -1.71512451e-15)
-#: Up to here the parts give the remainder exactly enough; adding `ROUND` leaves an integer in the low bits.
-FAR, ROUND = 1e5, 12582912.0
+#: Up to here the parts of half of pi give the remainder exactly enough.
+FAR = 1e5
 
 
 def _quadrant(m: Math, x: str) -> tuple[str, str]:
-    """x as (r, q): q quarters of a turn (an i32) and r, at most an eighth."""
+    """x as (r, q): q quarters of a turn (an integer) and r, at most an eighth."""
     n = m.unary("roundeven", m.op("mulf", x, m.const(2 / PI)))
     r = x
-    for part in HALF_PI:
+    for part in m.format.half_pi:
         r = m.fma(n, m.const(-part), r)
-    return r, m.convert("bitcast", m.op("addf", n, m.const(ROUND)), "f32", "i32")
+    return r, m.bits(m.op("addf", n, m.const(m.format.round)))
 
 
 def _near_sine(m: Math, r: str, z: str) -> str:
-    p = m.polynomial(z, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
-    return m.fma(m.op("mulf", p, z), r, r)
+    return _odd(m, m.format.sine, r, z)
+
+
+def _odd(m: Math, coefficients: Sequence[float], x: str, z: str) -> str:
+    """x + x z p(z), for the square z of x."""
+    return m.fma(m.op("mulf", m.polynomial(z, *coefficients), z), x, x)
 
 
 def _near_cosine(m: Math, z: str) -> str:
-    p = m.polynomial(z, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+    p = m.polynomial(z, *m.format.cosine)
     return m.fma(m.op("mulf", z, z), p, m.fma(z, m.const(-0.5), m.const(1.0)))
 
 
 def _has_bit(m: Math, q: str, bit: int) -> str:
-    masked = m.op("andi", q, m.const(bit, "i32"), element="i32")
-    return m.compare("cmpi", "ne", masked, m.const(0, "i32"), element="i32")
+    masked = m.on_bits("andi", q, m.number(bit))
+    return m.compare("cmpi", "ne", masked, m.number(0), element=m.format.integer)
 
 
 def _turned(m: Math, x: str, quarters: int) -> str:
     """The sine of x and `quarters` quarters of a turn."""
     r, q = _quadrant(m, x)
-    q = m.op("addi", q, m.const(quarters, "i32"), element="i32")
+    q = m.on_bits("addi", q, m.number(quarters))
     z = m.op("mulf", r, r)
     y = m.select(_has_bit(m, q, 1), _near_cosine(m, z), _near_sine(m, r, z))
     return m.select(_has_bit(m, q, 2), m.op("subf", m.const(-0.0), y), y)
@@ -58,11 +62,7 @@ def cos(m: Math, x: str) -> str:
 
 def _near_tangent(m: Math, x: str) -> str:
     r, q = _quadrant(m, x)
-    z = m.op("mulf", r, r)
-    p = m.polynomial(
-        z, 9.38540185543e-3, 3.11992232697e-3, 2.44301354525e-2, 5.34112807005e-2, 1.33387994085e-1, 3.33331568548e-1
-    )
-    y = m.fma(m.op("mulf", p, z), r, r)
+    y = _odd(m, m.format.tangent, r, m.op("mulf", r, r))
     odd = _has_bit(m, q, 1)
     quotient = m.op("divf", m.select(odd, m.const(-1.0), y), m.select(odd, y, m.const(1.0)))
     return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, quotient)
@@ -75,7 +75,7 @@ def tan(m: Math, x: str) -> str:
 
 def _near_arcsine(m: Math, s: str, z: str) -> str:
     """The arc sine of s, whose square is z at most 1/4."""
-    p = m.polynomial(z, 4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1)
+    p = m.polynomial(z, *m.format.arcsine)
     return m.fma(m.op("mulf", s, z), p, s)
 
 
@@ -91,7 +91,7 @@ def _arcsine_parts(m: Math, x: str) -> tuple[str, str]:
 def asin(m: Math, x: str) -> str:
     """The arc sine: beyond 1/2, pi/2 - 2 asin(sqrt((1 - x) / 2))."""
     large, y = _arcsine_parts(m, x)
-    far = m.op("addf", m.fma(m.const(-2.0), y, m.const(HALF_PI[0])), m.const(HALF_PI[1]))
+    far = m.op("addf", m.fma(m.const(-2.0), y, m.const(m.format.half_pi[0])), m.const(m.format.half_pi[1]))
     return m.copysign(m.select(large, far, y), x)
 
 
@@ -99,9 +99,9 @@ def acos(m: Math, x: str) -> str:
     """The arc cosine: pi/2 - asin(x); beyond 1/2, 2 asin(sqrt((1 - |x|) / 2)), taken from pi for negative x."""
     large, y = _arcsine_parts(m, x)
     negative = m.compare("cmpf", "olt", x, m.const(0.0))
-    near = m.op("addf", m.op("subf", m.const(HALF_PI[0]), m.copysign(y, x)), m.const(HALF_PI[1]))
+    near = m.op("addf", m.op("subf", m.const(m.format.half_pi[0]), m.copysign(y, x)), m.const(m.format.half_pi[1]))
     double = m.op("addf", y, y)
-    back = m.op("addf", m.op("subf", m.const(2 * HALF_PI[0]), double), m.const(2 * HALF_PI[1]))
+    back = m.op("addf", m.op("subf", m.const(2 * m.format.half_pi[0]), double), m.const(2 * m.format.half_pi[1]))
     return m.select(large, m.select(negative, back, double), near)
 
 
@@ -115,13 +115,12 @@ def _arctangent(m: Math, top: str, bottom: str) -> str:
         m.select(large, m.op("addf", top, bottom), bottom),
     )
     z = m.op("mulf", t, t)
-    p = m.polynomial(z, 8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
-    y = m.fma(m.op("mulf", p, z), t, t)
+    y = _odd(m, m.format.arctangent, t, z)
     return m.select(large, m.op("addf", y, m.const(PI / 4)), y)
 
 
 def _from_half_pi(m: Math, y: str) -> str:
-    return m.op("addf", m.op("subf", m.const(HALF_PI[0]), y), m.const(HALF_PI[1]))
+    return m.op("addf", m.op("subf", m.const(m.format.half_pi[0]), y), m.const(m.format.half_pi[1]))
 
 
 def atan(m: Math, x: str) -> str:
@@ -139,9 +138,8 @@ def atan2(m: Math, y: str, x: str) -> str:
     top, bottom = m.select(steep, right, up), m.select(steep, up, right)
     angle = _arctangent(m, *_tame(m, top, bottom))
     angle = m.select(steep, _from_half_pi(m, angle), angle)
-    signs = m.convert("bitcast", x, "f32", "i32")
-    left = m.compare("cmpi", "slt", signs, m.const(0, "i32"), element="i32")
-    back = m.op("addf", m.op("subf", m.const(2 * HALF_PI[0]), angle), m.const(2 * HALF_PI[1]))
+    left = m.compare("cmpi", "slt", m.bits(x), m.number(0), element=m.format.integer)
+    back = m.op("addf", m.op("subf", m.const(2 * m.format.half_pi[0]), angle), m.const(2 * m.format.half_pi[1]))
     result = m.copysign(m.select(left, back, angle), y)
     either = m.op("ori", m.is_nan(x), m.is_nan(y), element="i1")
     return m.select(either, m.op("addf", x, y), result)
@@ -149,10 +147,10 @@ def atan2(m: Math, y: str, x: str) -> str:
 
 def _tame(m: Math, top: str, bottom: str) -> tuple[str, str]:
     """A ratio with 0 / 0 as 0 and infinity / infinity as 1, its numbers far from overflow and underflow."""
-    endless = m.compare("cmpf", "oeq", top, m.const("0x7F800000"))
+    endless = m.compare("cmpf", "oeq", top, m.const(m.format.infinity))
     top, bottom = m.select(endless, m.const(1.0), top), m.select(endless, m.const(1.0), bottom)
     nothing = m.compare("cmpf", "oeq", bottom, m.const(0.0))
     bottom = m.select(nothing, m.const(1.0), bottom)
-    scale = m.select(m.compare("cmpf", "ogt", bottom, m.const(1e30)), m.const(2.0**-24), m.const(1.0))
-    scale = m.select(m.compare("cmpf", "olt", bottom, m.const(1e-30)), m.const(2.0**24), scale)
+    scale = m.select(m.compare("cmpf", "ogt", bottom, m.const(m.format.huge)), m.const(2.0**-24), m.const(1.0))
+    scale = m.select(m.compare("cmpf", "olt", bottom, m.const(1 / m.format.huge)), m.const(2.0**24), scale)
     return m.op("mulf", top, scale), m.op("mulf", bottom, scale)

@@ -1,8 +1,8 @@
-"""`oneflow-expand-math`: exp, log, sin, tanh and their like of f32 as polynomials, on scalars and on vectors.
+"""`oneflow-expand-math`: exp, log, sin, tanh and their like as polynomials, on scalars and on vectors.
 
 libm computes one number per call; these compute a vector in the time of one or two. Errors stay below 4 ulp,
 NaN and infinities are exact. Each is one function per vector type, inlined by LLVM. Imports `exponentials`,
-`circular`, `powers` and the MLIR seam.
+`circular`, `powers`, `formats` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm import circular, exponentials, powers
 from oneflow.lowering.llvm.arithmetic import Math
+from oneflow.lowering.llvm.formats import FORMATS
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -26,12 +27,14 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     **{f"math.{name}": getattr(circular, name) for name in "sin cos tan asin acos atan atan2".split()},
     "math.powf": powers.pow,
 }  # fmt: skip
+#: Those of f32 alone.
+NARROW = frozenset({"math.erf"})
 
 
 @register_pass
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Replaces exp, log, sin, tanh and their like of f32 by calls of polynomials that LLVM inlines.
+    """Replaces exp, log, sin, tanh and their like of f32 and f64 by calls of polynomials that LLVM inlines.
 
     %y = math.exp %x : vector<16xf32>   ->   %y = call @oneflow_exp_16(%x) : (vector<16xf32>) -> vector<16xf32>
     """
@@ -50,25 +53,26 @@ class ExpandMath(Pass):
         module.operation.walk(collect)
         made: set[str] = set()
         for op in found:
-            lanes = _lanes(op.results[0].type)
-            if lanes is not None:
-                _replace(module, op, lanes, made)
+            shape = _shape(op.results[0].type)
+            if shape is not None and (shape[0] == "f32" or op.name not in NARROW):
+                _replace(module, op, *shape, made)
 
 
-def _lanes(value_type: ir.Type) -> int | None:
-    """The vector length, 0 for a scalar, None for what is left to libm."""
+def _shape(value_type: ir.Type) -> tuple[str, int] | None:
+    """The element type and the vector length, 0 for a scalar; None for what is left to libm."""
     text = str(value_type)
-    if text == "f32":
-        return 0
-    is_row = text.startswith("vector<") and text.endswith("xf32>") and text.count("x") == 1
-    return int(text[7:-5]) if is_row else None
+    if text in FORMATS:
+        return text, 0
+    lanes, _, element = text.removeprefix("vector<").removesuffix(">").partition("x")
+    return (element, int(lanes)) if element in FORMATS and lanes.isdigit() else None
 
 
-def _replace(module: ir.Module, op: ir.Operation, lanes: int, made: set[str]) -> None:
-    name = f"oneflow_{op.name.removeprefix('math.')}_{lanes}"
+def _replace(module: ir.Module, op: ir.Operation, element: str, lanes: int, made: set[str]) -> None:
+    typed = "" if element == "f32" else f"_{element}"
+    name = f"oneflow_{op.name.removeprefix('math.')}{typed}_{lanes}"
     if name not in made:
         made.add(name)
-        m = Math(lanes or None)
+        m = Math(lanes or None, base=element)
         names = ["%x", "%y"][: len(op.operands)]
         result = FUNCTIONS[op.name](m, *names)
         parameters = ", ".join(f"{n}: {m.type()}" for n in names)

@@ -1,61 +1,47 @@
-"""Powers of f32 by way of f64: 2^(y log2 x), whose logarithm needs more digits than an f32 has.
+"""Powers: 2^(y log2 x). Where y log2 x is large, the logarithm needs more digits than its result has.
 
-Imports `arithmetic`.
+For f32 it is an f64; for f64 it is a pair of numbers whose sum it is. Imports `arithmetic`, `exponentials`.
 """
 
 from __future__ import annotations
 
-import math
-
 from oneflow.lowering.llvm.arithmetic import Math
+from oneflow.lowering.llvm.exponentials import LOG_2, exponent_and_mantissa, near_expm1, parts_of_normal, scaled
 
-_INFINITY = "0x7FF0000000000000"
-#: The bits of sqrt(1/2), where mantissas begin.
-_ROOT_HALF = 0x3FE6A09E667F3BCD
+#: log2((1 + s) / (1 - s)) / s in powers of s^2, to 2^-37.
+_LOG2 = (0.34073299324245587, 0.41167268734376855, 0.57708358300700868, 0.96179667336823094, 2.8853900817900482)
+#: 2^r for |r| at most 1/2, to 2^-28.
+_EXP2 = (
+    0.00015461560778872135, 0.0013400562264223321, 0.009618056388057775, 0.055503268911533885, 0.24022650923651495,
+    0.69314720686023623, 1.0,
+)  # fmt: skip
+#: log2((1 + s) / (1 - s)) is `_SCALE` (s + s^3 / 3 + s^5 p(s^2)), to 2^-66.
+_SERIES = (
+    0.058621635304233734, 0.058530632322816988, 0.066674043994061696, 0.076922974435035901, 0.090909091680499238,
+    0.11111111110826383, 0.14285714285714685, 0.20000000000000001,
+)  # fmt: skip
+_SCALE, _THIRD = (2.8853900817779268, 4.0710547481862066e-17), (1 / 3, 1.850371707708594e-17)
 
-
-def _log2(d: Math, size: str) -> str:
-    """log2 of an f64 that was a positive f32: with s = (m - 1) / (m + 1), log2 m is an odd series in s."""
-    bits = d.convert("bitcast", size, "f64", "i64")
-    moved = d.op("subi", bits, d.const(_ROOT_HALF, "i64"), element="i64")
-    exponent = d.convert("sitofp", d.op("shrsi", moved, d.const(52, "i64"), element="i64"), "i64", "f64")
-    low = d.op("andi", moved, d.const((1 << 52) - 1, "i64"), element="i64")
-    mantissa = d.convert("bitcast", d.op("addi", low, d.const(_ROOT_HALF, "i64"), element="i64"), "i64", "f64")
-    one = d.const(1.0)
-    s = d.op("divf", d.op("subf", mantissa, one), d.op("addf", mantissa, one))
-    series = d.polynomial(d.op("mulf", s, s), *(2 / math.log(2) / n for n in (11, 9, 7, 5, 3, 1)))
-    return d.fma(s, series, exponent)
-
-
-def _exp2(d: Math, t: str) -> str:
-    """2 to a t within the exponents of f64."""
-    n = d.unary("roundeven", t)
-    p = d.polynomial(d.op("subf", t, n), *(math.log(2) ** k / math.factorial(k) for k in range(7, -1, -1)))
-    biased = d.op("addi", d.convert("fptosi", n, "f64", "i64"), d.const(1023, "i64"), element="i64")
-    scale = d.op("shli", biased, d.const(52, "i64"), element="i64")
-    return d.op("mulf", p, d.convert("bitcast", scale, "i64", "f64"))
-
-
-def _size(m: Math, x: str, y: str) -> str:
-    """|x| to the y, for numbers."""
-    d = m.wide
-    size, exponent = (m.convert("extf", v, "f32", "f64") for v in (m.absolute(x), y))
-    logarithm = _log2(d, size)
-    zero, endless = d.const(0.0), d.const(_INFINITY)
-    logarithm = d.select(d.compare("cmpf", "oeq", size, zero), d.const("0xFFF0000000000000"), logarithm)
-    logarithm = d.select(d.compare("cmpf", "oeq", size, endless), endless, logarithm)
-    t = d.op("mulf", exponent, logarithm)
-    # 1 to any power, infinity too, and anything to the power of 0.
-    t = d.select(d.is_nan(t), zero, t)
-    return m.convert("truncf", _exp2(d, d.clamp(t, -200.0, 200.0)), "f64", "f32")
+#: A number as a sum of two, the second much smaller than the first.
+Pair = tuple[str, str]
 
 
 def pow(m: Math, x: str, y: str) -> str:
-    """x to the y, as C defines it."""
+    """x to the y, as C defines it: the short way where all x are positive and normal, and all y are finite."""
+    known = m.format
+    least, endless = 1 << known.fraction, int(known.infinity, 16)
+    beyond = m.on_bits("subi", m.bits(x), m.number(least))
+    positive = m.compare("cmpi", "ult", beyond, m.number(endless - least), element=known.integer)
+    finite = m.compare("cmpf", "olt", m.absolute(y), m.const(known.infinity))
+    plain = m.op("andi", positive, finite, element="i1")
+    return m.where_all(plain, lambda: _power(m, x, y, edges=False), lambda: _any_power(m, x, y))
+
+
+def _any_power(m: Math, x: str, y: str) -> str:
     whole = m.compare("cmpf", "oeq", m.unary("roundeven", y), y)
     half = m.op("mulf", y, m.const(0.5))
     odd = m.op("andi", whole, m.compare("cmpf", "one", m.unary("roundeven", half), half), element="i1")
-    result = _size(m, x, y)
+    result = _power(m, m.absolute(x), y, edges=True)
     result = m.select(odd, m.copysign(result, x), result)
     root = m.op(
         "andi", _negative_number(m, x), m.op("xori", whole, m.const("true", "i1"), element="i1"), element="i1"
@@ -64,10 +50,107 @@ def pow(m: Math, x: str, y: str) -> str:
     invalid = m.op("ori", root, either, element="i1")
     certain = m.compare("cmpf", "oeq", x, m.const(1.0))
     certain = m.op("ori", certain, m.compare("cmpf", "oeq", y, m.const(0.0)), element="i1")
-    return m.select(certain, m.const(1.0), m.select(invalid, m.const("0x7FC00000"), result))
+    return m.select(certain, m.const(1.0), m.select(invalid, m.const(m.format.nan), result))
 
 
 def _negative_number(m: Math, x: str) -> str:
     """Where `x` is negative and not infinite."""
-    finite = m.compare("cmpf", "ogt", x, m.const("0xFF800000"))
+    finite = m.compare("cmpf", "ogt", x, m.const(m.format.minus_infinity))
     return m.op("andi", m.compare("cmpf", "olt", x, m.const(0.0)), finite, element="i1")
+
+
+def _power(m: Math, size: str, y: str, *, edges: bool) -> str:
+    """size to the y for a positive, normal size; with `edges` for all where the result is no NaN."""
+    parts = exponent_and_mantissa(m, size) if edges else parts_of_normal(m, size)
+    high, low = (_log2(m, *parts), "") if m.base == "f32" else _log2_pair(m, *parts)
+    high = _log_of_edges(m, size, high) if edges else high
+    return _by_f64(m, y, high, edges) if m.base == "f32" else _by_pair(m, y, (high, low), edges)
+
+
+def _log_of_edges(m: Math, size: str, logarithm: str) -> str:
+    """A logarithm, an f64, of a size where that is 0 or infinite as well."""
+    d = m.wide
+    nothing, endless = (m.compare("cmpf", "oeq", size, m.const(c)) for c in (0.0, m.format.infinity))
+    logarithm = d.select(nothing, d.const(d.format.minus_infinity), logarithm)
+    return d.select(endless, d.const(d.format.infinity), logarithm)
+
+
+def _by_f64(m: Math, y: str, logarithm: str, edges: bool) -> str:
+    """2^(y logarithm) for an f32 and an f64."""
+    d = m.wide
+    t = d.op("mulf", m.convert("extf", y, "f32", "f64"), logarithm)
+    t = d.clamp(_without_nan(d, t) if edges else t, -200.0, 200.0)
+    return m.convert("truncf", _exp2(d, t), "f64", "f32")
+
+
+def _without_nan(m: Math, t: str) -> str:
+    """0 for NaN: 1 to any power, infinity too, and anything to the power of 0."""
+    return m.select(m.is_nan(t), m.const(0.0), t)
+
+
+def _log2(m: Math, exponent: str, mantissa: str) -> str:
+    """log2 of a positive f32 as an f64: with s = (m - 1) / (m + 1), log2 m is an odd series in s."""
+    d = m.wide
+    exponent, mantissa = (m.convert("extf", v, "f32", "f64") for v in (exponent, mantissa))
+    s = d.op("divf", d.op("subf", mantissa, d.const(1.0)), d.op("addf", mantissa, d.const(1.0)))
+    return d.fma(s, d.polynomial(d.op("mulf", s, s), *_LOG2), exponent)
+
+
+def _exp2(d: Math, t: str) -> str:
+    """2 to a t well within the exponents of f64: the whole part is added to the exponent."""
+    shift = d.const(d.format.round)
+    shifted = d.op("addf", t, shift)
+    p = d.polynomial(d.op("subf", t, d.op("subf", shifted, shift)), *_EXP2)
+    moved = d.on_bits("shli", d.bits(shifted), d.number(d.format.fraction))
+    return d.from_bits(d.on_bits("addi", d.bits(p), moved))
+
+
+def _by_pair(m: Math, y: str, logarithm: Pair, edges: bool) -> str:
+    """2^(y logarithm) for an f64 and a pair."""
+    high, low = logarithm
+    whole = m.op("mulf", y, high)
+    rest = m.fma(y, low, m.fma(y, high, m.op("negf", whole)))
+    # Beyond that the result is 0 or infinite, and the rest may be no number.
+    inside = m.compare("cmpf", "olt", m.absolute(whole), m.const(m.format.exp2_range[1] + 100))
+    bounded = m.clamp(_without_nan(m, whole) if edges else whole, *m.format.exp2_range)
+    n = m.unary("roundeven", bounded)
+    r = m.op("addf", m.op("subf", bounded, n), m.select(inside, rest, m.const(0.0)))
+    y = m.op("addf", near_expm1(m, m.op("mulf", r, m.const(LOG_2))), m.const(1.0))
+    return scaled(m, y, m.whole(n))
+
+
+def _log2_pair(m: Math, exponent: str, mantissa: str) -> Pair:
+    """log2 of mantissa * 2^exponent to some 65 bits."""
+    s = _ratio(m, mantissa)
+    z = _times(m, s, s)
+    more = _sum(m, m.const(_THIRD[0]), (m.op("mulf", z[0], m.polynomial(z[0], *_SERIES)), m.const(_THIRD[1])))
+    series = _sum(m, s[0], _add_low(m, _times(m, s, _times(m, z, more)), s[1]))
+    scale = m.const(_SCALE[0]), m.const(_SCALE[1])
+    return _sum(m, exponent, _times(m, series, scale))
+
+
+def _ratio(m: Math, mantissa: str) -> Pair:
+    """(mantissa - 1) / (mantissa + 1)."""
+    one = m.const(1.0)
+    top, bottom = m.op("subf", mantissa, one), m.op("addf", mantissa, one)
+    lost = m.op("subf", mantissa, m.op("subf", bottom, one))
+    inverse = m.op("divf", one, bottom)
+    s = m.op("mulf", top, inverse)
+    less = m.op("negf", s)
+    return s, m.op("mulf", m.fma(less, lost, m.fma(less, bottom, top)), inverse)
+
+
+def _times(m: Math, a: Pair, b: Pair) -> Pair:
+    product = m.op("mulf", a[0], b[0])
+    rest = m.fma(a[0], b[0], m.op("negf", product))
+    return product, m.fma(a[0], b[1], m.fma(a[1], b[0], rest))
+
+
+def _sum(m: Math, a: str, b: Pair) -> Pair:
+    """a + b, for an a that is 0 or larger than b."""
+    total = m.op("addf", a, b[0])
+    return total, m.op("addf", m.op("addf", m.op("subf", a, total), b[0]), b[1])
+
+
+def _add_low(m: Math, a: Pair, low: str) -> Pair:
+    return a[0], m.op("addf", a[1], low)

@@ -21,14 +21,26 @@ func.func @scalars(%x: f32) -> f32 {
   return %1 : f32
 }
 
+// Names of what is made for f64 say so.
+// CHECK-LABEL: func.func @of_f64(
+// CHECK: call @oneflow_log_f64_8(%arg0) : (vector<8xf64>) -> vector<8xf64>
+// CHECK: call @oneflow_exp_f64_0(%arg1) : (f64) -> f64
+func.func @of_f64(%x: vector<8xf64>, %y: f64) -> (vector<8xf64>, f64) {
+  %0 = math.log %x : vector<8xf64>
+  %1 = math.exp %y : f64
+  return %0, %1 : vector<8xf64>, f64
+}
+
 // Other types and other functions stay as they are.
 // CHECK-LABEL: func.func @others(
-// CHECK: math.exp %{{.*}} : f64
+// CHECK: math.erf %{{.*}} : f64
 // CHECK: math.erfc %{{.*}} : f32
-func.func @others(%x: f64, %y: f32) -> (f64, f32) {
-  %0 = math.exp %x : f64
+// CHECK: math.exp %{{.*}} : f16
+func.func @others(%x: f64, %y: f32, %z: f16) -> (f64, f32, f16) {
+  %0 = math.erf %x : f64
   %1 = math.erfc %y : f32
-  return %0, %1 : f64, f32
+  %2 = math.exp %z : f16
+  return %0, %1, %2 : f64, f32, f16
 }
 
 // CHECK-LABEL: func.func @two_operands(
