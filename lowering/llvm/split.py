@@ -9,6 +9,7 @@ Imports `kernels`, `combine`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,8 +24,10 @@ from oneflow.passes.registry import register_pass
 
 #: Parts at most, and element operations that make a part worth while.
 PARTS, WORK = 16, 1 << 15
-#: Results of a reduction, and of a product, that make steps enough for threads by themselves.
+#: Results of a reduction down columns, and of a product, that make steps enough for threads by themselves.
 KEPT, TILES = 4096, 1 << 16
+#: The same of a product where one side has so few rows or columns; tiles are long and narrow then.
+FEW_TILES, FEW = 4096, 8
 #: Steps of the depth of a product that a part has at least.
 DEPTH = 512
 #: Steps of the last dimension of results that fill a vector.
@@ -75,12 +78,21 @@ def _parts(node: Node, loop: int) -> int:
         return 1
     kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
     depth, product = math.prod(sizes[d] for d in node.folds), is_contraction(node)
-    if not kept or not depth or kept > (TILES if product else KEPT):
+    if not kept or not depth or kept >= _enough(node, sizes):
         return 1
     if product and depth < 4 * DEPTH:
         return 1
     most = min(PARTS, kept * depth // WORK, depth // DEPTH if product else depth)
     return max((n for n in range(2, min(sizes[loop], most) + 1) if sizes[loop] % n == 0), default=1)
+
+
+def _enough(node: Node, sizes: Sequence[int]) -> int:
+    """So many results are steps enough for threads: rows are a step each, columns and products share one."""
+    if not is_contraction(node):
+        return PARTS if all(use.access and use.access[-1].dims & node.folds for use in node.inputs) else KEPT
+    sides = [set().union(*(f.dims for f in use.access)) - node.folds for use in node.inputs]
+    apart = [math.prod(sizes[d] for d in side - other) for side, other in zip(sides, reversed(sides), strict=True)]
+    return FEW_TILES if min(apart) <= FEW else TILES
 
 
 def _order(node: Node) -> list[int] | None:

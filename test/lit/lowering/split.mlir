@@ -33,3 +33,25 @@ func.func @filter(%x: tensor<32x8x16x16xf32>, %dy: tensor<32x16x14x14xf32>) -> t
   %0 = "oneflow.conv_filter_grad"(%dy, %x) {data_format = "channels_first", dilation_rate = array<i32: 1, 1>, groups = 1 : i32, kernel_size = array<i32: 3, 3>, num_spatial_dims = 2 : i32, padding_before = array<i32: 0, 0>, strides = array<i32: 1, 1>} : (tensor<32x16x14x14xf32>, tensor<32x8x16x16xf32>) -> tensor<16x8x3x3xf32>
   return %0 : tensor<16x8x3x3xf32>
 }
+
+// Sixteen rows are steps enough too, and what is one kernel of rows stays one.
+// CHECK-LABEL: func.func @softmax
+// CHECK-NOT: tensor.expand_shape
+func.func @softmax(%x: tensor<16x65536xf32>) -> tensor<16x65536xf32> {
+  %0 = "oneflow.softmax"(%x) : (tensor<16x65536xf32>) -> tensor<16x65536xf32>
+  return %0 : tensor<16x65536xf32>
+}
+
+// So are many results of a product with a vector; those of two large sides share tiles, and are cut.
+// CHECK-LABEL: func.func @vector
+// CHECK-NOT: tensor.expand_shape
+// CHECK-LABEL: func.func @tiles
+// CHECK: tensor.expand_shape
+func.func @vector(%x: tensor<4096x4096xf32>, %y: tensor<4096x1xf32>) -> tensor<4096x1xf32> {
+  %0 = "oneflow.matmul"(%x, %y) : (tensor<4096x4096xf32>, tensor<4096x1xf32>) -> tensor<4096x1xf32>
+  return %0 : tensor<4096x1xf32>
+}
+func.func @tiles(%x: tensor<64x4096xf32>, %y: tensor<4096x64xf32>) -> tensor<64x64xf32> {
+  %0 = "oneflow.matmul"(%x, %y) : (tensor<64x4096xf32>, tensor<4096x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
+}
