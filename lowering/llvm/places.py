@@ -18,6 +18,9 @@ from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 
 #: Tensors of at most so many elements may be copied by a kernel, if there are so many steps for each of them.
 SMALL, REUSE = 1 << 14, 64
+#: Tensors of so many bytes do not stay in near caches: a sweep asks for their memory a page ahead, which processors'
+#: own prefetchers, that end with pages, do not. A line is what memory is moved in.
+FAR, PAGE, LINE = 1 << 21, 4096, 64
 
 
 def phases_of(structure: Structure) -> dict[Node, int]:
@@ -57,6 +60,7 @@ class Places:
         self.held: dict[ir.Value, V] = {}
         self.memory: dict[ir.Value, tuple[str, str]] = {}
         self.scratch: list[str] = []
+        self.ahead = False
         self._views: dict[tuple[str, str], tuple[str, str]] = {}
         self._scalars: dict[ir.Value, V] = {}
         self.finals = dict(zip(returned_values(self.kernel.block), self.kernel.results, strict=True))
@@ -163,7 +167,16 @@ class Places:
             return lanes.load_apart(memory, kind, names, tensor.element)
         if step > 1:
             raise NeedsScalars("lanes that lie apart")
+        if self.ahead and step and is_far(positions, tensor.element):
+            self._ask_for(memory, kind, names, PAGE * 8 // element_bits(memory_type(tensor.element)), tensor.element)
         return lanes.load(memory, kind, names, tensor.element, bool(step))
+
+    def _ask_for(self, memory: str, kind: str, names: Sequence[str], distance: int, element: str) -> None:
+        """Has memory come near that lies `distance` elements after a vector, which may be beyond the end."""
+        w, line = self.writer, LINE * 8 // element_bits(memory_type(element))
+        for offset in range(0, self.width or 1, line):
+            at = ", ".join([*names[:-1], w.binary("addi", names[-1], distance + offset)])
+            w.line(f"memref.prefetch {memory}[{at}], read, locality<3>, data : {kind}")
 
     def _store(self, node: Node, use: Use, tensor: Tensor, value: V, lanes: Lanes) -> None:
         memory, kind, positions = self._locate(node, use, tensor)
@@ -238,6 +251,12 @@ class Places:
         for name, coefficient in form.terms:
             total = self.writer.add(total, self.writer.mul(self.position[name], coefficient))
         return total
+
+
+def is_far(positions: Sequence[Position], element: str) -> bool:
+    """Whether a tensor of known sizes is larger than near caches."""
+    sizes = [p.size for p in positions if isinstance(p.size, int)]
+    return len(sizes) == len(positions) and math.prod(sizes) * element_bits(memory_type(element)) >= FAR * 8
 
 
 def element_bits(element: str) -> int:

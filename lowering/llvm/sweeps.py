@@ -26,7 +26,8 @@ Key = tuple[Node, int]
 class Sweep:
     """One pass over the inner loops: its nodes, what they accumulate, and how their long sums add up.
 
-    `lanes` are those of the step; `sums` the numbers of the keys that `cascade` is for.
+    `lanes` are those of the step; `sums` the numbers of the keys that `cascade` is for. Later sweeps than the `first`
+    find operands near.
     """
 
     nodes: list[Node]
@@ -34,6 +35,7 @@ class Sweep:
     lanes: Lanes
     sums: list[int]
     cascade: sums.Cascade | None
+    first: bool = False
 
 
 @dataclass
@@ -68,7 +70,8 @@ class Sweeps(Places):
         cascade = sums.cascade([loop.size for loop in self.loops.inner], steps) if free else None
         if free and self.mode != "row" and self.loops.inner and any(PARTS in n.op.attributes for n in nodes):
             cascade = sums.of_parts(len(self.loops.inner))
-        return Sweep(nodes, keys, lanes, free if cascade else [], cascade)
+        first = not any(self.phases[n] for n in nodes)
+        return Sweep(nodes, keys, lanes, free if cascade else [], cascade, first)
 
     def _is_vector(self, loop: Loop) -> bool:
         return self.mode == "row" and loop is self.vector
@@ -199,7 +202,10 @@ class Sweeps(Places):
         def inside(iv: str, values: list[V]) -> list[V]:
             self.position[loop.id] = iv
             lanes.mask = self._mask(iv, end) if masked else None
-            return self._points(sweep, lanes, values)
+            self.ahead = not masked and sweep.first
+            after = self._points(sweep, lanes, values)
+            self.ahead = False
+            return after
 
         return self._loop(begin, end, self.width or 1, carried, inside, lanes, hoisted)
 
