@@ -6,7 +6,7 @@ position. Imports `body` and the MLIR seam.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node
@@ -106,17 +106,23 @@ def winner(lanes: Lanes, selection: Selection, one: tuple[V, V], other: tuple[V,
 
 def join_lanes(lanes: Lanes, selection: Selection, ends: tuple[V, V]) -> tuple[V, V]:
     """The winner among the lanes: halves against each other until one is left."""
-    w, width = lanes.writer, lanes.width
-    if width is None:
+    if lanes.width is None:
         raise NeedsScalars("lanes to join")
-    half = width // 2
-    while half:
-        order = [(lane + half) % width for lane in range(width)]
-        moved = [
-            V(w.op(f"vector.shuffle {e.name}, {e.name} {order} : {k}, {k}"), e.element, True)
-            for e, k in ((e, lanes.type(e.element)) for e in ends)
-        ]
-        ends, half = winner(lanes, selection, ends, (moved[0], moved[1])), half // 2
-    first = (w.op(f"vector.extract {e.name}[0] : {e.element} from {lanes.type(e.element)}") for e in ends)
+    while lanes.width > 1:
+        half = replace(lanes, width=lanes.width // 2)
+        ends, lanes = winner(half, selection, _part(lanes, ends, 0), _part(lanes, ends, half.width or 0)), half
+    first = (lanes.writer.op(f"vector.extract {e.name}[0] : {e.element} from {lanes.type(e.element)}") for e in ends)
     best, place = (V(name, e.element) for name, e in zip(first, ends, strict=True))
     return best, place
+
+
+def _part(lanes: Lanes, values: tuple[V, V], begin: int) -> tuple[V, V]:
+    """Half of the lanes of two values."""
+    count = (lanes.width or 0) // 2
+    kinds = [(v, lanes.type(v.element), f"vector<{count}x{v.element}>") for v in values]
+    one, other = (
+        V(lanes.writer.op(f"vector.extract_strided_slice {v.name} {{offsets = [{begin}], sizes = [{count}], "
+                          f"strides = [1]}} : {kind} to {part}"), v.element, True)
+        for v, kind, part in kinds
+    )  # fmt: skip
+    return one, other
