@@ -50,7 +50,10 @@ def cut_reductions(
     parts: Callable[[Node, int], int],
     order: Callable[[Node], Sequence[int] | None] = lambda node: None,
 ) -> None:
-    """Cuts the longest loop of each reduction of `module` into what `parts(node, loop)` says; 1 leaves it whole."""
+    """Cuts the longest loop of each reduction of `module` into what `parts(node, loop)` says.
+
+    One that is left whole stays as it is, unless its results are to have another `order`: then it is one part.
+    """
     functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
     for function in functions:
         views: dict[object, ir.Value] = {}
@@ -58,8 +61,9 @@ def cut_reductions(
             node, joined = _combined(op, combiners)
             loop = longest(node) if node and joined else None
             count = 1 if node is None or loop is None else parts(node, loop)
-            if node and loop is not None and count > 1:
-                Cut(node, joined, loop, count, views, order(node)).replace()
+            turned = order(node) if node and joined else None
+            if node and (count > 1 or turned is not None):
+                Cut(node, joined, loop if count > 1 else None, count, views, turned).replace()
 
 
 def _combined(op: ir.Operation, combiners: Combiners) -> tuple[Node | None, Sequence[Joined]]:
@@ -73,7 +77,7 @@ def _combined(op: ir.Operation, combiners: Combiners) -> tuple[Node | None, Sequ
 
 @dataclass
 class Cut:
-    """Cuts loop `loop` of a reduction in `parts`, one `Joined` for each result.
+    """Cuts loop `loop` of a reduction in `parts`, one `Joined` for each result; None is cut in one part.
 
     `views` has the tensors that are cut already. `order` are the dimensions of the results as the partial ones have
     them, which may lie better for who makes them.
@@ -81,7 +85,7 @@ class Cut:
 
     node: Node
     joined: Sequence[Joined]
-    loop: int
+    loop: int | None
     parts: int
     views: dict[object, ir.Value]
     order: Sequence[int] | None = None
@@ -184,5 +188,5 @@ def _generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequenc
     }, regions=1)  # fmt: skip
 
 
-def _is_dim(expression: ir.AffineExpr, position: int) -> bool:
+def _is_dim(expression: ir.AffineExpr, position: int | None) -> bool:
     return isinstance(expression, ir.AffineDimExpr) and expression.position == position

@@ -30,8 +30,8 @@ KEPT, TILES = 4096, 1 << 16
 FEW_TILES, FEW = 4096, 8
 #: Steps of the depth of a product that a part has at least.
 DEPTH = 512
-#: Steps of the last dimension of results that fill a vector.
-LANES = 8
+#: Steps of the last dimension of results that fill a vector; where it has fewer, a depth that another order is worth.
+LANES, TURNED = 8, 64
 
 
 @register_pass
@@ -108,5 +108,9 @@ def _order(node: Node) -> list[int] | None:
     apart = [d for d in sizes if sum(d in side for side in sides) == 1]
     if not apart or sizes[output[-1]] >= LANES:  # type: ignore[index]
         return None
-    last = output.index(max(apart, key=lambda d: sizes[d]))
+    longest = max(apart, key=lambda d: sizes[d])
+    depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.folds)
+    if sizes[longest] < LANES or depth < TURNED:
+        return None
+    last = output.index(longest)
     return [*(i for i in range(len(output)) if i != last), last]
