@@ -92,11 +92,32 @@ def element_wise() -> list[Row]:
     ]  # fmt: skip
 
 
+def of_f64() -> list[Row]:
+    """Functions of f64, and what is made of them; x and y of 1024 x 1024."""
+    x, y = (f32(1024, 1024).astype(np.float64) for _ in range(2))
+    positive, inside = np.abs(x) + 0.1, np.clip(x, -0.99, 0.99)
+    rows: list[tuple[str, Callable[..., Any], list[Array]]] = [
+        *((name, getattr(np, name), [x]) for name in "exp exp2 expm1 tanh sinh cosh sin cos tan".split()),
+        *((name, getattr(np, name), [positive]) for name in "log log2 log10 log1p".split()),
+        ("atan", np.arctan, [x]), ("asin", np.arcsin, [inside]), ("atanh", np.arctanh, [inside]),
+        ("atan2", np.arctan2, [x, y]), ("pow", np.power, [positive, y]),
+        ("erf", special.erf, [x]), ("sigmoid", special.expit, [x]),
+    ]  # fmt: skip
+    return [
+        *((f"{name} of f64", getattr(flow, name), theirs, args) for name, theirs, args in rows),
+        ("softmax of rows of f64", lambda x: flow.softmax(x, 1), lambda x: softmax(x, 1), [x]),
+        ("sum of rows of f64", lambda x: flow.sum(x, 1), lambda x: x.sum(1), [x]),
+        ("argmax of rows of f64", lambda x: flow.argmax(x, 1), lambda x: x.argmax(1), [x]),
+        ("matrix times vector of f64", flow.matmul, np.matmul, [x, y[0]]),
+    ]
+
+
 def reductions() -> list[Row]:
     """Reductions along rows, columns and everything, scans, normalizations."""
     x, tall, wide = f32(4096, 1024), f32(1 << 20, 4), f32(4, 1 << 20)
     return [
         ("softmax of rows", lambda x: flow.softmax(x, 1), lambda x: softmax(x, 1), [x]),
+        ("softmax of 64 rows", lambda x: flow.softmax(x, 1), lambda x: softmax(x, 1), [f32(64, 4096)]),
         ("softmax of columns", lambda x: flow.softmax(x, 0), lambda x: softmax(x, 0), [x]),
         ("softmax in the middle", lambda x: flow.softmax(x, 1), lambda x: softmax(x, 1), [f32(64, 64, 1024)]),
         ("softmax of columns, 256 x 256", lambda x: flow.softmax(x, 0), lambda x: softmax(x, 0), [f32(256, 256)]),
@@ -112,8 +133,10 @@ def reductions() -> list[Row]:
         ("var of rows", lambda x: flow.var(x, 1), lambda x: x.var(1, ddof=1), [x]),
         ("var", flow.var, lambda x: x.var(ddof=1), [x]),
         ("max", flow.amax, np.max, [x]),
+        ("max of rows", lambda x: flow.amax(x, 1), lambda x: x.max(1), [x]),
         ("max of columns", lambda x: flow.amax(x, 0), lambda x: x.max(0), [x]),
         ("argmax of rows", lambda x: flow.argmax(x, 1), lambda x: x.argmax(1), [x]),
+        ("argmax", flow.argmax, np.argmax, [x]),
         ("argmax of columns", lambda x: flow.argmax(x, 0), lambda x: x.argmax(0), [x]),
         ("cumsum of rows", lambda x: flow.cumsum(x, 1), lambda x: x.cumsum(1), [x]),
         ("cumsum of columns", lambda x: flow.cumsum(x, 0), lambda x: x.cumsum(0), [x]),
@@ -180,4 +203,4 @@ def products() -> list[Row]:
 
 def rows() -> list[Row]:
     """Every kernel, by group."""
-    return [*element_wise(), *reductions(), *movements(), *products()]
+    return [*element_wise(), *of_f64(), *reductions(), *movements(), *products()]
