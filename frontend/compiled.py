@@ -21,7 +21,7 @@ from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
 from oneflow.frontend.callables import Callee, filled, told_apart
 from oneflow.frontend.capture import layout_of
-from oneflow.frontend.devices import Device, compile_for
+from oneflow.frontend.devices import Device, choose, compile_for
 from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.dispatch import Stateful
 from oneflow.frontend.eager import EagerTensor
@@ -33,6 +33,7 @@ from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.specialization import Specialization, place_of_tensors
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
+from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
@@ -62,12 +63,13 @@ class CompiledFunction:
         device: Device | None,
         placement: Placement | None = None,
         strategy: str = "greedy",
+        autotune: bool | None = None,
     ) -> None:
         self._callee = callee = Callee.of(fn)
         self._fn = fn = callee.function
         functools.update_wrapper(self, fn, updated=())
         self.__name__ = callee.name
-        self.device, self.placement, self._strategy = device, placement, strategy
+        self.device, self.placement, self._strategy, self._autotune = device, placement, strategy, autotune
         self._given = specs
         self._spec = None if specs is None or callee.awaits_self else _flat(_bind_specs(fn, specs))
         self._known: dict[Any, list[Specialization]] = {}
@@ -82,11 +84,16 @@ class CompiledFunction:
         return bound
 
     def _of(self, fn: Callable[..., Any]) -> CompiledFunction:
-        return CompiledFunction(fn, self._given, self.device, self.placement, self._strategy)
+        return CompiledFunction(fn, self._given, *self._how)
+
+    @property
+    def _how(self) -> tuple[Any, ...]:
+        """What was asked for besides specs."""
+        return self.device, self.placement, self._strategy, self._autotune
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has no programs yet."""
-        return CompiledFunction, (self._fn, self._given, self.device, self.placement, self._strategy)
+        return CompiledFunction, (self._fn, self._given, *self._how)
 
     def __repr__(self) -> str:
         programs = sum(map(len, self._known.values()))
@@ -148,7 +155,7 @@ class CompiledFunction:
         tree = tree or _flat(bind(self._fn, leaves, {}))[1]
         if tree not in special.pulls:
             made = puller(self._fn, tree, special.traced.reach)
-            special.pulls[tree] = CompiledFunction(made, None, self.device, self.placement, self._strategy)
+            special.pulls[tree] = CompiledFunction(made, None, *self._how)
         return special.pulls[tree]
 
     def _place(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
@@ -224,6 +231,8 @@ class CompiledFunction:
         return found
 
     def _compile(self, traced: Traced, where: Device) -> Specialization:
+        if self._autotune is not None:
+            choose(traced.module, AUTOTUNE, self._autotune)
         if traced.places is None:
             made: Any = compile_for(where, traced.module, traced.entry)
         else:
@@ -312,6 +321,7 @@ def compile(
     device: Any = None,
     placement: Placement | None = None,
     strategy: str = "greedy",
+    autotune: bool | None = None,
 ) -> CompiledFunction:
     """The compiled function."""
 
@@ -324,6 +334,7 @@ def compile(
     device: Any = None,
     placement: Placement | None = None,
     strategy: str = "greedy",
+    autotune: bool | None = None,
 ) -> Callable[..., CompiledFunction]:
     """A decorator."""
 
@@ -335,6 +346,7 @@ def compile(
     device: Any = None,
     placement: Placement | None = None,
     strategy: str = "greedy",
+    autotune: bool | None = None,
 ) -> Any:
     """Compiles a Python function of tensors; also a decorator, with or without arguments.
 
@@ -352,6 +364,8 @@ def compile(
             be the same on every rank.
         strategy: how layouts are chosen where they are left open: "greedy", operator by operator as in OneFlow, or
             "auto", the cheapest for the whole function.
+        autotune: whether its kernels on a GPU are the fastest of several that are timed in the first run; without it
+            as `flow.cuda.set_autotune` says.
     """
     place = None if device is None else named_device(device)
     decorates = fn is None or isinstance(fn, TensorSpec)
@@ -360,5 +374,5 @@ def compile(
         raise CallError(f"expected specs by position or as specs=.., got both: {given} and {specs!r}")
     wanted = given or specs
     if decorates:
-        return lambda function: CompiledFunction(function, wanted, place, placement, strategy)
-    return CompiledFunction(fn, wanted, place, placement, strategy)  # type: ignore[arg-type]
+        return lambda function: CompiledFunction(function, wanted, place, placement, strategy, autotune)
+    return CompiledFunction(fn, wanted, place, placement, strategy, autotune)  # type: ignore[arg-type]

@@ -81,9 +81,15 @@ CHOSEN: dict[str, str] = {}
 
 
 def state_choices(module: ir.Module) -> None:
-    """Writes `CHOSEN` on a module that is compiled for devices."""
+    """Writes `CHOSEN` on a module that is compiled for devices, where it does not say otherwise itself."""
     for name, value in CHOSEN.items():
-        module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
+        if name not in module.operation.attributes:
+            module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
+
+
+def choose(module: ir.Module, name: str, wanted: bool) -> None:
+    """Writes on a module whether it is compiled in one of these ways."""
+    module.operation.attributes[name] = ir.StringAttr.get(str(bool(wanted)).lower(), module.context)
 
 
 def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | CudaExecutable:

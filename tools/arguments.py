@@ -69,6 +69,7 @@ FLAGS = {
             "write the kernels of the triton stage: source, PTX and machine code",
         ),
         Flag("gpu-arch", "ARCH", "the architecture to compile kernels for (default: sm_90)", check=_check_arch),
+        Flag("autotune", None, "keep several ways to compute each kernel of the triton stage, for a device to time"),
         Flag("load-ops", "FILE", "load operators first: a .py, .so or .td file, or several with commas"),
         Flag("split-input-file", "MARKER", "process the parts between lines `// -----` one by one", optional=True),
         Flag(

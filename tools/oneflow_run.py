@@ -23,8 +23,9 @@ from oneflow.dialect.nd_sbp import Mesh
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
-from oneflow.frontend.devices import Device, compile_for, device
+from oneflow.frontend.devices import Device, choose, compile_for, device
 from oneflow.lowering.pipelines import STAGES, pipeline_between
+from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.tools import ranks
@@ -92,6 +93,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": STRATEGIES, "default": STRATEGIES[0],
         "help": "how layouts are chosen where the program leaves them open (default: greedy)",
     },
+    "--autotune": {"action": "store_true", "help": "on a GPU, time ways to compute kernels and keep the fastest"},
     "--device": {"metavar": "DEVICE", "default": "cpu", "help": "where to run: cpu, cuda or cuda:N (default: cpu)"},
 }  # fmt: skip
 
@@ -153,6 +155,8 @@ def _run(arguments: argparse.Namespace) -> int:
     module = _read_program(arguments.file, text)
     if module is None:
         return 1
+    if arguments.autotune:
+        choose(module, AUTOTUNE, True)
     entry = find_entry(module, arguments.entry_point, text)
     if arguments.output is not None:
         check_output(arguments.output, entry.outputs)

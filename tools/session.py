@@ -12,6 +12,8 @@ from pathlib import Path
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
+from oneflow.frontend.devices import choose
+from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.lowering.triton.program import read_program
 from oneflow.passes.base import parse_bool
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
@@ -68,6 +70,8 @@ class Session:
         """The program after all passes as text; None after an error, which has been reported."""
         try:
             module = read_module(text, self.context, self.source.name)
+            if self.arguments.is_on("autotune"):
+                choose(module, AUTOTUNE, True)
             self.pipeline.run(module, REGISTRY, self.watch)
         except ProgramError as error:
             for diagnostic in error.diagnostics:

@@ -1,8 +1,10 @@
 // RUN: %python -c "import numpy as np; np.save(r'%t.npy', np.array([[-1, 2, -3], [4, -5, 6]], np.float32))"
 // RUN: oneflow-run %s --entry-point f --input x=%t.npy | FileCheck %s
+// RUN: oneflow-run %s --autotune --input x=%t.npy --print-ir-after=oneflow | FileCheck %s --check-prefixes=TUNED,CHECK
 // RUN: not oneflow-run %s 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: oneflow-run %s --input x=%t.npy --print-ir-after=linalg --time=1 2>&1 | FileCheck %s --check-prefix=STAGE
 
+// TUNED: module attributes {oneflow.autotune = "true"}
 // CHECK: y: float32[2, 3]
 // CHECK-NEXT: {{\[}}[0. 2. 0.]
 // CHECK-NEXT: [4. 0. 6.]]

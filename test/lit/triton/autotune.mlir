@@ -1,4 +1,5 @@
 // RUN: oneflow-opt %s --oneflow-emit-triton=autotune=true | FileCheck %s
+// RUN: oneflow-opt %s --autotune --oneflow-emit-triton | FileCheck %s
 // RUN: oneflow-opt %s --oneflow-emit-triton | FileCheck %s --check-prefix=ONE
 
 // Rows are computed by half or twice the warps; the plan is the same. What has one way only has no choices.

@@ -109,7 +109,7 @@ def test_missing_value(flag: object, failed: Failed) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in oneflow_run.OPTIONS if n.startswith("--") and n not in ("--time", "--simulate")]
+    "name", [n for n in oneflow_run.OPTIONS if n.startswith("--") and n not in ("--time", "--simulate", "--autotune")]
 )
 def test_missing_value_of_run(name: str, failed: Failed) -> None:
     """An option of oneflow-run at the end of the line, without its value."""

@@ -1,5 +1,7 @@
 """The fastest of several ways to compute a kernel is taken, by a clock that says what the test wants."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from oneflow.runtime.cuda import cached, driver, tune
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.testing.host_cuda import host_cuda
+from oneflow.tools import oneflow_run
 
 
 @pytest.fixture
@@ -145,3 +148,27 @@ def test_events_are_asked(cuda):
         function(floats(5, 4), floats(4, 3)), np.maximum(floats(5, 4) @ floats(4, 3), 0), 1e-5, 1e-5
     )
     assert not program_of(function).choices
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("here", [None, False, True])
+def test_one_function_is_tuned_or_not(cuda, clock, everywhere, here):
+    flow.cuda.set_autotune(everywhere)
+    x, w = floats(70, 40), floats(40, 50)
+    used = clock(2)
+    function = flow.compile(product, device="cuda", autotune=here)
+    np.testing.assert_allclose(copy.copy(function)(x, w), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
+    assert bool(used.calls) == (everywhere if here is None else here)
+
+
+@pytest.mark.parametrize("asked", [[], ["--autotune"]])
+def test_a_program_is_tuned_by_command(cuda, clock, asked, tmp_path):
+    flow.cuda.set_autotune(False)
+    x, w = floats(70, 40), floats(40, 50)
+    np.savez(tmp_path / "in.npz", x=x, w=w)
+    (tmp_path / "f.mlir").write_text(str(flow.trace(product, flow.TensorSpec(x.shape), flow.TensorSpec(w.shape))))
+    used, files = clock(2), (str(tmp_path / name) for name in ("f.mlir", "in.npz", "out.npz"))
+    program, given, made = files
+    assert oneflow_run.main([program, "--input", given, "--output", made, "--device", "cuda", *asked]) == 0
+    np.testing.assert_allclose(next(iter(np.load(made).values())), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
+    assert bool(used.calls) == bool(asked)
