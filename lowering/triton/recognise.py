@@ -16,6 +16,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.record import Call, OperatorError, Registry, attribute_values, infer
+from oneflow.lowering.triton.repeated import repeated, summed
 from oneflow.lowering.triton.templates import TEMPLATES
 from oneflow.lowering.triton.written import ROUNDING, Drop, Graph, Matrix, Product, Scores
 from oneflow.passes.base import Pass
@@ -58,8 +59,8 @@ class Pattern:
     """Attention as it was found: its operands, the last product, and what the backward part consists of.
 
     `inside` are results of the operations that go away. `gradients` are products by what they give: `dquery`,
-    `dkey`, `dvalue`, each with whether that is transposed; `dy` is the gradient by the result, and `first` the
-    operation before which all gradients can be built.
+    `dkey`, `dvalue`, each with whether that is transposed; `dy` is the gradient by the result. `shared` are keys and
+    values before they were repeated for the heads that share them; their gradients are the sums over those then.
     """
 
     scores: Scores
@@ -69,6 +70,7 @@ class Pattern:
     drop: Drop | None
     gradients: list[tuple[str, ir.Operation, bool]] = field(default_factory=list)
     dy: Matrix | None = None
+    shared: list[ir.Value] = field(default_factory=list)
 
 
 def _replace(graph: Graph, softmax: ir.Operation) -> bool:
@@ -95,7 +97,26 @@ def _match(graph: Graph, softmax: ir.Operation) -> Pattern | None:
     back = _Backward(graph, pattern, weights).match([e for e in ends if e[0] != out], softmax.results[0])
     whole = back and all(_leads_inside(graph, pattern, v) for v in pattern.inside - _ends(pattern))
     later = [op for _, op, _ in pattern.gradients]
-    return pattern if whole and graph.first([out, *later]) == out and _fits(graph, pattern) else None
+    if not whole or graph.first([out, *later]) != out or not _fits(graph, pattern):
+        return None
+    _share(graph, pattern)
+    return pattern
+
+
+def _share(graph: Graph, pattern: Pattern) -> None:
+    """Has a pattern take keys and values that are not repeated, where both are and all gradients are summed."""
+    found = [repeated(graph, m) for m in (pattern.scores.key, pattern.value)]
+    shapes = [graph.desc(v).shape for v in found if v is not None]
+    if len(shapes) != 2 or shapes[0][:2] != shapes[1][:2]:
+        return
+    (batch, heads), groups = graph.desc(pattern.value.value).shape[:2], shapes[0][1]
+    gradients = []
+    for name, op, transposed in pattern.gradients:
+        end = op if name == "dquery" else summed(graph, op, transposed, batch * heads, heads // groups)
+        if end is None:
+            return
+        gradients.append((name, end, transposed and end == op))
+    pattern.gradients, pattern.shared = gradients, [v for v in found if v is not None]
 
 
 def _weights(graph: Graph, softmax: ir.Value, inside: set[ir.Value]) -> tuple[list[ir.Value], Drop | None]:
@@ -249,6 +270,7 @@ class _Replacement:
         scores = self.pattern.scores
         self.ops.begin(self.pattern.out)
         self.operands = [self._matrix(m) for m in (scores.query, scores.key, self.pattern.value)]
+        self.operands[1:] = [self.ops.wrap(v) for v in self.pattern.shared] or self.operands[1:]
         drop = self.pattern.drop
         self.operands.append(scores.build_mask(self.graph))
         self.operands.append(None if drop is None or drop.offset is None else self.ops.wrap(drop.offset))

@@ -142,3 +142,22 @@ func.func @other(%q: tensor<1x1x32x16xf16>) -> tensor<1x1x32x16xf16> {
   %y = "oneflow.batch_matmul"(%d, %q) : (tensor<1x1x32x32xf16>, tensor<1x1x32x16xf16>) -> tensor<1x1x32x16xf16>
   return %y : tensor<1x1x32x16xf16>
 }
+
+// -----
+
+// Heads that share keys and values take them as they are before they are repeated.
+// CHECK-LABEL: func.func @shared
+// CHECK-NEXT: "oneflow.attention"(%arg0, %arg1, %arg2)
+// CHECK-NEXT: return
+func.func @shared(%q: tensor<2x6x32x16xf16>, %k: tensor<2x2x32x16xf16>, %v: tensor<2x2x32x16xf16>) -> tensor<2x6x32x16xf16> {
+  %k1 = "oneflow.expand_dims"(%k) {axis = 2 : si32} : (tensor<2x2x32x16xf16>) -> tensor<2x2x1x32x16xf16>
+  %k2 = "oneflow.expand"(%k1) {expand_shape = array<i64: 2, 2, 3, 32, 16>} : (tensor<2x2x1x32x16xf16>) -> tensor<2x2x3x32x16xf16>
+  %k3 = "oneflow.reshape"(%k2) {shape = array<i64: 2, 6, 32, 16>} : (tensor<2x2x3x32x16xf16>) -> tensor<2x6x32x16xf16>
+  %v1 = "oneflow.expand_dims"(%v) {axis = 2 : si32} : (tensor<2x2x32x16xf16>) -> tensor<2x2x1x32x16xf16>
+  %v2 = "oneflow.expand"(%v1) {expand_shape = array<i64: 2, 2, 3, 32, 16>} : (tensor<2x2x1x32x16xf16>) -> tensor<2x2x3x32x16xf16>
+  %v3 = "oneflow.reshape"(%v2) {shape = array<i64: 2, 6, 32, 16>} : (tensor<2x2x3x32x16xf16>) -> tensor<2x6x32x16xf16>
+  %s = "oneflow.batch_matmul"(%q, %k3) {transpose_b = true} : (tensor<2x6x32x16xf16>, tensor<2x6x32x16xf16>) -> tensor<2x6x32x32xf16>
+  %w = "oneflow.softmax"(%s) : (tensor<2x6x32x32xf16>) -> tensor<2x6x32x32xf16>
+  %y = "oneflow.batch_matmul"(%w, %v3) : (tensor<2x6x32x32xf16>, tensor<2x6x32x16xf16>) -> tensor<2x6x32x16xf16>
+  return %y : tensor<2x6x32x16xf16>
+}

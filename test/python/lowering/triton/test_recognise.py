@@ -188,3 +188,44 @@ def test_layers_that_follow_each_other_are_found():
     assert program.plan.count("attention") == 2 and len(program.sources) == 1
     first = expected(q, k, v, dy, None)[0].astype(np.float16)
     agree(interpret_program(program, q, k, v), expected(first, k, v, dy, None)[:1])
+
+
+SHARE = 3
+
+
+def expanded(x):
+    """Each head as often as queries share it."""
+    batch, groups, length, width = x.shape
+    spread = x.unsqueeze(2).expand(batch, groups, SHARE, length, width)
+    return spread.reshape(batch, groups * SHARE, length, width)
+
+
+def one_by_one(x):
+    batch, groups, length, width = x.shape
+    return x[:, :, None].repeat(1, 1, SHARE, 1, 1).reshape(batch, groups * SHARE, length, width)
+
+
+def in_turn(x):
+    """Heads follow each other, then again: no head is beside another that shares it."""
+    return x.repeat(1, SHARE, 1, 1)
+
+
+@pytest.mark.parametrize(("repeat", "shares"), [(expanded, True), (one_by_one, True), (in_turn, False)])
+def test_keys_that_heads_share_are_not_repeated(repeat, shares):
+    """Forward and backward: the gradients are summed by the kernel, over the heads that share."""
+
+    def function(q, k, v, dy):
+        pull = lambda q, k, v: (causal(q, repeat(k), repeat(v)) * dy).to(flow.float32).sum()  # noqa: E731
+        return causal(q, repeat(k), repeat(v)), *flow.grad(pull, argnums=(0, 1, 2))(q, k, v)
+
+    _, k, v, _ = operands()
+    rng = np.random.default_rng(7)
+    q, dy = (rng.standard_normal((BATCH, HEADS * SHARE, LENGTH, WIDTH)).astype(np.float16) for _ in range(2))
+    program = read_program(lower(function, q, k, v, dy))
+    assert {"oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
+    assert ("head // 3" in program.text) == shares
+    lay = (lambda x: np.repeat(x, SHARE, 1)) if shares else (lambda x: np.tile(x, (1, SHARE, 1, 1)))
+    out, dq, *wide = expected(q, lay(k), lay(v), dy, np.where(LATER, -np.inf, 0))
+    split = (BATCH, HEADS, SHARE, LENGTH, WIDTH) if shares else (BATCH, SHARE, HEADS, LENGTH, WIDTH)
+    sums = [x.reshape(split).sum(2 if shares else 1) for x in wide]
+    agree(interpret_program(program, q, k, v, dy), [out, dq, *sums])
