@@ -40,8 +40,9 @@ class RecogniseAttention(Pass):
         %y, %l = "oneflow.attention"(%q, %k, %v) {causal = true}
 
     and the products with `softmax_grad(%w, ..)` become `attention_grad`. Scores may be scaled; what is hidden by -inf
-    is `causal` where that is known, else a mask; weights may be dropped, by the same numbers. Nothing else may use
-    the weights, and the call must fit kernels.
+    is `causal` where that is known, else a mask; what is hidden after the diagonal alone may be so by any number of
+    at most -1e4. Weights may be dropped, by the same numbers; keys and values that are repeated for heads that share
+    them are taken as they are before. Nothing else may use the weights, and the call must fit kernels.
     """
 
     name: ClassVar[str] = "oneflow-recognise-attention"

@@ -1,7 +1,7 @@
 """What `recognise` reads of a program: products whatever the form of their operands, and scores of attention.
 
 A `Matrix` is a value and whether its last two axes are exchanged, so that transposes need not be told from flags of
-products. Imports the canonicalizer's `LawBuilder` and constants.
+products. Imports `hidden`, the canonicalizer's `LawBuilder` and constants.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
+from oneflow.lowering.triton.hidden import LOWEST, Hidden, hides, rounded, seen
 from oneflow.passes import constants
 from oneflow.passes.canonicalize import LawBuilder
 
@@ -51,17 +52,6 @@ class Product:
     left: Matrix
     right: Matrix
     factor: float
-
-
-@dataclass(frozen=True)
-class Hidden:
-    """Where scores are -inf: where `value` is true, or with `negated` where it is false; None: after the diagonal."""
-
-    value: ir.Value | None
-    negated: bool = False
-
-
-AFTER_DIAGONAL = Hidden(None)
 
 
 @dataclass
@@ -244,8 +234,8 @@ class Graph:
         call = self.call(op, "where", "masked_fill", "tril")
         if call is None:
             return False
-        found = hides(self, call, 0.0)
-        return found is not None and found[0] == value and found[1] in hidden
+        found = hides(self.known, call, 0.0)
+        return found is not None and found[1].number == 0 and found[0] == value and found[1] in hidden
 
     def factor(self, op: ir.Operation, value: ir.Value) -> float | None:
         """The number that an operation multiplies `value` by; None where it does something else."""
@@ -300,22 +290,6 @@ def _drawn(call: Call) -> dict[str, Any]:
     return {name: call.attrs[name] for name in ("rate", "seed", "logical_shape", "logical_begin")}
 
 
-def hides(graph: Graph, call: Call, fill: float) -> tuple[ir.Value, Hidden] | None:
-    """What a call keeps, and where it writes `fill` in place of that; None where it does something else."""
-    if call.record.name == "tril":
-        written = call.floating_fill_value if call.is_floating_fill_value else float(call.integer_fill_value)
-        return (call.in_.handle, AFTER_DIAGONAL) if written == fill and call.diagonal == 0 else None
-    if call.record.name == "masked_fill":
-        is_float = not (call.has_bool_operand or call.has_int_operand)
-        written = call.float_operand if is_float else float(call.int_operand)
-        return (call.x.handle, Hidden(call.mask.handle, False)) if written == fill else None
-    for kept, other, negated in ((call.y, call.x, False), (call.x, call.y, True)):
-        known = graph.known(other.handle)
-        if known is not None and known.size and (known == fill).all():
-            return kept.handle, Hidden(call.condition.handle, negated)
-    return None
-
-
 @dataclass
 class _Reading:
     """Goes back from a softmax's operand to the product, with the factor that is on what is read by then."""
@@ -346,24 +320,36 @@ class _Reading:
         scale = self.factor * product.factor
         if not math.isfinite(scale):
             return None
-        added = [(v, f) for v, f in self.added if not self._is_causal(v, 0.0, -math.inf)]
+        added = [(v, f) for v, f in self.added if not self._is_causal(v, 0.0, LOWEST / min(f, 1.0))]
         masks = [h for h in self.hidden if not self._is_later(h)]
+        if (masks or added) and not self._hides_all(added):
+            return None
         causal = len(added) < len(self.added) or len(masks) < len(self.hidden)
         matrices = product.left, product.right.turned(True)
         return Scores(*matrices, scale, added, self.hidden, masks, causal, self.inside, len(self.shape))
 
+    def _hides_all(self, added: list[tuple[ir.Value, float]]) -> bool:
+        """Whether what is hidden is so in rows that show nothing too; `added` are masks that are not causal."""
+        others = [v for v, f in self.added if (v, f) not in added]
+        finite = any(h.number > -math.inf for h in self.hidden)
+        return not finite and all(self._is_causal(v, 0.0, -math.inf) for v in others)
+
     def _is_later(self, hidden: Hidden) -> bool:
         if hidden.value is None:
             return True
-        return self._is_causal(hidden.value, hidden.negated, not hidden.negated)
+        known = self._known(hidden.value)
+        return known is not None and bool(((known.astype(np.bool_) != hidden.negated) != seen(known.shape)).all())
 
     def _is_causal(self, mask: ir.Value, shown: float, later: float) -> bool:
-        """Whether a mask is known, and the same for every head: `shown` up to the diagonal, `later` after it."""
+        """Whether a mask is known and one for every head: `shown` up to the diagonal, at most `later` after it."""
+        known = self._known(mask)
+        return known is not None and bool(np.where(seen(known.shape), known == shown, known <= later).all())
+
+    def _known(self, mask: ir.Value) -> np.ndarray | None:
+        """A mask as it always is, where it is the same for every head."""
         known, sizes = self.graph.known(mask), self.shape[-2:]
-        if known is None or known.shape[-2:] != sizes or known.size != math.prod(sizes):
-            return False
-        wanted = np.where(np.tri(*sizes, dtype=np.bool_), shown, later)
-        return bool((known.reshape(sizes).astype(wanted.dtype) == wanted).all())
+        is_one = known is not None and known.shape[-2:] == sizes and known.size == math.prod(sizes)
+        return known.reshape(sizes) if is_one else None
 
     def _before(self, op: ir.Operation) -> ir.Value | None:
         """The operand of which an operation makes more scores, and notes what it does to it."""
@@ -383,11 +369,10 @@ class _Reading:
         return None
 
     def _hide(self, call: Call) -> ir.Value | None:
-        found = hides(self.graph, call, -math.inf)
-        if found is None or self.factor <= 0:
-            return None
-        self.hidden.append(found[1])
-        return found[0]
+        found = None if self.factor <= 0 else hides(self.graph.known, call, LOWEST / min(self.factor, 1.0))
+        if found is not None:
+            self.hidden.append(replace(found[1], number=rounded(found[1].number, call.results[0].dtype)))
+        return None if found is None else found[0]
 
     def _add(self, call: Call) -> ir.Value | None:
         """The operand that comes from a product; the other one is a mask."""

@@ -161,3 +161,17 @@ func.func @shared(%q: tensor<2x6x32x16xf16>, %k: tensor<2x2x32x16xf16>, %v: tens
   %y = "oneflow.batch_matmul"(%w, %v3) : (tensor<2x6x32x32xf16>, tensor<2x6x32x16xf16>) -> tensor<2x6x32x16xf16>
   return %y : tensor<2x6x32x16xf16>
 }
+
+// -----
+
+// After the diagonal a low number hides what -inf does, since every row shows its first key.
+// CHECK-LABEL: func.func @finite_causal
+// CHECK: "oneflow.attention"({{.*}}) {causal = true
+// CHECK-NOT: oneflow.softmax
+func.func @finite_causal(%q: tensor<32x16xbf16>) -> tensor<32x16xbf16> {
+  %s = "oneflow.matmul"(%q, %q) {transpose_b = true} : (tensor<32x16xbf16>, tensor<32x16xbf16>) -> tensor<32x32xbf16>
+  %h = "oneflow.tril"(%s) {floating_fill_value = -1.0e9 : f64, is_floating_fill_value = true} : (tensor<32x32xbf16>) -> tensor<32x32xbf16>
+  %w = "oneflow.softmax"(%h) : (tensor<32x32xbf16>) -> tensor<32x32xbf16>
+  %y = "oneflow.matmul"(%w, %q) : (tensor<32x32xbf16>, tensor<32x16xbf16>) -> tensor<32x16xbf16>
+  return %y : tensor<32x16xbf16>
+}

@@ -1,5 +1,6 @@
 """Attention written out is the operator on the GPU, and its results and gradients stay those of NumPy in f64."""
 
+import functools
 import math
 
 import numpy as np
@@ -46,9 +47,37 @@ def chosen(q, k, v):
     return flow.matmul(flow.softmax(shown, -1).to(flow.float16), v)
 
 
-def padded(q, k, v, mask):
+def finite(number, q, k, v):
+    """Hidden by a number that is not -inf: every row shows its first key."""
     scores = flow.matmul(q, k.transpose(-2, -1)) * SCALE
-    return flow.matmul(flow.softmax(scores.masked_fill(mask, float("-inf")), -1), v)
+    later = flow.triu(flow.ones(LENGTH, SIZE), 1).to(flow.bool)
+    return flow.matmul(flow.softmax(scores.masked_fill(later, number), -1), v)
+
+
+def finite_before_scaling(q, k, v):
+    scores = flow.matmul(q, k.transpose(-2, -1)).to(flow.float32)
+    shown = flow.where(flow.tril(flow.ones(LENGTH, SIZE)) > 0, scores, flow.full((), -3.4e38))
+    return flow.matmul(flow.softmax(shown * SCALE, -1).to(flow.float16), v)
+
+
+def finite_added(q, k, v):
+    later = flow.triu(flow.full((LENGTH, SIZE), -1e9), 1)
+    scores = flow.matmul(q, k.transpose(-2, -1)).to(flow.float32) * SCALE
+    return flow.matmul(flow.softmax(scores + later, -1).to(flow.float16), v)
+
+
+def finite_and_padded(q, k, v, mask):
+    """A row of padding shows what is hidden by a finite number."""
+    scores = flow.matmul(q, k.transpose(-2, -1)).to(flow.float32) * SCALE
+    later = flow.triu(flow.ones(LENGTH, SIZE), 1).to(flow.bool)
+    hidden = scores.masked_fill(later, -1e9).masked_fill(mask, float("-inf"))
+    return flow.matmul(flow.softmax(hidden, -1).to(flow.float16), v)
+
+
+def padded(q, k, v, mask, number=float("-inf")):
+    """Scores of f16 hold -1e9 as -inf."""
+    scores = flow.matmul(q, k.transpose(-2, -1)) * SCALE
+    return flow.matmul(flow.softmax(scores.masked_fill(mask, number), -1), v)
 
 
 def biased(q, k, v, bias):
@@ -65,6 +94,12 @@ CASES = {
     "scaled query": (scaled_query, [], None, False),
     "causal": (causal, [], np.where(LATER, -np.inf, 0), True),
     "chosen": (chosen, [], np.where(LATER, -np.inf, 0), True),
+    "finfo.min": (functools.partial(finite, -65504.0), [], np.where(LATER, -np.inf, 0), True),
+    "-1e9": (functools.partial(finite, -1e9), [], np.where(LATER, -np.inf, 0), True),
+    "-1e4": (functools.partial(finite, -1e4), [], np.where(LATER, -np.inf, 0), True),
+    "before scaling": (finite_before_scaling, [], np.where(LATER, -np.inf, 0), True),
+    "added": (finite_added, [], np.where(LATER, -np.inf, 0), True),
+    "padded by -1e9": (lambda *x: padded(*x, number=-1e9), [PADDING], np.where(PADDING, -np.inf, 0), False),
     "padded": (padded, [PADDING], np.where(PADDING, -np.inf, 0), False),
     "biased": (biased, [BIAS], BIAS.astype(np.float64) * SCALE, False),
 }
@@ -229,3 +264,26 @@ def test_keys_that_heads_share_are_not_repeated(repeat, shares):
     split = (BATCH, HEADS, SHARE, LENGTH, WIDTH) if shares else (BATCH, SHARE, HEADS, LENGTH, WIDTH)
     sums = [x.reshape(split).sum(2 if shares else 1) for x in wide]
     agree(interpret_program(program, q, k, v, dy), [out, dq, *sums])
+
+
+@pytest.mark.parametrize("number", [-6.5e4, -1e4])
+def test_a_row_that_shows_nothing_has_equal_weights(number):
+    """By a finite number, but not by -inf: what is hidden by data is not the operator's mask."""
+    q, k, v, _ = operands()
+    mask = np.ones((BATCH, 1, LENGTH, SIZE), np.bool_)
+    program = read_program(lower(functools.partial(padded, number=number), q, k, v, mask))
+    assert not any("attention" in s for s in program.sources)
+    agree(
+        interpret_program(program, q, k, v, mask),
+        [np.broadcast_to(v.astype(np.float64).mean(2)[:, :, None], q.shape)],
+    )
+
+
+def test_a_row_of_padding_shows_what_a_finite_number_hides():
+    q, k, v, _ = operands()
+    mask = np.zeros((BATCH, 1, 1, SIZE), np.bool_)
+    mask[..., :4] = True
+    program = read_program(lower(finite_and_padded, q, k, v, mask))
+    assert not any("attention" in s for s in program.sources)
+    first = v[:, :, 4:].astype(np.float64).mean(2)
+    agree([x[:, :, 0] for x in (a.reshape(q.shape) for a in interpret_program(program, q, k, v, mask))], [first])
