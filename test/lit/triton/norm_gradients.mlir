@@ -26,3 +26,15 @@ func.func @apart(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512
   %e = "oneflow.layer_norm_grad"(%x, %dy, %m, %i, %g) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
   return %b, %c, %d, %e : tensor<64xf32>, tensor<64xf32>, tensor<512x64xf32>, tensor<512x64xf32>
 }
+
+// An RMS normalization has a weight alone.
+// CHECK-LABEL: func.func @rms
+// CHECK: %[[R:.*]]:2 = call @oneflow_rms_norm_gradients_1(%arg0, %arg1, %arg2, %arg3,
+// CHECK: "oneflow.reduce_sum"(%[[R]]#1) {axis = array<i32: 0>}
+// CHECK-NOT: rms_norm_grad
+// CHECK: return %[[R]]#0,
+func.func @rms(%dy: tensor<512x64xbf16>, %x: tensor<512x64xbf16>, %i: tensor<512xf32>, %w: tensor<64xbf16>) -> (tensor<512x64xbf16>, tensor<64xbf16>) {
+  %d = "oneflow.rms_norm_grad"(%dy, %x, %i, %w) : (tensor<512x64xbf16>, tensor<512x64xbf16>, tensor<512xf32>, tensor<64xbf16>) -> tensor<512x64xbf16>
+  %b = "oneflow.rms_norm_param_grad"(%dy, %x, %i) : (tensor<512x64xbf16>, tensor<512x64xbf16>, tensor<512xf32>) -> tensor<64xbf16>
+  return %d, %b : tensor<512x64xbf16>, tensor<64xbf16>
+}

@@ -1,4 +1,4 @@
-"""Gradients of a layer normalization in one kernel, against NumPy in f64."""
+"""Gradients of a layer or RMS normalization in one kernel, against NumPy in f64."""
 
 import ml_dtypes
 import numpy as np
@@ -71,4 +71,47 @@ def test_without_parameters_there_is_one_gradient():
 @pytest.mark.parametrize("length", [768, 8192])
 def test_it_compiles_for_a_device(length):
     (source,) = [s for n, s in program_of((512, length), "bf16").sources.items() if "layer_norm_gradients" in n]
+    assert compile_source(source).cubin[:4] == b"\x7fELF"
+
+
+def rms_program(shape, dtype, axes=1, affine=True):
+    def gradients(x, weight, dy):
+        def loss(x, weight):
+            y = flow.rms_norm(x, shape[-axes:], weight if affine else None, eps=EPSILON)
+            return (y * dy).to(flow.float32).sum()
+
+        return flow.grad(loss, argnums=(0, 1) if affine else 0)(x, weight)
+
+    specs = [flow.TensorSpec(s, TYPES[dtype][0]) for s in (shape, shape[-axes:], shape)]
+    module = flow.trace(gradients, *specs)
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+        return read_program(module)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("shape", "axes"), [((300, 40), 1), ((3, 100, 128), 1), ((257, 6, 10), 2)], ids=str)
+def test_gradients_of_rms_norm(shape, axes, dtype):
+    program = rms_program(shape, dtype, axes)
+    assert sum("rms_norm_gradients" in name for name in program.sources) == 1
+    _, kind, tolerance = TYPES[dtype]
+    rng = np.random.default_rng(7)
+    given = [rng.standard_normal(s).astype(kind) for s in (shape, shape[-axes:], shape)]
+    x, weight, dy = (a.astype(np.float64) for a in given)
+    row, lead = tuple(range(x.ndim - axes, x.ndim)), tuple(range(x.ndim - axes))
+    inverse = 1 / np.sqrt((x**2).mean(row, keepdims=True) + EPSILON)
+    normal, slope = x * inverse, dy * weight
+    wanted = (slope - normal * (slope * normal).mean(row, keepdims=True)) * inverse, (dy * normal).sum(lead)
+    for one, want in zip(interpret_program(program, *given), wanted, strict=True):
+        found = np.asarray(one).view(kind).astype(np.float64)
+        np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
+def test_rms_norm_of_few_rows_or_without_a_weight_is_computed_apart():
+    for program in (rms_program((100, 64), "f32"), rms_program((300, 64), "f32", affine=False)):
+        assert not any("rms_norm_gradients" in name for name in program.sources)
+
+
+def test_gradients_of_rms_norm_compile_for_a_device():
+    (source,) = [s for n, s in rms_program((512, 768), "bf16").sources.items() if "rms_norm_gradients" in n]
     assert compile_source(source).cubin[:4] == b"\x7fELF"
