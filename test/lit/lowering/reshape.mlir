@@ -35,3 +35,12 @@ func.func @dynamic(%a: tensor<?x4xf32>) -> tensor<?x2xf32> {
   %0 = "oneflow.reshape"(%a) {shape = [-1 : si64, 2 : si64]} : (tensor<?x4xf32>) -> tensor<?x2xf32>
   return %0 : tensor<?x2xf32>
 }
+
+// A transpose that moves nothing but axes of size 1 leaves elements where they are.
+// CHECK-LABEL: func.func @moved_ones(
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @moved_ones(%a: tensor<1x3x1x?xf32>) -> tensor<3x1x?x1xf32> {
+  %0 = "oneflow.transpose"(%a) {perm = [1, 2, 3, 0]} : (tensor<1x3x1x?xf32>) -> tensor<3x1x?x1xf32>
+  return %0 : tensor<3x1x?x1xf32>
+}

@@ -23,6 +23,7 @@ SHAPES = [
     Sample("transpose", [t(2, 3)], {"perm": (-1, 0)}),
     Sample("transpose", [t(2, 0)], {"perm": (1, 0)}),
     Sample("transpose", [t()], {"perm": ()}),
+    Sample("transpose", [t(1, 3, 1, 2)], {"perm": (1, 2, 0, 3)}),
     Sample("expand", [t(3, 1)], {"expand_shape": (3, 4)}, dtypes=ALL),
     Sample("expand", [t(3, 1)], {"expand_shape": (2, -1, 4)}),
     Sample("expand", [t()], {"expand_shape": (2, 3)}),
