@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates import Filled, Part, Template, is_half, register_template
+from oneflow.lowering.triton.templates import Accepts, Filled, Part, Template, is_half, register_template
+from oneflow.lowering.triton.views import View
 
 LOG2E = math.log2(math.e)
 #: The widths of heads that fit.
@@ -80,16 +82,16 @@ class Text:
         """The descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width), for use in a loop."""
         self.described.add(name)
         tensor = self.filled.tensors[name]
-        sizes, strides = ([str(s) for s in x] for x in (tensor.shape, tensor.strides))
-        block = f"[1, 1, {rows}, {self._width(name)}]"
-        lists = f"[{', '.join(sizes)}], [{', '.join(strides)}], {block}"
-        self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.name}, {lists})")
+        parts = (tensor.shape, tensor.strides, ("1", "1", rows, self._width(name)))
+        lists = ", ".join(self._in_memory(name, part) for part in parts)
+        self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.pointer}, {lists})")
 
     def load(self, name: str, head: str, start: str, rows: int) -> str:
         """The text of a block of a tensor, by its descriptor where it has one."""
         width = self._width(name)
         if name in self.described:
-            return f"block_{name}.load([batch, {head}, {start}, 0]).reshape({rows}, {width})"
+            place = self._in_memory(name, ("batch", head, start, "0"))
+            return f"block_{name}.load({place}).reshape({rows}, {width})"
         place, inside = self._block(name, head, start, rows)
         return f"tl.load({place}, {inside}, 0.0)"
 
@@ -101,14 +103,20 @@ class Text:
     def _width(self, name: str) -> int:
         return max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
 
+    def _in_memory(self, name: str, parts: Sequence[Any]) -> str:
+        """The text of a list with one part for each dimension of a tensor, in the order of memory."""
+        view = self.filled.tensors[name].view
+        return f"[{', '.join(str(parts[i]) for i in (view.order if view is not None else range(4)))}]"
+
     def _block(self, name: str, head: str, start: str, rows: int) -> tuple[str, str]:
         """Where the elements of a block are, and which of them there are."""
         tensor = self.filled.tensors[name]
-        (_, heads, length, width), full = (s.static or 0 for s in tensor.shape), self._width(name)
+        (*_, length, width), full = (s.static or 0 for s in tensor.shape), self._width(name)
         lines, lanes = f"({start} + tl.arange(0, {rows}))[:, None]", f"tl.arange(0, {full})[None, :]"
-        first = f"(batch * {heads} + {head}).to(tl.int64) * {length * width}"
+        by_batch, by_head, by_line, _ = tensor.strides
+        first = f"batch.to(tl.int64) * {by_batch} + ({head}).to(tl.int64) * {by_head}"
         inside = f"{lines} < {length}" if width == full else f"({lines} < {length}) & ({lanes} < {width})"
-        return f"{tensor.name} + {first} + {lines} * {width} + {lanes}", inside
+        return f"{tensor.pointer} + {first} + {lines}.to(tl.int64) * {by_line} + {lanes}", inside
 
     def statistics(self, name: str, place: str) -> str:
         """The text of a number for each query of a block, 0 after the last; `place` are positions."""
@@ -122,12 +130,11 @@ class Text:
         mask = self.filled.tensors.get("mask")
         if mask is None:
             return
-        sizes = [1] * (4 - len(mask.shape)) + [s.static or 0 for s in mask.shape]
-        names = ("batch", "head", rows, columns)
-        strides = [math.prod(sizes[i + 1 :]) for i in range(4)]
-        parts = [f"{n} * {stride}" for n, size, stride in zip(names, sizes, strides, strict=True) if size > 1]
+        names = ("batch", "head", rows, columns)[4 - len(mask.shape) :]
+        walked = zip(names, mask.shape, (s.static for s in mask.strides), strict=True)
+        parts = [f"{n} * {stride}" for n, size, stride in walked if stride and size.static != 1]
         inside = f"({rows} < {self.shape.length}) & ({columns} < {self.shape.size})"
-        place = " + ".join([mask.name, *parts, f"({rows} + {columns}) * 0"])
+        place = " + ".join([mask.pointer, *parts, f"({rows} + {columns}) * 0"])
         self.add(f"{target} += tl.load({place}, {inside}, 0.0).to(tl.float32) * {LOG2E}", indent=indent)
 
     def hide(self, target: str, rows: str, columns: str, indent: int) -> None:
@@ -373,8 +380,13 @@ def _by_query(filled: Filled) -> Source:
     return text.finish(blocks * s.batch * s.heads, warps, 3 if warps == 4 else 2)
 
 
-register_template("attention", Template(_fits, (Part("", ("out", "logsumexp"), _forward),)))
+#: How operands and results may lie in memory: rows in vectors; a mask, which is read by elements, in any way.
+VIEWS: dict[str, Accepts] = {
+    **dict.fromkeys(("query", "key", "value", "out", "dy", "dquery", "dkey", "dvalue"), View.in_vectors),
+    "mask": lambda view, width: True,
+}
+register_template("attention", Template(_fits, (Part("", ("out", "logsumexp"), _forward),), VIEWS))
 register_template(
     "attention_grad",
-    Template(_fits, (Part("key", ("dkey", "dvalue"), _by_key), Part("query", ("dquery",), _by_query))),
+    Template(_fits, (Part("key", ("dkey", "dvalue"), _by_key), Part("query", ("dquery",), _by_query)), VIEWS),
 )

@@ -1,7 +1,7 @@
 """A kernel function as Triton sees it: pointers, sizes and scalars by name, tensors with strides.
 
-A kernel takes a pointer for each tensor, the sizes that are not static as i64, and its scalars. Imports `sizes` and
-the MLIR seam.
+A kernel takes a pointer for each tensor, the sizes that are not static as i64, and its scalars. Imports `sizes`,
+`views` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Uncovered
 from oneflow.lowering.triton.sizes import Size, product
+from oneflow.lowering.triton.views import View
 
 #: Triton's types of values by MLIR element type, and those of pointers where memory differs.
 TYPES = {
@@ -28,15 +29,31 @@ FAILURE = "failure"
 
 @dataclass(frozen=True)
 class Tensor:
-    """A contiguous tensor: the name of its pointer (empty inside a kernel), sizes and element type."""
+    """A tensor: the name of its pointer (empty inside a kernel), sizes and element type.
+
+    It is contiguous, but for a kernel by hand, where it may be a view of what the pointer is of.
+    """
 
     name: str
     shape: tuple[Size, ...]
     element: str
+    view: View | None = None
+
+    @staticmethod
+    def seen(tensor: Tensor, view: View) -> Tensor:
+        """A tensor as a view of it."""
+        return Tensor(tensor.name, tuple(map(Size.of, view.shape)), tensor.element, view)
+
+    @property
+    def pointer(self) -> str:
+        """The text of the first element's address."""
+        return f"{self.name} + {self.view.first}" if self.view is not None and self.view.first else self.name
 
     @property
     def strides(self) -> list[Size]:
         """The distance in elements between neighbours of each dimension."""
+        if self.view is not None:
+            return [Size.of(n) for n in self.view.strides]
         return [product(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
 
     @property

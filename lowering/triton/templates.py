@@ -3,23 +3,27 @@
     register_template("attention", Template(fits, (Part("", ("out", "logsumexp"), emit),)))
 
 A template's kernels take all operands of the call and give some of its results each. What does not fit is
-decomposed as on any other device. Imports `source`, `kernel` and the pass interface.
+decomposed as on any other device. Operands that are views of other tensors are read, and results that are only seen
+by a view are written, where these lie. Imports `source`, `kernel`, `views` and the pass interface.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import func, ir, tensor
+from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry, distribute
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
-from oneflow.lowering.triton.kernel import Kernel, Tensor
+from oneflow.lowering.triton.kernel import Kernel, Tensor, bytes_of
 from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.views import View, Views
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -45,12 +49,24 @@ class Part:
     emit: Callable[[Filled], Source]
 
 
+#: Whether kernels take a view of a tensor whose elements have so many bytes.
+Accepts = Callable[[View, int], bool]
+
+
 @dataclass(frozen=True)
 class Template:
-    """Kernels for one operator; `fits` says of a call on `TensorDesc`s whether they take it."""
+    """Kernels for one operator; `fits` says of a call on `TensorDesc`s whether they take it.
+
+    `views` says of operands and results, by name, which views of other tensors they may be; others are contiguous.
+    """
 
     fits: Callable[[Call], bool]
     parts: tuple[Part, ...]
+    views: Mapping[str, Accepts] = field(default_factory=dict)
+
+    def accepts(self, name: str, view: View, element: ir.Type) -> bool:
+        """Whether the kernels take an operand, or give a result, as a view of a tensor of `element`s."""
+        return name in self.views and self.views[name](view, bytes_of(str(element)))
 
 
 TEMPLATES: dict[str, Template] = {}
@@ -73,7 +89,13 @@ class OutlineTemplates(Pass):
     """Replaces operators that have kernels of their own by calls of these.
 
     %0, %1 = "oneflow.attention"(%q, %k, %v)
-      ->   %0, %1 = call @main_attention_0(%q, %k, %v, %empty, %empty)
+      ->   %0, %1 = call @oneflow_attention_0(%q, %k, %v, %empty, %empty)
+
+    An operand that is a view of a tensor (transposed, reshaped, a part of it) is that tensor where the kernel can
+    read it so, and a result whose elements are wanted in another order is made in that order:
+
+    %q = "oneflow.transpose"(%x) ; %0 = "oneflow.attention"(%q, ..) ; %y = "oneflow.transpose"(%0)
+      ->   %y = call @oneflow_attention_0(%x, .., %empty)
     """
 
     name: ClassVar[str] = "oneflow-outline-templates"
@@ -82,6 +104,7 @@ class OutlineTemplates(Pass):
         """Outlines every operation that fits its template."""
         found: list[ir.Operation] = []
         dialect.walk(module.operation, found.append)
+        views = Views(registry)
         for op in found:
             record = dialect.record_of(op, registry)
             if record.name in TEMPLATES and all(_is_static(v.type) for v in (*op.operands, *op.results)):
@@ -89,25 +112,78 @@ class OutlineTemplates(Pass):
                 results = [from_mlir(r.type) for r in op.results]
                 call.outputs = distribute(record.signature.outputs, results, None)
                 if TEMPLATES[record.name].fits(call):
-                    _outline(module, op, call)
+                    _Outlined(module, op, call, views).build()
+        views.erase_unused(module)
 
 
 def _is_static(kind: ir.Type) -> bool:
     return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
 
 
-def _outline(module: ir.Module, op: ir.Operation, call: Call) -> None:
-    names = [n for n, v in call.inputs.items() if v is not None]
-    made = dict(zip(call.outputs, op.results, strict=True))
-    for part in TEMPLATES[call.record.name].parts:
-        wanted = [made[n] for n in part.results]
-        if not any(True for r in wanted for _ in r.uses):
-            continue
-        about = {"op": call.record.name, "part": part.suffix, "attributes": dict(call.attrs), "operands": names}
-        called = call_template(module, op, list(op.operands), [r.type for r in wanted], about)
-        for old, new in zip(wanted, called, strict=True):
-            old.replace_all_uses_with(new)
-    op.erase()
+@dataclass
+class _Outlined:
+    """One call of an operator that becomes calls of its template's kernels."""
+
+    module: ir.Module
+    op: ir.Operation
+    call: Call
+    views: Views
+
+    def __post_init__(self) -> None:
+        self.template = TEMPLATES[self.call.record.name]
+        self.names = [n for n, v in self.call.inputs.items() if v is not None]
+        self.seen: dict[str, View] = {}
+        self.operands = list(map(self._operand, self.names, self.op.operands))
+
+    def build(self) -> None:
+        """Replaces the operation."""
+        made = dict(zip(self.call.outputs, self.op.results, strict=True))
+        for part in self.template.parts:
+            if any(True for n in part.results for _ in made[n].uses):
+                self._part(part, made)
+        self.op.erase()
+
+    def _operand(self, name: str, value: ir.Value) -> ir.Value:
+        """What a kernel takes for an operand: the farthest tensor that it can read it in."""
+        for source, view in self.views.sources(value):
+            if self.template.accepts(name, view, source.type.element_type):
+                value, self.seen[name] = source, view.settled
+        return value
+
+    def _part(self, part: Part, made: Mapping[str, ir.Value]) -> None:
+        laid = {n: found for n in part.results if (found := self._laid(n, made[n])) is not None}
+        seen = self.seen | {n: view for n, (_, _, view) in laid.items()}
+        about = {
+            "op": self.call.record.name, "part": part.suffix, "attributes": dict(self.call.attrs),
+            "operands": self.names, "views": {n: [v.shape, v.strides, v.first] for n, v in seen.items()},
+        }  # fmt: skip
+        kinds = [(laid[n][0] if n in laid else made[n]).type for n in part.results]
+        called = call_template(self.module, self.op, self.operands, kinds, about)
+        for name, new in zip(part.results, called, strict=True):
+            made[name].replace_all_uses_with(self._turned(made[name], new, laid[name]) if name in laid else new)
+
+    def _laid(self, name: str, result: ir.Value) -> tuple[ir.Value, list[int], View] | None:
+        """The view of a result that is made in its place, how its dimensions lie, and the result as a view of it."""
+        users = {use.owner.operation for use in result.uses}
+        if not all(map(dialect.is_oneflow, users)):
+            return None
+        for value, view in self.views.uses(result):
+            order, shape = view.order, tuple(result.type.shape)
+            back = View.whole(view.shape).permuted(order).reshaped(shape)
+            moves = order != list(range(len(order))) and view.covers(math.prod(shape))
+            if moves and back is not None and self.template.accepts(name, back, result.type.element_type):
+                return value, order, back.settled
+        return None
+
+    def _turned(self, old: ir.Value, new: ir.Value, laid: tuple[ir.Value, list[int], View]) -> ir.Value:
+        """A result for those that do not see it by the view that it was made for, which `new` takes the place of."""
+        value, order, _ = laid
+        value.replace_all_uses_with(new)
+        ops = IRBuilder(self.views.registry, ir.InsertionPoint(self.op), self.op.location)
+        turned = ops.transpose(ops.wrap(new), perm=order)
+        shaped = turned if turned.shape == tuple(old.type.shape) else ops.reshape(turned, shape=list(old.type.shape))
+        self.views.passed |= {turned.handle, shaped.handle}
+        return shaped.handle
 
 
 def call_template(
@@ -115,7 +191,8 @@ def call_template(
 ) -> list[ir.Value]:
     """The results, of types `kinds`, of a call before `op` of a template's kernel.
 
-    `about` are the names of the template (`op`), its `part` and the `operands`, and `attributes`.
+    `about` are the names of the template (`op`), its `part` and the `operands`, `attributes`, and `views`: tensors
+    that are views of what is passed, by name.
     """
     function = _declare(module, op, operands, kinds, about)
     with ir.Location.name(op.name, op.location), ir.InsertionPoint(op):
@@ -156,6 +233,8 @@ def emit_template(function: ir.Operation) -> Source:
     kernel = Kernel.read(function)
     names = [*about["operands"], *part.results]
     tensors = dict(zip(names, (kernel.tensors[a] for a in kernel.block.arguments), strict=True))
+    for name, (shape, strides, first) in about.get("views", {}).items():
+        tensors[name] = Tensor.seen(tensors[name], View(tuple(shape), tuple(strides), first))
     return part.emit(Filled(kernel, tensors, about["attributes"]))
 
 
