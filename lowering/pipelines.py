@@ -14,6 +14,7 @@ from oneflow.lowering.llvm.split import SplitForThreads
 from oneflow.lowering.triton import attention  # noqa: F401
 from oneflow.lowering.triton.channels import PreferChannelsLast
 from oneflow.lowering.triton.emit import EmitTriton
+from oneflow.lowering.triton.insertions import JoinInsertions
 from oneflow.lowering.triton.norm import JoinNormGradients
 from oneflow.lowering.triton.recognise import RecogniseAttention
 from oneflow.lowering.triton.split import SplitReductions
@@ -60,6 +61,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         *ELEMENTWISE,
         "canonicalize",
         "cse",
+        JoinInsertions.name,
     ),
     "gpu-kernels": (
         layouts.ChooseLayouts.name,

@@ -175,7 +175,8 @@ def test_projections_of_heads(length, width):
     whole = np.concatenate([q, k, v], 2)
     program = lower(attention, dy, whole)
     assert "transpose" not in program.text and "oneflow.narrow " not in program.text
-    assert program.plan.count("oneflow_attention_0") == 1 and ", in1, in1, in1, " in program.plan
+    assert length == 1 or program.plan.count("run.launch") == 5
+    assert program.plan.count(", in1, in1, in1, ") == 3
     out, *gradients = (x.transpose(0, 2, 1, 3).reshape(shape) for x in expected(*logical[1:], logical[0], True))
     agree(interpret_program(program, dy, whole), [out, np.concatenate(gradients, 2)])
 

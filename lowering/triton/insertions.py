@@ -1,0 +1,119 @@
+"""`oneflow-join-insertions`: the sum of tensors that are zero but for parts of their own is all parts in one tensor.
+
+That is the gradient of a tensor of which several parts are used, such as one product for query, key and value. A
+part's -0 stays -0, where the sum with 0 was 0. Imports the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import Registry
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+
+INSERTION, ADDITIONS = "tensor.insert_slice", ("arith.addf", "arith.addi")
+CONVERSIONS = ("arith.extf", "arith.truncf")
+
+
+@register_pass
+@dataclass(frozen=True)
+class JoinInsertions(Pass):
+    """Sets parts that do not meet into one tensor in place of adding up a tensor for each.
+
+    %a = tensor.insert_slice %x into %zeros[0] [4] [1] ; %b = tensor.insert_slice %y into %zeros[4] [4] [1]
+    %s = linalg.generic {%a + %b}
+      ->   %a = tensor.insert_slice %x into %zeros[0] [4] [1] ; %s = tensor.insert_slice %y into %a[4] [4] [1]
+    """
+
+    name: ClassVar[str] = "oneflow-join-insertions"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Joins every such sum."""
+        sums: list[ir.Operation] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "linalg.generic" and _is_sum(op):
+                sums.append(op)
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        for op in sums:
+            one, other = (_insertions(v) for v in list(op.operands)[:2])
+            if one and other and all(_apart(a, b) for a in one for b in other):
+                _join(op, other)
+
+
+def _is_sum(op: ir.Operation) -> bool:
+    """Whether each element of an operation is the sum of its operands' elements."""
+    maps = [a.value for a in op.attributes["indexing_maps"]]
+    if len(maps) != 3 or len({v.type for v in (*op.operands, *op.results)}) != 1:
+        return False
+    if not all(_walks_along(m, op.results[0].type.shape) for m in maps):
+        return False
+    block = op.regions[0].blocks[0]
+    given = _before(block.operations[len(block.operations) - 1].operands[0])
+    if isinstance(given, ir.BlockArgument) or given.owner.name not in ADDITIONS:
+        return False
+    return {_before(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
+
+
+def _walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
+    """Whether dimension i is walked along by loop i, where there is more than one position."""
+    if len(affine_map.results) != affine_map.n_dims:
+        return False
+    return all(d == ir.AffineExpr.get_dim(i) or shape[i] == 1 for i, d in enumerate(affine_map.results))
+
+
+def _before(value: ir.Value) -> ir.Value:
+    """What a value is converted from."""
+    while not isinstance(value, ir.BlockArgument) and value.owner.name in CONVERSIONS:
+        value = value.owner.operands[0]
+    return value
+
+
+def _insertions(value: ir.Value) -> list[ir.Operation]:
+    """The parts that a tensor of zeros got, in order; none where it is anything else, or sizes are unknown."""
+    found: list[ir.Operation] = []
+    while (
+        not isinstance(value, ir.BlockArgument) and value.owner.name == INSERTION and len(value.owner.operands) == 2
+    ):
+        found.insert(0, value.owner.operation)
+        value = value.owner.operands[1]
+    return found if _is_zeros(value) else []
+
+
+def _is_zeros(value: ir.Value) -> bool:
+    if isinstance(value, ir.BlockArgument) or value.owner.name != "linalg.fill":
+        return False
+    number = value.owner.operands[0]
+    if isinstance(number, ir.BlockArgument) or number.owner.name != "arith.constant":
+        return False
+    return bool(number.owner.attributes["value"].value == 0)
+
+
+def _apart(one: ir.Operation, other: ir.Operation) -> bool:
+    """Whether two parts have no element in common, as their ranges along an axis tell."""
+    return any(a[1] <= b[0] or b[1] <= a[0] for a, b in zip(_ranges(one), _ranges(other), strict=True))
+
+
+def _ranges(op: ir.Operation) -> list[tuple[int, int]]:
+    lists = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "sizes", "strides"))
+    return [(first, first + (size - 1) * step + 1) for first, size, step in zip(*lists, strict=True)]
+
+
+def _join(op: ir.Operation, parts: list[ir.Operation]) -> None:
+    """Sets `parts` into the first operand of a sum, which that becomes."""
+    value = op.operands[0]
+    for part in parts:
+        made = part.clone(ir.InsertionPoint(op))
+        made.operands[1] = value
+        value = made.results[0]
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+    for part in reversed(parts):
+        if not any(True for _ in part.results[0].uses):
+            part.erase()

@@ -1,0 +1,56 @@
+// RUN: oneflow-opt %s --oneflow-join-insertions | FileCheck %s
+
+#same = affine_map<(d0) -> (d0)>
+
+// Parts that do not meet go into one tensor, whatever their order.
+// CHECK-LABEL: func.func @apart
+// CHECK: %[[ZEROS:.*]] = linalg.fill
+// CHECK-NEXT: %[[ONE:.*]] = tensor.insert_slice %arg0 into %[[ZEROS]][8] [4] [1]
+// CHECK-NEXT: %[[TWO:.*]] = tensor.insert_slice %arg1 into %[[ONE]][0] [4] [1]
+// CHECK-NEXT: return %[[TWO]]
+func.func @apart(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<12xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<12xf32>) -> tensor<12xf32>
+  %a = tensor.insert_slice %x into %zeros[8] [4] [1] : tensor<4xf32> into tensor<12xf32>
+  %b = tensor.insert_slice %y into %zeros[0] [4] [1] : tensor<4xf32> into tensor<12xf32>
+  %s = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel"]} ins(%a, %b : tensor<12xf32>, tensor<12xf32>) outs(%empty : tensor<12xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.addf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<12xf32>
+  return %s : tensor<12xf32>
+}
+
+// Parts that meet are added up, as are those in a tensor that is not zero.
+// CHECK-LABEL: func.func @together
+// CHECK: arith.addf
+func.func @together(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<12xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<12xf32>) -> tensor<12xf32>
+  %a = tensor.insert_slice %x into %zeros[3] [4] [1] : tensor<4xf32> into tensor<12xf32>
+  %b = tensor.insert_slice %y into %zeros[0] [4] [1] : tensor<4xf32> into tensor<12xf32>
+  %s = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel"]} ins(%a, %b : tensor<12xf32>, tensor<12xf32>) outs(%empty : tensor<12xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.addf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<12xf32>
+  return %s : tensor<12xf32>
+}
+
+// CHECK-LABEL: func.func @into_ones
+// CHECK: arith.addf
+func.func @into_ones(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
+  %one = arith.constant 1.0 : f32
+  %empty = tensor.empty() : tensor<12xf32>
+  %ones = linalg.fill ins(%one : f32) outs(%empty : tensor<12xf32>) -> tensor<12xf32>
+  %a = tensor.insert_slice %x into %ones[8] [4] [1] : tensor<4xf32> into tensor<12xf32>
+  %b = tensor.insert_slice %y into %ones[0] [4] [1] : tensor<4xf32> into tensor<12xf32>
+  %s = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel"]} ins(%a, %b : tensor<12xf32>, tensor<12xf32>) outs(%empty : tensor<12xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.addf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<12xf32>
+  return %s : tensor<12xf32>
+}
