@@ -215,6 +215,52 @@ def test_heads_that_lie_together():
     agree(interpret_program(program, whole, mask), [want[0].swapaxes(1, 2)])
 
 
+def test_attention_that_is_written_out():
+    """Products and a softmax with a causal mask, of heads that are cut out of one product."""
+    batch, heads, length, width = 2, 2, 40, 16
+    size = heads * width
+    dy, whole = operands((batch, length, size), (batch, length, 3 * size))
+
+    @both
+    def attention(whole):
+        parts = whole.split(size, dim=2)
+        q, k, v = (x.reshape(batch, length, heads, width).transpose(1, 2) for x in parts)
+        scores = flow.matmul(q, k.transpose(-2, -1)) / math.sqrt(width)
+        seen = flow.tril(flow.ones(length, length))
+        weights = flow.softmax(scores.masked_fill(seen == 0, float("-inf")), -1)
+        return flow.matmul(weights, v).transpose(1, 2).reshape(batch, length, size)
+
+    program = lower(attention, dy, whole)
+    assert program.plan.count("run.launch") == 5 and program.plan.count("attention") == 3
+    logical = [x.reshape(batch, length, heads, width).swapaxes(1, 2) for x in (*np.split(whole, 3, 2), dy)]
+    want = [x.swapaxes(1, 2).reshape(batch, length, size) for x in expected(*logical, True)]
+    agree(interpret_program(program, dy, whole), [want[0], np.concatenate(want[1:], 2)])
+
+
+def test_weights_are_dropped_whatever_lies_where():
+    """Positions of what is dropped are those of the weights, not of memory: results are equal bit for bit."""
+    batch, heads, length, width = 2, 2, 40, 16
+    given = operands(*((batch, heads, length, width),) * 4)
+
+    def attention(turn):
+        def run(dy, *operands):
+            def inner(*x):
+                out = F.scaled_dot_product_attention(*map(turn, x), dropout_p=0.25)
+                return turn(out)
+
+            flow.manual_seed(3)
+            out, pull = flow.vjp(inner, *operands)
+            return (out, *pull(dy))
+
+        return run
+
+    turned = [np.ascontiguousarray(x.swapaxes(1, 2)) for x in given]
+    plain, viewed = lower(attention(lambda x: x), *given), lower(attention(lambda x: x.transpose(1, 2)), *turned)
+    assert "[1, 64, 1, 16]" in viewed.text and "[1, 64, 1, 16]" not in plain.text and "drawn(" in viewed.text
+    for one, other in zip(interpret_program(plain, *given), interpret_program(viewed, *turned), strict=True):
+        np.testing.assert_array_equal(one, other.swapaxes(1, 2))
+
+
 def test_rows_that_are_no_vectors_are_copied():
     """An odd distance, and a width that does not lie together."""
     batch, heads, length, width = 1, 2, 20, 16
