@@ -22,12 +22,14 @@ from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates import Accepts, Filled, Part, Template, is_half, register_template
+from oneflow.lowering.triton.templates import Accepts, Filled, Part, Sums, Template, is_half, register_template
 from oneflow.lowering.triton.views import View
 
 LOG2E = math.log2(math.e)
 #: The widths of heads that fit.
 LEAST, MOST = 8, 256
+#: The queries and the keys of a block of the backward kernels.
+BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,17 @@ class Text:
         place, inside = self._block(name, head, start, rows)
         return f"tl.store({place}, {value}.to({self.element}), {inside})"
 
+    def add_sums(self, name: str, head: str, rows: str, value: str) -> None:
+        """Writes the sums of a block over its rows, where these are wanted; `rows` says which of them there are."""
+        sums = self.filled.tensors.get(f"{name}_sums")
+        if sums is None:
+            return
+        width, lanes = self.filled.tensors[name].shape[3], f"tl.arange(0, {self._width(name)})"
+        parts, count = (size.static or 1 for size in sums.shape)
+        first = f"(batch * {parts // self.shape.batch} + start) * {count} + {head} * {width}"
+        total = f"tl.sum(tl.where(({rows})[:, None], {value}, 0.0), 0)"
+        self.add(f"tl.store({sums.name} + {first} + {lanes}, {total}, {lanes} < {width})")
+
     def _width(self, name: str) -> int:
         return max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
 
@@ -147,10 +160,8 @@ class Text:
         """Reads the key of what is drawn, where weights are dropped."""
         if not self.rate:
             return
-        seed, offset = (
-            f"tl.full((), {int(self.filled.attributes['seed'])}, tl.int64)",
-            self.filled.tensors.get("offset"),
-        )
+        seed = f"tl.full((), {int(self.filled.attributes['seed'])}, tl.int64)"
+        offset = self.filled.tensors.get("offset")
         self.add(f"drawn_by = {seed}" + (f" + tl.load({offset.name})" if offset is not None else ""))
 
     def drop(self, target: str, result: str, rows: str, columns: str, indent: int) -> str:
@@ -267,7 +278,7 @@ def _widest(filled: Filled) -> int:
 
 def _by_key(filled: Filled) -> Source:
     """The gradients by a block of keys and values, over the queries of every head that shares them."""
-    shape, warps = _shape(filled, 64, 64), 4 if _widest(filled) <= 128 else 8
+    shape, warps = _shape(filled, BLOCK, BLOCK), 4 if _widest(filled) <= 128 else 8
     text, s = Text(filled, shape), shape
     text.take_key()
     blocks = -(-s.size // s.columns)
@@ -313,10 +324,9 @@ def _by_key(filled: Filled) -> Source:
     for first, end, masked in _row_bounds(s, text.causal):
         text.add(f"for at in range({first}, {end}, {s.rows}):", indent=1)
         body(masked, 2)
-    text.add(
-        text.store("dkey", "group", f"start * {s.columns}", f"(dkey * {text.scale / LOG2E})", s.columns),
-        text.store("dvalue", "group", f"start * {s.columns}", "dvalue", s.columns),
-    )
+    for name, value in (("dkey", f"(dkey * {text.scale / LOG2E})"), ("dvalue", "dvalue")):
+        text.add(text.store(name, "group", f"start * {s.columns}", value, s.columns))
+        text.add_sums(name, "group", f"columns < {s.size}", value)
     return text.finish(blocks * s.batch * s.groups, warps, 2)
 
 
@@ -331,18 +341,12 @@ def _row_bounds(shape: Shape, causal: bool) -> list[tuple[str, str, bool]]:
 
 def _by_query(filled: Filled) -> Source:
     """The gradient by a block of queries."""
-    shape, warps = _shape(filled, 64, 64), 4 if _widest(filled) <= 128 else 8
+    shape, warps = _shape(filled, BLOCK, BLOCK), 4 if _widest(filled) <= 128 else 8
     text, s = Text(filled, shape), shape
     text.take_key()
     blocks, width = -(-s.length // s.rows), max(16, power_of_two(s.width))
-    for name, rows in (
-        ("query", s.rows),
-        ("dy", s.rows),
-        ("dquery", s.rows),
-        ("key", s.columns),
-        ("value", s.columns),
-    ):
-        text.describe(name, rows)
+    for name in ("query", "dy", "key", "value"):
+        text.describe(name, s.rows if name in ("query", "dy") else s.columns)
     _program(text, blocks, s.heads)
     text.add(
         f"rows = start * {s.rows} + tl.arange(0, {s.rows})",
@@ -377,6 +381,7 @@ def _by_query(filled: Filled) -> Source:
 
     _passes(text, body, _key_bounds(s, text.causal))
     text.add(text.store("dquery", "head", f"start * {s.rows}", f"(acc * {text.scale / LOG2E})", s.rows))
+    text.add_sums("dquery", "head", f"rows < {s.length}", f"(acc * {text.scale / LOG2E})")
     return text.finish(blocks * s.batch * s.heads, warps, 3 if warps == 4 else 2)
 
 
@@ -386,7 +391,7 @@ VIEWS: dict[str, Accepts] = {
     "mask": lambda view, width: True,
 }
 register_template("attention", Template(_fits, (Part("", ("out", "logsumexp"), _forward),), VIEWS))
-register_template(
-    "attention_grad",
-    Template(_fits, (Part("key", ("dkey", "dvalue"), _by_key), Part("query", ("dquery",), _by_query)), VIEWS),
-)
+#: Gradients added up over batch and positions, a part for each block.
+SUMS = dict.fromkeys(("dquery", "dkey", "dvalue"), Sums((1, 3), lambda shape: shape[0] * -(-shape[2] // BLOCK)))
+BACKWARD = (Part("key", ("dkey", "dvalue"), _by_key), Part("query", ("dquery",), _by_query))
+register_template("attention_grad", Template(_fits, BACKWARD, VIEWS, SUMS))

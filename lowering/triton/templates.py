@@ -29,6 +29,8 @@ from oneflow.passes.registry import register_pass
 
 #: The attribute of a kernel function that says which template it is, and of which call.
 TEMPLATE = "oneflow.template"
+#: Operators that add up their first operand over `axis`.
+SUMMING = (dialect.PREFIX + "reduce_sum", dialect.PREFIX + "reduce_sum_like")
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,28 @@ Accepts = Callable[[View, int], bool]
 
 
 @dataclass(frozen=True)
+class Sums:
+    """What a kernel can give besides a result: its sums over all dimensions but `kept`.
+
+    They are f32, of shape (parts, elements of `kept`); how many parts there are is told by the result's shape.
+    """
+
+    kept: tuple[int, ...]
+    parts: Callable[[Sequence[int]], int]
+
+
+@dataclass(frozen=True)
 class Template:
     """Kernels for one operator; `fits` says of a call on `TensorDesc`s whether they take it.
 
     `views` says of operands and results, by name, which views of other tensors they may be; others are contiguous.
+    `sums` are those of results, by name; where they are wanted `<name>_sums` is one more tensor of the kernel.
     """
 
     fits: Callable[[Call], bool]
     parts: tuple[Part, ...]
     views: Mapping[str, Accepts] = field(default_factory=dict)
+    sums: Mapping[str, Sums] = field(default_factory=dict)
 
     def accepts(self, name: str, view: View, element: ir.Type) -> bool:
         """Whether the kernels take an operand, or give a result, as a view of a tensor of `element`s."""
@@ -96,6 +111,8 @@ class OutlineTemplates(Pass):
 
     %q = "oneflow.transpose"(%x) ; %0 = "oneflow.attention"(%q, ..) ; %y = "oneflow.transpose"(%0)
       ->   %y = call @oneflow_attention_0(%x, .., %empty)
+
+    Sums of a result over its rows, which are the gradients of biases, come from its kernel where that can give them.
     """
 
     name: ClassVar[str] = "oneflow-outline-templates"
@@ -118,6 +135,10 @@ class OutlineTemplates(Pass):
 
 def _is_static(kind: ir.Type) -> bool:
     return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
+
+
+#: A view of a result that is made in its place, how its dimensions lie, and the result as a view of it.
+Laid = tuple[ir.Value, list[int], View]
 
 
 @dataclass
@@ -152,18 +173,50 @@ class _Outlined:
 
     def _part(self, part: Part, made: Mapping[str, ir.Value]) -> None:
         laid = {n: found for n in part.results if (found := self._laid(n, made[n])) is not None}
+        summed = {n: sums for n in part.results if (sums := self._sums(n, made[n], laid.get(n)))}
         seen = self.seen | {n: view for n, (_, _, view) in laid.items()}
         about = {
             "op": self.call.record.name, "part": part.suffix, "attributes": dict(self.call.attrs),
             "operands": self.names, "views": {n: [v.shape, v.strides, v.first] for n, v in seen.items()},
+            "sums": list(summed),
         }  # fmt: skip
         kinds = [(laid[n][0] if n in laid else made[n]).type for n in part.results]
-        called = call_template(self.module, self.op, self.operands, kinds, about)
-        for name, new in zip(part.results, called, strict=True):
+        kinds += [self._partial(n, made[n].type.shape) for n in summed]
+        called = iter(call_template(self.module, self.op, self.operands, kinds, about))
+        for name in part.results:
+            new = next(called)
             made[name].replace_all_uses_with(self._turned(made[name], new, laid[name]) if name in laid else new)
+        for name in summed:
+            self._add_up(next(called), summed[name])
 
-    def _laid(self, name: str, result: ir.Value) -> tuple[ir.Value, list[int], View] | None:
-        """The view of a result that is made in its place, how its dimensions lie, and the result as a view of it."""
+    def _partial(self, name: str, shape: Sequence[int]) -> ir.Type:
+        """The type of the sums of a result."""
+        sums = self.template.sums[name]
+        return TensorDesc((sums.parts(shape), math.prod(shape[i] for i in sums.kept)), dtypes.float32).to_mlir()
+
+    def _sums(self, name: str, result: ir.Value, laid: Laid | None) -> list[ir.Operation]:
+        """The operations that add up the rows of a result."""
+        shape = tuple(result.type.shape)
+        value, view = (result, View.whole(shape)) if laid is None else (laid[0], laid[2])
+        kept = self.template.sums[name].kept if name in self.template.sums else ()
+        if not kept or not view.is_row(kept):
+            return []
+        row = math.prod(shape[i] for i in kept)
+        tensors = [(value, View.whole(tuple(value.type.shape))), *self.views.uses(value)]
+        return [op for v, seen in tensors for op in _sums_of(v, seen, row, self.views.registry)]
+
+    def _add_up(self, partial: ir.Value, sums: Sequence[ir.Operation]) -> None:
+        """The sums of parts in place of `sums`."""
+        for op in sums:
+            ops = IRBuilder(self.views.registry, ir.InsertionPoint(op), op.location)
+            old = op.results[0]
+            whole = ops.cast(ops.reduce_sum(ops.wrap(partial), axis=[0], keepdims=False), dtype=ops.wrap(old).dtype)
+            shaped = ops.reshape(whole, shape=list(old.type.shape)) if old.type.rank != 1 else whole
+            old.replace_all_uses_with(shaped.handle)
+            self.views.passed.add(old)
+
+    def _laid(self, name: str, result: ir.Value) -> Laid | None:
+        """The view of a result that is made in its place, where there is one."""
         users = {use.owner.operation for use in result.uses}
         if not all(map(dialect.is_oneflow, users)):
             return None
@@ -175,7 +228,7 @@ class _Outlined:
                 return value, order, back.settled
         return None
 
-    def _turned(self, old: ir.Value, new: ir.Value, laid: tuple[ir.Value, list[int], View]) -> ir.Value:
+    def _turned(self, old: ir.Value, new: ir.Value, laid: Laid) -> ir.Value:
         """A result for those that do not see it by the view that it was made for, which `new` takes the place of."""
         value, order, _ = laid
         value.replace_all_uses_with(new)
@@ -186,13 +239,25 @@ class _Outlined:
         return shaped.handle
 
 
+def _sums_of(value: ir.Value, view: View, row: int, registry: Registry) -> list[ir.Operation]:
+    """The sums of a tensor over all but the `row` elements that lie together."""
+    users = dict.fromkeys(use.owner.operation for use in value.uses)
+    found = []
+    for op in (op for op in users if op.name in SUMMING and op.operands[0] == value):
+        axes = {a % len(view.shape) for a in dialect.read_attributes(op, dialect.record_of(op, registry))["axis"]}
+        kept = tuple(i for i in range(len(view.shape)) if axes and i not in axes)
+        if view.is_row(kept) and math.prod(view.shape[i] for i in kept) == row:
+            found.append(op)
+    return found
+
+
 def call_template(
     module: ir.Module, op: ir.Operation, operands: Sequence[ir.Value], kinds: Sequence[ir.Type], about: dict[str, Any]
 ) -> list[ir.Value]:
     """The results, of types `kinds`, of a call before `op` of a template's kernel.
 
-    `about` are the names of the template (`op`), its `part` and the `operands`, `attributes`, and `views`: tensors
-    that are views of what is passed, by name.
+    `about` are the names of the template (`op`), its `part` and the `operands`, `attributes`, `views`: tensors that
+    are views of what is passed, by name, and `sums`: the results whose sums are results too.
     """
     function = _declare(module, op, operands, kinds, about)
     with ir.Location.name(op.name, op.location), ir.InsertionPoint(op):
@@ -231,7 +296,7 @@ def emit_template(function: ir.Operation) -> Source:
     about = json.loads(ir.StringAttr(function.attributes[TEMPLATE]).value)
     part = next(p for p in TEMPLATES[about["op"]].parts if p.suffix == about["part"])
     kernel = Kernel.read(function)
-    names = [*about["operands"], *part.results]
+    names = [*about["operands"], *part.results, *(f"{n}_sums" for n in about.get("sums", []))]
     tensors = dict(zip(names, (kernel.tensors[a] for a in kernel.block.arguments), strict=True))
     for name, (shape, strides, first) in about.get("views", {}).items():
         tensors[name] = Tensor.seen(tensors[name], View(tuple(shape), tuple(strides), first))

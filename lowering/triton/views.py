@@ -90,6 +90,12 @@ class View:
         aligned = all(n > 0 and n * width % BYTES == 0 for n in apart)
         return aligned and last[1] == 1 and last[0] * width % BYTES == 0 and self.first * width % BYTES == 0
 
+    def is_row(self, kept: Sequence[int]) -> bool:
+        """Whether the elements along `kept` are neighbours, the first ones of the tensor."""
+        seen = self.permuted(kept)
+        count = math.prod(seen.shape)
+        return not self.first and seen.reshaped((count,)) == View((count,), (1,))
+
     @property
     def settled(self) -> View:
         """The same, with the stride of dimensions of size 1, which no element depends on, past all others."""

@@ -55,3 +55,17 @@ func.func @main(%x: tensor<2x128x512xbf16>, %dout: tensor<2x128x256xbf16>) -> (t
   %27 = "oneflow.reshape"(%24) {shape = [2, 128, 128]} : (tensor<2x128x2x64xbf16>) -> tensor<2x128x128xbf16>
   return %12, %25, %26, %27 : tensor<2x128x256xbf16>, tensor<2x128x256xbf16>, tensor<2x128x128xbf16>, tensor<2x128x128xbf16>
 }
+
+// The gradient of a bias is a sum of what kernels give: its rows are not read again.
+// CHECK-LABEL: func.func @biased
+// CHECK: %[[MADE:.*]]:3 = call @oneflow_attention_grad_{{.*}} -> (tensor<2x128x4x64xbf16>, tensor<2x128x4x64xbf16>, tensor<4x256xf32>)
+// CHECK: %[[SUM:.*]] = "oneflow.reduce_sum"(%[[MADE]]#2) {axis = array<i32: 0>} : (tensor<4x256xf32>) -> tensor<256xf32>
+// CHECK: "oneflow.cast"(%[[SUM]]) {dtype = bf16} : (tensor<256xf32>) -> tensor<256xbf16>
+func.func @biased(%q: tensor<2x4x128x64xbf16>, %s: tensor<2x4x128xf32>) -> (tensor<2x128x256xbf16>, tensor<256xbf16>, tensor<2x128x4x64xbf16>) {
+  %0, %1, %2 = "oneflow.attention_grad"(%q, %q, %q, %q, %s, %s) {scale = 0.125 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 1>} : (tensor<2x4x128x64xbf16>, tensor<2x4x128x64xbf16>, tensor<2x4x128x64xbf16>, tensor<2x4x128x64xbf16>, tensor<2x4x128xf32>, tensor<2x4x128xf32>) -> (tensor<2x4x128x64xbf16>, tensor<2x4x128x64xbf16>, tensor<2x4x128x64xbf16>)
+  %3 = "oneflow.transpose"(%1) {perm = [0, 2, 1, 3]} : (tensor<2x4x128x64xbf16>) -> tensor<2x128x4x64xbf16>
+  %4 = "oneflow.reshape"(%3) {shape = [2, 128, 256]} : (tensor<2x128x4x64xbf16>) -> tensor<2x128x256xbf16>
+  %5 = "oneflow.reduce_sum"(%4) {axis = [0, 1]} : (tensor<2x128x256xbf16>) -> tensor<256xbf16>
+  %6 = "oneflow.transpose"(%2) {perm = [0, 2, 1, 3]} : (tensor<2x4x128x64xbf16>) -> tensor<2x128x4x64xbf16>
+  return %4, %5, %6 : tensor<2x128x256xbf16>, tensor<256xbf16>, tensor<2x128x4x64xbf16>
+}

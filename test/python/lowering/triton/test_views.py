@@ -198,6 +198,32 @@ def test_a_block_of_a_model_moves_nothing():
     assert len(kernels) == 16 and sum("attention" in n for n in kernels) == 3 and "transpose" not in program.text
 
 
+@pytest.mark.parametrize(("length", "width", "groups"), [(33, 16, 2), (130, 24, 1), (70, 8, 4)])
+def test_gradients_of_biases_come_from_attention(length, width, groups):
+    """Projections with biases, whose gradients are sums over batch and positions; keys that heads share."""
+    batch, heads = 2, 4
+    sizes = [n * width for n in (heads, heads, groups, groups)]
+    dy, *given = operands(*((batch, length, size) for size in sizes))
+    biases = operands(*((size,) for size in sizes[1:]))
+
+    @both
+    def attention(*operands):
+        projected = [x + b for x, b in zip(operands[:3], operands[3:], strict=True)]
+        q, k, v = (x.reshape(batch, length, -1, width).transpose(1, 2) for x in projected)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, sizes[0])
+
+    program = lower(attention, dy, *given, *biases)
+    large = [s for s in program.sources.values() if "reduce_sum" in s.text and f"{batch * length}" in s.text]
+    assert not large and program.text.count("tl.sum(tl.where((") == 3
+    projected = [(x + b).reshape(batch, length, -1, width).swapaxes(1, 2) for x, b in zip(given, biases, strict=True)]
+    want = expected(*projected, dy.reshape(batch, length, heads, width).swapaxes(1, 2), False)
+    want = [x.swapaxes(1, 2).reshape(batch, length, -1) for x in want]
+    got = interpret_program(program, dy, *given, *biases)
+    agree(got[:4], want)
+    for one, other in zip(got[4:], want[1:], strict=True):
+        np.testing.assert_allclose(one.view(np.float16), other.sum((0, 1)), rtol=2e-2, atol=5e-2)
+
+
 def test_heads_that_lie_together():
     """(batch, length, heads, 3, width), and a mask that is cut, turned and repeated."""
     batch, heads, length, width = 2, 2, 40, 16
@@ -318,17 +344,22 @@ def test_tensors_that_are_updated_are_read_before():
     agree(interpret_program(program, x), [-x.astype(np.float64), expected(q, q, q, q, False)[0]])
 
 
-def test_kernels_compile_for_a_device():
+@pytest.mark.parametrize("biased", [False, True])
+def test_kernels_compile_for_a_device(biased):
+    """With all that they read and write otherwise: parts of one product, results and sums for the next."""
     batch, heads, length, width = 2, 2, 128, 64
-    dy, whole = operands((batch, length, heads * width), (batch, length, 3 * heads * width))
+    size = heads * width
+    dy, whole, *biases = operands((batch, length, size), (batch, length, 3 * size), *((size,),) * (3 * biased))
 
     @both
-    def attention(whole):
-        parts = whole.split(heads * width, dim=2)
+    def attention(whole, *biases):
+        parts = whole.split(size, dim=2)
+        parts = [x + b for x, b in zip(parts, biases, strict=True)] if biased else parts
         q, k, v = (x.reshape(batch, length, heads, width).transpose(1, 2) for x in parts)
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return out.transpose(1, 2).reshape(batch, length, heads * width)
+        return out.transpose(1, 2).reshape(batch, length, size)
 
-    sources = lower(attention, dy, whole).sources
+    sources = lower(attention, dy, whole, *biases).sources
     names = [n for n in sources if "attention" in n]
-    assert len(names) == 3 and all(compile_source(sources[n]).cubin[:4] == b"\x7fELF" for n in names)
+    assert len(names) == 3 and sum(sources[n].text.count("tl.sum(tl.where((") for n in names) == 3 * biased
+    assert all(compile_source(sources[n]).cubin[:4] == b"\x7fELF" for n in names)
