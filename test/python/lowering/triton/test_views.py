@@ -181,21 +181,29 @@ def test_projections_of_heads(length, width):
     agree(interpret_program(program, dy, whole), [out, np.concatenate(gradients, 2)])
 
 
-def test_a_block_of_a_model_moves_nothing():
-    """Products, attention, and three kernels backward: forward and backward of projections and attention."""
+@pytest.mark.parametrize("together", [False, True])
+def test_a_block_of_a_model_moves_nothing(together):
+    """Products and attention, forward and backward; what is read in parts stays in memory for as long."""
     batch, heads, length, width = 2, 2, 64, 64
     size = heads * width
     dy, x, *weights = operands(*((batch, length, size),) * 2, *((size, size),) * 4)
+    weights = [(w / math.sqrt(size)).astype(np.float16) for w in weights]
+    weights = [np.concatenate(weights[:3], 1), weights[3]] if together else weights
 
     @both
     def block(x, *weights):
-        q, k, v = (flow.matmul(x, w).reshape(batch, length, heads, width).transpose(1, 2) for w in weights[:3])
+        parts = [flow.matmul(x, w) for w in weights[:-1]]
+        parts = parts[0].split(size, dim=2) if together else parts
+        q, k, v = (x.reshape(batch, length, heads, width).transpose(1, 2) for x in parts)
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return flow.matmul(out.transpose(1, 2).reshape(batch, length, size), weights[3])
+        return flow.matmul(out.transpose(1, 2).reshape(batch, length, size), weights[-1])
 
     program = lower(block, dy, x, *weights)
     kernels = [n for n in program.plan.split() if n.startswith('run.launch("')]
-    assert len(kernels) == 16 and sum("attention" in n for n in kernels) == 3 and "transpose" not in program.text
+    assert len(kernels) == (11 if together else 16) and sum("attention" in n for n in kernels) == 3
+    assert "transpose" not in program.text
+    want = [np.asarray(y) for y in flow.compile(block)(dy, x, *weights)]
+    agree(interpret_program(program, dy, x, *weights), want)
 
 
 @pytest.mark.parametrize(("length", "width", "groups"), [(33, 16, 2), (130, 24, 1), (70, 8, 4)])
