@@ -108,7 +108,9 @@ class Builder(ABC):
 
     def beside(self, value: Value, like: Value) -> Value:
         """`value` on the ranks that `like` lies on."""
-        return self.call("hierarchical_parallel_cast_like", value, like, nd_sbp=())[0] if self.has_placements else value
+        return (
+            self.call("hierarchical_parallel_cast_like", value, like, nd_sbp=())[0] if self.has_placements else value
+        )
 
     def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`.

@@ -257,7 +257,9 @@ class _Lowering:
                 value.set_type(self._local(value).to_mlir())
 
     def _local(self, value: ir.Value) -> TensorDesc:
-        return local_desc(self.layouts.descs[value], self.layouts.values[value], self.layouts.places[value], self.rank)
+        return local_desc(
+            self.layouts.descs[value], self.layouts.values[value], self.layouts.places[value], self.rank
+        )
 
     def write(self) -> None:
         """Carries out the plan, and writes the types of the function."""

@@ -195,7 +195,10 @@ def _send_recv(op: Call) -> TensorDesc:
         raise op.error(
             f"expected a mesh of {op.members} members, one size for each of mesh_axes, got {list(op.mesh)}"
         )
-    sides = ("mesh", "src_nd_sbp", "src_members"), ("dst_mesh" if op.dst_members else "mesh", "dst_nd_sbp", "dst_members")
+    sides = (
+        ("mesh", "src_nd_sbp", "src_members"),
+        ("dst_mesh" if op.dst_members else "mesh", "dst_nd_sbp", "dst_members"),
+    )
     before, after = (_piece_of(op, *side) for side in sides)
     if not op.in_.compatible(before):
         raise op.error(f"expected in of type {before}, the piece of this member, got {op.in_}")

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from oneflow.dialect._mlir import arith, func, ir, tensor
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.form import fuse_elementwise
+from oneflow.lowering.kernels.form import fuse_elementwise, joins
 from oneflow.lowering.kernels.nodes import Linear, Node, Uncovered, Use, is_contraction, read_node
 from oneflow.lowering.kernels.reshapes import RESHAPES
 from oneflow.passes.base import Pass
@@ -41,12 +41,9 @@ class RecomputeRows(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites every function with a body, and fuses what is done again into what reads it."""
         functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
-        moved = [
-            _recompute(op)
-            for f in functions
-            for op in reversed([o.operation for o in f.regions[0].blocks[0].operations])
-        ]
-        if any(moved):
+        ops = [o.operation for f in functions for o in f.regions[0].blocks[0].operations]
+        places = {op: i for i, op in enumerate(ops)}
+        if any([_recompute(op, places) for op in reversed(ops)]):
             fuse_elementwise(module)
 
 
@@ -91,11 +88,11 @@ def _position(form: Linear, loops: Mapping[int | None, ir.Value]) -> ir.Value:
     return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), form.constant)).result
 
 
-def _recompute(op: ir.Operation) -> bool:
+def _recompute(op: ir.Operation, places: Mapping[ir.Operation, int]) -> bool:
     """Does an operation again for each that reads its result, where that saves writing the result."""
     uses = [(u.owner.operation, u.operand_number) for r in op.results for u in r.uses]
     recipe = _recipe(op) if len(uses) > 1 and all(_takes(*use) for use in uses) else None
-    if recipe is None:
+    if recipe is None or _are_one({*(n.op for n in recipe.nodes), *(reader for reader, _ in uses)}, places):
         return False
     for reader, number in uses:
         if reader.name == EXTRACT:
@@ -105,6 +102,13 @@ def _recompute(op: ir.Operation) -> bool:
         else:
             reader.operands[number] = recipe.clone(reader)
     return True
+
+
+def _are_one(ops: Iterable[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
+    """Whether operations become one kernel, in which nothing is written in between."""
+    nodes = [_node(op) for op in sorted(ops, key=lambda op: places.get(op, -1))]
+    known = [n for n in nodes if n is not None]
+    return len(known) == len(nodes) and joins(known)
 
 
 def _takes(reader: ir.Operation, number: int) -> bool:

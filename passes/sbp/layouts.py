@@ -99,9 +99,7 @@ class Layouts:
 
     def _of_call(self, op: ir.Operation, name: str, values: Sequence[ir.Value]) -> Sequence[NdSbp | None]:
         callee = self.functions.get(op.attributes["callee"].value) if op.name == "func.call" else None
-        return (
-            [self._whole] * len(values) if callee is None else notes.read_values(callee, name, len(values))
-        )
+        return [self._whole] * len(values) if callee is None else notes.read_values(callee, name, len(values))
 
     def _if_tensor(self, value: ir.Value, nd: NdSbp | None, op: ir.Operation) -> NdSbp | None:
         return _given(nd, op, "every tensor") if notes.is_tensor(value.type) else None

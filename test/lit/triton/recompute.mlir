@@ -6,7 +6,7 @@
 // CHECK-LABEL: func.func @loss
 // CHECK: %[[MAX:.*]] = linalg.generic
 // CHECK: arith.maximumf
-// CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%arg0, %[[MAX]]
+// CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %[[MAX]]
 // CHECK: math.exp
 // CHECK: %[[LOG:.*]] = linalg.generic
 // CHECK-SAME: ins(%[[SUM]]
