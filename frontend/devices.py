@@ -126,22 +126,19 @@ def common(named: Sequence[tuple[str, Data]]) -> str | None:
 
 
 def placed(function: F) -> F:
-    """A function that makes a tensor, with `device`, or `placement` and `sbp`: where it lies."""
+    """A function that makes a tensor, with `device`, or `placement` and `sbp`, where it lies, and `requires_grad`.
+
+    A tensor that a traced function makes is no leaf, whatever is asked for.
+    """
 
     @functools.wraps(function)
     def made(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
-             **kwargs: Any) -> Any:  # fmt: skip
+             requires_grad: bool = False, **kwargs: Any) -> Any:  # fmt: skip
         tensor = function(*args, **kwargs)
         if placement is not None or sbp is not None:
-            return _lying(tensor, placement, sbp)
-        move = getattr(tensor, "to_device", None)
-        return tensor if device is None or move is None else move(device)
+            tensor = tensor.to_global(placement, sbp)
+        elif device is not None and hasattr(tensor, "to_device"):
+            tensor = tensor.to_device(device)
+        return tensor.detach().requires_grad_() if requires_grad and hasattr(tensor, "requires_grad_") else tensor
 
     return made  # type: ignore[return-value]
-
-
-def _lying(tensor: Any, placement: Any, sbp: Any) -> Any:
-    """A new tensor on ranks: itself what a gradient is asked for, not the one that it was made of."""
-    wants_gradient = getattr(tensor, "is_leaf", False) and tensor.requires_grad
-    lying = tensor.to_global(placement, sbp)
-    return lying.detach().requires_grad_() if wants_gradient else lying

@@ -381,7 +381,7 @@ def from_program(array: Data, desc: TensorDesc) -> EagerTensor:
 
 
 @placed
-def tensor(data: Any, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
+def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of Python numbers, nested lists of them, or a copy of an array; floats become float32.
 
     In a function that is traced it is a constant.
@@ -397,4 +397,4 @@ def tensor(data: Any, *, dtype: DType | None = None, requires_grad: bool = False
     array = array if dtype is None else array.astype(dtype.numpy)
     if not current_builder().eager:
         return dispatching.as_tensor(array)
-    return from_numpy(array).requires_grad_(requires_grad)
+    return from_numpy(array)

@@ -224,3 +224,22 @@ def test_deepcopy_is_a_leaf_of_its_own():
     y = copy.deepcopy(x)
     y.sum().backward()
     assert x.grad is None and y.grad.tolist() == [1]
+
+
+MADE = {
+    "zeros": lambda f, x, **k: f.zeros(2, 3, **k), "ones": lambda f, x, **k: f.ones((2, 3), **k),
+    "full": lambda f, x, **k: f.full((2,), 3.0, **k), "arange": lambda f, x, **k: f.arange(3.0, **k),
+    "linspace": lambda f, x, **k: f.linspace(0, 1, 3, **k), "eye": lambda f, x, **k: f.eye(2, **k),
+    "zeros_like": lambda f, x, **k: f.zeros_like(x, **k), "full_like": lambda f, x, **k: f.full_like(x, 2.0, **k),
+    "randn": lambda f, x, **k: f.randn(2, **k), "tensor": lambda f, x, **k: f.tensor([1.0, 2.0], **k),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made_tensors_may_be_leaves(name):
+    x = flow.tensor([1.0, 2.0], requires_grad=True)
+    made = MADE[name](flow, x, requires_grad=True)
+    assert made.is_leaf and made.requires_grad
+    (made * 2).sum().backward()
+    assert made.grad.tolist() == (flow.ones(*made.shape) * 2).tolist() and x.grad is None
+    assert not MADE[name](flow, x.detach()).requires_grad
