@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.dispatch import as_tensor, dispatch
@@ -38,8 +40,8 @@ class Extreme(NamedTuple):
 
 def _axes(x: Tensor, dim: Dims) -> list[int]:
     """The reduced axes; None and an empty list mean all of them, and a scalar has none."""
-    given = [] if dim is None else [dim] if isinstance(dim, int) else dim
-    axes = [sh.axis(x, d, scalar=True) for d in given] if given else list(range(x.rank))
+    given = [] if dim is None else sh.several(dim)
+    axes = [sh.axis(x, d, scalar=True) for d in given] if len(given) else list(range(x.rank))
     return axes if x.rank else []
 
 
@@ -99,7 +101,7 @@ def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def _extreme_of(name: str, x: Any, dim: Any, keepdim: bool, value: Any, position: Any, pairwise: Any) -> Any:
     if dim is None:
         return value(x)
-    if not isinstance(dim, int):
+    if not isinstance(dim, (int, np.integer)):
         return pairwise(x, dim)
     x = as_tensor(x)
     if x.rank == 0:

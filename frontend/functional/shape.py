@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import sizes as sz
@@ -34,9 +36,15 @@ def axis(x: Tensor, dim: Any, scalar: bool = False) -> int:
         OneFlowError: it is no dimension of `x`.
     """
     count = max(x.rank, int(scalar))
+    dim = sz.as_size(dim)
     if isinstance(dim, bool) or not isinstance(dim, int) or not -count <= dim < count:
         raise fail(f"expected a dimension in [{-count}, {count}) of {x.desc}, got {dim!r}")
     return dim % count
+
+
+def several(dims: Any) -> Sequence[Any]:
+    """Dimensions, given as one or as a list."""
+    return dims if isinstance(dims, (Sequence, np.ndarray)) and not isinstance(dims, str) else [dims]
 
 
 def on_vector(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -168,7 +176,7 @@ def unsqueeze(x: Any, dim: int) -> Tensor:
 def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
     """`x` without its dimensions of size 1, or those of `dim` that have size 1."""
     x = as_tensor(x)
-    given = range(x.rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    given = range(x.rank) if dim is None else several(dim)
     axes = [d for d in (axis(x, d, scalar=True) for d in given) if x.rank and x.shape[d] == 1]
     return dispatch("squeeze", x, axes=axes) if axes else x
 
@@ -258,7 +266,7 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
     """`x` cut along `dim` into pieces of one size (the last may be smaller), or of the sizes of a list."""
     x = as_tensor(x)
     at = axis(x, dim)
-    sections = split_size_or_sections
+    sections = sz.as_size(split_size_or_sections)
     if isinstance(sections, (int, Size)):
         size = _static(x, at, "split")
         if isinstance(sections, Size) or sections < 1:
@@ -327,7 +335,7 @@ def slice(x: Any, slices: Sequence[Sequence[Dim]]) -> Tensor:
 def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
     """`x` with the order along `dims` reversed."""
     x = as_tensor(x)
-    given = [axis(x, d, scalar=True) for d in ([dims] if isinstance(dims, int) else dims)]
+    given = [axis(x, d, scalar=True) for d in several(dims)]
     return dispatch("flip", x, dims=given) if x.rank else x
 
 

@@ -9,18 +9,22 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from oneflow.dialect import dtypes
 from oneflow.frontend.dispatch import dispatch, dispatch_all
 from oneflow.frontend.tensor import Size, Tensor
 
 
 def as_size(size: Any) -> Any:
-    """A size as functions take it: of other tensors the number that they have.
+    """A size as functions take it: of other tensors, and of what else is an integer, the number that they have.
 
     Raises:
         TraceError: a traced tensor has none yet.
     """
-    return operator.index(size) if isinstance(size, Tensor) and not isinstance(size, Size) else size
+    if type(size) is int or isinstance(size, Size):
+        return size
+    return operator.index(size) if isinstance(size, (Tensor, np.integer)) else size
 
 
 def shaped(sizes: Sequence[Any]) -> Tensor:

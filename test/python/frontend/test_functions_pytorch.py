@@ -78,7 +78,28 @@ def test_functions(name, mode):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+ONE, TWO = np.int64(1), np.int32(2)
+COUNTED = {
+    "sum": lambda f, x: x.sum(ONE), "sum of both": lambda f, x: x.sum((np.int64(0), ONE)),
+    "max": lambda f, x: f.max(x, ONE)[0], "transpose": lambda f, x: x.transpose(np.int64(0), ONE),
+    "squeeze": lambda f, x: x.unsqueeze(0).squeeze(np.int64(0)), "flip": lambda f, x: f.flip(x, (ONE,)),
+    "split": lambda f, x: x.split([ONE, TWO], ONE)[1], "ones": lambda f, x: f.ones(TWO, ONE),
+    "full": lambda f, x: f.full((TWO,), 3), "view": lambda f, x: x.view(TWO, -1),
+    "softmax": lambda f, x: f.softmax(x, -ONE), "a tensor as a size": lambda f, x: f.ones(3, f.tensor(2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_integers_of_numpy_are_sizes_and_dimensions(name):
+    want = COUNTED[name](torch, torch.from_numpy(FLOATS)).numpy()
+    np.testing.assert_allclose(COUNTED[name](flow, flow.tensor(FLOATS)).numpy(), want, rtol=1e-6)
+
+
 REFUSED = {
+    "a float as a dimension": (
+        lambda x: x.sum(1.0),
+        r"expected a dimension in \[-2, 2\) of tensor<2x3xi64>, got 1.0",
+    ),
     "an integer to a negative power": (lambda x: x**-1, "expected an exponent of at least 0 beside integers, got -1"),
     "a float alpha beside integers": (lambda x: x.add(x, alpha=1.5), "expected an integer as alpha beside integers"),
     "alpha as text": (lambda x: x.add(x, alpha="2"), "expected alpha to be a number, got '2'"),
