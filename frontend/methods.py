@@ -25,7 +25,7 @@ METHODS = """
     abs acos acosh add addcmul addmm all amax amin any argmax argmin asin asinh atan atan2 atanh bitwise_and
     bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip cos cosh cumprod cumsum div dot elu eq
     erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt isfinite isinf
-    isnan le log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
+    isnan le lerp log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
     masked_fill matmul max maximum mean min minimum mm movedim mul narrow ne neg negative norm pow prod reciprocal
     relu remainder repeat reshape_as roll round rsqrt select sigmoid sign silu sin sinh softmax softplus split
     sqrt square squeeze std sub sum t tan tanh tril triu trunc unbind unsqueeze var view where

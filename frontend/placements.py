@@ -13,7 +13,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.frontend.arrays import Data, to_array
 from oneflow.frontend.devices import state_choices
 from oneflow.frontend.layouts import Places
-from oneflow.runtime.distributed import DistributedExecutable, PlacedLayout, Pieces, compile_distributed, lay_out
+from oneflow.runtime.distributed import DistributedExecutable, Pieces, PlacedLayout, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
 

@@ -28,7 +28,7 @@ __all__ = [
     "abs", "acos", "acosh", "add", "add_n", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
     "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "celu", "clamp", "clip", "cos", "cosh", "div", "elu", "eq",
     "erf", "erfc", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "gelu", "gt", "hardshrink",
-    "hardsigmoid", "hardswish", "hardtanh", "isfinite", "isinf", "isnan", "le", "leaky_relu", "log", "log1p",
+    "hardsigmoid", "hardswish", "hardtanh", "isfinite", "isinf", "isnan", "le", "leaky_relu", "lerp", "log", "log1p",
     "log2", "log10", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "lt", "masked_fill",
     "maximum", "minimum", "mish", "mul", "ne", "neg", "negative", "pow", "quick_gelu", "reciprocal", "relu",
     "relu6", "remainder", "rint", "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "softplus",
@@ -266,6 +266,14 @@ def to(x: Any, dtype: DType) -> Tensor:
 def add_n(tensors: Any) -> Tensor:
     """The sum of a list of tensors of one shape and element type."""
     return dispatch("add_n", list(tensors))
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Tensor:
+    """input + weight * (end - input); `weight` is a number, or a tensor of the same shape. Floats."""
+    if is_number(weight):
+        number = {"has_float_operand": True, "float_operand": float(as_number(weight))}
+        return dispatch("scalar_lerp", *as_common(input, end), **number)
+    return dispatch("lerp", *as_common(input, end, weight))
 
 
 def addcmul(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:

@@ -1,4 +1,4 @@
-"""Clipping of gradients: `flow.nn.utils`. Imports `functional`."""
+"""Clipping of gradients, parameters as one vector: `flow.nn.utils`. Imports `functional`."""
 
 from __future__ import annotations
 
@@ -59,3 +59,25 @@ def clip_grad_value_(parameters: EagerTensor | Iterable[EagerTensor], clip_value
     """Limits every element of the gradients to [-clip_value, clip_value]."""
     for p in _with_grad(parameters):
         p.grad = F.clamp(p.grad, -clip_value, clip_value)
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """The elements of all parameters in one dimension, through which gradients flow."""
+    return F.cat([F.flatten(p) for p in parameters])
+
+
+@no_grad()
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """Puts the elements of a vector into parameters, one after the other.
+
+    Raises:
+        ValueError: it has more or fewer elements than they have.
+    """
+    targets = list(parameters)
+    total = sum(p.numel() for p in targets)
+    if tuple(vec.shape) != (total,):
+        raise ValueError(f"expected a vector of {total} elements for the parameters, got {vec.desc}")
+    begin = 0
+    for p in targets:
+        p.copy_(F.view(vec[begin : begin + p.numel()], *p.shape))
+        begin += p.numel()

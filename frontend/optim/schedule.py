@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneflow.frontend.mode import tracing
 from oneflow.frontend.errors import fail
+from oneflow.frontend.mode import tracing
 from oneflow.frontend.optim.optimizer import Optimizer
 
 
