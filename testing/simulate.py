@@ -58,9 +58,11 @@ def simulate(
 
     Raises:
         PassError: the program is not annotated and boxed.
-        SimulationError: ranks do not meet, or replicas of a result differ.
+        SimulationError: ranks do not meet, replicas of a result differ, or there are several placements.
     """
     mesh = notes.read_mesh(module.operation)
+    if notes.PLACEMENTS in module.operation.attributes:
+        raise SimulationError("expected a program of one placement; oneflow-run --simulate runs those of several")
     function = functions_of(module)[entry]
     layouts = [_layouts(function, name, mesh) for name in (notes.ARGUMENTS, notes.RESULTS)]
     programs = [physical(module, rank, registry) for rank in range(devices(mesh))]

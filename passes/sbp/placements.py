@@ -110,7 +110,7 @@ class _Assignment:
         if (value, place) not in self.brought:
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             cast = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd, placement=place).handle
-            self.places[cast] = place
+            self._set(cast.owner, place)
             self.brought[value, place] = cast
         return self.brought[value, place]
 

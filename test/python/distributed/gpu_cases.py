@@ -74,10 +74,27 @@ def precision(name: str, ranks: list[int]) -> None:
     assert f'"{name}"' in product.ir("triton")
 
 
-CHECKS = {"boxing": boxing, "training": training, "largest": largest, "precision": precision}
+def stages(name: str, ranks: list[int]) -> None:
+    """Tensors and gradients go from the GPU of one stage to that of another; who has no part has empty tensors."""
+    front, back = (flow.placement("cuda", [r]) for r in ranks[:2])
+    x, w = (np.linspace(-1, 1, n, dtype=name).reshape(-1, 4) for n in (12, 16))
+
+    def loss(x: Any, w: Any, v: Any, move: Any) -> Any:
+        return (move(flow.tanh(x @ w), back) @ v).square().sum()
+
+    wanted = flow.compile(flow.value_and_grad(lambda x, w, v: loss(x, w, v, lambda h, at: h), (1, 2)))(x, w, w)
+    given = [flow.tensor(a).to_global(at, flow.sbp.broadcast) for a, at in ((x, front), (w, front), (w, back))]
+    cross = lambda h, at: h.to_global(at, flow.sbp.broadcast)  # noqa: E731
+    made = flow.compile(flow.value_and_grad(lambda x, w, v: loss(x, w, v, cross), (1, 2)))(*given)
+    assert [g.placement for g in made[1]] == [front, back]
+    for got, one in zip((made[0], *made[1]), (wanted[0], *wanted[1]), strict=True):
+        np.testing.assert_allclose(got.numpy(), one, rtol=1e-5)
+
+
+CHECKS = {"stages": stages, "boxing": boxing, "training": training, "largest": largest, "precision": precision}
 DEFAULTS: dict[str, Iterable[str]] = {
     "boxing": dtypes.BY_NAME, "training": training_cases.LAYOUTS, "largest": ("float32", "int32"),
-    "precision": ("ieee", "tf32"),
+    "precision": ("ieee", "tf32"), "stages": ("float32",),
 }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
 // RUN: oneflow-opt %s --oneflow-infer-sbp | FileCheck %s --check-prefix=SBP
+// RUN: oneflow-opt %s --oneflow-infer-sbp --oneflow-infer-sbp | FileCheck %s --check-prefix=SBP
 // RUN: oneflow-opt %s --oneflow-infer-sbp="strategy=auto" --oneflow-insert-boxing --oneflow-check-collectives | FileCheck %s --check-prefix=BOXED
 // RUN: oneflow-opt %s --oneflow-infer-sbp --oneflow-insert-boxing --oneflow-to-physical="check" | FileCheck %s --check-prefix=FIRST
 // RUN: oneflow-opt %s --oneflow-infer-sbp --oneflow-insert-boxing --oneflow-to-physical="rank=2" | FileCheck %s --check-prefix=LAST

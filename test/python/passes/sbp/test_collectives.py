@@ -77,3 +77,11 @@ def test_replicas_that_differ(context):
     pieces = [np.zeros(2), np.array([0.0, -0.0])]
     with pytest.raises(simulation.SimulationError, match="ranks 0 and 1 have other values of B"):
         simulation.assemble(pieces, simulation.broadcast((2,)), (2,))
+
+
+def test_several_placements(context):
+    """The simulation says what runs such programs."""
+    with context:
+        module = ir.Module.parse("module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {}} {}")
+        with pytest.raises(simulation.SimulationError, match="oneflow-run --simulate runs those of several"):
+            simulation.simulate(module, [])
