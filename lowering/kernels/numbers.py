@@ -19,7 +19,8 @@ def held_type(kind: ir.Type) -> ir.Type:
     """The type of the tensor that holds a number; a tensor's own."""
     if isinstance(kind, ir.RankedTensorType):
         return kind
-    return ir.RankedTensorType.get([], ir.Type.parse(_HELD) if str(kind) == _INDEX else kind)
+    element = ir.Type.parse(_HELD) if str(kind) == _INDEX else kind
+    return ir.RankedTensorType.get([], element, loc=ir.Location.unknown())
 
 
 def taken(held: ir.Value, wanted: ir.Type) -> ir.Value:

@@ -166,7 +166,8 @@ def _retype_unsigned(root: ir.Operation) -> None:
             op.attributes["function_type"] = ir.TypeAttr.get(made)
         return ir.WalkResult.ADVANCE
 
-    root.walk(visit)
+    with ir.Location.unknown():
+        root.walk(visit)
 
 
 class _Converter:

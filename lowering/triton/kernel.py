@@ -132,6 +132,8 @@ class Kernel:
     def _shape(self, value: ir.Value) -> tuple[Size, ...]:
         if value in self.tensors:
             return self.tensors[value].shape
+        if isinstance(value, ir.BlockArgument):
+            raise Uncovered("a number among tensors")
         op = value.owner
         if op.name == "tensor.empty":
             sizes = iter(op.operands)

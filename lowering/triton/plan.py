@@ -26,6 +26,7 @@ from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.names import PLAN, identifier
 from oneflow.lowering.triton.sizes import Size, product
 from oneflow.lowering.triton.source import Source
+from oneflow.passes.base import PassError
 
 #: Scalar operations of an entry in Python.
 SCALARS = {
@@ -109,7 +110,12 @@ class Plan:
         for number, argument in enumerate(self.block.arguments):
             parameters += self._argument(number, argument)
         for number, op in enumerate(self.ops[:-1]):
-            self._op(op)
+            try:
+                self._op(op)
+            except Uncovered:
+                raise PassError(
+                    f"expected kernels, views and sizes in the entry, got {op.name}", op.location
+                ) from None
             self._release(number)
         for number, value in enumerate(self.ops[-1].operands):
             self._return(number, value)
