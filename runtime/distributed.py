@@ -242,7 +242,7 @@ class DistributedExecutable:
         return self.spread(layout, pieces)
 
     def spread(self, layout: PlacedLayout, pieces: Pieces) -> Pieces:
-        """What each program of this process takes of `pieces`, by their places in a layout: nothing where it has none."""
+        """What each program of this process takes of `pieces`, by places in a layout: nothing where it has none."""
         at = layout.place.place
         nothing = np.empty((0,), layout.desc.dtype.numpy)
         return {p: nothing if (k := at(p)) is None else pieces[k] for p in self.programs}

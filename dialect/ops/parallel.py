@@ -5,7 +5,8 @@ The `ccl_*` operators belong to the program of one rank. Their names are OneFlow
 `_nccl_logical_all_reduce`) without what does not hold here: there is one form for every mode, and MPI carries
 them out as well as NCCL. All have the same attributes: `mesh_axes` along which the members of the
 group differ, how many `members` there are, the `index` of this rank among them, and in programs of several placements
-the `ranks` of the members. They are not pure: every member has to issue them in the same order. Imports `record`, `shapes`, `sbp`, `nd_sbp`, `compute`.
+the `ranks` of the members. They are not pure: every member has to issue them in the same order. Imports `record`,
+`shapes`, `sbp`, `nd_sbp`, `compute`.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class HierarchicalParallelCast:
     """`in`, lying on the mesh as `nd_sbp` says: one SBP per mesh axis.
 
     The gradient lies as `grad_nd_sbp` says in the mode `manual`; in the modes `identity` and `restore` it is
-    passed on as it is, and inference chooses. `placement` names the ranks that the tensor goes to, one of the module's
-    `oneflow.placements` or "mesh" for all of them; the gradient comes back to those of `in`.
+    passed on as it is, and inference chooses. `placement` names the ranks that the tensor goes to, one of the
+    module's `oneflow.placements` or "mesh" for all of them; the gradient comes back to those of `in`.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -271,7 +272,7 @@ _collective(
     " dst_mesh: shape = [], dst_members: list_int64 = [], ",
     "Pieces of a tensor of `shape` that lie as `src_nd_sbp` says become pieces as `dst_nd_sbp` says.\n\n"
     "`mesh` are the sizes of `mesh_axes`. Every member is sent what it does not have, by the owner that stands at\n"
-    "its own place along the mesh axes where the source is repeated. Between placements the pieces before are those of\n"
-    "`src_members` in `mesh`, and those after of `dst_members` in `dst_mesh`; who is none of these has an empty tensor.",
+    "its own place along the mesh axes where the source is repeated. Between placements the pieces before are those\n"
+    "of `src_members` in `mesh`, those after of `dst_members` in `dst_mesh`; who is neither has an empty tensor.",
     _send_recv,
 )

@@ -43,7 +43,8 @@ class RecomputeRows(Pass):
         functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
         ops = [o.operation for f in functions for o in f.regions[0].blocks[0].operations]
         places = {op: i for i, op in enumerate(ops)}
-        if any([_recompute(op, places) for op in reversed(ops)]):
+        moved = sum(_recompute(op, places) for op in reversed(ops))
+        if moved:
             fuse_elementwise(module)
 
 

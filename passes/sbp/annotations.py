@@ -6,7 +6,7 @@
 | `oneflow.nd_sbp` | arguments and results of functions | how the tensor lies: `[#sbp.split<0>, #sbp.broadcast]` |
 | `oneflow.in_nd_sbp`, `oneflow.out_nd_sbp` | operations | the same for each operand and each result |
 | `oneflow.placements` | the module | named parts of the mesh: `{front = dense<[0, 1]> : tensor<2xi64>}` |
-| `oneflow.placement` | arguments, results and operations | the name of the part that they are on; without it all ranks |
+| `oneflow.placement` | arguments, results and operations | the part that they are on; without it all ranks |
 | `oneflow.logical_shape` | arguments and results, after `oneflow-to-physical` | the shape of the whole tensor |
 | `oneflow.rank` | the module, after `oneflow-to-physical` | whose program it is |
 

@@ -40,7 +40,7 @@ class Place:
 
     @property
     def group(self) -> dict[str, Any]:
-        """The attributes that all collectives have; `ranks` are those of the places in a part of the program's mesh."""
+        """The attributes that all collectives have; `ranks` are those of the places in a part of the mesh."""
         members = self.members
         named = {"ranks": [self.ranks[m] for m in members]} if self.ranks else {}
         return {"mesh_axes": self.step.axes, "members": len(members), "index": members.index(self.rank), **named}
@@ -204,7 +204,7 @@ def collectives_of(module: ir.Module | ir.Operation, registry: Registry) -> list
 
 
 def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry: Registry, mesh: Mesh) -> None:
-    """Checks that the programs of all ranks of a mesh, in their order, meet at the same collectives in the same order.
+    """Checks that the programs of a mesh, in the order of ranks, meet at the same collectives in the same order.
 
     Members of one group agree in all attributes but the index, and in element types; others may differ in sizes.
 

@@ -57,8 +57,8 @@ def _read_submesh(named: ir.NamedAttribute, count: int, location: ir.Location) -
     members = tuple(int(r) for r in ranks.reshape(-1))
     if not ranks.ndim or len(set(members)) < len(members) or not all(0 <= r < count for r in members):
         raise PassError(
-            f"{notes.PLACEMENTS}: expected {named.name} to be different ranks below {count}, the size of the mesh, such"
-            f" as dense<[0, 1]> : tensor<2xi64>, got {named.attr}",
+            f"{notes.PLACEMENTS}: expected {named.name} to be different ranks below {count}, the size of the mesh,"
+            f" such as dense<[0, 1]> : tensor<2xi64>, got {named.attr}",
             location,
         )
     if named.name == WHOLE:
@@ -83,7 +83,7 @@ def placements_of(function: ir.Operation, side: str, count: int) -> list[str]:
 
 def placement_of(op: ir.Operation) -> str:
     """The placement of an operation and its results."""
-    name = op.attributes[notes.PLACEMENT] if notes.PLACEMENT in op.attributes else None
+    name = op.attributes.get(notes.PLACEMENT)
     if op.name == notes.PARALLEL_CAST and "placement" in op.attributes:
         name = op.attributes["placement"]
     return WHOLE if name is None else str(ir.StringAttr(name).value) or WHOLE

@@ -76,8 +76,9 @@ class Move:
                     yield Parcel(self.before.at[owner], receiver, common, *slices)
 
     def _owner(self, place: int, places: list[int]) -> int:
-        """Which of the owners at `places` sends to the receiver at `place`: itself, or the one at its own place, where
-        meshes agree."""
+        """Which of the owners at `places` sends to the receiver at `place`: itself, or where meshes agree the one at
+        its own place.
+        """
         mine = [p for p in places if self.before.at[p] == self.after.at[place]]
         if mine:
             return mine[0]

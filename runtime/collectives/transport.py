@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -152,5 +151,6 @@ def _difference(one: str, other: str) -> tuple[str, str]:
     """The first lines of two texts that differ, from shortly before they do."""
     lines = itertools.zip_longest(one.splitlines(), other.splitlines(), fillvalue="")
     a, b = next((a.strip(), b.strip()) for a, b in lines if a != b)
-    begin = max(len(os.path.commonprefix([a, b])) - LEAD, 0)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+    begin = max(same - LEAD, 0)
     return a[begin : begin + SHOWN], b[begin : begin + SHOWN]
