@@ -123,8 +123,7 @@ class Bodies:
         self.names = names
         ops = [o.operation for o in block.operations]
         wanted = list(ops[-1].operands) if wanted is None else wanted
-        checked = [r for op in ops if op.name == "func.call" for r in op.results]
-        env, needed = dict(arguments), needed_ops(ops, [*wanted, *checked], arguments)
+        env, needed = dict(arguments), needed_ops(ops, wanted, arguments)
         for op in ops:
             if op in needed:
                 env[op.results[0]] = self.op(op, [self.value(env, v) for v in self._read(op)])

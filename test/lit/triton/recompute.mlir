@@ -4,9 +4,11 @@
 // What log_softmax gives is not written: its gradient computes it from %x and two numbers of each row, and so does
 // the loss for the one element that it reads.
 // CHECK-LABEL: func.func @loss
-// CHECK: %[[MAX:.*]] = linalg.generic
+// CHECK: %[[WIDE:.*]] = linalg.generic
+// CHECK: arith.extf
+// CHECK: %[[MAX:.*]] = linalg.generic {{.*}} ins(%[[WIDE]]
 // CHECK: arith.maximumf
-// CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %[[MAX]]
+// CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%[[WIDE]], %[[MAX]]
 // CHECK: math.exp
 // CHECK: %[[LOG:.*]] = linalg.generic
 // CHECK-SAME: ins(%[[SUM]]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import oneflow as flow
 
@@ -138,6 +137,7 @@ AS_SIZES: list[Callable[[Any, Any], Any]] = [
 @pytest.mark.parametrize("spec", [ROWS, IMAGES], ids=["rows", "images"])
 def test_computed_sizes(function: Callable[[Any, Any], Any], spec: flow.TensorSpec) -> None:
     """As PyTorch does, whatever the sizes, with one program."""
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
     program = flow.compile(lambda x: function(flow, x), spec)
     for rows in (4, 6, 7):
         array = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
@@ -163,6 +163,7 @@ def test_gradients_through_computed_sizes() -> None:
         rest = x[1:].reshape(x.shape[0] * 3 - 3)
         return (rest**2).sum() + (x[x.shape[0] - 2 :] * x.unsqueeze(1).expand(x.shape[0], x.shape[0], 3)[0, 0]).sum()
 
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
     given = torch.tensor(X, requires_grad=True)
     loss(given).backward()
     np.testing.assert_allclose(flow.compile(flow.grad(loss), ROWS)(X), given.grad.numpy(), rtol=1e-6)
