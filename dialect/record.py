@@ -143,8 +143,9 @@ class Operator:
         inputs, outputs = len(op.operands), len(op.results)
         everywhere = broadcast_everything(inputs, outputs)
         if isinstance(self.sbp, Absent):
-            return [everywhere]
-        rule = self.sbp if isinstance(self.sbp, Factors) else self.sbp(op)
+            rule: Any = []
+        else:
+            rule = self.sbp if isinstance(self.sbp, Factors) else self.sbp(op)
         if isinstance(rule, Factors):
             rule = rule.signatures([d.shape for d in op.operands])
         rule = [*rule, *sums_of_shapes([*rule, everywhere], self._shape_only(op))]
