@@ -55,10 +55,11 @@ class HierarchicalParallelCast:
         return Factors(f"{names} -> {names}", "joint")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-        nd = op.grad_nd_sbp if op.grad_mode == "manual" else None
+        stated = op.grad_mode == "manual"
         if op.placement:
-            return {"in": ops.hierarchical_parallel_cast_like(dout, op.in_, nd_sbp=op.nd_sbp if nd is None else nd)}
-        return {"in": dout if nd is None else ops.hierarchical_parallel_cast(dout, nd_sbp=nd)}
+            nd = op.grad_nd_sbp if stated else op.nd_sbp
+            return {"in": ops.hierarchical_parallel_cast_like(dout, op.in_, nd_sbp=nd, stated=stated)}
+        return {"in": ops.hierarchical_parallel_cast(dout, nd_sbp=op.grad_nd_sbp) if stated else dout}
 
     def decompose(ops: Builder, op: Call) -> Value:
         value: Value = op.in_
@@ -68,12 +69,12 @@ class HierarchicalParallelCast:
         return x
 
 
-@operator("hierarchical_parallel_cast_like(in, like, nd_sbp: nd_sbp) -> out")
+@operator("hierarchical_parallel_cast_like(in, like, nd_sbp: nd_sbp, stated: bool = False) -> out")
 class HierarchicalParallelCastLike:
     """`in` on the ranks that `like` lies on, whose elements do not matter.
 
-    It lies there as `nd_sbp` says if they have as many mesh axes, else it is whole. Where it lies on them already it
-    is left as it is.
+    It lies there as `nd_sbp` says if they have as many mesh axes, else it is whole. Where it is on them already it
+    is left as it is, unless `nd_sbp` is what the program has `stated`.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -89,8 +90,10 @@ class HierarchicalParallelCastLike:
         return {"in": ops.hierarchical_parallel_cast_like(dout, op.in_, nd_sbp=op.nd_sbp), "like": None}
 
     def decompose(ops: Builder, op: Call) -> Value:
+        """`in`, whose sizes are held against those of `like` where a run knows them alone."""
         value: Value = op.in_
-        return value
+        known = value.desc.is_static and op.like.desc.is_static
+        return value if known else ops.call("broadcast_like", value, op.like, broadcast_axes=())[0]
 
     def reference(x: Any, like: Any, **layout: Any) -> Any:
         return x

@@ -136,3 +136,22 @@ module attributes {oneflow.mesh = array<i64: 3>} {
     return %0 : tensor<6x4x2xf32>
   }
 }
+
+// -----
+
+// A gradient that is where its value lies is left as it is, unless the program has stated how it has to lie.
+// CHECK-LABEL: func.func @gradients_where_values_lie
+// CHECK: %[[G:.*]] = "oneflow.relu"
+// CHECK-NEXT: %[[S:.*]] = "oneflow.hierarchical_parallel_cast"(%[[G]]) {{{.*}}nd_sbp = [#sbp.split<0 : i64>]
+// CHECK-NEXT: return %[[G]], %[[S]]
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @gradients_where_values_lie(%x: tensor<8x4xf32>, %g: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<1>]})
+      -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+    %0 = "oneflow.relu"(%g) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %1 = "oneflow.hierarchical_parallel_cast_like"(%0, %x) {nd_sbp = ["S(0)"]}
+      : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %2 = "oneflow.hierarchical_parallel_cast_like"(%0, %x) {nd_sbp = ["S(0)"], stated = true}
+      : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    return %1, %2 : tensor<8x4xf32>, tensor<8x4xf32>
+  }
+}
