@@ -24,30 +24,13 @@ from oneflow.frontend.callables import told_apart
 from oneflow.frontend.dispatch import Stateful
 from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import fail
+from oneflow.frontend.guards import Guard, Presence
 from oneflow.frontend.hooks import Unchanged
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.layouts import Lying, Places
 from oneflow.frontend.tape import MODE, Leaf, is_grad_enabled
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.global_array import GlobalArray
-
-
-@dataclass(frozen=True)
-class Guard:
-    """Something that was so when the function was traced: the program is for that alone.
-
-    What is not `lasting` is never so again once it is not; a program that depends on it is given up then.
-    """
-
-    get: Callable[[], Any]
-    value: Any
-    lasting: bool = True
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is still so."""
-        now, then = self.get(), self.value
-        return now is then or not (isinstance(now, Tensor) or isinstance(then, Tensor) or now != then)
 
 
 class Asked:
@@ -192,6 +175,7 @@ class Captures:
     leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     hooks: Unchanged = field(default_factory=Unchanged)
+    presence: Presence = field(default_factory=Presence)
     unaltered: Unaltered = field(default_factory=Unaltered)
     owners: dict[int, tuple[Stateful, dict[Any, Any]]] = field(default_factory=dict)
 
@@ -254,6 +238,7 @@ class Captures:
         for owner, before in self.owners.values():
             self.hooks.watch(_unchanging(owner, before))
         watched = [Guard(self.hooks, True)] if self.hooks else []
+        watched += [Guard(self.presence, True)] if self.presence else []
         watched += [Guard(self.unaltered, True, lasting=False)] if self.unaltered else []
         watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.unaltered.want_gradients else []
         return [*self.guards, *watched]
@@ -291,7 +276,7 @@ class Captures:
             held = None if leaf.grad is None else GradientOf(leaf)
             known = self.gradients[id(leaf)] = Gradient(leaf, held if read else UNREAD, held)
             if read:
-                self.guards.append(Guard(lambda: leaf.grad is None, held is None))
+                self.presence.watch(leaf)
         return known
 
     def accumulate(self, found: Sequence[tuple[Leaf, Tensor]], add: Callable[[Any, Any], Tensor]) -> None:
@@ -353,6 +338,11 @@ class Effects:
     def arguments(self) -> list[int]:
         """Which of the inputs from outside are updated."""
         return [state.argument for state in self.updated]
+
+    @functools.cached_property
+    def sets_leaves(self) -> bool:
+        """Whether gradients are set, or leaves updated, which a program is for."""
+        return bool(self.made or self.kept) or any(s.outside.handle.leaf is not None for s in self.updated)
 
     @functools.cached_property
     def descs(self) -> list[TensorDesc | None]:

@@ -199,7 +199,7 @@ class EagerTensor(Tensor):
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient flows to it."""
-        return self.variable.requires_grad
+        return (self.handle if self.shows is None else self.variable).requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

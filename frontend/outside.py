@@ -36,8 +36,10 @@ def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> Recorded 
     if not MODE.recording:
         return None
     at = tuple(i for i, x in enumerate(leaves) if isinstance(x, EagerTensor) and x.requires_grad)
-    reason = _unrepeatable(name, traced) if at or traced.reach else None
-    return Recorded(name, traced, leaves, at, reason) if at or (traced.reach and reason is None) else None
+    if not at and (traced.effects.sets_leaves or not traced.reach):
+        return None
+    reason = _unrepeatable(name, traced)
+    return Recorded(name, traced, leaves, at, reason) if at or reason is None else None
 
 
 class Recorded:

@@ -30,11 +30,12 @@ from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.callables import Callee, filled, owner_of, settings_of, told_apart
-from oneflow.frontend.capture import Asked, Captures, Effects, Guard, layout_of
+from oneflow.frontend.capture import Asked, Captures, Effects, layout_of
 from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.entry import donate, finish
 from oneflow.frontend.errors import CallError, Place, TraceError, fail, user_place
+from oneflow.frontend.guards import Guard
 from oneflow.frontend.hooks import Hooks
 from oneflow.frontend.layouts import Placements, Places, annotate
 from oneflow.frontend.reach import Reach, behind

@@ -1,0 +1,50 @@
+"""What a program of a traced function depends on besides its arguments, to be looked at before each run.
+
+Imports `tape`, `tensor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.frontend.tape import Leaf
+from oneflow.frontend.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Something that was so when the function was traced: the program is for that alone.
+
+    What is not `lasting` is never so again once it is not; a program that depends on it is given up then.
+    """
+
+    get: Callable[[], Any]
+    value: Any
+    lasting: bool = True
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is still so."""
+        now, then = self.get(), self.value
+        return now is then or not (isinstance(now, Tensor) or isinstance(then, Tensor) or now != then)
+
+
+class Presence:
+    """Whether leaves have gradients that had one when that was read, and others have none."""
+
+    def __init__(self) -> None:
+        self._leaves: list[Leaf] = []
+        self._absent: list[bool] = []
+
+    def watch(self, leaf: Leaf) -> None:
+        """Adds a leaf as it is."""
+        self._leaves.append(leaf)
+        self._absent.append(leaf.grad is None)
+
+    def __bool__(self) -> bool:
+        return bool(self._leaves)
+
+    def __call__(self) -> bool:
+        return [leaf.grad is None for leaf in self._leaves] == self._absent
