@@ -112,7 +112,6 @@ def _all_of(kind: type, given: Any) -> bool:
 #: What slots that are no rules of a call have to be: in words, and the test.
 _OTHERS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "reference": ("a function of NumPy arrays", lambda x: callable(x) or isinstance(x, Absent)),
-    "triton": ("flow.triton_kernel(..)", lambda x: hasattr(x, "source")),
     "laws": ("a tuple of laws", lambda x: _all_of(Law, x)),
     "pure": ("True or False", lambda x: isinstance(x, bool)),
     "traits": ("a set of words", lambda x: _all_of(str, x)),

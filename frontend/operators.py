@@ -93,16 +93,19 @@ def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[s
     slots.setdefault("reference", functools.partial(run_by_meaning, registry, parsed.name))
     if isinstance(slots["sbp"], str):
         slots["sbp"] = Factors(slots["sbp"])
-    if "triton" in slots:
-        slots["launch"] = slots.pop("triton")
-    if isinstance(slots.get("kernel"), TritonKernel):
-        slots["launch"] = slots["kernel"]
+    launch = slots.pop("triton", slots.get("kernel"))
+    if isinstance(launch, TritonKernel):
+        slots["launch"] = launch
+    elif launch is not slots.get("kernel"):
+        raise SignatureError(
+            f"operator {parsed.name}: the slot triton: expected flow.triton_kernel(..), got {launch!r}"
+        )
     if isinstance(slots.get("types"), str):
         _check_factors_of_type(parsed, slots["types"], slots["sbp"])
         slots["types"] = _type_of(parsed, slots["types"])
     _check_kernel(parsed, slots.get("kernel"))
-    if isinstance(slots.get("triton"), TritonKernel):
-        slots["triton"].check(parsed)
+    if "launch" in slots:
+        slots["launch"].check(parsed)
     return slots | _guarded(parsed, slots)
 
 

@@ -148,7 +148,7 @@ def test_computations(rule, message, run):
 )
 def test_a_computation_of_another_type(rule, told):
     message = rf"oneflow.tslip_\d+: expected tensor<2x3xf32> from its slot compute, got {told}"
-    with pytest.raises(flow.TraceError, match=message):
+    with pytest.raises(flow.OneFlowError, match=message):
         defined(compute=rule)(X)
 
 
@@ -217,7 +217,7 @@ def test_factors_that_fit_operands_have_to_fit_results():
     function = defined(kernel=flow.numpy_kernel(lambda x: x.reshape(len(x), -1)[:, 0]), **rules)
     np.testing.assert_array_equal(function(X[0]).numpy(), X[0])  # they say nothing of vectors
     message = r"its slot sbp: expected a factor for each dimension of tensor<2xf32>, got 'a b -> a b'"
-    with pytest.raises(flow.TraceError, match=message) as caught:
+    with pytest.raises(flow.OneFlowError, match=message) as caught:
         function(X)
     at_line_of(caught, "function(X)")
 
