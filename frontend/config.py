@@ -7,7 +7,7 @@ from pathlib import Path
 from oneflow.frontend import jobs
 from oneflow.frontend.functional_c import FUNCTIONS
 from oneflow.runtime import cache
-from oneflow.runtime.user_ops import library, rules
+from oneflow.runtime.user_ops import guarded, library
 
 
 def load_library(path: str | Path) -> None:
@@ -29,11 +29,13 @@ def load_functional_api(path: str | Path) -> None:
 
 
 def enable_debug_mode(on: bool = True) -> None:
-    """Runs kernels of user libraries on guarded buffers: what they write out of bounds, or to inputs, is an error.
+    """Runs kernels of users, in libraries and in C source, on guarded buffers.
+
+    What they write out of bounds, or to inputs, is an error.
 
     $ONEFLOW_DEBUG=1 does so from the start.
     """
-    rules.guard_kernels(on)
+    guarded.guard_kernels(on)
 
 
 def gpu_device_num(count: int) -> None:

@@ -113,6 +113,10 @@ class Tensor(Value):
     def __float__(self) -> NoReturn:
         raise _no_value("float()", "keep it a tensor, x.float(), or pass a Python float as an argument")
 
+    def __format__(self, spec: str) -> str:
+        """As text; with a `spec`, such as ".3f", the one value."""
+        return format(self.item(), spec) if spec else str(self)
+
     def __complex__(self) -> NoReturn:
         raise _no_value("complex()", "keep it a tensor")
 

@@ -25,6 +25,8 @@ from oneflow.runtime.parts import Part, split
 
 #: Parts for each thread, so that all have work to the end.
 PARTS = 2
+#: Bytes that objects take at most beside two for each character of their text.
+ROOM = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,25 @@ def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, pat
     threads = native.num_threads()
     parts = split(module, entry, PARTS * threads if threads > 1 else 1)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(threads, len(parts))) as pool:
+        if not _has_room(Path(folder) / "room", sum(len(part.code) for part in parts)):
+            return False
         files = [Path(folder) / f"part{number}.o" for number in range(len(parts))]
         list(pool.map(lambda part, file: _generate(part, level, file), parts, files))
         done = subprocess.run([*command, "-o", str(path), *map(str, files)], capture_output=True, check=False)
     if done.returncode:
         path.unlink(missing_ok=True)
     return done.returncode == 0
+
+
+def _has_room(file: Path, characters: int) -> bool:
+    """Whether the code of so much text can be written beside a file: where it cannot, LLVM would end the process."""
+    try:
+        file.write_bytes(bytes(ROOM + 2 * characters))
+        file.unlink()
+    except OSError:
+        file.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def _generate(part: Part, level: int, file: Path) -> None:

@@ -243,10 +243,10 @@ class GraphReader:
         try:
             call = dialect.operand_call(op, dialect.record_of(op, self.registry), lambda value: next(rest))
             call = dialect.bind_results(op, call, [static_desc(v) for v in op.results])
+            signatures, work = nd_signatures(call, self.mesh), work_of(call)
         except OperatorError as error:
             raise PassError(dialect.message_of(op, error), op.location) from None
-        signatures = nd_signatures(call, self.mesh)
-        return call, Choices(self._constrain(op, call, signatures), work_of(call))
+        return call, Choices(self._constrain(op, call, signatures), work)
 
     @staticmethod
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:

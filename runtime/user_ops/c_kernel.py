@@ -10,6 +10,7 @@ and attributes with the system's C compiler, and cached on disk. Imports `cache`
 from __future__ import annotations
 
 import ctypes
+import functools
 import shutil
 import subprocess
 import tempfile
@@ -22,6 +23,7 @@ from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.record import Call
 from oneflow.dialect.signature import Signature
 from oneflow.runtime import cache
+from oneflow.runtime.user_ops.guarded import guarded_kernel, is_guarding
 from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
 #: C types by element type; 16-bit floats are their bits.
@@ -70,7 +72,9 @@ class CKernel:
         loaded.last_failure.restype = ctypes.c_char_p
         address = ctypes.cast(loaded.run, ctypes.c_void_p).value
         assert address is not None
-        return ExternalKernel(address, 0, lambda: str((loaded.last_failure() or b"").decode()), loaded)
+        if is_guarding():
+            return guarded_kernel(functools.partial(_call, loaded), op)
+        return ExternalKernel(address, 0, lambda: _failure(loaded), loaded)
 
     def check(self, signature: Signature) -> None:
         """Checks that an operator's names can be names in C.
@@ -90,6 +94,16 @@ class CKernel:
 def c_kernel(source: str, before: str = "") -> CKernel:
     """C source as the meaning of an operator: the body of a function, and includes and functions `before` it."""
     return CKernel(source, before)
+
+
+def _failure(loaded: ctypes.CDLL) -> str:
+    """The text of the last failure of a loaded kernel."""
+    return str((loaded.last_failure() or b"").decode())
+
+
+def _call(loaded: ctypes.CDLL, buffers: Any) -> None:
+    if loaded.run(None, buffers, None):
+        raise ValueError(_failure(loaded))
 
 
 def _tensors(op: Call) -> Iterator[str]:

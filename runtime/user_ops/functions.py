@@ -106,7 +106,11 @@ def class_gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
         found = session.ask("grad_function", ctypes.byref(call), array, failure=op.error)
         rest = iter([*found, *[None] * (len(op.operands) - len(found))])
         named = {k: [next(rest) for _ in flatten([x])] for k, x in op.inputs.items()}
-        return {k: g if isinstance(op.inputs[k], tuple) else g[0] for k, g in named.items() if any(g)}
+        return {
+            k: g if isinstance(op.inputs[k], tuple) else g[0]
+            for k, g in named.items()
+            if any(x is not None for x in g)
+        }
 
     return grad
 

@@ -6,7 +6,6 @@ Imports the framework's interface and `dialect`.
 from __future__ import annotations
 
 import ctypes
-import os
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from oneflow.dialect.record import Call, OperatorError
 from oneflow.dialect.sbp import Sbp, SbpSignature
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.user_ops import framework, marshal
+from oneflow.runtime.user_ops.guarded import is_guarding
 from oneflow.runtime.user_ops.operations import count_attribute
 from oneflow.runtime.user_ops.sizes import common_desc, run_for_sizes
 
@@ -59,15 +59,6 @@ class Counts:
     def __str__(self) -> str:
         number = str(self.least) if self.most == self.least else f"at least {self.least}"
         return f"none or {number}" if self.optional else number
-
-
-_guarding = os.environ.get("ONEFLOW_DEBUG", "0") not in ("", "0")
-
-
-def guard_kernels(on: bool) -> None:
-    """Whether kernels of user libraries run on buffers with guards, which find writes out of bounds."""
-    global _guarding
-    _guarding = on
 
 
 class _Owner:
@@ -196,9 +187,9 @@ class LibraryRules:
 
     def _create(self, op: Call, device: int) -> ExternalKernel:
         handle = ctypes.c_void_p()
-        guarded = int(_guarding and device == marshal.CPU)
+        guarding = int(is_guarding() and device == marshal.CPU)
         call = ctypes.byref(self.encode(op, device))
-        framework.ask("kernel_create", call, guarded, ctypes.byref(handle), failure=op.error)
+        framework.ask("kernel_create", call, guarding, ctypes.byref(handle), failure=op.error)
         assert handle.value is not None
         function = ctypes.cast(framework.library().oneflow_sdk_kernel_run, ctypes.c_void_p).value
         assert function is not None

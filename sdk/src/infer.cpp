@@ -62,6 +62,11 @@ void CheckResults(const OpCall &call) {
 }
 
 void CheckSignature(const SbpOfArgs &signature, const OpCall &call, const ArgVec &args) {
+  for (const auto &said : signature) {
+    if (call.descs.find(said.first) == call.descs.end()) {
+      throw CheckError("an SBP signature says something of " + ArgText(said.first) + ", which the call does not have");
+    }
+  }
   for (const auto &arg : args) {
     const auto found = signature.find(arg);
     if (found == signature.end()) {

@@ -73,6 +73,7 @@ REFUSED = [
     (lambda x: float(x.sum()), X, "float() of a tensor needs its value"),
     (lambda x: [1, 2][x.sum()], X, "an index or size of a tensor needs its value"),
     (lambda x: x.sum().item(), X, "return the tensor and read the number"),
+    (lambda x: f"{x.sum():.2f}", X, "return the tensor and read the number"),
     (lambda x: x.numpy(), X, "the compiled function gives NumPy arrays"),
     (lambda x: x.tolist(), X, "return the tensor"),
     (lambda x: np.asarray(x), X, "use the functions of oneflow"),

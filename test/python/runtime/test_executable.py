@@ -3,6 +3,8 @@
 import gc
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import ml_dtypes
@@ -389,6 +391,20 @@ def test_a_linker_that_fails_leaves_nothing(folder, monkeypatch, tmp_path):
     monkeypatch.setattr("oneflow.runtime.objects.linker", lambda: (str(script),))
     np.testing.assert_array_equal(build(ADD, cached=True)(rows(2), rows(2))[0], rows(2, 2.0))
     assert not list(folder.glob("*.so"))
+
+
+def test_a_full_disk_does_not_end_the_process(tmp_path):
+    """Files may not grow beyond 4 KiB: LLVM cannot write objects, and would end the process if it tried to."""
+    code = """
+import resource
+import numpy as np
+import oneflow as flow
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+print(flow.compile(lambda x: flow.softmax(flow.tanh(x @ x), -1))(np.ones((4, 4), np.float32))[0, 0])
+"""
+    environment = {**os.environ, "ONEFLOW_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "0.25\n"), done.stderr
 
 
 def test_a_missing_library_says_what_to_do(monkeypatch, tmp_path):

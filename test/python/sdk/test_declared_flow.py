@@ -60,6 +60,8 @@ def test_its_gradient(hinge):
     x = flow.tensor(X, requires_grad=True)
     (hinge(x, 0.5) * flow.tensor(X)).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), np.where(X < 0.5, -X, 0))
+    compiled = flow.compile(flow.grad(lambda x: (hinge(x, 0.5) * flow.tensor(X)).sum()))
+    np.testing.assert_array_equal(compiled(X), np.where(X < 0.5, -X, 0))
 
 
 def test_the_operator_is_a_full_one(hinge):

@@ -8,7 +8,7 @@ import pytest
 import oneflow as flow
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.record import Call, OperatorError, attribute_values
-from oneflow.runtime.user_ops import rules
+from oneflow.runtime.user_ops.guarded import guard_kernels
 from oneflow.testing.checks import described, make_case
 from oneflow.testing.sample import Sample, t
 
@@ -22,9 +22,9 @@ def ops(naughty):
 
 @pytest.fixture
 def guarded():
-    rules.guard_kernels(True)
+    guard_kernels(True)
     yield
-    rules.guard_kernels(False)
+    guard_kernels(False)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,7 @@ def test_guards_find_bad_writes(ops, guarded, mode, message):
     [
         ("sbp_axis", r"splits x\[0\] along axis 4, expected one in \[0, 2\)"),
         ("sbp_part", r"says nothing of out\[0\]"),
+        ("sbp_stranger", r"says something of zz\[0\], which the call does not have"),
         ("sbp_maybe", "the SBP function failed: no signatures today"),
     ],
 )

@@ -41,6 +41,9 @@ REGISTER_USER_OP("t_naughty")
       const std::string mode = ctx->Attr<std::string>("mode");
       if (mode == "sbp_axis") ctx->NewBuilder().Split(ctx->inputs(), 4).Split(ctx->outputs(), 4).Build();
       if (mode == "sbp_part") ctx->NewBuilder().Split(ctx->inputs(), 0).Build();
+      if (mode == "sbp_stranger") {
+        ctx->NewBuilder().Split(ctx->inputs(), 0).Split(ctx->outputs(), 0).Split(user_op::OpArg("zz", 0), 0).Build();
+      }
       if (mode == "sbp_maybe") return Error::RuntimeError() << "no signatures today";
       return Maybe<void>::Ok();
     })

@@ -1,0 +1,80 @@
+"""Debug mode: kernels of users run on copies of their memory, with guards on either side of each.
+
+What they write out of bounds, or to operands, is an error. Kernels of libraries are guarded by the SDK, those in C
+here. Imports the dialect and NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
+from oneflow.dialect.record import Call
+from oneflow.runtime.user_ops.tensors import named_tensors
+
+#: The bytes of a guard, and what they are: no constant that a kernel writes is taken for them.
+GUARD = 1 << 22
+_PATTERN = np.random.default_rng(0).integers(0, 256, GUARD, np.uint8)
+#: Tensors begin at multiples of this.
+ALIGNMENT = 64
+
+_guarding = os.environ.get("ONEFLOW_DEBUG", "0") not in ("", "0")
+
+
+def guard_kernels(on: bool) -> None:
+    """Whether kernels of users run on buffers with guards, which find writes out of bounds."""
+    global _guarding
+    _guarding = on
+
+
+def is_guarding() -> bool:
+    """Whether kernels that are made now are guarded."""
+    return _guarding
+
+
+def guarded_kernel(call: Callable[[Any], None], op: Call) -> ExternalKernel:
+    """A kernel whose function `call`, of pointers to all operands and results, runs on guarded copies."""
+    names = [n for table in (op.inputs, op.outputs) for n, desc in named_tensors(table) if desc is not None]
+    return python_kernel(lambda buffers, stream: _run(call, op, names, buffers))
+
+
+def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: Any) -> None:
+    descs = [*op.operands, *op.results]
+    arrays = [as_array(buffers[i], desc).reshape(-1).view(np.uint8) for i, desc in enumerate(descs)]
+    sizes = [GUARD + -(-a.size // ALIGNMENT) * ALIGNMENT for a in arrays]
+    begins = list(itertools.accumulate(sizes, initial=GUARD))
+    memory = np.tile(_PATTERN, -(-begins[-1] // GUARD))[: begins[-1]]
+    count = len(op.operands)
+    for array, begin in zip(arrays[:count], begins, strict=False):
+        memory[begin : begin + array.size] = array
+    call((ctypes.c_void_p * len(arrays))(*(memory.ctypes.data + b for b in begins[:-1])))
+    _check_guards(memory, [(b, b + a.size) for a, b in zip(arrays, begins, strict=False)], names)
+    for number, (array, begin) in enumerate(zip(arrays, begins, strict=False)):
+        written = memory[begin : begin + array.size]
+        if number >= count:
+            array[...] = written
+        elif not np.array_equal(array, written):
+            raise ValueError(f"its kernel wrote its input {names[number]}; give what is written as an output")
+
+
+def _check_guards(memory: np.ndarray, places: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
+    last = 0
+    for begin, end in [*places, (memory.size, 0)]:
+        damaged = np.flatnonzero(memory[last:begin] != np.resize(np.roll(_PATTERN, -(last % GUARD)), begin - last))
+        if damaged.size:
+            raise ValueError(f"its kernel wrote out of bounds: {_place(last + int(damaged[0]), places, names)}")
+        last = end
+
+
+def _place(at: int, places: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
+    """Where a byte lies, told by the nearest tensor."""
+    found = [(b - at, f"{b - at} bytes before the begin of {n}, which has {e - b} bytes") if at < b else
+             (at - e, f"{at - e} bytes after the end of {n}, which has {e - b} bytes")
+             for (b, e), n in zip(places, names, strict=True)]  # fmt: skip
+    return min(found)[1]

@@ -1,0 +1,58 @@
+"""Kernels in C in debug mode: what they write where they may not is found."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.runtime.user_ops.guarded import guard_kernels
+
+NUMBERS = itertools.count()
+X = np.arange(6, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def debug_mode() -> Iterator[None]:
+    guard_kernels(True)
+    yield
+    guard_kernels(False)
+
+
+def operator(source: str) -> str:
+    name = f"guarded_c_{next(NUMBERS)}"
+    flow.operator(f"{name}(x) -> y")(type("Guarded", (), {"types": "x", "kernel": flow.c_kernel(source)}))
+    return name
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("y[-1] = 1;", "4 bytes before the begin of y, which has 24 bytes"),
+        ("for (int64_t i = 0; i < 8; ++i) y[i] = 1;", "0 bytes after the end of y, which has 24 bytes"),
+        ("y[600000] = 1;", "2399976 bytes after the end of y"),
+        ("((float *)x)[2] = 7;", "wrote its input x; give what is written as an output"),
+    ],
+)
+def test_what_is_written_out_of_bounds(source: str, message: str, compiled: bool) -> None:
+    function = getattr(flow.ops, operator(source))
+    given = X.copy()
+    with pytest.raises(RuntimeError, match=message):
+        flow.compile(function)(given) if compiled else function(flow.tensor(given))
+    np.testing.assert_array_equal(given, X)
+
+
+def test_right_kernels_give_the_same() -> None:
+    name = operator("for (int64_t i = 0; i < x_size; ++i) y[i] = 2 * x[i];")
+    np.testing.assert_array_equal(flow.compile(getattr(flow.ops, name))(X), 2 * X)
+    np.testing.assert_array_equal(getattr(flow.ops, name)(flow.tensor(X)).numpy(), 2 * X)
+
+
+def test_failures_keep_their_text() -> None:
+    name = operator('return "no luck";')
+    with pytest.raises(RuntimeError, match="no luck"):
+        getattr(flow.ops, name)(flow.tensor(X))
