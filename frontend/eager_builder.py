@@ -36,7 +36,7 @@ class EagerBuilder(Builder):
 
         Raises:
             OperatorError: the operator is unknown or does not allow the call.
-            TraceError: it cannot be compiled.
+            OneFlowError: it cannot be compiled.
             RuntimeError: an operand was updated in place after it was kept for a gradient, or the run fails.
         """
         slots = [x if type(x) is Variable or x is None else self._slot(x) for x in operands]

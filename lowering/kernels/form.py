@@ -16,7 +16,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.donation import wait_for_readers
 from oneflow.lowering.kernels.expect import callable_names, expect_linalg
 from oneflow.lowering.kernels.graph import Graph, grow
-from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, analyse, is_contraction, loop_size, read_node
+from oneflow.lowering.kernels.nodes import Node, Structure, analyse, find_node, is_contraction, loop_size
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
@@ -108,9 +108,8 @@ def _collect(module: ir.Module, name: str) -> list[ir.Operation]:
 
 
 def _protect(op: ir.Operation) -> None:
-    try:
-        node = read_node(op)
-    except Uncovered:
+    node = find_node(op)
+    if node is None:
         return
     every, windows = set(range(len(node.names))), is_contraction(node) and len(node.folds) > 1
     for number, use in enumerate(node.inputs):
@@ -135,8 +134,10 @@ def _wall(op: ir.Operation, number: int) -> None:
 
 def _computes(op: ir.Operation) -> bool:
     """Whether an operation is a `linalg.generic` that does more than move elements, or takes in one that does."""
-    if op.name != "linalg.generic" or not _moves(op):
-        return op.name == "linalg.generic"
+    if op.name != "linalg.generic":
+        return False
+    if not _moves(op):
+        return True
     source = op.operands[0]
     alone = not isinstance(source, ir.BlockArgument) and len(list(source.uses)) == 1
     return alone and _computes(source.owner)
@@ -209,13 +210,8 @@ def _join_insertions(graph: Graph) -> None:
 
 
 def _read_nodes(graph: Graph) -> dict[int, Node]:
-    nodes = {}
-    for number, op in enumerate(graph.ops):
-        try:
-            nodes[number] = read_node(op)
-        except Uncovered:
-            continue
-    return nodes
+    found = ((number, find_node(op)) for number, op in enumerate(graph.ops))
+    return {number: node for number, node in found if node is not None}
 
 
 def _stays(op: ir.Operation) -> bool:
@@ -324,10 +320,8 @@ def _kind(nodes: list[Node]) -> str:
 
 def kind_of(op: ir.Operation) -> str:
     """What the kernel of a single operation is called."""
-    try:
-        return _kind([read_node(op)])
-    except Uncovered:
-        return _loose_kind(op)
+    node = find_node(op)
+    return _loose_kind(op) if node is None else _kind([node])
 
 
 def _loose_kind(op: ir.Operation) -> str:

@@ -14,7 +14,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir, linalg, tensor
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, Uncovered, is_contraction, is_gathered, read_node
+from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction, is_gathered, read_node
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -52,7 +52,7 @@ class ChooseLayouts(Pass):
 def _convolutions(function: func.FuncOp) -> Iterator[Node]:
     """Products of convolutions with channels last."""
     for view in function.regions[0].blocks[0].operations:
-        node = _node(view.operation)
+        node = find_node(view.operation)
         if node is not None and is_contraction(node) and _has_windows(node) and not is_gathered(node):
             yield node
 
@@ -60,13 +60,6 @@ def _convolutions(function: func.FuncOp) -> Iterator[Node]:
 def _has_windows(node: Node) -> bool:
     """Whether an operand is read at sums of loops: at places of images and of windows in them."""
     return any(len(f.dims) > 1 for use in node.inputs for f in use.access)
-
-
-def _node(op: ir.Operation) -> Node | None:
-    try:
-        return read_node(op)
-    except Uncovered:
-        return None
 
 
 @dataclass
@@ -81,7 +74,7 @@ class Layouts:
     def of(cls, function: func.FuncOp) -> Layouts:
         """The layouts of a function, in which convolutions have chosen."""
         ops = [o.operation for o in function.regions[0].blocks[0].operations]
-        nodes = {op: node for op in ops if (node := _node(op)) is not None}
+        nodes = {op: node for op in ops if (node := find_node(op)) is not None}
         touching: dict[ir.Value, list[Node]] = {}
         for node in nodes.values():
             for value in (*(u.value for u in node.inputs), *node.results):

@@ -144,6 +144,14 @@ def read_node(op: ir.Operation) -> Node:
     return Node(op, reductions, uses[:count], uses[count:], _units(uses), list(range(len(iterators))))
 
 
+def find_node(op: ir.Operation | None) -> Node | None:
+    """An operation as a node, None where it is none."""
+    try:
+        return None if op is None else read_node(op)
+    except Uncovered:
+        return None
+
+
 def _units(uses: Sequence[Use]) -> frozenset[int]:
     places = ((u.value, axis, f.dim) for u in uses for axis, f in enumerate(u.access) if f.dim is not None)
     return frozenset(dim for value, axis, dim in places if static_size(value, axis) == 1)

@@ -15,7 +15,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import arith, func, ir, tensor
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form import fuse_elementwise, joins
-from oneflow.lowering.kernels.nodes import Linear, Node, Uncovered, Use, is_contraction, read_node
+from oneflow.lowering.kernels.nodes import Linear, Node, Use, find_node, is_contraction
 from oneflow.lowering.kernels.reshapes import RESHAPES
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
@@ -107,14 +107,14 @@ def _recompute(op: ir.Operation, places: Mapping[ir.Operation, int]) -> bool:
 
 def _are_one(ops: Iterable[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
     """Whether operations become one kernel, in which nothing is written in between."""
-    nodes = [_node(op) for op in sorted(ops, key=lambda op: places.get(op, -1))]
+    nodes = [find_node(op) for op in sorted(ops, key=lambda op: places.get(op, -1))]
     known = [n for n in nodes if n is not None]
     return len(known) == len(nodes) and joins(known)
 
 
 def _takes(reader: ir.Operation, number: int) -> bool:
     """Whether what reads a tensor can compute it: an element at a position, or all once; products cannot."""
-    node = _node(reader)
+    node = find_node(reader)
     if node is None:
         return reader.name == EXTRACT
     return number < len(node.inputs) and not is_contraction(node) and _is_full(node, node.inputs[number])
@@ -147,16 +147,9 @@ def _owner(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value, ir.BlockArgument) else value.owner
 
 
-def _node(op: ir.Operation | None) -> Node | None:
-    try:
-        return None if op is None else read_node(op)
-    except Uncovered:
-        return None
-
-
 def _plain(op: ir.Operation | None) -> Node | None:
     """An operation that computes each element of one tensor from elements alone."""
-    node = _node(op)
+    node = find_node(op)
     if node is None or node.reductions or len(node.results) != 1 or not _is_full(node, node.outputs[0]):
         return None
     *body, _ = node.body.operations
@@ -172,10 +165,10 @@ def _is_full(node: Node, use: Use) -> bool:
 
 def _is_reduced(value: ir.Value) -> bool:
     """Whether a tensor is a sum (maximum, ..), or follows from one directly."""
-    node = _node(_owner(value))
+    node = find_node(_owner(value))
     if node is None or node.folds:
         return node is not None
-    makers = [_node(_owner(use.value)) for use in node.inputs]
+    makers = [find_node(_owner(use.value)) for use in node.inputs]
     return any(maker is not None and bool(maker.folds) for maker in makers)
 
 
@@ -187,7 +180,7 @@ def _is_in_memory(value: ir.Value) -> bool:
     for _ in range(MOST):
         node = _plain(op)
         if node is None:
-            found = _node(op)
+            found = find_node(op)
             return found is not None and is_contraction(found)
         op = next((_owner(_source(u.value)) for u in node.inputs if _is_full(node, u)), None)
     return False
