@@ -2,8 +2,8 @@
 
     transpose(reshape(x, [B, T, H, D]), [0, 2, 1, 3])   sizes [B, H, T, D], strides [T*H*D, D, H*D, 1] in x
 
-What moves elements is told by its compute slot, so that no operator is named here. Imports `linalg.generic` and the
-MLIR seam.
+What moves elements is told by its compute slot, so that no operator is named here. Imports `linalg.generic`, which
+operators are called as kernels of others, and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from oneflow.dialect.meaning import input_stages, stages
 from oneflow.dialect.record import Registry
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import from_mlir
+from oneflow.lowering.linalg.external import is_external
 from oneflow.lowering.linalg.generic import evaluate
 
 #: What positions of a view are made of, and the bytes that vectors and descriptors want distances to be multiples of.
@@ -157,6 +158,8 @@ class Views:
         if "barrier" in record.traits or (record.compute is None and record.scalar is None):
             return None
         call = input_stages(dialect.operand_call(op, record, lambda v: from_mlir(v.type)))
+        if is_external(call):
+            return None
         stage = stages(call, [d for r in op.results if (d := from_mlir(r.type)) is not None])[
             list(op.results).index(value)
         ]

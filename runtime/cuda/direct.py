@@ -118,7 +118,7 @@ class Direct(Recorder):
         """Runs a command."""
         step = make_step(command, self.executable.kernels, self.executable.call_external)
         step.set([0])
-        step.start(self.stream.handle)
+        step.launch(self.stream.handle)
 
     def _scratch(self, size: int) -> int:
         """Scratch memory; what is freed here waits for the launch."""

@@ -1,15 +1,16 @@
 """Commands of a script ready for the driver: launch handles resolved, parameters in memory, addresses filled in.
 
-`Steps` runs them one by one on a stream, or as one graph in which what is independent runs side by side. Where memory
-lies as in one of the runs before, a run is one launch of that run's graph; else the commands that touch what has
-moved are changed. Imports `driver`, `script`, `array`.
+`Steps` runs them one by one on a stream, or as a graph in which what is independent runs side by side; kernels made
+elsewhere, which no graph takes, part it into several. Where memory lies as in one of the runs before, a run is a
+launch of that run's graphs; else the commands that touch what has moved are changed. Imports `driver`, `script`,
+`array`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.lowering.triton.source import Source
@@ -23,7 +24,7 @@ from oneflow.runtime.cuda.stream import Stream
 FLOATS = {"fp32": "<fxxxx", "fp64": "<d"}
 #: Graphs pay for programs of at least this many commands: starting one costs as much as a few launches.
 GRAPH_FROM = 4
-#: Graphs that a script has at most: results of one run often live until the next one has made new ones.
+#: How often a script's graphs are made at most: results of one run often live until the next one has made new ones.
 GRAPHS = 2
 
 
@@ -64,7 +65,7 @@ class LaunchStep:
         for number, place in self.places.items():
             slots[number] = bases[place >> SHIFT] + (place & OFFSET)
 
-    def start(self, stream: Any) -> None:
+    def launch(self, stream: Any) -> None:
         """Gives it to a stream."""
         self.function.launch(self.prepared, stream)
 
@@ -88,7 +89,7 @@ class CopyStep:
         """Fills in where regions lie."""
         self.now = tuple(bases[p >> SHIFT] + (p & OFFSET) for p in self.places.values())  # type: ignore[assignment]
 
-    def start(self, stream: Any) -> None:
+    def launch(self, stream: Any) -> None:
         """Gives it to a stream."""
         driver.copy(*self.now, self.size, stream)
 
@@ -112,7 +113,7 @@ class FillStep:
         """Fills in where regions lie."""
         self.now = bases[self.places[0] >> SHIFT] + (self.places[0] & OFFSET)
 
-    def start(self, stream: Any) -> None:
+    def launch(self, stream: Any) -> None:
         """Gives it to a stream."""
         driver.fill(self.now, *self.what, stream)
 
@@ -129,6 +130,7 @@ class ExternalStep:
     """A kernel made elsewhere, which `call` gives to a stream. It is no node of a graph."""
 
     def __init__(self, command: External, call: ExternalCall) -> None:
+        self.command = command
         self.places, self.number, self.call = dict(enumerate(command.places)), command.number, call
         self.now: list[int] = []
 
@@ -136,7 +138,7 @@ class ExternalStep:
         """Fills in where regions lie."""
         self.now = [bases[p >> SHIFT] + (p & OFFSET) for p in self.places.values()]
 
-    def start(self, stream: Any) -> None:
+    def launch(self, stream: Any) -> None:
         """Gives it to a stream."""
         self.call(self.number, self.now, stream)
 
@@ -156,21 +158,69 @@ def make_step(command: Command, kernels: Mapping[str, Kernel], call: ExternalCal
 
 @dataclass
 class Made:
-    """A graph, the node of each step, and where the regions lie that it works on, of all `addresses` of a run."""
+    """A script for memory at `bases`, those of all `addresses` of a run that it touches.
 
-    graph: driver.Graph
-    nodes: list[Any]
+    Attributes:
+        parts: kernels made elsewhere, and a graph of all that lies between two of them, in order.
+        places: the part that each step is in, and its node there.
+    """
+
+    context: Any
     bases: list[int]
-    addresses: Sequence[int]
+    addresses: Sequence[int] = ()
+    parts: list[driver.Graph | ExternalStep] = field(default_factory=list)
+    places: list[tuple[driver.Graph | ExternalStep, Any]] = field(default_factory=list)
+
+    def add(self, step: Step, after: Sequence[int]) -> None:
+        """The next step, which waits for earlier ones: parts do for those before them."""
+        if isinstance(step, ExternalStep):
+            part = ExternalStep(step.command, step.call)
+            part.set(self.bases)
+            self.parts.append(part)
+            self.places.append((part, None))
+            return
+        step.set(self.bases)
+        graph = self._graph()
+        inside = [node for part, node in (self.places[n] for n in after) if part is graph]
+        self.places.append((graph, step.add(graph, inside)))
+
+    def _graph(self) -> driver.Graph:
+        """The graph that the next step is in."""
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, driver.Graph):
+            return last
+        made = driver.Graph(self.context)
+        self.parts.append(made)
+        return made
+
+    def finish(self) -> None:
+        """Makes the graphs ready."""
+        for part in self.parts:
+            if isinstance(part, driver.Graph):
+                part.finish()
+
+    def change(self, number: int, step: Step) -> None:
+        """Has a step work on the memory at `bases`, which has moved."""
+        part, node = self.places[number]
+        if isinstance(part, ExternalStep):
+            part.set(self.bases)
+        elif not isinstance(step, ExternalStep):
+            step.set(self.bases)
+            step.change(part, node)
+
+    def launch(self, stream: Any) -> None:
+        """Gives all of it to a stream."""
+        for part in self.parts:
+            part.launch(stream)
 
 
 @dataclass
 class Steps:
-    """A script for the driver; from its second run on it is a graph, where `graphs` are wanted and pay.
+    """A script for the driver; from its second run on its commands are graphs, where `graphs` are wanted and pay.
 
     `counts` are the numbers of arguments and results; results take the memory of the arguments in `taken`. `apart`
-    are addresses of arguments that were found not to be in one another's way. Scripts with kernels made elsewhere
-    are no graphs; `call` gives those to a stream.
+    are addresses of arguments that were found not to be in one another's way. `call` gives kernels made elsewhere
+    to a stream.
     """
 
     script: Script
@@ -183,8 +233,7 @@ class Steps:
 
     def __post_init__(self) -> None:
         self.steps = [make_step(c, self.kernels, self.call) for c in self.script.commands]
-        self.nodes = [s for s in self.steps if not isinstance(s, ExternalStep)]
-        self.graphs &= len(self.nodes) == len(self.steps) >= GRAPH_FROM
+        self.graphs &= sum(not isinstance(s, ExternalStep) for s in self.steps) >= GRAPH_FROM
         self.kinds = [(r.size, r.shape, r.argument) for r in self.script.results]
         self.taken = {r.argument for r in self.script.results if r.argument is not None}
         self.order = [self._number(r) for r in self.script.regions]
@@ -214,40 +263,37 @@ class Steps:
         """
         for made in self.made:
             if made.addresses == addresses:
-                made.graph.launch(stream)
+                made.launch(stream)
                 return
         bases = [addresses[i] for i in self.order]
         self.runs += 1
         if self.runs > 1 and self.graphs:
-            made = self._graph(bases)
+            made = self._made_for(bases)
             made.addresses = addresses
-            made.graph.launch(stream)
+            made.launch(stream)
             return
         for step in self.steps:
             step.set(bases)
-            step.start(stream)
+            step.launch(stream)
 
-    def _graph(self, bases: list[int]) -> Made:
-        """The graph that works there, a new one, or the one for which least has moved, changed."""
+    def _made_for(self, bases: list[int]) -> Made:
+        """The graphs that work there, new ones, or those for which least has moved, changed."""
         found = next((m for m in self.made if m.bases == bases), None)
         if found is not None:
             return found
         if len(self.made) < GRAPHS:
-            self.made.append(self._make_graph(bases))
+            self.made.append(self._make(bases))
             return self.made[-1]
         moved = [[n for n, (a, b) in enumerate(zip(m.bases, bases, strict=True)) if a != b] for m in self.made]
         made, regions = min(zip(self.made, moved, strict=True), key=lambda pair: len(pair[1]))
-        for number in sorted({step for region in regions for step in self.touching[region]}):
-            step = self.nodes[number]
-            step.set(bases)
-            step.change(made.graph, made.nodes[number])
         made.bases = bases
+        for number in sorted({step for region in regions for step in self.touching[region]}):
+            made.change(number, self.steps[number])
         return made
 
-    def _make_graph(self, bases: list[int]) -> Made:
-        made = Made(driver.Graph(self.context), [], bases, ())
-        for step, after in zip(self.nodes, self.script.after, strict=True):
-            step.set(bases)
-            made.nodes.append(step.add(made.graph, [made.nodes[n] for n in after]))
-        made.graph.finish()
+    def _make(self, bases: list[int]) -> Made:
+        made = Made(self.context, bases)
+        for step, after in zip(self.steps, self.script.after, strict=True):
+            made.add(step, after)
+        made.finish()
         return made

@@ -104,7 +104,7 @@ def _time(source: Source, launch: Launch, bases: Sequence[int], device: driver.D
         step = LaunchStep(command, Kernel(source, binary))
         step.set(bases)
         step.parameters.slots[count] = scratch
-        return microseconds(lambda: step.start(stream), stream)
+        return microseconds(lambda: step.launch(stream), stream)
     except (CompileError, driver.CudaError):
         return float("inf")
     finally:

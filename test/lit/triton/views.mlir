@@ -69,3 +69,15 @@ func.func @biased(%q: tensor<2x4x128x64xbf16>, %s: tensor<2x4x128xf32>) -> (tens
   %6 = "oneflow.transpose"(%2) {perm = [0, 2, 1, 3]} : (tensor<2x4x128x64xbf16>) -> tensor<2x128x4x64xbf16>
   return %4, %5, %6 : tensor<2x128x256xbf16>, tensor<256xbf16>, tensor<2x128x4x64xbf16>
 }
+
+// What other ranks send is no view of what this one has, and what several have added is none of its part.
+// CHECK-LABEL: func.func @gathered
+// CHECK: %[[GATHERED:.*]] = "oneflow.ccl_all_gather"(%arg0)
+// CHECK: %[[SUM:.*]] = "oneflow.ccl_all_reduce"(%arg1)
+// CHECK: call @oneflow_attention_{{[0-9]+}}(%[[GATHERED]], %[[SUM]], %[[SUM]],
+func.func @gathered(%x: tensor<1x4x128x64xbf16>, %k: tensor<2x4x128x64xbf16>) -> tensor<2x4x128x64xbf16> {
+  %0 = "oneflow.ccl_all_gather"(%x) {axis = 0 : si64, sizes = [1, 1], mesh_axes = [0 : si32], members = 2 : si64} : (tensor<1x4x128x64xbf16>) -> tensor<2x4x128x64xbf16>
+  %1 = "oneflow.ccl_all_reduce"(%k) {mesh_axes = [0 : si32], members = 2 : si64} : (tensor<2x4x128x64xbf16>) -> tensor<2x4x128x64xbf16>
+  %2, %3 = "oneflow.attention"(%0, %1, %1) {scale = 0.125 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<2x4x128x64xbf16>, tensor<2x4x128x64xbf16>, tensor<2x4x128x64xbf16>) -> (tensor<2x4x128x64xbf16>, tensor<2x4x128xf32>)
+  return %2 : tensor<2x4x128x64xbf16>
+}

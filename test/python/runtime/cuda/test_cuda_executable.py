@@ -1,11 +1,16 @@
 """Programs for a device, on a driver made of host memory whose kernels Triton's interpreter runs."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.dialect import dtypes
+from oneflow.dialect.external import as_array, python_kernel
+from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import driver, executable
 from oneflow.runtime.cuda.array import DeviceArray, Spares, clear_spares, from_other, is_on_device
@@ -36,6 +41,10 @@ def chain(x, w):
     """Enough kernels that a graph pays, two of which do not wait for each other."""
     a, b = flow.softmax(x @ w), flow.softmax(x @ (w * 2.0))
     return flow.softmax((a + b) @ w), a.sum(0)
+
+
+def softmax(x):
+    return np.exp(x) / np.exp(x).sum(1, keepdims=True)
 
 
 def executable_of(function, *arrays):
@@ -127,6 +136,46 @@ def test_from_the_second_run_on_it_is_a_graph(cuda):
         for got, other in zip(function(x, w), want(x, w), strict=True):
             np.testing.assert_allclose(got, other, 1e-4, 1e-5)
         assert cuda.log.count("graph") == (run > 0) and ("launch" in cuda.log) == (run == 0)
+
+
+@pytest.fixture
+def negate(cuda):
+    """`t_negate`, whose kernel for devices was made elsewhere."""
+    f32 = TensorDesc((6, 9), dtypes.float32)
+
+    def run(buffers, stream):
+        cuda.log.append("elsewhere")
+        np.negative(as_array(buffers[0], f32), out=as_array(buffers[1], f32))
+
+    @flow.operator("t_negate(x) -> y")
+    class Negate:
+        types = "x"
+        kernel = flow.numpy_kernel(np.negative)
+
+    known = REGISTRY.operators
+    known["t_negate"] = replace(known["t_negate"], device_kernel=lambda call: python_kernel(run, on_device=True))
+    yield flow.ops.t_negate
+    del known["t_negate"]
+
+
+def test_kernels_made_elsewhere_part_a_graph(cuda, negate):
+    def layers(x, w):
+        a, b = negate(flow.softmax(x @ w)), flow.softmax(x @ (w * 2.0))
+        return negate((a + b) @ w), flow.softmax(a.sum(0))
+
+    w = floats(9, 9)
+    compiled = executable_of(flow.compile(layers, device="cuda"), floats(6, 9), w)
+    kept = []
+    for run in range(5):
+        cuda.log.clear()
+        kept.append(compiled(on(floats(6, 9, seed=run // 2)), on(w)))
+        parts = [n for n in cuda.log if n in ("elsewhere", "graph", "launch")]
+        assert parts == ["graph", "elsewhere", "graph", "elsewhere", "graph"]
+    for run, got in enumerate(kept):
+        x = floats(6, 9, seed=run // 2)
+        a, b = softmax(x @ w), softmax(x @ (w * 2))
+        np.testing.assert_allclose(got[0].numpy(), -(b - a) @ w, 1e-4, 1e-5)
+        np.testing.assert_allclose(got[1].numpy(), softmax(-a.sum(0, keepdims=True))[0], 1e-4, 1e-5)
 
 
 def test_a_graph_is_changed_where_memory_lies_elsewhere(cuda):
