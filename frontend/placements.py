@@ -5,7 +5,8 @@ Imports `devices` and `runtime.distributed`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +17,9 @@ from oneflow.frontend.layouts import Places
 from oneflow.runtime.distributed import DistributedExecutable, Pieces, PlacedLayout, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
+
+#: How a tensor lies, and on which ranks of the job.
+Place = tuple[PlacedLayout, Placement]
 
 
 class OnRanks(Protocol):
@@ -59,19 +63,37 @@ class GlobalProgram:
         return cls(places, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
 
     def run(self, given: Sequence[Data]) -> list[Data]:
-        """The results as global arrays, of arguments that are global arrays or whole on every rank."""
-        pieces = [self._pieces(i, data) for i, data in enumerate(given)]
-        made = zip(self.executable.results, self.executable.run(pieces), strict=True)
-        return [GlobalArray(self._placement(at), at, self.executable.gather(at, p)) for at, p in made]
+        """The results as global arrays, of arguments that are global arrays or whole on every rank.
 
-    def _placement(self, layout: PlacedLayout) -> Placement:
-        return self.places.of(layout.place.name)
+        One whose pieces the run has updated in place is that argument.
+        """
+        made = self.executable.run([self._pieces(i, data) for i, data in enumerate(given)])
+        updated = {id(p): x for x in given if isinstance(x, GlobalArray) for p in x.pieces.values()}
+        return [self._result(*pair, updated) for pair in zip(self._results, made, strict=True)]
+
+    @functools.cached_property
+    def _arguments(self) -> list[Place]:
+        return [(at, self.places.of(at.place.name)) for at in self.executable.arguments]
+
+    @functools.cached_property
+    def _results(self) -> list[Place]:
+        return [(at, self.places.of(at.place.name)) for at in self.executable.results]
 
     def _pieces(self, number: int, data: Data) -> Pieces:
         if not isinstance(data, GlobalArray):
             return self.executable.cut(number, to_array(data))
-        layout = self.executable.arguments[number]
-        return self.executable.spread(layout, data.to(self._placement(layout), layout.nd).pieces)
+        layout, placement = self._arguments[number]
+        return self.executable.spread(layout, data.to(placement, layout.nd).pieces)
+
+    def _result(self, place: Place, made: Pieces, updated: Mapping[int, GlobalArray]) -> GlobalArray:
+        layout, placement = place
+        pieces = self.executable.gather(layout, made)
+        known = updated.get(id(next(iter(pieces.values()), None)))
+        if known is not None and known.pieces.keys() == pieces.keys():
+            same = all(known.pieces[at] is piece for at, piece in pieces.items())
+            if same and (known.placement, known.layout.nd) == (placement, layout.nd):
+                return known
+        return GlobalArray(placement, layout, pieces)
 
     @property
     def memory(self) -> Footprint:

@@ -108,6 +108,11 @@ class PlacedLayout(Layout):
 
     place: Submesh
 
+    @property
+    def nothing(self) -> Array:
+        """The piece of a rank on which none of it lies."""
+        return np.empty((0,), self.desc.dtype.numpy)
+
 
 def compile_distributed(
     boxed: ir.Module,
@@ -243,9 +248,8 @@ class DistributedExecutable:
 
     def spread(self, layout: PlacedLayout, pieces: Pieces) -> Pieces:
         """What each program of this process takes of `pieces`, by places in a layout: nothing where it has none."""
-        at = layout.place.place
-        nothing = np.empty((0,), layout.desc.dtype.numpy)
-        return {p: nothing if (k := at(p)) is None else pieces[k] for p in self.programs}
+        places = {p: layout.place.place(p) for p in self.programs}
+        return {p: layout.nothing if at is None else pieces[at] for p, at in places.items()}
 
     def gather(self, layout: PlacedLayout, pieces: Pieces) -> Pieces:
         """By their places in a layout, the pieces that the programs of this process give."""

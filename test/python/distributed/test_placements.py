@@ -109,3 +109,20 @@ def test_operators_beside_numbers_and_tensors_of_every_rank() -> None:
     lying += 1.0
     assert lying.sbp == (S(0),)
     np.testing.assert_array_equal(lying[1:, 0].numpy(), x[1:, 0] + 1)
+
+
+def test_what_a_function_updates_stays_where_it_is() -> None:
+    pair = flow.placement("cpu", [0, 1])
+    w = flow.tensor(np.arange(6.0)).to_global(pair, S(0))
+    array, pieces = w.handle.handle, dict(w.handle.handle.pieces)
+
+    @flow.compile
+    def step(x: Any) -> Any:
+        w.copy_(w + x)
+        return w * 2.0
+
+    for turn in range(1, 4):
+        twice = step(np.ones(6))
+        np.testing.assert_array_equal(twice, (np.arange(6.0) + turn) * 2.0)
+        np.testing.assert_array_equal(w.numpy(), np.arange(6.0) + turn)
+    assert w.handle.handle is array and all(array.pieces[p] is pieces[p] for p in (0, 1))
