@@ -15,6 +15,8 @@ from pathlib import Path
 
 NAME = "liboneflow_runtime.so"
 VERSION = 4
+#: What sets how many threads parallel loops use.
+THREADS = "ONEFLOW_NUM_THREADS"
 
 
 class NativeLibraryError(ImportError):
@@ -26,7 +28,7 @@ def candidates() -> list[Path]:
     here = Path(__file__).resolve().parent
     installed = Path(sysconfig.get_path("platlib")) / "oneflow" / "runtime" / NAME
     given = os.environ.get("ONEFLOW_NATIVE")
-    return [*([Path(given)] if given else []), here / NAME, here / "native" / "build" / NAME, installed]
+    return [Path(given)] if given else [here / NAME, here / "native" / "build" / NAME, installed]
 
 
 @functools.cache
@@ -35,14 +37,22 @@ def library() -> ctypes.CDLL:
 
     Raises:
         NativeLibraryError: it is not there, or of another version.
+        ValueError: $ONEFLOW_NUM_THREADS is no number of threads.
     """
+    _check_threads(os.environ.get(THREADS))
     for path in candidates():
         if path.is_file():
             return _checked(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL), path)
     raise NativeLibraryError(
-        f"expected {NAME} beside oneflow/runtime or at $ONEFLOW_NATIVE; build it with `pip install .` in the "
-        "source tree, or install oneflow-mlir again"
+        f"expected {NAME} beside oneflow/runtime, or $ONEFLOW_NATIVE to be that file, got none at "
+        f"{', '.join(map(str, candidates()))}; build it with `pip install .` in the source tree, or install "
+        "oneflow-mlir again"
     )
+
+
+def _check_threads(text: str | None) -> None:
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise ValueError(f"{THREADS}: expected a number of at least 1, got {text!r}")
 
 
 def _checked(found: ctypes.CDLL, path: Path) -> ctypes.CDLL:

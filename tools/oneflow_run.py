@@ -269,7 +269,7 @@ def _guarded(call: Callable[[], Any]) -> Any:
     """Compiles or runs; what is raised about the program or its data is said as an error of the command."""
     try:
         return call()
-    except (ArithmeticError, LookupError, MemoryError, RuntimeError, ValueError) as error:
+    except (ArithmeticError, ImportError, LookupError, MemoryError, RuntimeError, ValueError) as error:
         raise EntryError(str(error)) from None
 
 

@@ -92,13 +92,15 @@ Build = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
 def candidates() -> list[Path]:
-    """Where the library may be, in order: $ONEFLOW_SDK, the package, a source tree's build folder."""
+    """Where the library may be: at $ONEFLOW_SDK; without it in the package, or a source tree's build folder."""
     package = Path(oneflow.__file__).parent
     tree = Path(__file__).resolve().parents[2]
+    given = os.environ.get("ONEFLOW_SDK", "")
+    if given:
+        return [Path(given) / NAME]
     folders = [package / "lib", *(tree / "build" / d for d in ("sdk", ".")), *(tree / "build").glob("*/sdk")]
     folders.append(Path(sysconfig.get_path("platlib")) / "oneflow" / "lib")
-    given = os.environ.get("ONEFLOW_SDK", "")
-    return [f / NAME for f in [*([Path(given)] if given else []), *folders]]
+    return [f / NAME for f in folders]
 
 
 @functools.cache

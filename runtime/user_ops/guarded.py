@@ -1,7 +1,7 @@
 """Debug mode: kernels of users run on copies of their memory, with guards on either side of each.
 
-What they write out of bounds, or to operands, is an error. Kernels of libraries are guarded by the SDK, those in C
-here. Imports the dialect and NumPy.
+What they write out of bounds, or to operands, is an error, and what they leave of results. Kernels of libraries are
+guarded by the SDK, those in C here. Imports the dialect and NumPy.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: A
     for number, (array, begin) in enumerate(zip(arrays, begins, strict=False)):
         written = memory[begin : begin + array.size]
         if number >= count:
+            _check_written(written, begin, names[number])
             array[...] = written
         elif not np.array_equal(array, written):
             raise ValueError(f"its kernel wrote its input {names[number]}; give what is written as an output")
@@ -66,10 +67,25 @@ def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: A
 def _check_guards(memory: np.ndarray, places: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
     last = 0
     for begin, end in [*places, (memory.size, 0)]:
-        damaged = np.flatnonzero(memory[last:begin] != np.resize(np.roll(_PATTERN, -(last % GUARD)), begin - last))
+        damaged = np.flatnonzero(memory[last:begin] != _pattern(last, begin))
         if damaged.size:
             raise ValueError(f"its kernel wrote out of bounds: {_place(last + int(damaged[0]), places, names)}")
         last = end
+
+
+def _check_written(result: np.ndarray, begin: int, name: str) -> None:
+    """Refuses results of which words are as they were: a kernel that writes them would do so once in 2 ** 64."""
+    size = result.size // 8 * 8
+    kept = result[:size].view(np.uint64) == _pattern(begin, begin + size).view(np.uint64)
+    if kept.any():
+        first = 8 * int(np.argmax(kept))
+        raise ValueError(f"its kernel did not write all of {name}: not {8 * int(kept.sum())} of its {result.size} "
+                         f"bytes, the first of them at byte {first}")  # fmt: skip
+
+
+def _pattern(begin: int, end: int) -> np.ndarray:
+    """What memory of guards and results is before a kernel runs."""
+    return np.resize(np.roll(_PATTERN, -(begin % GUARD)), end - begin)
 
 
 def _place(at: int, places: Sequence[tuple[int, int]], names: Sequence[str]) -> str:

@@ -10,6 +10,9 @@ namespace {
 /// How many bytes stand guard on either side of a buffer.
 constexpr size_t kGuardBytes = size_t(1) << 20;
 
+/// The bytes that are compared to tell whether a result was written: chance makes them alike once in 2 ** 64.
+constexpr size_t kWordBytes = 8;
+
 /// The bytes of guards, by their place: no constant that a kernel writes is taken for them.
 const std::vector<unsigned char> &Pattern() {
   static const std::vector<unsigned char> pattern = [] {
@@ -59,6 +62,20 @@ void GuardedBuffers::CheckGuards() const {
     const size_t place = FirstDamage(begin, end);
     if (place != end) Fail(place, i);
   }
+}
+
+void GuardedBuffers::CheckWritten(size_t number) const {
+  size_t kept = 0, first = 0;
+  for (size_t i = 0; i + kWordBytes <= bytes(number); i += kWordBytes) {
+    unsigned char word[kWordBytes];
+    for (size_t k = 0; k < kWordBytes; ++k) word[k] = Pattern()[(begins_[number] + i + k) % kGuardBytes];
+    if (std::memcmp(data(number) + i, word, kWordBytes) != 0) continue;
+    if (kept == 0) first = i;
+    kept += kWordBytes;
+  }
+  if (kept == 0) return;
+  throw CheckError("its kernel did not write all of " + name(number) + ": not " + std::to_string(kept) + " of its " +
+                   std::to_string(bytes(number)) + " bytes, the first of them at byte " + std::to_string(first));
 }
 
 void GuardedBuffers::Fail(size_t place, size_t next) const {

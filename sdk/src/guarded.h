@@ -22,6 +22,8 @@ class GuardedBuffers final {
 
   /// Throws CheckError where a guard was written; the text says of which buffer, by what is nearest.
   void CheckGuards() const;
+  /// Throws CheckError where words of a buffer are as they were before.
+  void CheckWritten(size_t number) const;
 
  private:
   size_t End(size_t number) const { return begins_[number] + bytes(number); }

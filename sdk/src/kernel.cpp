@@ -236,6 +236,7 @@ void KernelLaunch::RunGuarded(void *const *buffers) {
   for (size_t i = 0; i < count; ++i) {
     if (guarded.bytes(i) == 0) continue;
     if (i >= num_inputs) {
+      guarded.CheckWritten(i);
       std::memcpy(buffers[i], guarded.data(i), guarded.bytes(i));
     } else if (std::memcmp(buffers[i], guarded.data(i), guarded.bytes(i)) != 0) {
       throw CheckError("its kernel wrote its input " + guarded.name(i) + "; give what is written as an output");

@@ -25,7 +25,8 @@ class KernelLaunch final {
 
   /// Runs on the memory of all operands and results in order.
   void Run(void *const *buffers, void *stream);
-  /// Runs on guarded copies. Throws CheckError where the kernel wrote to an operand or out of bounds.
+  /// Runs on guarded copies. Throws CheckError where the kernel wrote to an operand or out of bounds,
+  /// or left a result unwritten.
   void RunGuarded(void *const *buffers);
 
  private:

@@ -407,6 +407,19 @@ print(flow.compile(lambda x: flow.softmax(flow.tanh(x @ x), -1))(np.ones((4, 4),
     assert (done.returncode, done.stdout) == (0, "0.25\n"), done.stderr
 
 
+@pytest.mark.parametrize("text", ["many", "0", "-2", "1.5"])
+def test_a_number_of_threads_that_is_none(monkeypatch, text):
+    monkeypatch.setenv(native.THREADS, text)
+    with pytest.raises(ValueError, match=f"ONEFLOW_NUM_THREADS: expected a number of at least 1, got '{text}'"):
+        native.library.__wrapped__()
+
+
+def test_a_library_that_is_named_is_the_only_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("ONEFLOW_NATIVE", str(tmp_path / "nothing.so"))
+    with pytest.raises(native.NativeLibraryError, match=r"got none at .*/nothing\.so; build it"):
+        native.library.__wrapped__()
+
+
 def test_a_missing_library_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(native, "candidates", lambda: [tmp_path / "nothing.so"])
     with pytest.raises(native.NativeLibraryError, match="pip install"):

@@ -112,6 +112,8 @@ def test_attributes(ops, attrs, message):
         ("overrun_far", r"wrote out of bounds: 80000 bytes after the end of out\[0\], which has 24 bytes"),
         ("overrun_same", r"wrote out of bounds: \d bytes after the end of out\[0\]"),
         ("writes_input", r"wrote its input x\[0\]"),
+        ("nothing", r"did not write all of out\[0\]: not 24 of its 24 bytes, the first of them at byte 0"),
+        ("half", r"did not write all of out\[0\]: not 8 of its 24 bytes, the first of them at byte 16"),
     ],
 )
 def test_guards_find_bad_writes(ops, guarded, mode, message):
