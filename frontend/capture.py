@@ -147,12 +147,13 @@ class Unaltered:
     def __bool__(self) -> bool:
         return bool(self._tensors)
 
-    def __call__(self) -> bool:
+    def __call__(self, leaves: bool = True) -> bool:
+        """Whether that is so, `leaves` aside: tensors may require no gradient for now."""
         if any(gradient.present is None for gradient in self._gradients):
             return True  # what is not there is not altered; another guard says that it is not there
         for tensor, leaf, desc, owner in self._tensors.values():
             now = tensor.handle
-            if now.leaf is not leaf or now.handle is not owner.handle.handle:
+            if (now.leaf is not leaf and leaves) or now.handle is not owner.handle.handle:
                 return False
             if now.desc is not desc and now.desc != desc:
                 return False
@@ -239,7 +240,8 @@ class Captures:
             self.hooks.watch(_unchanging(owner, before))
         watched = [Guard(self.hooks, True)] if self.hooks else []
         watched += [Guard(self.presence, True)] if self.presence else []
-        watched += [Guard(self.unaltered, True, lasting=False)] if self.unaltered else []
+        returns = functools.partial(self.unaltered, leaves=False)
+        watched += [Guard(self.unaltered, True, False, returns)] if self.unaltered else []
         watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.unaltered.want_gradients else []
         return [*self.guards, *watched]
 

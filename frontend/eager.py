@@ -144,15 +144,17 @@ dispatching.set_default(BUILDER)
 class EagerTensor(Tensor):
     """A tensor with values: operators on it run at once.
 
-    With `requires_grad` a tensor that the user made is a leaf: `backward` adds its gradient to `grad`.
+    With `requires_grad` a tensor that the user made is a leaf: `backward` adds its gradient to `grad`. While it
+    requires none any more, that is in `unused_leaf`.
     """
 
-    __slots__ = ("__weakref__", "shows")
+    __slots__ = ("__weakref__", "shows", "unused_leaf")
     handle: Variable
 
     def __init__(self, variable: Variable) -> None:
         super().__init__(BUILDER, variable, variable.desc)
         self.shows: Any = None
+        self.unused_leaf: Leaf | None = None
 
     @property
     def variable(self) -> Variable:
@@ -213,15 +215,16 @@ class EagerTensor(Tensor):
     @property
     def grad(self) -> Any:
         """The gradient that `backward` has added up, or None."""
-        leaf = self.handle.leaf
+        leaf = self.handle.leaf or self.unused_leaf
         return None if leaf is None else current_builder().get_grad(leaf)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and (not isinstance(value, Tensor) or value.desc != self.desc):
             raise ValueError(f"expected a gradient of type {self.desc} or None, got {getattr(value, 'desc', value)}")
-        if self.handle.leaf is not None:
-            current_builder().set_grad(self.handle.leaf, value)
+        leaf = self.handle.leaf or self.unused_leaf
+        if leaf is not None:
+            current_builder().set_grad(leaf, value)
         elif value is not None:
             raise RuntimeError(
                 "expected a leaf that requires grad to set the gradient of; use requires_grad_() first"
@@ -244,8 +247,8 @@ class EagerTensor(Tensor):
         leaf, self.handle, self.shows = self.handle.leaf, value.variable.alias(), None
         self.desc = self.handle.desc
         self.handle.leaf = leaf
-        if leaf is not None and leaf.grad is not None and leaf.grad.desc != self.desc:
-            leaf.grad = None
+        if self.grad is not None and self.grad.desc != self.desc:
+            self.grad = None
 
     def detach(self) -> Tensor:
         """A tensor in the same memory through which no gradient flows."""
@@ -256,16 +259,16 @@ class EagerTensor(Tensor):
         return detached
 
     def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
-        """Makes it a leaf whose gradient is added up, or not; itself."""
+        """Makes it a leaf whose gradient is added up, or not, and keeps the gradient that it has; itself."""
         variable = self.variable
         if variable.node is not None and not requires_grad:
             raise RuntimeError("expected a leaf: this was computed; use detach() for a tensor without a gradient")
         if requires_grad and not self.dtype.is_float:
             raise RuntimeError(f"expected floats to require a gradient, got {self.desc}")
         if requires_grad and not variable.requires_grad:
-            variable.leaf = Leaf()
+            variable.leaf = self.unused_leaf or Leaf()
         elif not requires_grad and variable.leaf is not None:
-            self.handle = variable.alias()
+            self.handle, self.unused_leaf = variable.alias(), variable.leaf
         return self
 
     def overwrite(self, array: Data, writer: str) -> None:
@@ -364,9 +367,8 @@ class EagerTensor(Tensor):
         values = np.array2string(to_array(self.variable.handle), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
         dtype += "" if self.device == "cpu" else f", device='{self.device}'"
-        suffix = (
-            f", grad_fn={self.grad_fn}" if self.handle.node else ", requires_grad=True" if self.handle.leaf else ""
-        )
+        made = self.handle.node is not None
+        suffix = f", grad_fn={self.grad_fn}" if made else ", requires_grad=True" if self.handle.leaf else ""
         return f"tensor({values}{dtype}{suffix})"
 
 
@@ -395,6 +397,4 @@ def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
     if dtype is None and not is_array(data) and array.dtype == np.float64:
         dtype = dtypes.float32
     array = array if dtype is None else array.astype(dtype.numpy)
-    if not current_builder().eager:
-        return dispatching.as_tensor(array)
-    return from_numpy(array)
+    return from_numpy(array) if current_builder().eager else dispatching.as_tensor(array)

@@ -17,12 +17,19 @@ from oneflow.frontend.tensor import Tensor
 class Guard:
     """Something that was so when the function was traced: the program is for that alone.
 
-    What is not `lasting` is never so again once it is not; a program that depends on it is given up then.
+    What is not `lasting` is never so again once it is not, unless it `returns`; a program that depends on it is given
+    up then.
     """
 
     get: Callable[[], Any]
     value: Any
     lasting: bool = True
+    returns: Callable[[], bool] | None = None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is still so, or may be again."""
+        return self.lasting or (self.holds if self.returns is None else self.returns())
 
     @property
     def holds(self) -> bool:

@@ -65,7 +65,7 @@ class Specialization:
     @property
     def lasts(self) -> bool:
         """Whether it may hold again, if it does not now: something that it is for is still there."""
-        return all(g.lasting or g.holds for g in self.traced.guards)
+        return all(g.lasts for g in self.traced.guards)
 
     @functools.cached_property
     def _descs(self) -> list[TensorDesc | None]:

@@ -63,12 +63,26 @@ def test_parameters_are_frozen_and_trained_again():
 def test_programs_for_tensors_that_are_gone_are_given_up():
     w = leaf(1.0, 2.0)
     step = flow.compile(lambda x: (x * w).sum())
-    for _ in range(5):
-        w.requires_grad_(False)
-        step(X)
-        w.requires_grad_(True)
-        step(X)
-    assert "1 program>" in repr(step)
+    for kind in (np.float32, np.float64) * 5:
+        w.data = flow.tensor(np.array([1.0, 2.0], kind))
+        assert step(X.astype(kind)).item() == (X * [1, 2]).sum()
+    assert "2 programs>" in repr(step)
+
+
+def test_tensors_that_are_frozen_now_and_then_have_two_programs():
+    w, v, traces = leaf(1.0, 2.0), leaf(1.0, 1.0), []
+
+    @flow.compile
+    def step(x):
+        traces.append(w.requires_grad)
+        (x * w * v).sum().backward()
+
+    for turn in range(6):
+        w.requires_grad_(turn % 2 == 0)
+        step(np.array([3.0, 4.0], np.float32))
+        assert w.grad.tolist() == [3.0 * (turn // 2 + 1), 4.0 * (turn // 2 + 1)]
+        assert v.grad.tolist() == [3.0 * (turn + 1), 8.0 * (turn + 1)]
+    assert traces == [True, False, True]
 
 
 F32 = np.float32

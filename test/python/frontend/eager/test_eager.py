@@ -161,9 +161,15 @@ def test_leaves():
     y.sum().backward()
     assert y.grad.tolist() == [1] and x.grad.tolist() == [2]
     x.requires_grad_(False)
-    assert not (x * 2).requires_grad and x.grad is None
+    assert not (x * 2).requires_grad and x.grad.tolist() == [2]
     with pytest.raises(RuntimeError, match="does not require grad"):
         (x * 2).sum().backward()
+    x.requires_grad_(True)
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [5]
+    x.requires_grad_(False)
+    x.grad = None
+    assert x.requires_grad_().grad is None
 
 
 def test_no_grad():
