@@ -154,8 +154,21 @@ def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     Summed over the axes along which an operand was broadcast. It is 0 where dy is, even if the derivative there is
     infinite or NaN: a branch that `where` did not take leaves no trace.
     """
+    return _gradient(ops, op, dy, op.operands)
+
+
+def scalar_gradient_at_result(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """The same for an operator of one operand whose slope at its result is that at its operand.
+
+    What reads the result next keeps it in any case; the operand can go.
+    """
+    return _gradient(ops, op, dy, op.results)
+
+
+def _gradient(ops: Builder, op: Call, dy: Value, points: Sequence[Value]) -> dict[str, Any]:
+    """dy times the slopes at `points`."""
     known = instance(op)
-    env = dict(zip(known.nodes, derivative.widened(ops, op.operands), strict=True))
+    env = dict(zip(known.nodes, derivative.widened(ops, points), strict=True))
     if known.result is not None:
         env.setdefault(known.result, op.results[0])
     pairs = zip(known.slopes, op.operands, strict=True)

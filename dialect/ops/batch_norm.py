@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -122,7 +123,17 @@ class Normalization:
         pairs = ((op.moving_mean, mean), (op.moving_variance, of.shared(squares, 1)))
         return [y, mean, inv, *(old * float(op.momentum) + new * (1.0 - op.momentum) for old, new in pairs)]
 
-    grad = composed_gradient
+    def grad(ops: Builder, op: Call, dy: Value | None, *more: Value | None) -> dict[str, Any]:
+        if not op.training or dy is None or any(cotangent is not None for cotangent in more):
+            return composed_gradient(ops, op, dy, *more)
+        attrs = {"axis": op.axis, "epsilon": op.epsilon}
+
+        @functools.cache
+        def found() -> tuple[Value, ...]:
+            return ops.call("normalization_grad", op.x, dy, op.mean, op.inv_variance, op.gamma, **attrs)
+
+        pairs = enumerate(("gamma", "beta", "x"))
+        return {"_add_to_output": dy, **{name: functools.partial(lambda n: found()[n], n) for n, name in pairs}}
 
     def compute(op: Call) -> list[Stage]:
         axis = op.normalize_axis(op.axis, op.x.rank)
@@ -190,6 +201,25 @@ def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
     return mean, shared(squares, count), shared(squares, count - 1)
 
 
+def gradient_stages(op: Call, dy: Callable[..., Expr]) -> list[Stage]:
+    """The gradients of a normalization by gamma, beta and x, where that of its result is `dy(*position)`."""
+    axis = op.normalize_axis(op.axis, op.x.rank)
+
+    def normal(*at: Expr) -> Expr:
+        return (op.x[at] - op.mean[(at[axis],)]) * op.inv_variance[(at[axis],)]
+
+    gamma_diff = fold_channels(op.x, axis, lambda *at: dy(*at) * normal(*at))
+    beta_diff = fold_channels(op.x, axis, dy)
+    scale = rows.reciprocal(c.product([d for i, d in enumerate(op.x.shape) if i != axis]), op.x.dtype.accumulator)
+
+    def element(*at: Expr) -> Expr:
+        k = (at[axis],)
+        rest = dy(*at) - (beta_diff[k] + normal(*at) * gamma_diff[k]) * scale
+        return rest * (op.inv_variance[k] * op.gamma[k])
+
+    return [gamma_diff, beta_diff, c.element_wise(op.x.shape, element, op.x.dtype)]
+
+
 def _moved(old: Stage, new: Stage, momentum: float) -> Stage:
     return c.element_wise(old.shape, lambda k: old[(k,)] * momentum + new[(k,)] * (1.0 - momentum), old.dtype)
 
@@ -212,7 +242,7 @@ class NormalizationGrad:
         split = Factors(f"{x}, {x}, c, c, c -> c, c, {x}").signatures([d.shape for d in op.operands])
         return [*split, SbpSignature((B, P, B, B, B), (P, P, P)), SbpSignature((B, B, B, B, P), (B, B, P))]
 
-    def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
+    def by_parts(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         x, dy = widen(ops, op.x), widen(ops, op.dy)
         of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
         normal = (x - of.spread(op.mean)) * of.spread(op.inv_variance)
@@ -222,6 +252,9 @@ class NormalizationGrad:
         return gamma_diff, beta_diff, narrow(ops, dx, op.x.dtype)
 
     grad = composed_gradient
+
+    def compute(op: Call) -> list[Stage]:
+        return gradient_stages(op, lambda *at: op.dy[at])
 
     def reference(x: Any, dy: Any, mean: Any, inv: Any, gamma: Any, *, axis: Any) -> Any:
         axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)

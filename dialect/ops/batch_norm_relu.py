@@ -16,8 +16,8 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.numpy_builder import run_reference
-from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, fold_channels
-from oneflow.dialect.ops.rows import expect_type, reciprocal
+from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, gradient_stages
+from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, infer, no_sbp, operator
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -159,27 +159,11 @@ class NormalizationAddReluGrad:
     grad = composed_gradient
 
     def compute(op: Call) -> list[Stage]:
-        axis = op.normalize_axis(op.axis, op.x.rank)
-
         def passed(*i: Expr) -> Expr:
             return s.where(op.y[i] > 0, op.dy[i], 0)
 
-        def normal(*i: Expr) -> Expr:
-            return (op.x[i] - op.mean[(i[axis],)]) * op.inv_variance[(i[axis],)]
-
-        gamma_diff = fold_channels(op.x, axis, lambda *i: passed(*i) * normal(*i))
-        beta_diff = fold_channels(op.x, axis, passed)
-        count = c.product([d for i, d in enumerate(op.x.shape) if i != axis])
-        scale = reciprocal(count, op.x.dtype.accumulator)
-
-        def element(*i: Expr) -> Expr:
-            at = (i[axis],)
-            rest = passed(*i) - (beta_diff[at] + normal(*i) * gamma_diff[at]) * scale
-            return rest * (op.inv_variance[at] * op.gamma[at])
-
-        dx = c.element_wise(op.x.shape, element, op.x.dtype)
         addend = [c.element_wise(op.x.shape, passed, op.x.dtype)] if op.with_addend else []
-        return [gamma_diff, beta_diff, dx, *addend]
+        return [*gradient_stages(op, passed), *addend]
 
     def reference(
         x: Any,

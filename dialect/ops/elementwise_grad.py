@@ -86,7 +86,9 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
             x if x is None else ops.wrap(np.asarray(x)) for i, x in enumerate(arrays) if i != seed % len(arrays)
         ]
         names = [a.name for a in forward.signature.inputs]
-        call = Call(forward, dict(zip(names, points, strict=True)), attribute_values(forward, given))
+        attrs = attribute_values(forward, given)
+        results = {forward.signature.outputs[0].name: ops.call(forward.name, *points, **attrs)[0]}
+        call = Call(forward, dict(zip(names, points, strict=True)), attrs, results)
         found = forward.grad(ops, call, ops.ones_like(points[0])).get(names[by])  # type: ignore[operator]
         return arrays[seed] * (0.0 if found is None else found().handle)
 

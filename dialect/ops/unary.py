@@ -15,7 +15,15 @@ import scipy
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
-from oneflow.dialect.elementwise import elementwise, flat_gradient, idempotent, in_double, involution, neutral
+from oneflow.dialect.elementwise import (
+    elementwise,
+    flat_gradient,
+    idempotent,
+    in_double,
+    involution,
+    neutral,
+    scalar_gradient_at_result,
+)
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.scalar import Expr
 
@@ -123,7 +131,7 @@ unary("square(x) -> y", "x * x; integers wrap.", lambda x: x * x, np.square, all
 unary(
     "relu(x) -> y", "x where x > 0, else 0; NaN stays.",
     lambda x: s.where(x <= 0, 0, x), lambda x: np.maximum(x, 0),
-    allowed=dtypes.NUMERIC, laws=(idempotent("relu"),),
+    allowed=dtypes.NUMERIC, laws=(idempotent("relu"),), grad=scalar_gradient_at_result,
 )  # fmt: skip
 unary(
     "square_relu(x) -> y", "relu(x) squared.",

@@ -1,4 +1,4 @@
-"""Softmax along any dimension, and the normalization layers. Imports `rules`, `shape`, `reduction`."""
+"""Softmax along any dimension, and the normalization layers. Imports `rules`, `shape`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from oneflow.dialect import dtypes
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import elementwise as e
-from oneflow.frontend.functional import reduction
 from oneflow.frontend.functional.rules import cast, describe
-from oneflow.frontend.functional.shape import axis, on_vector, reshape, transpose
+from oneflow.frontend.functional.shape import axis, on_vector, transpose
 from oneflow.frontend.functional.source import full
 from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor
@@ -113,39 +112,33 @@ def batch_norm(
     """
     x = as_tensor(x)
     channels, dtype = _channels(x, "batch_norm"), x.dtype.accumulator
-    statistics = _of_batch(x, running_mean, running_var, momentum) if training else (running_mean, running_var)
-    mean, var = (cast(v, dtype) for v in statistics)
     gamma = full((channels,), 1, dtype=dtype) if weight is None else cast(weight, dtype)
     beta = full((channels,), 0, dtype=dtype) if bias is None else cast(bias, dtype)
     if training:
-        return _normalized(x, mean, var, gamma, beta, eps)
+        return _by_batch(x, (running_mean, running_var), gamma, beta, momentum, eps)
+    mean, var = (cast(v, dtype) for v in (running_mean, running_var))
     return dispatch("normalization", x, mean, var, gamma, beta, axis=1, epsilon=eps)
 
 
-def _of_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: Any) -> tuple[Tensor, Tensor]:
-    """The statistics of a batch, towards which the running ones move; those take the variance without bias."""
-    wide, dims = cast(x, x.dtype.accumulator), [0, *range(2, x.rank)]
-    mean, var = reduction.mean(wide, dims), reduction.var(wide, dims, unbiased=False)
-    count = x.numel() // _channels(x, "batch_norm")
-    if running_mean is not None:
-        if count < 2:
-            raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
-        for running, new in ((running_mean, mean), (running_var, e.mul(var, count / (count - 1)))):
-            _move(running, new, momentum)
-    return mean, var
+def _by_batch(x: Tensor, running: Sequence[Any], gamma: Tensor, beta: Tensor, momentum: Any, eps: float) -> Tensor:
+    """By the statistics of a batch, towards which the running ones move; those take the variance without bias."""
+    given = {"axis": 1, "epsilon": eps, "training": True}
+    if running[0] is None:
+        return dispatch_all("normalization", x, None, None, gamma, beta, **given)[0]
+    if x.numel() // _channels(x, "batch_norm") < 2:
+        raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
+    # The share may be a tensor, so they move here: from nothing, all that the operator gives is new.
+    nothing = full(gamma.shape, 0, dtype=gamma.dtype)
+    y, _, _, *new = dispatch_all("normalization", x, nothing, nothing, gamma, beta, **given, update_moving=True)
+    for old, moved in zip(running, new, strict=True):
+        _move(old, moved, momentum)
+    return y
 
 
 @no_grad()
 def _move(running: Any, new: Tensor, momentum: Any) -> None:
     moved = e.add(running, e.mul(e.sub(new, running), momentum))
     current_builder().assign(running, cast(moved, running.dtype), "batch_norm")
-
-
-def _normalized(x: Tensor, mean: Tensor, var: Tensor, gamma: Any, beta: Any, eps: float) -> Tensor:
-    shape = (1, x.shape[1], *[1] * (x.rank - 2))
-    scale = e.mul(gamma, e.rsqrt(e.add(var, eps)))
-    mean, scale, beta = (reshape(v, shape) for v in (mean, scale, beta))
-    return cast(e.add(e.mul(e.sub(x, mean), scale), beta), x.dtype)
 
 
 def _channels(x: Tensor, name: str) -> int:

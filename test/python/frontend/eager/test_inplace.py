@@ -54,6 +54,18 @@ def test_copies_do_not_share():
     assert shared.tolist() == [1, 1]
 
 
+def test_relu_needs_its_result_alone():
+    x = flow.tensor([1.0, -2.0, 3.0], requires_grad=True)
+    held = x * 1
+    y = flow.relu(held)
+    held.zero_()
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 0, 1]
+    y = flow.relu(x * 1)
+    with pytest.raises(RuntimeError, match="add_"):
+        y.add_(1).sum().backward()
+
+
 def updated(x, y):
     z = x * 2
     z += y

@@ -1,6 +1,7 @@
 """Layers against NumPy: values, statistics, initial distributions, gradients."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -127,6 +128,24 @@ def test_batch_norm_of_half_precision_has_statistics_of_its_type(dtype):
     for mine, theirs in pairs:
         assert mine.dtype == dtype
         np.testing.assert_allclose(mine.detach().float().numpy(), theirs.detach().numpy(), rtol=2e-2, atol=2e-2)
+
+
+def test_training_of_batch_norm_is_one_operator_each_way_and_keeps_no_operand_of_relu():
+    layer = randomized(nn.BatchNorm2d(3)).to(flow.bfloat16)
+    leaf = flow.tensor(drawn(4, 3, 5, 5), dtype=flow.bfloat16)
+
+    def step(x):
+        layer.zero_grad()
+        y = flow.relu(layer(x))
+        (y * y).sum().backward()
+        return layer.weight.grad
+
+    compiled = flow.compile(step)
+    close(compiled(leaf).float().numpy(), step(leaf).float().numpy())
+    text = compiled.ir("oneflow")
+    assert text.count('"oneflow.normalization"') == text.count('"oneflow.normalization_grad"') == 1
+    normalized = re.search(r'= "oneflow.relu"\((%.*)\) :', text)[1]
+    assert len(re.findall(rf"{normalized}\b", text)) == 1
 
 
 def test_gradient_of_batch_norm():
