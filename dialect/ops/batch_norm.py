@@ -191,14 +191,30 @@ def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
         scale = rows.reciprocal(number, dtype)
         return c.element_wise(total.shape, lambda k: total[(k,)] * scale)
 
-    mean = shared(fold_channels(x, axis, lambda *i: x[i]), count)
+    total = fold_channels(x, axis, lambda *i: x[i])
+    mean = shared(total, count)
+    squares = _squares_apart(x, axis, mean) if x.dtype == dtype else _squares_together(x, axis, total, mean)
+    return mean, shared(squares, count), shared(squares, count - 1)
+
+
+def _squares_apart(x: Stage, axis: int, mean: Stage) -> Stage:
+    """The sum of squares of distances from the mean, in a second reading."""
 
     def square(*i: Expr) -> Expr:
         apart = x[i] - mean[(i[axis],)]
         return apart * apart
 
-    squares = fold_channels(x, axis, square)
-    return mean, shared(squares, count), shared(squares, count - 1)
+    return fold_channels(x, axis, square)
+
+
+def _squares_together(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
+    """The same from sums that one reading gives.
+
+    The difference loses digits where elements are far from 0 for how far they are from each other. Elements of 16
+    bits have fewer then by more.
+    """
+    squares = fold_channels(x, axis, lambda *i: x[i] * x[i])
+    return c.element_wise(mean.shape, lambda k: s.maximum(squares[(k,)] - total[(k,)] * mean[(k,)], 0))
 
 
 def gradient_stages(op: Call, dy: Callable[..., Expr]) -> list[Stage]:

@@ -286,7 +286,8 @@ class ConvDataGrad:
         lead, (channels,), sizes = layout.split(op.x_like.shape)
         shape = layout.arrange(lead, _grouped(op, channels), sizes)
         dy, weight = _by_group(op, layout, op.dy), _filters_by_group(op, op["filter"])
-        product = transposed(dy, weight, shape, layout, windows)
+        dtype = op.dy.dtype if op._add_to_output is None else op.dy.dtype.accumulator
+        product = transposed(dy, weight, shape, layout, windows, dtype)
         whole = c.reshape(product, op.x_like.shape) if op.groups > 1 else product
         return scale_and_add(whole, 1.0, op._add_to_output, op.dy.dtype)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from oneflow.dialect import compute as c
 from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.spatial import Layout, Windows
 from oneflow.dialect.scalar import Expr
 
@@ -83,21 +84,24 @@ def _phase(windows: Windows, axis: int, residue: int) -> tuple[int, int, range, 
     return stride * skipped + residue - padding, stride, offsets, shift, dilation // common
 
 
-def transposed(dy: Stage, weight: Stage, shape: Sequence[Size], layout: Layout, windows: Windows) -> Stage:
-    """The sum of filters by the values `dy` of windows, where they lie in images of a shape.
+def transposed(
+    dy: Stage, weight: Stage, shape: Sequence[Size], layout: Layout, windows: Windows, dtype: DType
+) -> Stage:
+    """The sum of filters by the values `dy` of windows, where they lie in images of a shape, as `dtype`.
 
     Channels may be two dimensions, groups and what is in them; `weight` has the groups first.
     """
     phases, (lead, channels, sizes) = phases_of(windows), layout.split(shape)
     before = tuple(map(max, zip(*(phase.before for phase in phases), strict=True)))
     wide = _around(dy, layout, windows, sizes, before)
-    parts = [_part(wide, weight, layout.arrange(lead, channels, p.counts(sizes)), layout, p, before) for p in phases]
+    shapes = [layout.arrange(lead, channels, p.counts(sizes)) for p in phases]
+    parts = [c.convert(_part(wide, weight, n, layout, p, before), dtype) for p, n in zip(phases, shapes, strict=True)]
     if set(windows.stride) == {1}:
         return parts[0]
     zeros, ones = [0] * len(channels), [1] * len(channels)
     strides = layout.arrange([1], ones, windows.stride)
     placed = [(part, layout.arrange([0], zeros, p.begin), strides) for part, p in zip(parts, phases, strict=True)]
-    return c.place(shape, 0, placed, parts[0].dtype)
+    return c.place(shape, 0, placed, dtype)
 
 
 def _around(dy: Stage, layout: Layout, windows: Windows, sizes: Sequence[Size], before: Sequence[int]) -> Stage:

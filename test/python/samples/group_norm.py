@@ -1,10 +1,11 @@
 """Samples of normalization over groups of channels and with running statistics."""
 
-from oneflow.dialect.dtypes import FLOATS, int32
+from oneflow.dialect.dtypes import FLOATS, bfloat16, float16, int32
 from oneflow.testing.sample import Bad, Sample, t
 
 from .norm import mean, scale
 
+HALVES = float16, bfloat16
 GROUPS = {"num_groups": 2, "epsilon": 1e-5}
 BATCH = {"axis": 1, "epsilon": 1e-5}
 TRAINING = {**BATCH, "training": True, "momentum": 0.9, "update_moving": True}
@@ -22,6 +23,7 @@ SAMPLES = [
     Sample("normalization", [t(3), mean(3), scale(3), mean(3), mean(3)], {**BATCH, "axis": 0}),
     Sample("normalization", [t(3, 4, 2), mean(4), scale(4), mean(4), mean(4)], TRAINING, dtypes=FLOATS),
     Sample("normalization", [t(5, 3), mean(3), scale(3), mean(3), mean(3), t(5, 3)], {**TRAINING, "axis": -1}),
+    Sample("normalization", [t(64, 3, low=7, high=9), mean(3), scale(3), mean(3), mean(3)], TRAINING, dtypes=HALVES),
     Sample("normalization", [t(3, 6), None, None, mean(3), mean(3)], {"axis": 0, "epsilon": 0.1, "training": True}),
     Sample(
         "normalization",
