@@ -339,3 +339,9 @@ def is_contraction(node: Node) -> bool:
 def is_gathered(node: Node) -> bool:
     """Whether neighbours in an operand's memory are no neighbours along a loop, as in images with channels first."""
     return any(len(use.access[-1].dims) > 1 for use in node.inputs if use.access)
+
+
+def is_straight(node: Node) -> bool:
+    """Whether every position in operands is one loop, step by step: no windows, and none that move by more than 1."""
+    terms = [[c for d, c in f.terms if d not in node.units] for use in node.inputs for f in use.access]
+    return all(t in ([], [1]) for t in terms)

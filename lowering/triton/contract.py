@@ -22,7 +22,7 @@ from oneflow.lowering.triton.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
-from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, RESERVED, SHARED, Config, Product, choose
+from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, RESERVED, SHARED, Config, Product, choose, shares
 from oneflow.lowering.triton.writer import V, Writer
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -90,7 +90,15 @@ class Contraction:
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
         gathered = is_gathered(self.product)
-        return Product(batch, rows, columns, depth, width, width == 2 and self._described(), gathered)
+        shared = [shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs]
+        described = width == 2 and self._described()
+        return Product(batch, rows, columns, depth, width, described, gathered, (shared[0], shared[1]))
+
+    def _size(self, loop: int) -> int | None:
+        return self.sizes[loop].static
+
+    def _elements(self, use: Use) -> int | None:
+        return product(self.kernel.shape(use.value)).static
 
     def _count(self, loops: list[int]) -> int:
         static = product(self.sizes[n] for n in loops).static

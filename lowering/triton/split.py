@@ -15,10 +15,10 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.cut import Joined, cut_reductions
 from oneflow.lowering.kernels.form import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, is_contraction, is_gathered, loop_size
+from oneflow.lowering.kernels.nodes import Node, Use, is_contraction, is_gathered, is_straight, loop_size
 from oneflow.lowering.triton.kernel import bytes_of
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
-from oneflow.lowering.triton.tuning import Product, split_depth, split_parts
+from oneflow.lowering.triton.tuning import Product, shares, split_depth, split_parts
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -78,8 +78,14 @@ def _product_parts(node: Node, sizes: list[int], loop: int) -> int:
         return 1
     depth, width = math.prod(sizes[d] for d in node.folds), bytes_of(element)
     gathered = is_gathered(node)
-    described = width == 2 and not gathered and all(size % 8 == 0 for size in (rows, columns, depth))
-    return split_depth(Product(batch, rows, columns, depth, width, described, gathered), sizes[loop])
+    described = width == 2 and is_straight(node) and all(size % 8 == 0 for size in (rows, columns, depth))
+    shared = [shares((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
+    product = Product(batch, rows, columns, depth, width, described, gathered, (shared[0], shared[1]))
+    return split_depth(product, sizes[loop])
+
+
+def _elements(use: Use) -> int:
+    return math.prod(ir.RankedTensorType(use.value.type).shape)
 
 
 def _joined(node: Node, fold: Folded) -> Joined:

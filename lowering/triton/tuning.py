@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 #: Processors of the card that the table was measured on, the bytes of shared memory of a program there, and how many
@@ -22,7 +23,8 @@ SHARED, RESERVED = 232448, 1024
 class Product:
     """A product: its sizes, the bytes of an operand's element, whether blocks can be read by descriptors.
 
-    A `gathered` one has an operand, such as the images of a convolution, whose elements are read one by one.
+    A `gathered` one has an operand, such as the images of a convolution, whose elements are read one by one. `shared`
+    says for each operand how many of its elements are one in memory, as where windows overlap.
     """
 
     batch: int
@@ -32,6 +34,7 @@ class Product:
     width: int
     described: bool
     gathered: bool = False
+    shared: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -124,10 +127,17 @@ def microseconds(config: Config, product: Product) -> float:
     else:
         alone = math.ceil(each / resident) * (work * config.alone + config.start)
         taken = max(alone, math.ceil(each) * work / config.rate)
-    moved = product.rows * product.depth + product.depth * product.columns + product.rows * product.columns
+    left, right = product.shared
+    moved = product.depth * (product.rows / left + product.columns / right) + product.rows * product.columns
     launch = LAUNCH + (DESCRIBE if config.described else 0)
     read = product.batch * product.width * moved * BYTE
     return launch + max(taken, read) + 0.1 * min(taken, read)
+
+
+def shares(loops: Iterable[int | None], elements: int | None) -> float:
+    """How many elements of an operand are one in memory, from the sizes of its loops; 1 if that is unknown."""
+    known = [size or 0 for size in loops]
+    return max(1.0, math.prod(known) / elements) if elements else 1.0
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton import contract
 from oneflow.lowering.triton.program import read_program
-from oneflow.lowering.triton.tuning import DESCRIBED, Product, choose, split_depth, split_parts
+from oneflow.lowering.triton.tuning import DESCRIBED, Product, choose, microseconds, shares, split_depth, split_parts
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -23,6 +23,14 @@ def lower(text):
         module = read_module(text, context)
         Pipeline.parse(pipeline_between(None, "triton"), context).run(module, REGISTRY)
         return read_program(module)
+
+
+#: A filter gradient of 3 x 3, channels last.
+THREE = (
+    'num_spatial_dims = 2 : si32, padding_before = [1 : si32, 1 : si32], data_format = "channels_last",'
+    " kernel_size = [3 : si32, 3 : si32], strides = [1 : si32, 1 : si32], dilation_rate = [1 : si32, 1 : si32],"
+    " groups = 1 : si32"
+)
 
 
 def call(op, operands, attributes, result):
@@ -104,3 +112,26 @@ def test_the_choice_of_a_product_follows_its_shape():
     assert split_depth(Product(1, 64, 64, 65536, 2, True), 65536) > 8
     assert split_depth(Product(1, 8192, 8192, 8192, 2, True), 8192) == 1
     assert split_parts(65536, 65536, 1024, True) > 32 and split_parts(64, 64, 8192, True) == 1
+    # Where windows overlap, an operand is read from memory once.
+    apart, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
+    assert microseconds(choose(shared)[0], shared) < microseconds(choose(apart)[0], apart)
+    assert shares([2, None], 2) == shares([2, 2], None) == shares([2, 3], 8) == 1 and shares([4, 4], 4) == 4
+
+
+def test_a_filter_gradient_fills_the_processors():
+    """Windows cannot be read by descriptors, so its parts are those of products that have none."""
+    kinds = ["128x28x28x128xbf16", "128x28x28x128xbf16"]
+    program = lower(call("conv_filter_grad", kinds, THREE, "128x3x3x128xbf16"))
+    (source,) = [s for s in program.sources.values() if "tl.dot" in s.text]
+    config = choose(Product(16, 128, 1152, 6272, 2, False, False, (1, 8)))[0]
+    assert source.grid == f"16 * {-(-128 // config.rows)} * {-(-1152 // config.columns)}"
+
+
+def test_a_filter_gradient_in_parts():
+    x, dy = (normal(32, 6, 6, 16).astype(ml_dtypes.bfloat16) for _ in range(2))
+    program = lower(call("conv_filter_grad", ["32x6x6x16xbf16"] * 2, THREE, "16x3x3x16xbf16"))
+    (got,) = interpret_program(program, dy, x)
+    padded = np.pad(x.astype(np.float32), [(0, 0), (1, 1), (1, 1), (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (6, 6), (1, 2))
+    want = np.einsum("nhwo,nijchw->oijc", dy.astype(np.float32), windows)
+    np.testing.assert_allclose(got.view(ml_dtypes.bfloat16).astype(np.float32), want, 1e-2, 0.5)
