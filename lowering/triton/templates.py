@@ -4,7 +4,7 @@
 
 A template's kernels take all operands of the call and give some of its results each. What does not fit is
 decomposed as on any other device. Operands that are views of other tensors are read, and results that are only seen
-by a view are written, where these lie. Imports `source`, `kernel`, `views` and the pass interface.
+by a view are written, where these lie. Imports `source`, `kernel`, `views`, `run_sizes` and the pass interface.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry, distribute
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.triton.kernel import Kernel, Tensor, bytes_of
+from oneflow.lowering.triton.run_sizes import RunSizes
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.views import View, Views
 from oneflow.passes.base import Pass
@@ -72,12 +73,19 @@ class Template:
 
     `views` says of operands and results, by name, which views of other tensors they may be; others are contiguous.
     `sums` are those of results, by name; where they are wanted `<name>_sums` is one more tensor of the kernel.
+    `sizes` says whose each dimension of a result is, as (operand, dimension): without it all have to be known.
     """
 
     fits: Callable[[Call], bool]
     parts: tuple[Part, ...]
     views: Mapping[str, Accepts] = field(default_factory=dict)
     sums: Mapping[str, Sums] = field(default_factory=dict)
+    sizes: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+
+    def takes(self, kinds: Sequence[ir.Type]) -> bool:
+        """Whether the kernels take tensors of these types."""
+        ranked = all(isinstance(k, ir.RankedTensorType) for k in kinds)
+        return ranked and (bool(self.sizes) or all(k.has_static_shape for k in kinds))
 
     def accepts(self, name: str, view: View, element: ir.Type) -> bool:
         """Whether the kernels take an operand, or give a result, as a view of a tensor of `element`s."""
@@ -121,20 +129,18 @@ class OutlineTemplates(Pass):
         """Outlines every operation that fits its template."""
         found: list[ir.Operation] = []
         dialect.walk(module.operation, found.append)
-        views = Views(registry)
+        views, sizes = Views(registry), RunSizes(module)
         for op in found:
             record = dialect.record_of(op, registry)
-            if record.name in TEMPLATES and all(_is_static(v.type) for v in (*op.operands, *op.results)):
+            template = TEMPLATES.get(record.name)
+            if template is not None and template.takes([v.type for v in (*op.operands, *op.results)]):
                 call = dialect.operand_call(op, record, lambda v: from_mlir(v.type))
                 results = [from_mlir(r.type) for r in op.results]
                 call.outputs = distribute(record.signature.outputs, results, None)
-                if TEMPLATES[record.name].fits(call):
-                    _Outlined(module, op, call, views).build()
+                if template.fits(call):
+                    _Outlined(module, op, call, views, sizes).build()
         views.erase_unused(module)
-
-
-def _is_static(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
+        sizes.finish()
 
 
 #: A view of a result that is made in its place, how its dimensions lie, and the result as a view of it.
@@ -149,6 +155,7 @@ class _Outlined:
     op: ir.Operation
     call: Call
     views: Views
+    sizes: RunSizes
 
     def __post_init__(self) -> None:
         self.template = TEMPLATES[self.call.record.name]
@@ -159,6 +166,7 @@ class _Outlined:
     def build(self) -> None:
         """Replaces the operation."""
         made = dict(zip(self.call.outputs, self.op.results, strict=True))
+        self.sizes.expect(self.op, self.call)
         for part in self.template.parts:
             if any(True for n in part.results for _ in made[n].uses):
                 self._part(part, made)
@@ -182,12 +190,19 @@ class _Outlined:
         }  # fmt: skip
         kinds = [(laid[n][0] if n in laid else made[n]).type for n in part.results]
         kinds += [self._partial(n, made[n].type.shape) for n in summed]
-        called = iter(call_template(self.module, self.op, self.operands, kinds, about))
+        sizes = [self._dimensions(n) for n in part.results] + [() for _ in summed]
+        called = iter(call_template(self.module, self.op, self.operands, kinds, about, sizes))
         for name in part.results:
             new = next(called)
             made[name].replace_all_uses_with(self._turned(made[name], new, laid[name]) if name in laid else new)
         for name in summed:
             self._add_up(next(called), summed[name])
+
+    def _dimensions(self, name: str) -> list[ir.Value]:
+        """The sizes of a result that only a run tells, as values."""
+        given = dict(zip((n for n, v in self.call.inputs.items() if v is not None), self.op.operands, strict=True))
+        unknown = [i for i, size in enumerate(self.call.outputs[name].shape) if size is None]
+        return [self.sizes.value(self.op, given[n], i) for n, i in (self.template.sizes[name][u] for u in unknown)]
 
     def _partial(self, name: str, shape: Sequence[int]) -> ir.Type:
         """The type of the sums of a result."""
@@ -199,7 +214,7 @@ class _Outlined:
         shape = tuple(result.type.shape)
         value, view = (result, View.whole(shape)) if laid is None else (laid[0], laid[2])
         kept = self.template.sums[name].kept if name in self.template.sums else ()
-        if not kept or not view.is_row(kept):
+        if not kept or not result.type.has_static_shape or not view.is_row(kept):
             return []
         row = math.prod(shape[i] for i in kept)
         tensors = [(value, View.whole(tuple(value.type.shape))), *self.views.uses(value)]
@@ -252,17 +267,29 @@ def _sums_of(value: ir.Value, view: View, row: int, registry: Registry) -> list[
 
 
 def call_template(
-    module: ir.Module, op: ir.Operation, operands: Sequence[ir.Value], kinds: Sequence[ir.Type], about: dict[str, Any]
+    module: ir.Module,
+    op: ir.Operation,
+    operands: Sequence[ir.Value],
+    kinds: Sequence[ir.Type],
+    about: dict[str, Any],
+    sizes: Sequence[Sequence[ir.Value]] = (),
 ) -> list[ir.Value]:
-    """The results, of types `kinds`, of a call before `op` of a template's kernel.
+    """The results, of types `kinds`, of a call before `op` of a template's kernel; `sizes` are those that types lack.
 
     `about` are the names of the template (`op`), its `part` and the `operands`, `attributes`, `views`: tensors that
     are views of what is passed, by name, and `sums`: the results whose sums are results too.
     """
     function = _declare(module, op, operands, kinds, about)
     with ir.Location.name(op.name, op.location), ir.InsertionPoint(op):
-        empties = [tensor.EmptyOp(list(k.shape), k.element_type).result for k in kinds]
+        empties = [_empty(k, s) for k, s in zip(kinds, sizes or [()] * len(kinds), strict=True)]
         return list(func.CallOp(list(kinds), function, [*operands, *empties]).operation.results)
+
+
+def _empty(kind: ir.Type, sizes: Sequence[ir.Value]) -> ir.Value:
+    """A tensor without values, its unknown sizes given."""
+    unknown = iter(sizes)
+    shape = [next(unknown) if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
+    return tensor.EmptyOp(shape, kind.element_type).result
 
 
 def _declare(
