@@ -245,8 +245,8 @@ def _fits(graph: Graph, pattern: Pattern) -> bool:
 
 
 def _heads(desc: Any, flipped: bool) -> Any:
-    """A matrix, or several, as (batch, heads, rows, columns); None where sizes are unknown or there are too many."""
-    if desc.shape is None or None in desc.shape or not 2 <= len(desc.shape) <= RANK:
+    """A matrix, or several, as (batch, heads, rows, columns); None where there are more or fewer."""
+    if desc.shape is None or not 2 <= len(desc.shape) <= RANK:
         return None
     shape = (*desc.shape[:-2], *reversed(desc.shape[-2:])) if flipped else desc.shape
     return type(desc)(_padded(shape), desc.dtype)
@@ -278,19 +278,19 @@ class _Replacement:
         self.out, self.statistics = self.ops.attention(*self.operands, **self.flags)
         if self.pattern.gradients:
             self._build_gradients()
+        self.ops.begin(self.pattern.out)
         self._replace(self.pattern.out, self.out)
 
     def _matrix(self, matrix: Matrix) -> Value:
         value = self.ops.wrap(matrix.value)
         value = self._turned(value) if matrix.flipped else value
-        return self._reshaped(value, _padded(value.shape))
+        for _ in range(RANK - value.rank):
+            value = self.ops.expand_dims(value, axis=value.rank - 2)
+        return value
 
     def _turned(self, value: Value) -> Value:
         axes = list(range(value.rank))
         return self.ops.transpose(value, perm=[*axes[:-2], axes[-1], axes[-2]])
-
-    def _reshaped(self, value: Value, shape: Any) -> Value:
-        return value if value.shape == tuple(shape) else self.ops.reshape(value, shape=list(shape))
 
     def _build_gradients(self) -> None:
         assert self.pattern.dy is not None, "gradients have a cotangent"
@@ -306,5 +306,6 @@ class _Replacement:
 
     def _replace(self, op: ir.Operation, value: Value) -> None:
         old = op.results[0]
-        shaped = self._reshaped(value, dialect.desc_of(old).shape)
+        rank = len(dialect.desc_of(old).shape)
+        shaped = self.ops.squeeze(value, axes=list(range(rank - 2, RANK - 2))) if rank < RANK else value
         old.replace_all_uses_with(shaped.handle)

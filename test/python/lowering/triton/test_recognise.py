@@ -210,11 +210,21 @@ def test_a_second_gradient_is_not_taken_for_the_pattern():
 
 @pytest.mark.parametrize("rank", [2, 3])
 def test_other_ranks_have_axes_of_size_1(rank):
-    q, k, v, dy = (x.reshape(-1, *x.shape[2:])[0 if rank == 2 else slice(None)] for x in operands())
-    program = read_program(lower(plain, q, k, v))
-    assert "oneflow_attention_0" in program.sources
-    whole = [x.reshape(1, -1, *x.shape[-2:]) for x in (q, k, v, dy)]
-    agree(interpret_program(program, q, k, v), [expected(*whole, None)[0].reshape(q.shape)])
+    """Forward and backward."""
+
+    def gradients(q, k, v, dy):
+        return plain(q, k, v), *flow.grad(lambda *x: (plain(*x) * dy).to(flow.float32).sum(), argnums=(0, 1, 2))(
+            q, k, v
+        )
+
+    given = [x.reshape(-1, *x.shape[2:])[0 if rank == 2 else slice(None)] for x in operands()]
+    program = read_program(lower(gradients, *given))
+    assert {"oneflow_attention_0", "oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
+    want = expected(*(x.reshape(1, -1, *x.shape[-2:]) for x in given), None)
+    agree(
+        interpret_program(program, *given),
+        [x.reshape(g.shape) for x, g in zip(want, (given[0], *given[:3]), strict=True)],
+    )
 
 
 def test_layers_that_follow_each_other_are_found():

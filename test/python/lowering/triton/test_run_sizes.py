@@ -122,3 +122,65 @@ def test_kernels_compile_for_a_device():
     program = lower(gradients(operator(True)), QUERIES, SHARED, SHARED, QUERIES)
     names = [n for n in program.sources if "attention" in n]
     assert len(names) == 3 and all(compile_source(program.sources[n]).cubin[:4] == b"\x7fELF" for n in names)
+
+
+def scores(q, k):
+    return flow.matmul(q, k.transpose(-2, -1)) * SCALE
+
+
+def plain(q, k, v):
+    return flow.matmul(flow.softmax(scores(q, k), -1), v)
+
+
+def masked(q, k, v, mask):
+    return flow.matmul(flow.softmax(scores(q, k).masked_fill(mask, float("-inf")), -1), v)
+
+
+def causal(q, k, v):
+    """The mask is of unknown sizes too."""
+    rows = flow.triu(flow.ones(q.shape[-2], k.shape[-2]), 1).to(flow.bool)
+    return flow.matmul(flow.softmax(scores(q, k).masked_fill(rows, float("-inf")), -1), v)
+
+
+def repeated(q, k, v):
+    wide = [x[:, :, None].repeat(1, 1, HEADS // GROUPS, 1, 1).reshape(-1, HEADS, 40, WIDTH) for x in (k, v)]
+    return plain(q, *wide)
+
+
+@pytest.mark.parametrize("function", [plain, causal])
+def test_attention_that_is_written_out(function):
+    program = lower(gradients(function), QUERIES, KEYS, KEYS, QUERIES)
+    assert {"oneflow_attention_0", "oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
+    for sizes in RUNS:
+        given = operands(*sizes)
+        want = expected(*given, later(*sizes[1:]) if function is causal else 0.0)
+        agree(interpret_program(program, *given), want)
+
+
+def test_a_mask_that_hides():
+    program = lower(masked, QUERIES, KEYS, KEYS, spec(None, 1, 1, None, dtype=flow.bool))
+    assert "oneflow_attention_0" in program.sources
+    for batch, length, size in RUNS:
+        q, k, v, dy = operands(batch, length, size)
+        mask = np.arange(size)[None, None, None] > np.full((batch, 1, 1, 1), size // 2)
+        agree(interpret_program(program, q, k, v, mask), expected(q, k, v, dy, np.where(mask, -np.inf, 0.0))[:1])
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_other_ranks(rank):
+    shapes = (None, None, WIDTH)[3 - rank :]
+    program = lower(gradients(plain), *[spec(*shapes)] * 4)
+    assert "oneflow_attention_0" in program.sources
+    for batch, length, size in RUNS:
+        whole = [x[:, :1] for x in operands(batch if rank == 3 else 1, length, size)]
+        want = [x[:, 0] if rank == 3 else x[0, 0] for x in expected(*whole)]
+        agree(interpret_program(program, *(x[:, 0] if rank == 3 else x[0, 0] for x in whole)), want)
+
+
+def test_an_unknown_batch_with_keys_that_heads_share():
+    shapes = [(None, HEADS, 40, WIDTH), *[(None, GROUPS, 40, WIDTH)] * 2, (None, HEADS, 40, WIDTH)]
+    program = lower(gradients(repeated), *(spec(*s) for s in shapes))
+    assert "oneflow_attention_0" in program.sources
+    for batch in (1, 3):
+        given = operands(batch, 40, 40, GROUPS)
+        agree(interpret_program(program, *given), expected(*given))
