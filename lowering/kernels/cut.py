@@ -110,7 +110,7 @@ class Cut:
         shifted = [self._shifted(m, i >= count) for i, m in enumerate(maps)]
         reduced = self.node.reductions
         iterators = ["parallel", *("reduction" if d in reduced else "parallel" for d in range(len(self.node.names)))]
-        made = _generic(inputs, outs, shifted, iterators)
+        made = new_generic(inputs, outs, shifted, iterators)
         op.regions[0].blocks[0].append_to(made.regions[0])
         for inner in made.regions[0].blocks[0].operations:
             if inner.operation.name == "linalg.index":
@@ -166,7 +166,7 @@ class Cut:
         dims = [ir.AffineExpr.get_dim(i) for i in range(rank + 1)]
         read = [dims[0], *(dims[1 + i] for i in self._order(rank))]
         maps = [ir.AffineMap.get(rank + 1, 0, read), ir.AffineMap.get(rank + 1, 0, dims[1:])]
-        made = _generic([partial], [start], maps, ["reduction", *["parallel"] * rank])
+        made = new_generic([partial], [start], maps, ["reduction", *["parallel"] * rank])
         made.attributes[PARTS] = ir.UnitAttr.get()
         element = ir.RankedTensorType(start.type).element_type
         block = made.regions[0].blocks.append(element, element)
@@ -177,7 +177,7 @@ class Cut:
         return made.results[0]
 
 
-def _generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap],
+def new_generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap],
              iterators: Sequence[str]) -> ir.Operation:  # fmt: skip
     """A `linalg.generic` whose body is still to be written."""
     kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{i}>") for i in iterators]

@@ -2,7 +2,7 @@
 
 A convolution whose images have their channels last wants that of what surrounds it. Since a `linalg.generic` says
 for each operand how loops walk it, another order of a tensor's dimensions is another type and another map: no element
-is moved. Imports `nodes`, `form` and the MLIR seam.
+is moved. What is put into a larger tensor, as padded images are, lies as that does. Imports `cut`, `nodes`, `form`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir, linalg, tensor
 from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.cut import new_generic
 from oneflow.lowering.kernels.form import fuse_elementwise
 from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction, is_gathered, read_node
 from oneflow.passes.base import Pass
@@ -64,10 +65,14 @@ def _has_windows(node: Node) -> bool:
 
 @dataclass
 class Layouts:
-    """What is known of one function: its nodes, those that touch each tensor, and the orders chosen so far."""
+    """What is known of one function: its nodes, those that touch each tensor, and the orders chosen so far.
+
+    `insertions` are those that put a tensor into a new one, by both.
+    """
 
     nodes: dict[ir.Operation, Node]
     touching: dict[ir.Value, list[Node]]
+    insertions: dict[ir.Value, list[ir.Operation]]
     orders: dict[ir.Value, Order] = field(default_factory=dict)
 
     @classmethod
@@ -79,7 +84,11 @@ class Layouts:
         for node in nodes.values():
             for value in (*(u.value for u in node.inputs), *node.results):
                 touching.setdefault(value, []).append(node)
-        made = cls(nodes, touching)
+        insertions: dict[ir.Value, list[ir.Operation]] = {}
+        for op in filter(_is_insertion, ops):
+            for value in (op.operands[0], op.results[0]):
+                insertions.setdefault(value, []).append(op)
+        made = cls(nodes, touching, insertions)
         for node in _convolutions(function):
             images = [v for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)]
             made.orders.update(dict.fromkeys(images, tuple(range(RANK))))
@@ -92,6 +101,16 @@ class Layouts:
             for node in self.touching.get(value, ()):
                 if not is_contraction(node):
                     waiting += self._follow(node, value)
+            for op in self.insertions.get(value, ()):
+                waiting += self._follow_insertion(op, value)
+
+    def _follow_insertion(self, op: ir.Operation, value: ir.Value) -> list[ir.Value]:
+        """Chooses the same for the other tensor of an insertion; gives it."""
+        other = op.results[0] if value == op.operands[0] else op.operands[0]
+        if other in self.orders or not _is_image(other) or not self._is_free(other):
+            return []
+        self.orders[other] = self.orders[value]
+        return [other]
 
     def _follow(self, node: Node, value: ir.Value) -> list[ir.Value]:
         """Chooses for the other tensors of a node; gives those."""
@@ -105,15 +124,21 @@ class Layouts:
         return found
 
     def _is_free(self, value: ir.Value) -> bool:
-        """Whether nothing but nodes touches a tensor, and its elements are new."""
-        if isinstance(value, ir.BlockArgument) or value.owner not in self.nodes:
+        """Whether nothing but nodes and insertions touches a tensor, and its elements are new."""
+        if isinstance(value, ir.BlockArgument):
             return False
-        node = self.nodes[value.owner]
-        begin = node.outputs[node.results.index(value)].value
-        new = not isinstance(begin, ir.BlockArgument) and begin.owner.name in ("tensor.empty", "linalg.fill")
-        return new and all(
-            u.owner in self.nodes and u.operand_number < len(self.nodes[u.owner].inputs) for u in value.uses
-        )
+        if value.owner in self.nodes:
+            node = self.nodes[value.owner]
+            new = _is_new(node.outputs[node.results.index(value)].value)
+        else:
+            new = _is_insertion(value.owner)
+        return new and all(self._reads(u.owner, u.operand_number) for u in value.uses)
+
+    def _reads(self, op: ir.Operation, number: int) -> bool:
+        """Whether an operation reads its operand of a number, in any order."""
+        if op in self.nodes:
+            return number < len(self.nodes[op].inputs)
+        return _is_insertion(op) and number == 0
 
     def apply(self) -> None:
         """Gives tensors their orders, and nodes loops in the same order."""
@@ -123,10 +148,27 @@ class Layouts:
             _rewrite(node, moved)
         for value, order in moved.items():
             value.set_type(_reordered(value, order))
+        for op in dict.fromkeys(op for v in moved for op in self.insertions.get(v, ())):
+            _insert(op, *(moved.get(v, tuple(range(RANK))) for v in (op.operands[0], op.results[0])))
         for node in changed:
             if not is_contraction(node):
                 _interchange(read_node(node.op))
                 _drop_copy(read_node(node.op))
+
+
+def _is_new(value: ir.Value) -> bool:
+    """Whether a tensor is there to be written into."""
+    return not isinstance(value, ir.BlockArgument) and value.owner.name in ("tensor.empty", "linalg.fill")
+
+
+def _is_insertion(op: ir.Operation) -> bool:
+    """Whether an operation puts a tensor of four dimensions into a new one, at places that are known."""
+    return (
+        op.name == "tensor.insert_slice"
+        and len(op.operands) == len(("source", "destination"))
+        and all(ir.RankedTensorType(v.type).rank == RANK and v.type.has_static_shape for v in op.operands)
+        and _is_new(op.operands[1])
+    )
 
 
 def _is_image(value: ir.Value) -> bool:
@@ -160,14 +202,38 @@ def _rewrite(node: Node, moved: Mapping[ir.Value, Order]) -> None:
             continue
         maps[number] = ir.AffineMap.get(maps[number].n_dims, 0, [maps[number].results[d] for d in order])
         if number >= count:
-            node.op.operands[number] = _begin(node, number, _reordered(value, order))
+            node.op.operands[number] = _begin(node.op, number, _reordered(value, order))
     _set_maps(node.op, maps)
 
 
-def _begin(node: Node, number: int, kind: ir.RankedTensorType) -> ir.Value:
+def _insert(op: ir.Operation, source: Order, result: Order) -> None:
+    """Changes an insertion for a source and a result that lie in these orders now."""
+    if source != result:
+        op.operands[0] = _turned(op, [source.index(d) for d in result])
+    for name in ("static_offsets", "static_sizes", "static_strides"):
+        given = list(ir.DenseI64ArrayAttr(op.attributes[name]))
+        op.attributes[name] = ir.DenseI64ArrayAttr.get([given[d] for d in result])
+    op.operands[1] = _begin(op, 1, op.results[0].type)
+
+
+def _turned(op: ir.Operation, order: Sequence[int]) -> ir.Value:
+    """The source of an insertion in another order."""
+    source = op.operands[0]
+    kind = _reordered(source, tuple(order))
+    loops = [ir.AffineExpr.get_dim(order.index(d)) for d in range(RANK)]
+    maps = [ir.AffineMap.get(RANK, 0, loops), ir.AffineMap.get_identity(RANK)]
+    with ir.InsertionPoint(op), op.location:
+        empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
+        made = new_generic([source], [empty], maps, ["parallel"] * RANK)
+        block = made.regions[0].blocks.append(kind.element_type, kind.element_type)
+        linalg.YieldOp([block.arguments[0]], ip=ir.InsertionPoint(block))
+    return made.results[0]
+
+
+def _begin(op: ir.Operation, number: int, kind: ir.RankedTensorType) -> ir.Value:
     """What a result begins with, as a tensor of another order."""
-    begin = node.op.operands[number].owner
-    with ir.InsertionPoint(node.op), node.op.location:
+    begin = op.operands[number].owner
+    with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
         return empty if begin.name == "tensor.empty" else linalg.fill(begin.operands[0], outs=[empty])
 

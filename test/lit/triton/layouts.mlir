@@ -27,3 +27,20 @@ func.func @main(%x: tensor<2x8x12x10xf32>, %w: tensor<16x8x1x1xf32>, %v: tensor<
   %3 = "oneflow.reduce_sum"(%2) {axis = [2 : si32, 3 : si32], keepdims = false} : (tensor<2x24x12x10xf32>) -> tensor<2x24xf32>
   return %3 : tensor<2x24xf32>
 }
+
+// Padded images lie as they are read.
+// CHECK-LABEL: func.func @padded
+// CHECK: tensor.insert_slice {{.*}}[0, 1, 1, 0] [2, 12, 10, 16] [1, 1, 1, 1] : tensor<2x12x10x16xf32> into tensor<2x14x12x16xf32>
+// CHECK-NOT: tensor<2x16x14x12xf32>
+// CHECK: return
+// Images of 3 channels get 5 of zeros.
+// LAST-LABEL: func.func @padded
+// LAST: %[[T:.*]] = "oneflow.transpose"(%arg0)
+// LAST: "oneflow.pad"(%[[T]]) {{.*}}padding_after = array<i64: 0, 0, 0, 5>
+func.func @padded(%x: tensor<2x3x12x10xf32>, %w: tensor<16x3x1x1xf32>, %v: tensor<24x16x1x1xf32>) -> tensor<2x24xf32> {
+  %0 = "oneflow.conv2d"(%x, %w) {filters = 16 : si32, padding_before = [0 : si32, 0 : si32], data_format = "channels_first", kernel_size = [1 : si32, 1 : si32], strides = [1 : si32, 1 : si32], dilation_rate = [1 : si32, 1 : si32], groups = 1 : si32, operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (tensor<2x3x12x10xf32>, tensor<16x3x1x1xf32>) -> tensor<2x16x12x10xf32>
+  %1, %i = "oneflow.max_pool_2d"(%0) {padding = [1 : si32, 1 : si32], data_format = "channels_first", kernel_size = [3 : si32, 3 : si32], stride = [2 : si32, 2 : si32], dilation = [1 : si32, 1 : si32]} : (tensor<2x16x12x10xf32>) -> (tensor<2x16x6x5xf32>, tensor<2x16x6x5xi64>)
+  %2 = "oneflow.conv2d"(%1, %v) {filters = 24 : si32, padding_before = [0 : si32, 0 : si32], data_format = "channels_first", kernel_size = [1 : si32, 1 : si32], strides = [1 : si32, 1 : si32], dilation_rate = [1 : si32, 1 : si32], groups = 1 : si32, operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (tensor<2x16x6x5xf32>, tensor<24x16x1x1xf32>) -> tensor<2x24x6x5xf32>
+  %3 = "oneflow.reduce_sum"(%2) {axis = [2 : si32, 3 : si32], keepdims = false} : (tensor<2x24x6x5xf32>) -> tensor<2x24xf32>
+  return %3 : tensor<2x24xf32>
+}

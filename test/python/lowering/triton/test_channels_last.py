@@ -52,11 +52,34 @@ def test_tensors_between_convolutions_have_their_channels_last():
     assert len(moved) == 3, [s.text for s in moved]
 
 
-def test_few_channels_stay_first():
+def test_few_channels_are_filled_up():
+    """Images of 3 channels are read in vectors, as are their filters; gradients have the channels that there are."""
     shapes = [(2, 3, 12, 10), (16, 3, 3, 3)]
-    text = traced(lambda x, w: F.conv2d(x, w), shapes)
-    program = check(text, *arrays(shapes), rtol=1e-4, atol=1e-4)
-    assert not any("oneflow.transpose" in s.text for s in program.sources.values())
+
+    def main(x, w):
+        return flow.value_and_grad(lambda x, w: (F.conv2d(x, w, stride=2, padding=1) ** 2).sum(), (0, 1))(x, w)
+
+    program = check(traced(main, shapes), *arrays(shapes), rtol=1e-4, atol=1e-3)
+    products = [s.text for s in program.sources.values() if "tl.dot" in s.text]
+    assert len(products) == 6 and any("oneflow.pad" in s.text for s in program.sources.values())
+
+
+def test_padded_images_lie_as_what_reads_them():
+    """A pool's padded images, and places that it pads on the way back, have their channels last."""
+    shapes = [(2, 8, 12, 10), (8, 8, 3, 3), (8, 8, 1, 1)]
+
+    def loss(x, first, second):
+        y = F.max_pool2d(F.relu(F.conv2d(x, first, padding=1)), 3, stride=2, padding=1)
+        return (F.conv2d(y, second) ** 2).sum()
+
+    text = traced(lambda *a: flow.value_and_grad(loss, (0, 1, 2))(*a), shapes)
+    check(text, *arrays(shapes), rtol=1e-4, atol=1e-3)
+
+
+def test_padded_arguments_are_turned():
+    shapes = [(2, 8, 12, 10), (8, 8, 1, 1)]
+    text = traced(lambda x, w: F.conv2d(F.max_pool2d(x, 3, stride=2, padding=1), w), shapes)
+    check(text, *arrays(shapes), rtol=1e-4, atol=1e-4)
 
 
 def test_positions_follow_their_loops():
