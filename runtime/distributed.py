@@ -335,6 +335,6 @@ def _reduced(world: World, before: Lying, place: int, piece: Array) -> Array:
         if len(members) > 1:
             total, transport = np.empty_like(piece, order="C"), world.transport(before.at[place], members)
             with world.step(before.at[place], 0, "bringing the parts of a tensor together"):
-                carry_out("ccl_all_reduce", transport, {"reduce_type": kind}, np.ascontiguousarray(piece), total)
+                carry_out("ccl_all_reduce", transport, {"reduce_type": kind}, [np.ascontiguousarray(piece)], [total])
             piece = total
     return piece

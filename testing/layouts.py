@@ -20,7 +20,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.nd_sbp import devices, write_nd_sbp
-from oneflow.dialect.record import REGISTRY, Call, Registry
+from oneflow.dialect.record import REGISTRY, Call, Registry, infer
 from oneflow.dialect.reverse import pull_back
 from oneflow.dialect.sbp import B, S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -221,10 +221,11 @@ def physical_bytes(module: ir.Module, registry: Registry = REGISTRY) -> int:
 
 def _received(op: ir.Operation, registry: Registry) -> int:
     """What one rank receives in a collective; what it has itself it does not receive."""
-    attrs = dialect.read_attributes(op, dialect.record_of(op, registry))
-    before, after = dialect.desc_of(op.operands[0]), dialect.desc_of(op.results[0])
-    sizes = [math.prod(d.shape) for d in (before, after)]  # type: ignore[arg-type]
-    return RECEIVED[op.name](*sizes, attrs) * max(width_of(before), 1)
+    record = dialect.record_of(op, registry)
+    call = dialect.operand_call(op, record, dialect.desc_of)
+    pairs = zip(call.operands, infer(record, call), strict=True)
+    sizes = [[math.prod(d.shape) for d in pair] for pair in pairs]  # type: ignore[arg-type]
+    return sum(RECEIVED[op.name](*s, call.attrs) for s in sizes) * max(width_of(call.operands[0]), 1)
 
 
 def _all_reduce(size: int, _: int, attrs: Mapping[str, Any]) -> int:

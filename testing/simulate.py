@@ -26,6 +26,7 @@ from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.to_physical import physical
 
 Array = np.ndarray
+Attrs = dict[str, Any]
 
 
 class SimulationError(RuntimeError):
@@ -34,10 +35,10 @@ class SimulationError(RuntimeError):
 
 @dataclass(frozen=True)
 class Meeting:
-    """A collective that a rank has reached, with its operand."""
+    """A collective that a rank has reached, with its operands."""
 
     call: Call
-    operand: Array
+    operands: Sequence[Array]
 
     @property
     def name(self) -> str:
@@ -155,7 +156,7 @@ def add_up(parts: Sequence[Array]) -> Array:
         return np.asarray(sum((p.astype(wide) for p in parts[1:]), parts[0].astype(wide))).astype(dtype)
 
 
-Run = Generator[Meeting, Array, list[Array]]
+Run = Generator[Meeting, Sequence[Array], list[Array]]
 
 
 def _run(functions: dict[str, ir.Operation], entry: str, arrays: Sequence[Array], registry: Registry) -> Run:
@@ -180,7 +181,7 @@ def _run(functions: dict[str, ir.Operation], entry: str, arrays: Sequence[Array]
 def _operator(op: ir.Operation, values: dict[ir.Value, Array], registry: Registry) -> Generator[Meeting, Array, Any]:
     call = dialect.operand_call(op, dialect.record_of(op, registry), values.__getitem__)
     if "collective" in call.record.traits:
-        return [(yield Meeting(call, call.operands[0]))]
+        return (yield Meeting(call, call.operands))
     return run_reference(call)
 
 
@@ -195,7 +196,7 @@ def _other(op: ir.Operation, operands: Sequence[Array]) -> Sequence[Array]:
 def _in_lock_step(runs: Sequence[Run], mesh: Mesh) -> list[list[Array]]:
     """Lets every rank run to its next collective, until all have returned."""
     results: list[list[Array] | None] = [None] * len(runs)
-    given: list[Array | None] = [None] * len(runs)
+    given: list[Sequence[Array] | None] = [None] * len(runs)
     while True:
         meetings: list[Meeting | None] = []
         for rank, run in enumerate(runs):
@@ -213,9 +214,9 @@ def _advance(run: Run, given: Any, results: list[list[Array] | None], rank: int)
         return None
 
 
-def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Array | None]:
+def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Sequence[Array] | None]:
     """What every rank gets from the collective it has reached."""
-    given: list[Array | None] = [None] * len(meetings)
+    given: list[Sequence[Array] | None] = [None] * len(meetings)
     for rank, meeting in enumerate(meetings):
         if meeting is None:
             continue
@@ -227,17 +228,27 @@ def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Array | None]:
                 raise SimulationError(f"rank {rank} waits at {meeting.name} for rank {other}, which {waits}")
         if rank == members[0]:
             present = [m for m in (meetings[r] for r in members) if m is not None]
-            for member, array in zip(members, meet(present), strict=True):
-                given[member] = array
+            for member, arrays in zip(members, meet(present), strict=True):
+                given[member] = arrays
     return given
 
 
-def meet(members: Sequence[Meeting]) -> list[Array]:
-    """What each member of one group gets from a collective."""
-    return RULES[members[0].call.record.name]([m.operand for m in members], [m.call.attrs for m in members])
+def meet(members: Sequence[Meeting]) -> list[Sequence[Array]]:
+    """What each member of one group gets from a collective, whose tensors are seen one by one."""
+    rule, count = RULES[members[0].call.record.name], len(members[0].operands)
+    by_tensor = [
+        rule([m.operands[i] for m in members], [_attributes_of(i, m.call.attrs) for m in members])
+        for i in range(count)
+    ]
+    return [list(row) for row in zip(*by_tensor, strict=True)]
 
 
-Attrs = dict[str, Any]
+def _attributes_of(number: int, attrs: Attrs) -> Attrs:
+    """The attributes that a collective of tensor `number` alone has: `sizes` are those of one behind another."""
+    if "sizes" not in attrs:
+        return attrs
+    members = attrs["members"]
+    return {**attrs, "sizes": attrs["sizes"][members * number : members * (number + 1)]}
 
 
 def _all_reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:

@@ -5,13 +5,15 @@ The `ccl_*` operators belong to the program of one rank. Their names are OneFlow
 `_nccl_logical_all_reduce`) without what does not hold here: there is one form for every mode, and MPI carries
 them out as well as NCCL. All have the same attributes: `mesh_axes` along which the members of the
 group differ, how many `members` there are, the `index` of this rank among them, and in programs of several placements
-the `ranks` of the members. They are not pure: every member has to issue them in the same order. Imports `record`,
-`shapes`, `sbp`, `nd_sbp`, `compute`.
+the `ranks` of the members. They are not pure: every member has to issue them in the same order. Those with `in+`
+take several tensors of one element type, which then wait for the other members once. Imports `record`, `shapes`,
+`sbp`, `nd_sbp`, `compute`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.dialect import compute as c
@@ -21,7 +23,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.nd_sbp import local_shape, problem
 from oneflow.dialect.record import Call, Operator, Rule, define, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors
-from oneflow.dialect.shapes import expect_dim, expect_dtype, letters
+from oneflow.dialect.shapes import expect_dim, expect_dtype, letters, same_dtype
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 MODES = ("identity", "restore", "manual")
@@ -102,17 +104,24 @@ class HierarchicalParallelCastLike:
 GROUP = "mesh_axes: list_int32, members: int64, index: int64 = 0, ranks: list_int64 = []"
 
 
-def _alone(op: Call) -> Stage:
+def _alone(op: Call) -> list[Stage]:
     """A group of one keeps what it has; others meet in the runtime, not in a kernel."""
     if op.members != 1:
         raise op.error(f"expected to run between {op.members} ranks (oneflow-run --nproc), got a kernel of one")
-    return c.element_wise(op.in_.shape, lambda *i: op.in_[i], op.in_.dtype)
+    return [c.element_wise(x.shape, lambda *i, x=x: x[i], x.dtype) for x in op.operands]
 
 
 def _alone_reference(x: Any, *, members: Any, **group: Any) -> Any:
     if members != 1:
         raise ValueError(f"expected the tensors of {members} ranks, got that of one")
     return x
+
+
+def _each(op: Call, rule: Callable[[int, TensorDesc, str], TensorDesc]) -> list[TensorDesc]:
+    """What a rule makes of each tensor, its number and its name in messages."""
+    same_dtype(op, op.in_)
+    several = len(op.in_) > 1
+    return [rule(i, x, f"in {i}" if several else "in") for i, x in enumerate(op.in_)]
 
 
 def _expect_group(op: Call) -> None:
@@ -125,44 +134,61 @@ def _expect_group(op: Call) -> None:
         raise op.error(f"expected ranks of {op.members} members, got {list(op.ranks)}")
 
 
-def _expect_sizes(op: Call, name: str, axis: str) -> int:
+def _expect_sizes(op: Call, name: str, sizes: Sequence[int], axis: str, desc: TensorDesc) -> int:
     """The axis along which `sizes` are cut, one for every member.
 
     Raises:
         OperatorError: there is not one size for every member, or the axis is out of range.
     """
-    if len(op[name]) != op.members or any(d < 0 for d in op[name]):
-        raise op.error(f"expected {name} of {op.members} members, got {list(op[name])}")
-    return op.normalize_axis(op[axis], op.in_.rank, axis)
+    if len(sizes) != op.members or any(d < 0 for d in sizes):
+        raise op.error(f"expected {name} of {op.members} members, got {list(sizes)}")
+    return op.normalize_axis(op[axis], desc.rank, axis)
 
 
-def _resized(op: Call, axis: int, size: Dim, desc: TensorDesc) -> TensorDesc:
+def _resized(axis: int, size: Dim, desc: TensorDesc) -> TensorDesc:
     return TensorDesc((*(desc.shape or ())[:axis], size, *(desc.shape or ())[axis + 1 :]), desc.dtype)
 
 
-def _cut(op: Call, axis: int, sizes: Any, desc: TensorDesc) -> TensorDesc:
+def _cut(op: Call, axis: int, sizes: Any, desc: TensorDesc, name: str = "in") -> TensorDesc:
     """`desc`, whole along `axis`, as the piece of this member."""
-    expect_dim(op, f"axis {axis} of in", (desc.shape or ())[axis], sum(sizes))
-    return _resized(op, axis, sizes[op.index], desc)
+    expect_dim(op, f"axis {axis} of {name}", (desc.shape or ())[axis], sum(sizes))
+    return _resized(axis, sizes[op.index], desc)
 
 
-def _joined(op: Call, axis: int, sizes: Any, desc: TensorDesc) -> TensorDesc:
+def _joined(op: Call, axis: int, sizes: Any, desc: TensorDesc, name: str = "in") -> TensorDesc:
     """`desc`, the piece of this member along `axis`, as the whole."""
-    expect_dim(op, f"axis {axis} of in", (desc.shape or ())[axis], sizes[op.index])
-    return _resized(op, axis, sum(sizes), desc)
+    expect_dim(op, f"axis {axis} of {name}", (desc.shape or ())[axis], sizes[op.index])
+    return _resized(axis, sum(sizes), desc)
 
 
-def _all_reduce(op: Call) -> TensorDesc:
-    expect_dtype(op, "in", op.in_, dtypes.NUMERIC)
+def _sizes_of(op: Call, number: int) -> Sequence[int]:
+    """The sizes of the members' pieces of tensor `number`: `sizes` has those of the first tensor, then of the next.
+
+    Raises:
+        OperatorError: they are not one for every member and tensor.
+    """
+    if len(op.sizes) != op.members * len(op.in_):
+        several = f" for each of {len(op.in_)} tensors" if len(op.in_) > 1 else ""
+        raise op.error(f"expected sizes of {op.members} members{several}, got {list(op.sizes)}")
+    sizes: Sequence[int] = op.sizes[op.members * number : op.members * (number + 1)]
+    return sizes
+
+
+def _expect_reduced(op: Call, desc: TensorDesc, name: str = "in") -> TensorDesc:
+    """Checks what is summed, or of which the maximum is taken."""
+    expect_dtype(op, name, desc, dtypes.NUMERIC)
     if op.reduce_type not in REDUCE_TYPES:
         raise op.error(f"expected reduce_type to be one of {', '.join(REDUCE_TYPES)}, got {op.reduce_type!r}")
-    desc: TensorDesc = op.in_
     return desc
+
+
+def _all_reduce(op: Call) -> list[TensorDesc]:
+    return _each(op, lambda _, desc, name: _expect_reduced(op, desc, name))
 
 
 def _reduce(op: Call) -> TensorDesc:
     _expect_root(op)
-    return _all_reduce(op)
+    return _expect_reduced(op, op.in_)
 
 
 def _broadcast(op: Call) -> TensorDesc:
@@ -176,17 +202,25 @@ def _expect_root(op: Call) -> None:
         raise op.error(f"expected root below the {op.members} members, got {op.root}")
 
 
-def _reduce_scatter(op: Call) -> TensorDesc:
-    expect_dtype(op, "in", op.in_, dtypes.NUMERIC)
-    return _cut(op, _expect_sizes(op, "sizes", "axis"), op.sizes, op.in_)
+def _reduce_scatter(op: Call) -> list[TensorDesc]:
+    def piece(number: int, desc: TensorDesc, name: str) -> TensorDesc:
+        expect_dtype(op, name, desc, dtypes.NUMERIC)
+        sizes = _sizes_of(op, number)
+        return _cut(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
+
+    return _each(op, piece)
 
 
-def _all_gather(op: Call) -> TensorDesc:
-    return _joined(op, _expect_sizes(op, "sizes", "axis"), op.sizes, op.in_)
+def _all_gather(op: Call) -> list[TensorDesc]:
+    def whole(number: int, desc: TensorDesc, name: str) -> TensorDesc:
+        sizes = _sizes_of(op, number)
+        return _joined(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
+
+    return _each(op, whole)
 
 
 def _all_to_all(op: Call) -> TensorDesc:
-    before, after = _expect_sizes(op, "in_sizes", "in_axis"), _expect_sizes(op, "out_sizes", "out_axis")
+    before, after = (_expect_sizes(op, f"{s}_sizes", op[f"{s}_sizes"], f"{s}_axis", op.in_) for s in ("in", "out"))
     if before == after:
         raise op.error(f"expected in_axis and out_axis to differ, got {before}")
     return _cut(op, after, op.out_sizes, _joined(op, before, op.in_sizes, op.in_))
@@ -227,19 +261,23 @@ def _piece_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
     return TensorDesc(local_shape(op.shape, op[nd_sbp], op[mesh], places.index(op.index)), op.in_.dtype)
 
 
-def _collective(attrs: str, doc: str, types: Rule) -> Operator:
-    """Registers the collective `ccl` + the name of `types`."""
+def _same_memory(op: Call) -> list[tuple[int, int]]:
+    """Sums and maxima are written over what they are made of."""
+    return [(i, i) for i in range(len(op.operands))]
 
-    def checked(op: Call) -> TensorDesc:
+
+def _collective(attrs: str, doc: str, types: Rule, count: str = "", in_place: Rule | None = None) -> Operator:
+    """Registers the collective `ccl` + the name of `types`; `count` is "+" where it may be of several tensors."""
+
+    def checked(op: Call) -> Any:
         _expect_group(op)
-        result: TensorDesc = types(op)
-        return result
+        return types(op)
 
     return define(
-        f"ccl{types.__name__}(in, {attrs}{GROUP}) -> out",
+        f"ccl{types.__name__}(in{count}, {attrs}{GROUP}) -> out{count}",
         depth=2, doc=doc, types=checked, sbp=no_sbp("belongs to the program of one rank"), compute=_alone, pure=False,
         grad=no_grad("is inserted after gradients are built"), reference=_alone_reference,
-        traits=frozenset({"collective"}),
+        traits=frozenset({"collective"}), in_place=in_place,
     )  # fmt: skip
 
 
@@ -248,6 +286,8 @@ _collective(
     "The sum or the maximum of the members' tensors, on every member; f16 and bf16 are summed in f32, and NaN is\n"
     "the maximum where there is one.",
     _all_reduce,
+    "+",
+    _same_memory,
 )
 _collective(
     'reduce_type: string = "sum", root: int64 = 0, ',
@@ -257,13 +297,17 @@ _collective(
 _collective("root: int64 = 0, ", "The tensor of member `root`, on every member.", _broadcast)
 _collective(
     "axis: int64, sizes: list_int64, ",
-    "The sum of the members' tensors; each member gets its piece along `axis`, member i `sizes[i]` long.",
+    "The sum of the members' tensors; each member gets its piece along `axis`, member i `sizes[i]` long.\n"
+    "`sizes` has those of one tensor behind those of another.",
     _reduce_scatter,
+    "+",
 )
 _collective(
     "axis: int64, sizes: list_int64, ",
-    "The members' pieces one behind the other along `axis`, on every member; that of member i is `sizes[i]` long.",
+    "The members' pieces one behind the other along `axis`, on every member; that of member i is `sizes[i]` long.\n"
+    "`sizes` has those of one tensor behind those of another.",
     _all_gather,
+    "+",
 )
 _collective(
     "in_axis: int64, in_sizes: list_int64, out_axis: int64, out_sizes: list_int64, ",

@@ -16,7 +16,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.expect import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse
-from oneflow.lowering.linalg.external import declarations, read_external
+from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
 from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
@@ -86,7 +86,8 @@ class EmitTriton(Pass):
             _drop_idle(entry, sources)
             group_calls(module, entry.operation, written, sources)
             host = ["" if name in given else name for name in external]
-            Plan(entry.operation, written, {**sources, **given}, host, hosts).write(module)
+            shared = {name: shared_memory(of) for name, of in external.items()}
+            Plan(entry.operation, written, {**sources, **given}, host, hosts, shared).write(module)
             names |= written
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, function in names.items():

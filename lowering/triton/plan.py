@@ -62,6 +62,7 @@ class Plan:
     """Plans one entry; `functions` are the kernels at the `kernels` stage, `sources` their Triton forms.
 
     Calls of `external` kernels, which were made for the host, take copies there and back, as do those of `hosts`.
+    `in_place` says which of their results, by number, may lie in the memory of which operands.
     """
 
     entry: ir.Operation
@@ -69,6 +70,7 @@ class Plan:
     sources: Mapping[str, Source]
     external: Sequence[str] = ()
     hosts: Collection[str] = ()
+    in_place: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     constants: list[ir.Attribute] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class Plan:
         self.lives = Lives(self.ops, self.block, kernels)
         apart = _static_bytes(self.lives.buffers) <= APART
         if not apart:
-            self.lives.share(self.ops, {})
+            self.lives.share(self.ops, self.in_place)
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         self.workspace = place(self.lives.buffers, apart)
         self.donated = donations(self.entry, self.ops, self.lives.of, self.functions)

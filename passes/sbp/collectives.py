@@ -70,27 +70,33 @@ class Place:
 
 def carry_out(ops: Builder, x: Value, place: Place) -> Value:
     """What this rank has after the step, from `x`, which it has before."""
-    if len(place.members) == 1:
-        return x
-    return _RULES[place.step.kind](ops, x, place)
+    if place.step.kind in JOINED:
+        return carry_out_together(ops, [x], [place])[0]
+    return x if len(place.members) == 1 else _RULES[place.step.kind](ops, x, place)
 
 
-def _all_reduce(ops: Builder, x: Value, place: Place) -> Value:
-    return ops.call("ccl_all_reduce", x, **place.group)[0]
+def carry_out_together(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
+    """The same of several tensors by one collective; their steps are of one kind in `JOINED`, along the same axes."""
+    first = places[0]
+    return xs if len(first.members) == 1 else JOINED[first.step.kind](ops, xs, places)
 
 
-def _all_max(ops: Builder, x: Value, place: Place) -> Value:
-    return ops.call("ccl_all_reduce", x, reduce_type="max", **place.group)[0]
+def _all_reduce(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
+    return ops.call("ccl_all_reduce", xs, **places[0].group)
 
 
-def _reduce_scatter(ops: Builder, x: Value, place: Place) -> Value:
-    sizes = place.sizes(place.new, place.step.target)
-    return ops.call("ccl_reduce_scatter", x, axis=place.new.axis, sizes=sizes, **place.group)[0]
+def _all_max(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
+    return ops.call("ccl_all_reduce", xs, reduce_type="max", **places[0].group)
 
 
-def _all_gather(ops: Builder, x: Value, place: Place) -> Value:
-    sizes = place.sizes(place.old, place.step.source)
-    return ops.call("ccl_all_gather", x, axis=place.old.axis, sizes=sizes, **place.group)[0]
+def _reduce_scatter(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
+    axis, sizes = places[0].new.axis, [n for p in places for n in p.sizes(p.new, p.step.target)]
+    return ops.call("ccl_reduce_scatter", xs, axis=axis, sizes=sizes, **places[0].group)
+
+
+def _all_gather(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
+    axis, sizes = places[0].old.axis, [n for p in places for n in p.sizes(p.old, p.step.source)]
+    return ops.call("ccl_all_gather", xs, axis=axis, sizes=sizes, **places[0].group)
 
 
 def _all_to_all(ops: Builder, x: Value, place: Place) -> Value:
@@ -129,11 +135,14 @@ def _keep_first(ops: Builder, x: Value, place: Place) -> Value:
     return x if place.rank == place.members[0] else ops.call("zero_like", x)[0]
 
 
-_RULES: dict[str, Callable[[Builder, Value, Place], Value]] = {
+#: Steps that are one collective for several tensors.
+JOINED: dict[str, Callable[[Builder, Sequence[Value], Sequence[Place]], Sequence[Value]]] = {
     "all_reduce": _all_reduce,
     "all_max": _all_max,
     "reduce_scatter": _reduce_scatter,
     "all_gather": _all_gather,
+}
+_RULES: dict[str, Callable[[Builder, Value, Place], Value]] = {
     "all_to_all": _all_to_all,
     "send_recv": _send_recv,
     "narrow": _narrow,
@@ -277,7 +286,8 @@ def _check_agreement(number: int, one: tuple[int, Any], two: tuple[int, Any]) ->
 def _said(op: ir.Operation) -> dict[str, str]:
     """What all members of a group have to say alike."""
     stated = {name: str(op.attributes[name]) for name in op.attributes if name != "index"}
-    return stated | {"element type": str(ir.RankedTensorType(op.operands[0].type).element_type)}
+    element = str(ir.ShapedType(op.operands[0].type).element_type)
+    return stated | {"element type": element, "number of tensors": str(len(op.operands))}
 
 
 def meeting(op: ir.Operation) -> str:

@@ -66,7 +66,7 @@ class _Kernel:
 
     def _run(self, buffers: Sequence[int], stream: int) -> None:
         """Carries the collective out."""
-        descs = (self.op.operands[0], self.op.results[0])
-        source, target = (as_array(buffers[i], d) for i, d in enumerate(descs))
+        count, descs = len(self.op.operands), (*self.op.operands, *self.op.results)
+        arrays = [as_array(buffers[i], d) for i, d in enumerate(descs)]
         with self.world.step(self.rank, self.number, self.text), self.transport.on(stream):
-            carry_out(self.op.record.name, self.transport, self.op.attrs, source, target)
+            carry_out(self.op.record.name, self.transport, self.op.attrs, arrays[:count], arrays[count:])

@@ -76,8 +76,9 @@ class MpiTransport(Transport):
         self._comm = comm
 
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
-        """MPI's."""
-        self._comm.Allreduce(source, target, mpi().MAX if reduce == "max" else mpi().SUM)
+        """MPI's; it has to be told where both are one array."""
+        given = mpi().IN_PLACE if source.ctypes.data == target.ctypes.data else source
+        self._comm.Allreduce(given, target, mpi().MAX if reduce == "max" else mpi().SUM)
 
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
         """MPI's."""

@@ -130,7 +130,7 @@ class NcclTransport(Transport):
         count: how many there are.
     """
 
-    adds_short = True
+    adds_short, most_packed = True, 0
 
     def __init__(self, host: Transport, index: int, count: int) -> None:
         self._host, self.index, self.count = host, index, count
@@ -161,6 +161,10 @@ class NcclTransport(Transport):
 
     def _call(self, name: str, *arguments: Any) -> None:
         call(name, *arguments, self._communicator, self.stream)
+
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        """A group of NCCL's: it puts reductions that follow each other in one kernel, where packing would copy."""
+        return together()
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
         """Memory of the device, until the collective is done."""

@@ -1,13 +1,14 @@
 """The `ccl_*` operators on arrays: pieces of tensors are packed, moved by a transport and put in their places.
 
 Sums of f16 and bf16 are computed in f32 where the transport does not add them: MPI has no such types, and a sum in
-16 bits would lose more with every rank. Imports `transport`, `move` and NumPy.
+16 bits would lose more with every rank. Collectives of several tensors are one call of the transport for those that
+are packed, and otherwise calls that it carries out together. Imports `transport`, `move` and NumPy.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,36 @@ from oneflow.runtime.collectives.move import Lying, Move
 from oneflow.runtime.collectives.transport import Array, Transport
 
 Attrs = dict[str, Any]
+#: A part of a collective that stops when what it sends is packed, and when it has given the transport its call.
+Part = Generator[None, None, None]
 
 
-def carry_out(name: str, transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    """Carries out one rank's part in collective `name`, from its operand to its result."""
-    OPERATIONS[name](transport, attrs, source, target)
+def carry_out(
+    name: str, transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]
+) -> None:
+    """Carries out one rank's part in collective `name`, from its operands to its results."""
+    OPERATIONS[name](transport, attrs, sources, targets)
+
+
+def _together(transport: Transport, parts: Sequence[Part]) -> None:
+    """Carries out the parts of a collective, whose calls the transport may join."""
+    for part in parts:
+        next(part)
+    with transport.together():
+        for part in parts:
+            next(part)
+    for part in parts:
+        next(part, None)
+
+
+def _batches(transport: Transport, wholes: Sequence[Array]) -> list[list[int]]:
+    """The numbers of tensors that are one call: small ones together, others alone, those of no elements nowhere.
+
+    All members find the same, since they look at what is whole on each.
+    """
+    small = [i for i, a in enumerate(wholes) if 0 < a.nbytes <= transport.most_packed]
+    alone = [[i] for i, a in enumerate(wholes) if a.nbytes > transport.most_packed]
+    return [small, *alone] if small else alone
 
 
 def _wide(array: Array) -> Array:
@@ -55,15 +81,40 @@ def ordered(array: Array) -> Array:
     return turned
 
 
-def _all_reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    flat, into = source.reshape(-1), target.reshape(-1)
-    if attrs["reduce_type"] == "sum":
-        terms = _terms(transport, flat)
-        _sum_into(transport, target, lambda total: transport.all_reduce(terms, total))
-    elif flat.dtype.kind in "iub":
-        transport.all_reduce(flat, into, "max")
-    else:
-        _largest_float(transport, flat, into)
+def _all_reduce(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    how, kind = attrs["reduce_type"], sources[0].dtype.kind
+    if how == "max" and kind not in "iub":
+        for source, target in zip(sources, targets, strict=True):
+            _largest_float(transport, source.reshape(-1), target.reshape(-1))
+        return
+    flats, into = ([a.reshape(-1) for a in side] for side in (sources, targets))
+    batches = _batches(transport, flats)
+    _together(transport, [_reduced(transport, how, [flats[i] for i in b], [into[i] for i in b]) for b in batches])
+
+
+def _reduced(transport: Transport, how: str, flats: Sequence[Array], into: Sequence[Array]) -> Part:
+    """One sum or maximum of flat arrays."""
+    terms = _terms(transport, packed(transport, flats, flats[0] if len(flats) == 1 else None))
+    total = _total(transport, into, terms.dtype)
+    yield
+    transport.all_reduce(terms, total, how)
+    yield
+    _unpack(transport, total, into)
+
+
+def _total(transport: Transport, into: Sequence[Array], dtype: np.dtype) -> Array:
+    """Where a sum for flat arrays is written: a single one of the type is written at once."""
+    if len(into) == 1 and into[0].dtype == dtype:
+        return into[0]
+    return transport.empty((sum(a.size for a in into),), dtype)
+
+
+def _unpack(transport: Transport, flat: Array, parts: Sequence[Array]) -> None:
+    """Copies what lies one behind the other to its places, if it is not there."""
+    if len(parts) == 1 and parts[0] is flat:
+        return
+    for part, piece in zip(parts, cut_along(flat, 0, [p.size for p in parts]), strict=True):
+        transport.copy(part, piece.reshape(part.shape))
 
 
 def _largest_float(transport: Transport, source: Array, target: Array) -> None:
@@ -78,7 +129,7 @@ def _reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) ->
     """To the root, whose piece is the whole; a maximum goes to everybody."""
     is_root = attrs["index"] == attrs["root"]
     if attrs["reduce_type"] == "max":
-        _all_reduce(transport, attrs, source, target)
+        _all_reduce(transport, attrs, [source], [target])
     else:
         counts = [source.size * (member == attrs["root"]) for member in range(attrs["members"])]
         terms, into = _terms(transport, source.reshape(-1)), target if is_root else target.reshape(-1)[:0]
@@ -93,24 +144,57 @@ def _broadcast(transport: Transport, attrs: Attrs, source: Array, target: Array)
     transport.broadcast(target.reshape(-1), attrs["root"])
 
 
-def _reduce_scatter(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    pieces = cut_along(source, attrs["axis"], attrs["sizes"])
-    terms = _terms(transport, packed(transport, source, pieces))
-    counts = [p.size for p in pieces]
-    _sum_into(transport, target, lambda total: transport.reduce_scatter(terms, total, counts))
+def _sizes(attrs: Attrs, number: int) -> Sequence[int]:
+    """The sizes of the members' pieces of tensor `number`."""
+    members = attrs["members"]
+    sizes: Sequence[int] = attrs["sizes"][members * number : members * (number + 1)]
+    return sizes
 
 
-def _all_gather(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    pieces = cut_along(target, attrs["axis"], attrs["sizes"])
-    _receive(transport, pieces, target, lambda flat, counts: transport.all_gather(source.reshape(-1), flat, counts))
+def _by_members(attrs: Attrs, wholes: Sequence[Array], batch: Sequence[int]) -> list[list[Array]]:
+    """For each member its pieces of the whole tensors of a batch."""
+    by_tensor = [cut_along(wholes[i], attrs["axis"], _sizes(attrs, i)) for i in batch]
+    return [list(row) for row in zip(*by_tensor, strict=True)]
+
+
+def _reduce_scatter(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    def part(batch: Sequence[int]) -> Part:
+        rows, into = _by_members(attrs, sources, batch), [targets[i].reshape(-1) for i in batch]
+        whole = sources[batch[0]] if len(batch) == 1 else None
+        terms = _terms(transport, packed(transport, [p for row in rows for p in row], whole))
+        total = _total(transport, into, terms.dtype)
+        yield
+        transport.reduce_scatter(terms, total, [sum(p.size for p in row) for row in rows])
+        yield
+        _unpack(transport, total, into)
+
+    _together(transport, [part(b) for b in _batches(transport, sources)])
+
+
+def _all_gather(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    def part(batch: Sequence[int]) -> Part:
+        rows, given = _by_members(attrs, targets, batch), [sources[i].reshape(-1) for i in batch]
+        pieces, counts = [p for row in rows for p in row], [sum(p.size for p in row) for row in rows]
+        flat = packed(transport, given, given[0] if len(batch) == 1 else None)
+        is_whole = len(batch) == 1 and _are_blocks(pieces)
+        into = targets[batch[0]].reshape(-1) if is_whole else transport.empty((sum(counts),), flat.dtype)
+        yield
+        transport.all_gather(flat, into, counts)
+        yield
+        _unpack(transport, into, [into] if is_whole else pieces)
+
+    _together(transport, [part(b) for b in _batches(transport, targets)])
 
 
 def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
     sent = cut_along(source, attrs["out_axis"], attrs["out_sizes"])
     counts = [p.size for p in sent]
     received = cut_along(target, attrs["in_axis"], attrs["in_sizes"])
-    given = packed(transport, source, sent)
-    _receive(transport, received, target, lambda flat, sizes: transport.all_to_all(given, flat, counts, sizes))
+    given = packed(transport, sent, source)
+    is_whole = _are_blocks(received)
+    into = target.reshape(-1) if is_whole else transport.empty((target.size,), target.dtype)
+    transport.all_to_all(given, into, counts, [p.size for p in received])
+    _unpack(transport, into, [into] if is_whole else received)
 
 
 def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
@@ -119,14 +203,22 @@ def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array)
     Move(tuple(attrs["shape"]), before, after).carry_out(transport, attrs["index"], source, target)
 
 
-OPERATIONS: dict[str, Callable[[Transport, Attrs, Array, Array], None]] = {
+Rule = Callable[[Transport, Attrs, Sequence[Array], Sequence[Array]], None]
+
+
+def _of_one(carry_out: Callable[[Transport, Attrs, Array, Array], None]) -> Rule:
+    """The rule of a collective of one tensor."""
+    return lambda transport, attrs, sources, targets: carry_out(transport, attrs, sources[0], targets[0])
+
+
+OPERATIONS: dict[str, Rule] = {
     "ccl_all_reduce": _all_reduce,
-    "ccl_reduce": _reduce,
-    "ccl_broadcast": _broadcast,
+    "ccl_reduce": _of_one(_reduce),
+    "ccl_broadcast": _of_one(_broadcast),
     "ccl_reduce_scatter": _reduce_scatter,
     "ccl_all_gather": _all_gather,
-    "ccl_all_to_all": _all_to_all,
-    "ccl_send_recv": _send_recv,
+    "ccl_all_to_all": _of_one(_all_to_all),
+    "ccl_send_recv": _of_one(_send_recv),
 }
 
 
@@ -136,12 +228,12 @@ def cut_along(array: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
     return [array[(slice(None),) * axis + (slice(e - n, e),)] for n, e in zip(sizes, ends, strict=True)]
 
 
-def packed(transport: Transport, source: Array, pieces: Sequence[Array]) -> Array:
-    """The elements of the pieces of `source` one behind the other; no copy where they lie so."""
-    if source.flags.c_contiguous and _are_blocks(pieces):
-        return source.reshape(-1)
+def packed(transport: Transport, pieces: Sequence[Array], whole: Array | None = None) -> Array:
+    """The elements of pieces one behind the other; no copy where they are `whole`, and lie so in it."""
+    if whole is not None and whole.flags.c_contiguous and _are_blocks(pieces):
+        return whole.reshape(-1)
     counts = [p.size for p in pieces]
-    flat = transport.empty((sum(counts),), source.dtype)
+    flat = transport.empty((sum(counts),), pieces[0].dtype)
     for piece, part in zip(pieces, cut_along(flat, 0, counts), strict=True):
         transport.copy(part.reshape(piece.shape), piece)
     return flat
@@ -149,17 +241,3 @@ def packed(transport: Transport, source: Array, pieces: Sequence[Array]) -> Arra
 
 def _are_blocks(pieces: Sequence[Array]) -> bool:
     return all(p.flags.c_contiguous for p in pieces)
-
-
-def _receive(
-    transport: Transport, pieces: Sequence[Array], target: Array, move: Callable[[Array, list[int]], None]
-) -> None:
-    """Has `move` fill the pieces of `target`, through a buffer where they are no blocks of it."""
-    counts = [p.size for p in pieces]
-    if _are_blocks(pieces):
-        move(target.reshape(-1), counts)
-        return
-    flat = transport.empty((target.size,), target.dtype)
-    move(flat, counts)
-    for piece, part in zip(pieces, cut_along(flat, 0, counts), strict=True):
-        transport.copy(piece, part.reshape(piece.shape))

@@ -32,11 +32,13 @@ class Transport(ABC):
     """One rank's way to the members of a group, which are numbered from 0; all of them call the same method.
 
     Arrays are flat and contiguous. Sums are of element types that are added as they are: 16-bit floats where
-    `adds_short`. `host` is the way for arrays on the host; where it is another, arrays are a device's, of which
+    `adds_short`. Tensors of at most `most_packed` bytes are packed to be one call: to wait for the others costs more
+    than to copy them. `host` is the way for arrays on the host; where it is another, arrays are a device's, of which
     nothing but `copy`, `clear`, `fetch` and `store` may touch the elements.
     """
 
     adds_short: bool = False
+    most_packed: int = 1 << 14
 
     @property
     def host(self) -> Transport:
@@ -45,6 +47,10 @@ class Transport(ABC):
 
     def on(self, stream: int | None) -> AbstractContextManager[None]:
         """What a collective is carried out in: the order of a device's stream."""
+        return nullcontext()
+
+    def together(self) -> AbstractContextManager[None]:
+        """What calls are made in that may be carried out as one when it ends."""
         return nullcontext()
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:

@@ -17,16 +17,16 @@ import numpy as np
 import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, local_shape
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.record import REGISTRY, Call
 from oneflow.dialect.sbp import B, P, S
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.operations import carry_out
 from oneflow.runtime.collectives.transport import Array, World
 from oneflow.runtime.distributed import compile_distributed, lay_out, world_of
-from oneflow.testing.simulate import RULES, cut
+from oneflow.testing.simulate import RULES, Meeting, cut, meet
 
 DTYPES = dtypes.DTYPES
 MESHES: dict[int, list[Mesh]] = {2: [(2,), (1, 2)], 3: [(3,)], 4: [(4,), (2, 2)]}
@@ -80,7 +80,7 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
 def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
     """Reductions to each member, and broadcasts from it, against the simulation.
 
-    `run(name, rank, attributes, array)` gives what a rank gets.
+    `run(name, rank, attributes, arrays, shapes)` gives what a rank gets, arrays of `shapes`.
     """
     rng, members = np.random.default_rng(5), world.size
     arrays = [rng.integers(0, 2, SHAPE).astype(dtype.numpy) for _ in range(members)]
@@ -90,18 +90,52 @@ def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
     for root, (name, how) in itertools.product(range(members), names):
         attrs = [{"root": root, "index": r, "members": members, "mesh_axes": [0], **how} for r in range(members)]
         wanted = RULES[name](arrays, attrs)
-        made = world.run([functools.partial(run, name, r, attrs[r], arrays[r]) for r in world.here])
-        for rank, array in zip(world.here, made, strict=True):
+        made = world.run([functools.partial(run, name, r, attrs[r], [arrays[r]], [SHAPE]) for r in world.here])
+        for rank, (array,) in zip(world.here, made, strict=True):
             np.testing.assert_array_equal(array, wanted[rank], err_msg=f"{name} {how} of {dtype.name}, root {root}")
 
 
-def on_host(world: World) -> Callable[..., Array]:
+#: Shapes of several tensors of one collective: of nothing, small, and too large to be packed.
+SEVERAL = ((), (3,), (0, 2), (5, 2), (1 << 14, 2), (7,))
+
+
+def check_several(world: World, dtype: DType, run: Callable[..., list[Array]]) -> None:
+    """Collectives of several tensors give what those of each tensor do; `run` is of lists of arrays."""
+    rng, members, rank_of = np.random.default_rng(6), world.size, range(world.size)
+    group = [{"index": r, "members": members, "mesh_axes": [0]} for r in rank_of]
+
+    def draw(shape: tuple[int, ...]) -> Array:
+        return rng.integers(0, 2 if dtype.kind == "bool" else 5, shape).astype(dtype.numpy)
+
+    def compare(name: str, attrs: dict[str, Any], arrays: list[list[Array]]) -> None:
+        calls = [Call(REGISTRY[name], {"in": tuple(a)}, {**attrs, **g}) for a, g in zip(arrays, group, strict=True)]
+        wanted = meet([Meeting(c, c.operands) for c in calls])
+        shapes = [[w.shape for w in row] for row in wanted]
+        tasks = [functools.partial(run, name, r, calls[r].attrs, arrays[r], shapes[r]) for r in world.here]
+        for rank, made in zip(world.here, world.run(tasks), strict=True):
+            for one, other in zip(made, wanted[rank], strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=f"{name} {attrs} of {dtype.name}")
+
+    if dtype.kind != "bool":
+        for how in ("sum", "max"):
+            compare("ccl_all_reduce", {"reduce_type": how}, [[draw(s) for s in SEVERAL] for _ in rank_of])
+    for axis in (0, 1):
+        shapes = [s for s in SEVERAL if len(s) > axis]
+        sizes = [[local_shape((s[axis],), (S(0),), (members,), r)[0] for r in rank_of] for s in shapes]
+        attrs = {"axis": axis, "sizes": [n for row in sizes for n in row]}
+        if dtype.kind != "bool":
+            compare("ccl_reduce_scatter", attrs, [[draw(s) for s in shapes] for _ in rank_of])
+        cut = [[(*s[:axis], n[r], *s[axis + 1 :]) for s, n in zip(shapes, sizes, strict=True)] for r in rank_of]
+        compare("ccl_all_gather", attrs, [[draw(s) for s in row] for row in cut])
+
+
+def on_host(world: World) -> Callable[..., list[Array]]:
     """Runs a collective of all ranks on arrays of the host."""
 
-    def run(name: str, rank: int, attrs: dict[str, Any], array: Array) -> Array:
-        target = np.empty_like(array)
-        carry_out(name, world.transport(rank, range(world.size)), attrs, array, target)
-        return target
+    def run(name: str, rank: int, attrs: dict[str, Any], arrays: list[Array], shapes: list[Any]) -> list[Array]:
+        targets = [np.empty(s, arrays[0].dtype) for s in shapes]
+        carry_out(name, world.transport(rank, range(world.size)), attrs, arrays, targets)
+        return targets
 
     return run
 
@@ -114,6 +148,7 @@ def main() -> None:
             check(world_of(devices(mesh)), mesh, dtype)
     for dtype in DTYPES:
         check_roots(world, dtype, on_host(world))
+        check_several(world, dtype, on_host(world))
     print(f"rank {world.rank} is done", flush=True)
 
 

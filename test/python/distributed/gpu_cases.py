@@ -33,16 +33,18 @@ def boxing(name: str, ranks: list[int]) -> None:
     for mesh in boxing_cases.MESHES[len(ranks)]:
         boxing_cases.check(world_of(devices(mesh)), mesh, dtype, "cuda")
 
-    def run(name: str, rank: int, attrs: dict[str, Any], array: np.ndarray) -> np.ndarray:
+    def run(name: str, rank: int, attrs: dict[str, Any], arrays: list[np.ndarray], shapes: list[Any]) -> list[Any]:
         gpus = nccl.gpus(mpi.world())
-        source, target = (DeviceArray.of(a, gpus.device) for a in (array, np.zeros_like(array)))
-        memory = (as_array(a.address, TensorDesc(array.shape, dtype)) for a in (source, target))
+        made = [np.zeros(s, a.dtype) for s, a in zip(shapes, arrays, strict=True)]
+        sides = [[DeviceArray.of(np.ascontiguousarray(a), gpus.device) for a in side] for side in (arrays, made)]
+        memory = ([as_array(a.address, TensorDesc(a.shape, dtype)) for a in side] for side in sides)
         transport = gpus.transport(rank, ranks)
-        with transport.on(int(source.stream.handle)):
+        with transport.on(int(sides[1][0].stream.handle)):
             carry_out(name, transport, attrs, *memory)
-        return target.numpy()
+        return [a.numpy() for a in sides[1]]
 
     boxing_cases.check_roots(mpi.world(), dtype, run)
+    boxing_cases.check_several(mpi.world(), dtype, run)
 
 
 def training(name: str, ranks: list[int]) -> None:

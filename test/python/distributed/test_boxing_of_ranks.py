@@ -21,6 +21,12 @@ def test_simulated_ranks_reduce_to_a_root_and_broadcast_from_it(dtype: DType) ->
     boxing_cases.check_roots(world, dtype, boxing_cases.on_host(world))
 
 
+@pytest.mark.parametrize("dtype", boxing_cases.DTYPES, ids=lambda d: d.name)
+def test_simulated_ranks_bring_several_tensors_together_at_once(dtype: DType) -> None:
+    world = ThreadWorld(3)
+    boxing_cases.check_several(world, dtype, boxing_cases.on_host(world))
+
+
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_processes_move_tensors_between_layouts(count: int) -> None:
     assert job.run("boxing_cases.py", count).count("is done") == count

@@ -1,6 +1,6 @@
 """Samples of `dialect/ops/parallel.py`. Groups of one; larger ones are in the tests of `passes`."""
 
-from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, bool_
+from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, bool_, int32
 from oneflow.testing.sample import Bad, Sample, t
 
 ONE = {"mesh_axes": [0], "members": 1}
@@ -15,11 +15,14 @@ SAMPLES = [
         dtypes=FLOATS,
     ),
     Sample("hierarchical_parallel_cast_like", [t(4, 3), t(4, 3)], {"nd_sbp": ["B"]}, dtypes=ALL),
-    Sample("ccl_all_reduce", [t(4, 3)], ONE, dtypes=NUMBERS),
+    Sample("ccl_all_reduce", [[t(4, 3)]], ONE, dtypes=NUMBERS),
+    Sample("ccl_all_reduce", [[t(4, 3), t(2), t()]], {"reduce_type": "max", **ONE}, dtypes=NUMBERS),
     Sample("ccl_reduce", [t(4, 3)], {"reduce_type": "max", **ONE}, dtypes=NUMBERS),
     Sample("ccl_broadcast", [t(4, 3)], {"root": 0, **ONE}, dtypes=ALL),
-    Sample("ccl_reduce_scatter", [t(4, 3)], {"axis": 1, "sizes": [3], **ONE}, dtypes=NUMBERS),
-    Sample("ccl_all_gather", [t(4, 3)], {"axis": -2, "sizes": [4], **ONE}, dtypes=ALL),
+    Sample("ccl_reduce_scatter", [[t(4, 3)]], {"axis": 1, "sizes": [3], **ONE}, dtypes=NUMBERS),
+    Sample("ccl_reduce_scatter", [[t(4, 3), t(2)]], {"axis": 0, "sizes": [4, 2], **ONE}, dtypes=NUMBERS),
+    Sample("ccl_all_gather", [[t(4, 3)]], {"axis": -2, "sizes": [4], **ONE}, dtypes=ALL),
+    Sample("ccl_all_gather", [[t(4, 3), t(2, 5)]], {"axis": 1, "sizes": [3, 5], **ONE}, dtypes=ALL),
     Sample(
         "ccl_all_to_all",
         [t(4, 3)],
@@ -42,22 +45,26 @@ ONWARD = {
 }  # fmt: skip
 BAD = [
     Bad("hierarchical_parallel_cast_like", [t(4), t(3)], {"nd_sbp": ["B"]}, match="expected like of the type of in"),
-    Bad("ccl_all_reduce", [t(4)], {**TWO, "ranks": [4]}, match=r"expected ranks of 2 members, got [4]"),
+    Bad("ccl_all_reduce", [[t(4)]], {**TWO, "ranks": [4]}, match=r"expected ranks of 2 members, got [4]"),
     Bad("ccl_send_recv", [t(4, 3)], ONWARD, match="expected in of type tensor<0xf32>"),
     Bad("ccl_send_recv", [t(0)], {**ONWARD, "dst_members": [2]}, match=r"expected a mesh of [2], members below 2"),
     Bad("hierarchical_parallel_cast", [t(4, 3)], {"nd_sbp": ["S(2)"]}, match="expected split axes below 2"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["S0"]}, match="expected #sbp.split<axis>"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": "B"}, match="expected a list of SBPs"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["B"], "grad_mode": "auto"}, match="expected grad_mode"),
-    Bad("ccl_all_reduce", [t(4)], TWO, dtype=bool_, match="expected in of type"),
-    Bad("ccl_all_reduce", [t(4)], {**TWO, "index": 2}, match="an index below members"),
+    Bad("ccl_all_reduce", [[t(4)]], TWO, dtype=bool_, match="expected in of type"),
+    Bad("ccl_all_reduce", [[t(4)]], {**TWO, "index": 2}, match="an index below members"),
     Bad("ccl_reduce", [t(4)], {**TWO, "root": 2}, match="expected root below the 2 members, got 2"),
     Bad("ccl_reduce", [t(4)], {**TWO, "reduce_type": "min"}, match="expected reduce_type to be one of sum, max"),
     Bad("ccl_broadcast", [t(4)], {**TWO, "root": -1}, match="expected root below the 2 members, got -1"),
-    Bad("ccl_reduce_scatter", [t(4)], {"axis": 0, "sizes": [1, 2], **TWO}, match="axis 0 of in to be 3, got 4"),
-    Bad("ccl_reduce_scatter", [t(4)], {"axis": 1, "sizes": [1, 3], **TWO}, match="expected axis in [-1, 1)"),
-    Bad("ccl_all_gather", [t(4)], {"axis": 0, "sizes": [4, 3], **TWO}, match="axis 0 of in to be 3, got 4"),
-    Bad("ccl_all_gather", [t(4)], {"axis": 0, "sizes": [4], **TWO}, match="expected sizes of 2 members"),
+    Bad("ccl_reduce_scatter", [[t(4)]], {"axis": 0, "sizes": [1, 2], **TWO}, match="axis 0 of in to be 3, got 4"),
+    Bad("ccl_reduce_scatter", [[t(4)]], {"axis": 1, "sizes": [1, 3], **TWO}, match="expected axis in [-1, 1)"),
+    Bad("ccl_all_gather", [[t(4)]], {"axis": 0, "sizes": [4, 3], **TWO}, match="axis 0 of in to be 3, got 4"),
+    Bad("ccl_all_gather", [[t(4)]], {"axis": 0, "sizes": [4], **TWO}, match="expected sizes of 2 members"),
+    Bad("ccl_all_gather", [[t(4), t(4)]], {"axis": 0, "sizes": [4, 4], **TWO}, match="members for each of 2 tensors"),
+    Bad("ccl_all_gather", [[t(1), t(4)]], {"axis": 0, "sizes": [2, 1, 4, 3], **TWO}, match="axis 0 of in 1 to be 3"),
+    Bad("ccl_reduce_scatter", [[t(3), t(4)]], {"axis": 0, "sizes": [1, 2, 1, 2], **TWO}, match="of in 1 to be 3"),
+    Bad("ccl_all_reduce", [[t(4), t(4, dtype=int32)]], TWO, match="expected operands of one data type"),
     Bad(
         "ccl_all_to_all",
         [t(2, 3)],
