@@ -43,7 +43,7 @@ from oneflow.tools.ranks import launcher
 RESULTS = Path(__file__).with_name("results.md")
 HEADING = "## SBP"
 STRATEGIES = {"greedy": "strategy=greedy", "auto": "strategy=auto latency=0 compute=1e9"}
-PASSES = ("oneflow-insert-boxing", "oneflow-to-physical")
+PASSES = ("oneflow-insert-boxing", "oneflow-join-boxing", "oneflow-to-physical")
 #: Graphs of more assignments are not searched.
 MOST, GRAPHS = 30_000, 20
 #: Operators of the large program, whose every layer has four.

@@ -8,9 +8,13 @@ from oneflow.passes import (
     infer_sbp,
     infer_types,
     insert_boxing,
+    join_boxing,
     to_physical,
 )
 
-PASSES = (autodiff, canonicalize, decompose, infer_types, infer_sbp, insert_boxing, to_physical, check_collectives)
+PASSES = (
+    autodiff, canonicalize, decompose, infer_types, infer_sbp, insert_boxing, join_boxing, to_physical,
+    check_collectives,
+)  # fmt: skip
 
 __all__ = ["PASSES"]

@@ -6,7 +6,7 @@ Imports the collectives and layouts of `passes.sbp`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from oneflow.dialect import oneflow as dialect
@@ -21,7 +21,14 @@ from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingError
 from oneflow.passes.sbp.candidates import localize
-from oneflow.passes.sbp.collectives import Crossing, Place, carry_out, check_same_collectives
+from oneflow.passes.sbp.collectives import (
+    JOINED,
+    Crossing,
+    Place,
+    carry_out,
+    carry_out_together,
+    check_same_collectives,
+)
 from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.layouts import Layouts
 from oneflow.passes.sbp.submeshes import Submesh, crosses, placement_of, placements_of, read_submeshes
@@ -39,6 +46,7 @@ class ToPhysical(Pass):
         %0 = "oneflow.matmul"(%x, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
         %1 = "oneflow.ccl_all_gather"(%0) {axis = 0, sizes = array<i64: 4, 4>, mesh_axes = array<i32: 0>, ..}
 
+    Casts with one number `oneflow.joined` become one collective of several tensors.
     A rank has the operators of its placements alone; a tensor that goes from one placement to another is a
     `ccl_send_recv` between the ranks of both, and what lies on other ranks is an empty tensor.
     Arguments and results keep `oneflow.nd_sbp` and get `oneflow.logical_shape`. `check` writes the programs of all
@@ -121,6 +129,8 @@ class _Lowering:
         self.work: list[Callable[[], None]] = []
         self.plans: dict[Any, _Local] = {}
         self.elsewhere: list[ir.Operation] = []
+        self.joined: dict[int, _Joined] = {}
+        self.before: ir.Operation | None = None
 
     def read(self) -> None:
         """Plans the rewriting of every operation, while layouts and logical types are there."""
@@ -131,6 +141,7 @@ class _Lowering:
             self._check_operands(op)
             self.work.append(self._plan(op))
             self.layouts.leave(op)
+            self.before = op
 
     def _check_operands(self, op: ir.Operation) -> None:
         if self.layouts.passes_on(op):
@@ -197,16 +208,35 @@ class _Lowering:
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
         rank, ranks = self._rank(place), place.members if len(self.submeshes) > 1 else ()
+        places = [Place(step, shape, place.mesh, rank, ranks) for step in steps]
+        number = notes.read_joined(op)
+        if number is not None:
+            return self._plan_joined(op, number, places)
 
         def write() -> None:
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
             value = ops.wrap(op.operands[0])
-            for step in steps:
-                value = carry_out(ops, value, Place(step, shape, place.mesh, rank, ranks))
+            for place in places:
+                value = carry_out(ops, value, place)
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 
         return write
+
+    def _plan_joined(self, op: ir.Operation, number: int, places: Sequence[Place]) -> Callable[[], None]:
+        """The part of a cast in a collective of several tensors, which is written in place of the last of them."""
+        joined = self.joined.setdefault(number, _Joined(self.layouts.registry))
+        alike = len(places) == 1 and places[0].step.kind in JOINED
+        beside = not joined.ops or self.before == joined.ops[-1]
+        if not alike or not beside or (joined.ops and not _same_collective(joined.places[0], places[0])):
+            raise PassError(
+                f"{op.name}: expected casts of one {notes.JOINED}, {number}, to stand side by side and to be the same"
+                f" collective, one of {', '.join(JOINED)}; got {', '.join(p.step.kind for p in places) or 'nothing'}",
+                op.location,
+            )
+        joined.ops.append(op)
+        joined.places.append(places[0])
+        return joined.write
 
     def _rank(self, place: Submesh) -> int:
         """Where this rank, which is there, stands in a placement."""
@@ -287,6 +317,34 @@ class _Lowering:
 
     def _local_type(self, kind: ir.Type, desc: TensorDesc | None, nd: NdSbp | None, place: Submesh) -> ir.Type:
         return kind if desc is None or nd is None else local_desc(desc, nd, place, self.rank).to_mlir()
+
+
+@dataclass
+class _Joined:
+    """Casts that become one collective."""
+
+    registry: Registry
+    ops: list[ir.Operation] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    reached: int = 0
+
+    def write(self) -> None:
+        """Called at every cast; writes the collective at the last."""
+        self.reached += 1
+        if self.reached < len(self.ops):
+            return
+        last = self.ops[-1]
+        ops = IRBuilder(self.registry, ir.InsertionPoint(last), last.location)
+        made = carry_out_together(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
+        for op, value in zip(self.ops, made, strict=True):
+            op.results[0].replace_all_uses_with(value.handle)
+            op.erase()
+
+
+def _same_collective(one: Place, other: Place) -> bool:
+    """Whether two steps may be one collective of two tensors."""
+    kinds = {(p.step.kind, p.step.axes, p.ranks, p.old.axis, p.new.axis) for p in (one, other)}
+    return len(kinds) == 1
 
 
 def _nothing(op: ir.Operation, value: ir.Value) -> ir.Value:

@@ -37,7 +37,10 @@ from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
 from oneflow.runtime.executable import Executable, Options, compile_module, signature_of
 
 #: The passes from a program with a few annotations to one in which every operator has its layout.
-PASSES = "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing"
+PASSES = (
+    "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing,"
+    "oneflow-join-boxing"
+)
 #: The pieces of one tensor, on the host or a GPU, by the place in the mesh of each rank that this process runs.
 Pieces = dict[int, Any]
 

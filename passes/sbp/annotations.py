@@ -7,6 +7,7 @@
 | `oneflow.in_nd_sbp`, `oneflow.out_nd_sbp` | operations | the same for each operand and each result |
 | `oneflow.placements` | the module | named parts of the mesh: `{front = dense<[0, 1]> : tensor<2xi64>}` |
 | `oneflow.placement` | arguments, results and operations | the part that they are on; without it all ranks |
+| `oneflow.joined` | casts, after `oneflow-join-boxing` | the number of the collective that they are together |
 | `oneflow.logical_shape` | arguments and results, after `oneflow-to-physical` | the shape of the whole tensor |
 | `oneflow.rank` | the module, after `oneflow-to-physical` | whose program it is |
 
@@ -26,6 +27,7 @@ MESH, RANK = "oneflow.mesh", "oneflow.rank"
 PLACEMENTS, PLACEMENT = "oneflow.placements", "oneflow.placement"
 ND_SBP, SHAPE = "oneflow.nd_sbp", "oneflow.logical_shape"
 IN, OUT = "oneflow.in_nd_sbp", "oneflow.out_nd_sbp"
+JOINED = "oneflow.joined"
 #: Limits of a mesh; signatures and ways between layouts are enumerated over its axes.
 MOST_DEVICES, MOST_AXES = 1 << 16, 4
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
@@ -106,6 +108,25 @@ def write_operation(op: ir.Operation, inputs: Sequence[NdSbp], outputs: Sequence
 def write_side(op: ir.Operation, name: str, layouts: Sequence[NdSbp]) -> None:
     """States how the operands (`name` is `IN`) or results (`OUT`) of an operation lie."""
     op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in layouts])
+
+
+def write_joined(op: ir.Operation, number: int) -> None:
+    """States that a cast is part of collective `number` of several tensors."""
+    op.attributes[JOINED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+
+
+def read_joined(op: ir.Operation) -> int | None:
+    """Which collective of several tensors a cast is part of, None for one of its own.
+
+    Raises:
+        PassError: it is no number.
+    """
+    if JOINED not in op.attributes:
+        return None
+    attr = op.attributes[JOINED]
+    if not isinstance(attr, ir.IntegerAttr):
+        raise PassError(f"{op.name}: expected {JOINED} to be a number, got {attr}", op.location)
+    return int(attr.value)
 
 
 def drop_operation(op: ir.Operation) -> None:

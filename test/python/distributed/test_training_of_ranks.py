@@ -9,6 +9,13 @@ import pytest
 import training_cases
 
 import oneflow as flow
+from oneflow.dialect.oneflow import create_context, desc_of
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.triton import plan
+from oneflow.lowering.triton.program import read_program
+from oneflow.passes.sbp.collectives import collectives_of
+from oneflow.runtime.executable import program_source
 
 
 @pytest.mark.parametrize("name", training_cases.LAYOUTS)
@@ -39,10 +46,49 @@ def test_data_parallel_gradients_alone_cross_ranks(sizes: tuple[int, int, int], 
 
     classes = {"cross_entropy": np.zeros(8, np.int64), "mse_loss": np.ones((8, sizes[2]), np.float32)}
     step(np.ones((8, sizes[0]), np.float32), classes[loss])
-    found = re.findall(r"oneflow\.ccl_(\w+).* : \(tensor<([0-9x]*)x?f32>\)", step.ir("physical"))
-    sums = sorted(shape.rstrip("x") for kind, shape in found if kind == "all_reduce")
+    found = sums_and_others(step.ir("physical"))
+    sums = sorted(shape for kind, shape in found if kind == "all_reduce" and shape)
     wanted = sorted("x".join(map(str, p.shape)) for p in net.parameters())
-    assert [s for s in sums if s] == wanted
-    others = [shape.rstrip("x") for kind, shape in found if kind != "all_reduce"]
+    assert sums == wanted
+    others = [shape for kind, shape in found if kind != "all_reduce"]
     scores = {f"{8 // a}x{-(-sizes[2] // b)}" for a, b in ((1, 2), (2, 1))} | {"8x1"}
     assert set(others) <= (scores if labels == flow.sbp.broadcast else set()), found
+
+
+def sums_and_others(text: str) -> list[tuple[str, str]]:
+    """The kind of collective, and the shape, of every tensor in a collective of a rank's program."""
+    module = read_module(text, create_context(REGISTRY))
+    tensors = [(op.name, v) for op in collectives_of(module, REGISTRY) for v in op.operands]
+    return [(n.removeprefix("oneflow.ccl_"), "x".join(map(str, desc_of(v).shape or ()))) for n, v in tensors]
+
+
+def step_of(count: int) -> Any:
+    """A step of training `count` layers of 64 by 64, data-parallel on two ranks, after its first run."""
+    pair = flow.placement("cpu", [0, 1])
+    net = flow.nn.Sequential(*(flow.nn.Linear(64, 64) for _ in range(count)))
+    optimizer = flow.optim.SGD(net.parameters(), lr=0.1)
+    model = flow.nn.parallel.DistributedDataParallel(net, pair)
+
+    @flow.compile
+    def step(x: Any) -> Any:
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    step(np.ones((8, 64), np.float32))
+    return step
+
+
+def test_all_gradients_are_one_collective_in_their_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are summed where they lie: an operand of the call and its result are one place of the plan."""
+    module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
+    (sums,) = collectives_of(module, REGISTRY)
+    assert sums.name == "oneflow.ccl_all_reduce" and len(sums.operands) == 7
+    # On a device, that of small programs lies apart.
+    monkeypatch.setattr(plan, "APART", 0)
+    found = read_program(program_source(module, "step", REGISTRY).lower("triton")).plan
+    given, made = re.search(r"run\.host\(0, \[(.*)\], \[(.*)\]\)", found).groups()
+    gradients = [g for g in re.findall(r"\(\w+, \d+\)", given) if not g.endswith(" 4)")]
+    assert len(set(gradients)) == 6 and set(gradients) <= set(re.findall(r"\(\w+, \d+\)", made))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sbp_programs import distribute
+from sbp_programs import distribute, run_passes
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
@@ -70,6 +70,26 @@ def test_one_less(context):
             check_same_collectives([one, two], REGISTRY, (2,))
         with pytest.raises(simulation.SimulationError, match="for rank 1, which has returned"):
             run([one, two])
+
+
+SUMS = """
+func.func @main(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.partial_sum]}, %y: tensor<3xf32> {oneflow.nd_sbp = [#sbp.partial_sum]})
+    -> (tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}, tensor<3xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) {
+  return %x, %y : tensor<6x4xf32>, tensor<3xf32>
+}
+"""  # noqa: E501
+
+
+def test_other_numbers_of_tensors(context):
+    """A rank that joins two sums, where the other has the first alone, is found."""
+    with context:
+        module = distribute(SUMS, context, (2,))
+        one = physical(module, 0, REGISTRY)
+        run_passes(module, "oneflow-join-boxing")
+        two = physical(module, 1, REGISTRY)
+        assert [len(collectives_of(m, REGISTRY)) for m in (one, two)] == [2, 1]
+        with pytest.raises(PassError, match="the same number of tensors, got 1 and 2"):
+            check_same_collectives([one, two], REGISTRY, (2,))
 
 
 def test_replicas_that_differ(context):

@@ -19,6 +19,8 @@ def test_fewest_bytes(name, ranks, strategy, context):
         module = LAYOUTS[name].module(ranks)
         run_passes(module, f"oneflow-infer-sbp{{{OPTIONS[strategy]}}}", "oneflow-insert-boxing")
         assert planned_bytes(module) == physical_bytes(module) == LAYOUTS[name].fewest_bytes(ranks)
+        run_passes(module, "oneflow-join-boxing")
+        assert planned_bytes(module) == physical_bytes(module) == LAYOUTS[name].fewest_bytes(ranks)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -28,7 +30,7 @@ def test_what_is_computed(name, context):
     with context:
         module, arrays = layout.module(2), arrays_for(layout)
         want = run(functions(module)["main"], arrays)
-        run_passes(module, "oneflow-infer-sbp", "oneflow-insert-boxing")
+        run_passes(module, "oneflow-infer-sbp", "oneflow-insert-boxing", "oneflow-join-boxing")
         check_distributed(module, arrays, want, tolerance=1e-4)
 
 

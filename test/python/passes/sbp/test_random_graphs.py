@@ -110,4 +110,6 @@ def test_random_graphs(data, context):
         sizes = ",".join(map(str, mesh))
         run_passes(module, f"oneflow-infer-sbp{{mesh={sizes} strategy={strategy}}}", "oneflow-insert-boxing")
         check_distributed(module, arrays, want)
+        run_passes(module, f"oneflow-join-boxing{{bytes={data.draw(st.sampled_from([0, 200, 1 << 25]))}}}")
+        check_distributed(module, arrays, want)
         run_passes(module, "oneflow-to-physical{check=true}")

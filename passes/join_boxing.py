@@ -1,0 +1,187 @@
+"""`oneflow-join-boxing`: collectives that are alike and stand near each other become one of several tensors.
+
+Imports the boxing and layouts of `passes.sbp`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import local_shape
+from oneflow.dialect.record import Registry
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.registry import register_pass
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.boxing import Boxing, Step
+from oneflow.passes.sbp.collectives import JOINED
+from oneflow.passes.sbp.graph import operations_in, width_of
+from oneflow.passes.sbp.layouts import Layouts
+from oneflow.passes.sbp.submeshes import crosses, read_submeshes
+from oneflow.passes.structure import Function, Structure
+
+#: Steps whose results are no larger than what they are made of: they are carried out as soon as that is there.
+EARLY = ("all_reduce", "all_max", "reduce_scatter")
+
+
+@register_pass
+@dataclass(frozen=True)
+class JoinBoxing(Pass):
+    """Puts casts that are the same collective side by side, to be one of several tensors on every rank.
+
+        %1 = "oneflow.hierarchical_parallel_cast"(%dv) {nd_sbp = [#sbp.broadcast], ..}
+        %2 = "oneflow.sgd_update"(%v, %1, %rate)
+        %3 = "oneflow.hierarchical_parallel_cast"(%dw) {nd_sbp = [#sbp.broadcast], ..}
+        %4 = "oneflow.sgd_update"(%w, %3, %rate)
+    becomes
+        %1 = "oneflow.hierarchical_parallel_cast"(%dv) {nd_sbp = [#sbp.broadcast], oneflow.joined = 0 : i64, ..}
+        %3 = "oneflow.hierarchical_parallel_cast"(%dw) {nd_sbp = [#sbp.broadcast], oneflow.joined = 0 : i64, ..}
+        %2 = "oneflow.sgd_update"(%v, %1, %rate)
+        %4 = "oneflow.sgd_update"(%w, %3, %rate)
+
+    Reductions go to where the last of their operands is made, so that what follows runs beside them. The tensors of
+    one collective have at most so many `bytes` on a rank together, or are one tensor: the first of many gradients
+    are reduced while the last are computed. This looks at whole tensors, so that all ranks join the same.
+    """
+
+    name: ClassVar[str] = "oneflow-join-boxing"
+    bytes: int = 32 << 20
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Moves and marks casts.
+
+        Raises:
+            PassError: the program is not annotated and boxed, or the option is below 0.
+        """
+        if self.bytes < 0:
+            raise PassError(f"option bytes: expected 0 or more, got {self.bytes}")
+        submeshes, structure = read_submeshes(module.operation), Structure.of(module.operation)
+        boxing = {name: Boxing(s.mesh) for name, s in submeshes.items()}
+        operations = {f.name: f.op for f in structure.functions.values()}
+        for function in structure.functions.values():
+            if not function.is_declaration:
+                reader = _Reader(function, boxing, Layouts(submeshes, registry, operations))
+                _Joiner(reader.casts, self.bytes).run(function)
+
+
+@dataclass(frozen=True)
+class _Cast:
+    """A cast that is one collective: what those that it may be joined with have alike, and its bytes on a rank."""
+
+    op: ir.Operation
+    key: Hashable
+    is_early: bool
+    bytes: int
+
+
+class _Reader:
+    """Finds the casts of a function that are one collective each."""
+
+    def __init__(self, function: Function, boxing: Mapping[str, Boxing], layouts: Layouts) -> None:
+        self.boxing, self.layouts = boxing, layouts
+        self.casts: dict[ir.Operation, _Cast] = {}
+        layouts.enter(function)
+        for op in operations_in(function):
+            if op.name == notes.PARALLEL_CAST and not crosses(op):
+                self._read(op)
+            layouts.leave(op)
+
+    def _read(self, op: ir.Operation) -> None:
+        value, (target,) = op.operands[0], self.layouts.made(op)
+        source, desc, place = self.layouts.values[value], self.layouts.descs[value], self.layouts.places[value]
+        assert target is not None
+        shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]
+        steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
+        if len(steps) != 1 or steps[0].kind not in JOINED:
+            return
+        (step,) = steps
+        # The first rank has the largest piece.
+        most = max(math.prod(local_shape(shape, nd, place.mesh, 0)) for nd in (source, target))
+        key = (place.name, step.kind, step.axes, _axis(step), desc.dtype.name)
+        self.casts[op] = _Cast(op, key, step.kind in EARLY, most * desc.dtype.numpy.itemsize)
+
+
+def _axis(step: Step) -> int | None:
+    """The axis that pieces are cut along before or after a step."""
+    old, new = (nd[step.axes[0]] for nd in (step.source, step.target))
+    return new.axis if old.axis is None else old.axis
+
+
+@dataclass
+class _Bucket:
+    """Casts that will stand side by side, where the last of them stands."""
+
+    casts: list[_Cast] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """Those of all."""
+        return sum(c.bytes for c in self.casts)
+
+
+class _Joiner:
+    """Fills buckets in program order; one is closed when it is full, or before what needs a cast in it."""
+
+    def __init__(self, casts: Mapping[ir.Operation, _Cast], most: int) -> None:
+        self.casts, self.most = casts, most
+        self.open: dict[Hashable, _Bucket] = {}
+        self.home: dict[ir.Value, Hashable] = {}
+        self.count = 0
+
+    def run(self, function: Function) -> None:
+        for cast in self.casts.values():
+            if cast.is_early:
+                _hoist(cast.op)
+        ops = operations_in(function)
+        for block in dict.fromkeys(op.block for op in ops):
+            for op in [o.operation for o in block.operations]:
+                self._visit(op)
+            for key in list(self.open):
+                self._close(key)
+
+    def _visit(self, op: ir.Operation) -> None:
+        for value in _operands(op):
+            if value in self.home:
+                self._close(self.home[value])
+        cast = self.casts.get(op)
+        if cast is None:
+            return
+        bucket = self.open.setdefault(cast.key, _Bucket())
+        if bucket.casts and bucket.bytes + cast.bytes > self.most:
+            self._close(cast.key)
+            bucket = self.open[cast.key] = _Bucket()
+        bucket.casts.append(cast)
+        self.home[op.results[0]] = cast.key
+
+    def _close(self, key: Hashable) -> None:
+        """Puts the casts of a bucket beside its last, and marks them if they are several."""
+        *others, last = self.open.pop(key).casts
+        for cast in (*others, last):
+            del self.home[cast.op.results[0]]
+        for cast in others:
+            cast.op.move_before(last.op)
+        for cast in (*others, last) if others else ():
+            notes.write_joined(cast.op, self.count)
+        self.count += bool(others)
+
+
+def _hoist(op: ir.Operation) -> None:
+    """Moves a cast to where its operand is made, if that is in the same block."""
+    maker = op.operands[0].owner
+    if not isinstance(maker, ir.Block) and maker.operation.block == op.block:
+        op.move_after(maker.operation)
+
+
+def _operands(op: ir.Operation) -> list[ir.Value]:
+    """What an operation and everything in its regions takes."""
+    found: list[ir.Value] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        found.extend(inner.operands)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return found
