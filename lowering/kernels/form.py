@@ -42,7 +42,8 @@ class FormKernels(Pass):
 
     With `siblings`, reductions of the same tensors are one nest too, though none reads another's result. What follows
     a product and costs more than `beside` (see `joins`) is a kernel of its own. For a device of so many `processors`
-    columns are only swept side by side where all of these have some.
+    columns are only swept side by side where all of these have some, and numbers that follow from sums of everything
+    are in the kernel of these.
 
     %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
     return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
@@ -244,8 +245,11 @@ def joins(nodes: list[Node], beside: int = 64, processors: int = 0) -> bool:
         return _costs(nodes, others) <= beside and all(not n.folds and n.loops == loops for n in others)
     if not structure.inner:
         return True
+    if not structure.outer:
+        # A device gives sums of everything to one program; threads have parts of them.
+        return processors > 0 and not structure.rowwise
     busy = _fills(structure, processors) if processors else _busy(structure)
-    return bool(structure.outer) and _lies_along(structure) and busy
+    return _lies_along(structure) and busy
 
 
 def _costs(nodes: list[Node], others: list[Node]) -> int:

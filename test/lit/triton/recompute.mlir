@@ -19,8 +19,10 @@
 // CHECK: return %{{.*}}, %[[GRADIENT]]
 
 // The row is read twice by one kernel, which gives the gradient; numbers that need all rows are kernels of their own.
+// What follows from such a number alone is in its kernel: the count of labels and one over it.
 // KERNELS: func.func private @loss_kernel_0(%arg0: tensor<512xi64>
-// KERNELS: func.func private @loss_kernel_2(%arg0: tensor<512x20000xbf16>
+// KERNELS: return %{{.*}} : tensor<bf16>, tensor<bf16>
+// KERNELS: func.func private @loss_kernel_1(%arg0: tensor<512x20000xbf16>
 // KERNELS: arith.maximumf
 // KERNELS: math.log
 // KERNELS: return %{{.*}} : tensor<512xf32>, tensor<512x1xf32>, tensor<512x20000xbf16>

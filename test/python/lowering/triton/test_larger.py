@@ -76,6 +76,15 @@ def test_reduction(op, axis, result):
     check(unary(op, (70, 130), attributes, result=result), floats(70, 130))
 
 
+def test_numbers_that_follow_from_a_sum_of_everything_are_in_its_kernel():
+    text = """func.func @main(%x: tensor<70xf32>) -> (tensor<f32>, tensor<f32>) {
+      %0 = "oneflow.reduce_sum"(%x) {axis = [0 : si32], keepdims = false} : (tensor<70xf32>) -> tensor<f32>
+      %1 = "oneflow.exp"(%0) : (tensor<f32>) -> tensor<f32>
+      return %0, %1 : tensor<f32>, tensor<f32>
+    }"""
+    assert check(text, floats(70) / 70).plan.count("run.launch") == 1
+
+
 def test_everything_is_summed():
     x = floats(70, 130)
     attributes = "axis = [0 : si32, 1 : si32], keepdims = false"
