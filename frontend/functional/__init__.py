@@ -11,9 +11,11 @@ from oneflow.frontend.functional import (
     images,
     losses,
     normalization,
+    padding,
     products,
     random,
     reduction,
+    resizing,
     shape,
     source,
 )
@@ -25,9 +27,11 @@ from oneflow.frontend.functional.images import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
 from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
+from oneflow.frontend.functional.padding import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
 from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
+from oneflow.frontend.functional.resizing import *  # noqa: F403
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
@@ -40,8 +44,10 @@ __all__ += gathering.__all__
 __all__ += images.__all__
 __all__ += losses.__all__
 __all__ += normalization.__all__
+__all__ += padding.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reduction.__all__
+__all__ += resizing.__all__
 __all__ += shape.__all__
 __all__ += source.__all__

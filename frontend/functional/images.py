@@ -1,4 +1,4 @@
-"""Convolutions and pooling. Imports `shape`, `rules`.
+"""Convolutions and pooling. Imports `padding`, `reduction`, `gathering`.
 
 Images are (batch, channels, spatial dimensions..), or one without a batch; sizes of windows are one number for all
 spatial dimensions, or one for each.
@@ -6,24 +6,33 @@ spatial dimensions, or one for each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.elementwise import add, mul
+from oneflow.frontend.functional.gathering import gather
+from oneflow.frontend.functional.padding import alone, pad
+from oneflow.frontend.functional.reduction import max
 from oneflow.frontend.functional.rules import as_common, describe
-from oneflow.frontend.functional.shape import pad, squeeze, unsqueeze
+from oneflow.frontend.functional.shape import cat, narrow
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "conv1d", "conv2d", "conv3d", "max_pool1d", "max_pool2d", "max_pool3d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d",
+    "conv3d", "max_pool1d", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
 Sizes = int | Sequence[int]
+#: Sizes of which None leaves a dimension as it is.
+Kept = int | Sequence[int | None] | None
+_KEPT = "None leaves a dimension as it is."
 
 
-def _each(value: Sizes, count: int, name: str) -> tuple[int, ...]:
+def each(value: Sizes, count: int, name: str) -> tuple[int, ...]:
     """One number per spatial dimension."""
     values = (value,) * count if isinstance(value, int) else tuple(value)
     if len(values) == 1:
@@ -31,13 +40,6 @@ def _each(value: Sizes, count: int, name: str) -> tuple[int, ...]:
     if len(values) != count:
         raise fail(f"expected {name} as a number or {count} numbers, got {value!r}")
     return values
-
-
-def _alone(x: Tensor, spatial: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Images, a single one as a batch of its own, and what takes results out of that again."""
-    if x.rank != spatial + 1:
-        return x, lambda result: result
-    return unsqueeze(x, 0), lambda result: squeeze(result, 0)
 
 
 def _convolution(spatial: int) -> Callable[..., Tensor]:
@@ -55,13 +57,13 @@ def _convolution(spatial: int) -> Callable[..., Tensor]:
         if w.rank != spatial + 2 or None in w.shape:
             raise fail(f"expected a weight of {spatial + 2} static dimensions for conv{spatial}d, got {w.desc}")
         kernel = w.shape[2:] if data_format == "channels_first" else w.shape[1:-1]
-        spread = _each(dilation, spatial, "dilation")
-        x, taken_out = _alone(x, spatial)
+        spread = each(dilation, spatial, "dilation")
+        x, taken_out = alone(x, spatial)
         x, before = _padded(x, padding, kernel, spread, data_format)
         return taken_out(dispatch(
             f"conv{spatial}d", x, w, None if bias is None else as_tensor(bias),
             filters=w.shape[0], padding_before=before, data_format=data_format, kernel_size=kernel,
-            strides=_each(stride, spatial, "stride"), dilation_rate=spread, groups=groups,
+            strides=each(stride, spatial, "stride"), dilation_rate=spread, groups=groups,
         ))  # fmt: skip
 
     doc = f"""Convolution over {spatial} spatial dimension{"s"[: spatial - 1]}, plus one number of `bias` per filter.
@@ -79,7 +81,7 @@ def _padded(
     if padding == "valid":
         return x, (0,) * len(kernel)
     if not isinstance(padding, str):
-        return x, _each(padding, len(kernel), "padding")
+        return x, each(padding, len(kernel), "padding")
     if padding != "same":
         raise fail(f'expected padding as numbers, "same" or "valid", got {padding!r}')
     total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
@@ -97,10 +99,10 @@ conv3d = _convolution(3)
 def _pool(
     kind: str, spatial: int, x: Any, kernel_size: Sizes, stride: Sizes | None, **attrs: Any
 ) -> tuple[Tensor, ...]:
-    kernel = _each(kernel_size, spatial, "kernel_size")
-    lists = {n: _each(attrs.pop(n), spatial, n) for n in ("padding", "dilation") if n in attrs}
-    steps = kernel if stride is None else _each(stride, spatial, "stride")
-    images, taken_out = _alone(as_tensor(x), spatial)
+    kernel = each(kernel_size, spatial, "kernel_size")
+    lists = {n: each(attrs.pop(n), spatial, n) for n in ("padding", "dilation") if n in attrs}
+    steps = kernel if stride is None else each(stride, spatial, "stride")
+    images, taken_out = alone(as_tensor(x), spatial)
     found = dispatch_all(f"{kind}_pool_{spatial}d", images, kernel_size=kernel, stride=steps, **lists, **attrs)
     return tuple(map(taken_out, found))
 
@@ -148,14 +150,54 @@ def _avg_pool(spatial: int) -> Callable[..., Tensor]:
 
 
 def _adaptive(spatial: int) -> Callable[..., Tensor]:
-    def function(x: Any, output_size: Sizes, data_format: str = "channels_first") -> Tensor:
-        sizes = _each(output_size, spatial, "output_size")
-        images, taken_out = _alone(as_tensor(x), spatial)
+    def function(x: Any, output_size: Kept, data_format: str = "channels_first") -> Tensor:
+        images, taken_out = alone(as_tensor(x), spatial)
+        inside = images.shape[2:] if data_format == "channels_first" else images.shape[1:-1]
         name = f"adaptive_avg_pool{spatial}d"
-        return taken_out(dispatch(name, images, output_size=sizes, data_format=data_format))
+        return taken_out(dispatch(name, images, output_size=_parts(output_size, inside), data_format=data_format))
 
     doc = "The means of windows that cut each spatial dimension into `output_size` parts of nearly one size."
-    return describe(function, f"adaptive_avg_pool{spatial}d", doc)
+    return describe(function, f"adaptive_avg_pool{spatial}d", f"{doc} {_KEPT}")
+
+
+def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
+    """How many parts of each dimension there are to be.
+
+    Raises:
+        TraceError: all are to stay of a size that is known at run time only.
+    """
+    given = (output_size,) if output_size is None or isinstance(output_size, int) else output_size
+    wanted = each(given, len(inside), "output_size")  # type: ignore[arg-type]
+    sizes = [n if n is not None else size for n, size in zip(wanted, inside, strict=True)]
+    if None in sizes:
+        raise fail(f"expected a number in output_size for each dimension of unknown size, got {output_size}")
+    return [int(n) for n in sizes if n is not None]
+
+
+def _adaptive_max(spatial: int) -> Callable[..., Any]:
+    def function(x: Any, output_size: Kept, return_indices: bool = False) -> Any:
+        found, taken_out = alone(as_tensor(x), spatial)
+        inside, flat = found.shape[2:], None
+        if None in inside:
+            raise fail(f"expected static spatial sizes for adaptive_max_pool{spatial}d, got {found.desc}")
+        for dim, count in reversed(list(enumerate(_parts(output_size, inside), 2))):
+            found, at = _largest_of_parts(found, dim, count)
+            flat = at if flat is None else add(gather(flat, dim, at), mul(at, math.prod(inside[dim - 1 :])))
+        return (taken_out(found), taken_out(flat)) if return_indices else taken_out(found)  # type: ignore[arg-type]
+
+    doc = """The largest elements of windows that cut each dimension into `output_size` parts of nearly one size.
+
+    With `return_indices` also where they are (int64), counted over the spatial dimensions; the first of equals."""
+    return describe(function, f"adaptive_max_pool{spatial}d", f"{doc} {_KEPT}")
+
+
+def _largest_of_parts(x: Tensor, dim: int, count: int) -> tuple[Tensor, Tensor]:
+    """The largest element of each part of a dimension, and where it is."""
+    size = x.size(dim)
+    bounds = [(i * size // count, -((i + 1) * size // -count)) for i in range(count)]
+    pairs = [max(narrow(x, dim, begin, end - begin), dim, keepdim=True) for begin, end in bounds]
+    values = cat([value for value, _ in pairs], dim)
+    return values, cat([add(at, begin) for (_, at), (begin, _) in zip(pairs, bounds, strict=True)], dim)
 
 
 max_pool1d = _max_pool(1)
@@ -167,3 +209,6 @@ avg_pool3d = _avg_pool(3)
 adaptive_avg_pool1d = _adaptive(1)
 adaptive_avg_pool2d = _adaptive(2)
 adaptive_avg_pool3d = _adaptive(3)
+adaptive_max_pool1d = _adaptive_max(1)
+adaptive_max_pool2d = _adaptive_max(2)
+adaptive_max_pool3d = _adaptive_max(3)

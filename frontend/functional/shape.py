@@ -19,7 +19,7 @@ from oneflow.frontend.functional.rules import as_common
 from oneflow.frontend.tensor import Size, Tensor
 
 __all__ = [
-    "broadcast_to", "cat", "chunk", "expand", "expand_as", "flatten", "flip", "movedim", "narrow", "pad", "permute",
+    "broadcast_to", "cat", "chunk", "expand", "expand_as", "flatten", "flip", "movedim", "narrow", "permute",
     "repeat", "reshape", "reshape_as", "roll", "select", "slice", "split", "squeeze", "stack", "t", "transpose",
     "tril", "triu", "unbind", "unsqueeze", "view",
 ]  # fmt: skip
@@ -348,22 +348,6 @@ def roll(x: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None =
     if len(pair[0]) != len(pair[1]):
         raise fail(f"expected one shift per dimension, got {shifts} and {dims}")
     return dispatch("roll", x, shifts=pair[0], dims=pair[1])
-
-
-def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float = 0) -> Tensor:
-    """`x` with `value` around it: `(before, after)` of the last dimension, then of the one before it, and so on.
-
-    Negative amounts cut.
-    """
-    x = as_tensor(x)
-    if mode != "constant":
-        raise fail(f'expected mode "constant" for pad, got {mode!r}')
-    if len(pad) % 2 or len(pad) > 2 * x.rank:
-        raise fail(f"expected pairs of (before, after) for at most {x.rank} dimensions, got {list(pad)}")
-    pairs = [(0, 0)] * (x.rank - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
-    before, after = ([p[side] for p in pairs] for side in (0, 1))
-    fill = {"floating_constant_value": float(value), "integral_constant_value": int(value) if value == value else 0}
-    return dispatch("pad", x, padding_before=before, padding_after=after, **fill)
 
 
 def _triangle(name: str, doc: str) -> Callable[..., Tensor]:

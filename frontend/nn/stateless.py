@@ -82,6 +82,15 @@ AvgPool3d = _layer("AvgPool3d", F.avg_pool3d)
 AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d)
 AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d)
 AdaptiveAvgPool3d = _layer("AdaptiveAvgPool3d", F.adaptive_avg_pool3d)
+AdaptiveMaxPool1d = _layer("AdaptiveMaxPool1d", F.adaptive_max_pool1d)
+AdaptiveMaxPool2d = _layer("AdaptiveMaxPool2d", F.adaptive_max_pool2d)
+AdaptiveMaxPool3d = _layer("AdaptiveMaxPool3d", F.adaptive_max_pool3d)
+Upsample = _layer("Upsample", F.interpolate)
+UpsamplingNearest2d = _layer("UpsamplingNearest2d", F.interpolate, mode="nearest")
+UpsamplingBilinear2d = _layer("UpsamplingBilinear2d", F.interpolate, mode="bilinear", align_corners=True)
+PixelShuffle = _layer("PixelShuffle", F.pixel_shuffle)
+PixelUnshuffle = _layer("PixelUnshuffle", F.pixel_unshuffle)
+ChannelShuffle = _layer("ChannelShuffle", F.channel_shuffle)
 Flatten = _layer("Flatten", F.flatten, start_dim=1)
 
 MSELoss = _layer("MSELoss", F.mse_loss, 2)
@@ -133,6 +142,48 @@ class Unflatten(Module):
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
+class _Padding(Module):
+    """Images with a border, whose `padding` is one number or `(before, after)` of each dimension, the last one first.
+
+    See `flow.nn.functional.pad`.
+    """
+
+    spatial: int
+    mode = "constant"
+
+    def __init__(self, padding: int | Sequence[int], value: float = 0.0) -> None:
+        super().__init__()
+        given = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
+        if len(given) != 2 * self.spatial:
+            raise ValueError(f"expected padding as a number or {2 * self.spatial} numbers, got {padding}")
+        self.padding, self.value = tuple(given), value
+
+    def forward(self, x: Any) -> Any:
+        """`x` with its border."""
+        return F.pad(x, self.padding, self.mode, self.value)
+
+    def extra_repr(self) -> str:
+        """The numbers."""
+        return f"{self.padding}"
+
+
+def _padding(name: str, spatial: int, mode: str) -> type[_Padding]:
+    """The class of one kind of border, which has no value unless it is made of one."""
+    members: dict[str, Any] = {"spatial": spatial, "mode": mode, "__doc__": _Padding.__doc__, "__module__": __name__}
+    if not name.startswith("Constant"):
+        members["__init__"] = lambda self, padding: _Padding.__init__(self, padding)
+    return type(name, (_Padding,), members)
+
+
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (_padding(f"ConstantPad{n}d", n, "constant") for n in (1, 2, 3))
+ZeroPad1d, ZeroPad2d, ZeroPad3d = (_padding(f"ZeroPad{n}d", n, "constant") for n in (1, 2, 3))
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_padding(f"ReflectionPad{n}d", n, "reflect") for n in (1, 2, 3))
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (
+    _padding(f"ReplicationPad{n}d", n, "replicate") for n in (1, 2, 3)
+)
+CircularPad1d, CircularPad2d, CircularPad3d = (_padding(f"CircularPad{n}d", n, "circular") for n in (1, 2, 3))
+
+
 class Dropout(Module):
     """Zeros in place of elements with the probability p, the others over 1 - p, in training mode."""
 
@@ -152,4 +203,5 @@ class Dropout(Module):
 
 
 __all__ = [n for n, v in list(globals().items()) if isinstance(v, type) and issubclass(v, Module) and v is not Module]
-__all__.remove("Function")
+for _base in ("Function", "_Padding"):
+    __all__.remove(_base)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+import oneflow.nn.functional as F  # noqa: N812
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
 
@@ -104,6 +105,26 @@ REFUSED = {
     "a float alpha beside integers": (lambda x: x.add(x, alpha=1.5), "expected an integer as alpha beside integers"),
     "alpha as text": (lambda x: x.add(x, alpha="2"), "expected alpha to be a number, got '2'"),
     "steps": (lambda _: flow.linspace(0, 1, 2.5), "expected steps of linspace as an integer of at least 0, got 2.5"),
+    "a border of no kind": (
+        lambda x: F.pad(x, (1, 1), "mirror"),
+        'expected mode "constant", "reflect", "replicate" or "circular" for pad, got \'mirror\'',
+    ),
+    "a border wider than the image": (
+        lambda x: F.pad(x, (1, 4), "circular"),
+        r"expected circular padding of 0 to 3 along dimension 2, got \(1, 4\)",
+    ),
+    "images of other dimensions": (
+        lambda x: F.interpolate(x, 3),
+        "expected images of 1 to 3 spatial dimensions for interpolate, got tensor<2x3xi64>",
+    ),
+    "a mode of other images": (
+        lambda x: F.interpolate(x.reshape(1, 2, 3), 3, mode="bilinear"),
+        "expected mode nearest, area or linear for interpolate of tensor<1x2x3xi64>, got 'bilinear'",
+    ),
+    "two sizes": (
+        lambda x: F.interpolate(x.reshape(1, 2, 3), 3, 2.0),
+        "expected size or scale_factor for interpolate, got 3 and 2.0",
+    ),
     "an end that is none": (lambda x: flow.logspace(0, x, 3), "expected numbers as start and end of logspace"),
 }
 

@@ -49,6 +49,28 @@ LAYERS = [
     ("MaxPool2d", (2,), {"ceil_mode": True}, [IMAGES]),
     ("AvgPool2d", (3,), {"stride": 2, "padding": 1, "count_include_pad": False}, [IMAGES]),
     ("AdaptiveAvgPool2d", ((3, 2),), {}, [IMAGES]),
+    ("AdaptiveAvgPool2d", ((None, 2),), {}, [IMAGES]),
+    ("AdaptiveMaxPool1d", (4,), {}, [LINES]),
+    ("AdaptiveMaxPool2d", ((3, None),), {"return_indices": True}, [IMAGES]),
+    ("AdaptiveMaxPool2d", (2,), {"return_indices": True}, [np.ones(IMAGES, np.float32)]),
+    ("AdaptiveMaxPool3d", (2,), {"return_indices": True}, [VOLUMES]),
+    *[(f"{kind}Pad{n}d", (2, *value), {}, [shape])
+      for kind, *value in (("Constant", 1.5), ("Zero",), ("Reflection",), ("Replication",), ("Circular",))
+      for n, shape in enumerate((LINES, IMAGES, VOLUMES), 1)],
+    ("ReflectionPad2d", ((-1, 2, 1, -1),), {}, [IMAGES]),
+    ("ReflectionPad3d", ((1, 2, 0, 2, 1, 2),), {}, [VOLUMES[1:]]),
+    ("CircularPad2d", ((0, 3, 1, 2),), {}, [IMAGES[1:]]),
+    *[("Upsample", (), {"scale_factor": factor, "mode": mode}, [shape])
+      for factor in (2, 1.5, 0.6)
+      for mode, shape in (("nearest", IMAGES), ("linear", LINES), ("bilinear", IMAGES), ("trilinear", VOLUMES))],
+    ("Upsample", ((9, 5),), {"mode": "bilinear", "align_corners": True}, [IMAGES]),
+    ("Upsample", (), {"scale_factor": (1.3, 2.0), "mode": "bilinear", "recompute_scale_factor": True}, [IMAGES]),
+    ("Upsample", ((3, 4),), {"mode": "area"}, [IMAGES]),
+    ("UpsamplingNearest2d", (5,), {}, [IMAGES]),
+    ("UpsamplingBilinear2d", (), {"scale_factor": 2}, [IMAGES]),
+    ("PixelShuffle", (2,), {}, [IMAGES]),
+    ("PixelUnshuffle", (2,), {}, [(2, 3, 6, 4)]),
+    ("ChannelShuffle", (2,), {}, [IMAGES]),
     ("Flatten", (), {}, [IMAGES]),
     ("Unflatten", (1, (2, 2)), {}, [ROWS]),
     ("Softmax", (1,), {}, [IMAGES]),

@@ -1,0 +1,74 @@
+"""Tensors with a border. Imports `shape`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.shape import cat, narrow, reshape, squeeze, unsqueeze
+from oneflow.frontend.tensor import Tensor
+
+__all__ = [
+    "pad",
+]
+
+#: The operators whose borders are made of the elements inside.
+_MIRRORS = {"reflect": "reflection_pad", "replicate": "replication_pad"}
+
+
+def alone(x: Tensor, spatial: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Images, a single one as a batch of its own, and what takes results out of that again."""
+    if x.rank != spatial + 1:
+        return x, lambda result: result
+    return unsqueeze(x, 0), lambda result: squeeze(result, 0)
+
+
+def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float = 0) -> Tensor:
+    """`x` with a border: `(before, after)` of the last dimension, then of the one before it, and so on.
+
+    `mode` is "constant", for `value` everywhere, or for one, two or three spatial dimensions of images "reflect" and
+    "replicate", which mirror them at their outermost elements or repeat these, and "circular". Negative amounts cut.
+    """
+    x, amounts = as_tensor(x), list(pad)
+    if len(amounts) % 2 or len(amounts) > 2 * x.rank:
+        raise fail(f"expected pairs of (before, after) for at most {x.rank} dimensions, got {amounts}")
+    if mode == "constant":
+        return _filled(x, amounts, value)
+    spatial = len(amounts) // 2
+    if mode not in (*_MIRRORS, "circular"):
+        raise fail(f'expected mode "constant", "reflect", "replicate" or "circular" for pad, got {mode!r}')
+    if not 1 <= spatial <= 3 or x.rank not in (spatial + 1, spatial + 2):
+        raise fail(f"expected images of {spatial} spatial dimensions for mode {mode!r} and {amounts}, got {x.desc}")
+    images, taken_out = alone(x, spatial)
+    return taken_out(_circular(images, amounts) if mode == "circular" else _mirrored(images, amounts, mode))
+
+
+def _filled(x: Tensor, amounts: Sequence[int], value: float) -> Tensor:
+    pairs = [(0, 0)] * (x.rank - len(amounts) // 2)
+    pairs += [(amounts[i], amounts[i + 1]) for i in range(len(amounts) - 2, -1, -2)]
+    before, after = ([p[side] for p in pairs] for side in (0, 1))
+    fill = {"floating_constant_value": float(value), "integral_constant_value": int(value) if value == value else 0}
+    return dispatch("pad", x, padding_before=before, padding_after=after, **fill)
+
+
+def _mirrored(x: Tensor, amounts: Sequence[int], mode: str) -> Tensor:
+    """Borders of up to two dimensions at once; those of volumes are made of two, since their order is the same."""
+    if len(amounts) < 6:
+        return dispatch(f"{_MIRRORS[mode]}{len(amounts) // 2}d", x, padding=list(amounts))
+    n, c, depth, *plane = x.sizes()
+    wide = _mirrored(reshape(x, (n, c * depth, *plane)), amounts[:4], mode)
+    *_, height, width = wide.sizes()
+    whole = _mirrored(reshape(wide, (n, c, depth, height * width)), [0, 0, *amounts[4:]], mode)
+    return reshape(whole, (n, c, whole.size(2), height, width))
+
+
+def _circular(x: Tensor, amounts: Sequence[int]) -> Tensor:
+    for number, (before, after) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
+        dim = x.rank - 1 - number
+        size = x.size(dim)
+        if min(before, after) < 0 or (isinstance(size, int) and max(before, after) > size):
+            raise fail(f"expected circular padding of 0 to {size} along dimension {dim}, got {(before, after)}")
+        x = cat([narrow(x, dim, size - before, before), x, narrow(x, dim, 0, after)], dim)
+    return x
