@@ -1,6 +1,6 @@
 """How large blocks are, and in which way inner loops run.
 
-Imports `kernel`, `sizes`, `tile`.
+Imports `kernel`, `sizes`, `tile`, `tuning`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from oneflow.lowering.kernels.nodes import Structure
 from oneflow.lowering.triton.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.sizes import Size, power_of_two, product
 from oneflow.lowering.triton.tile import Form
+from oneflow.lowering.triton.tuning import PROCESSORS
 
 #: The largest row that is kept in registers where it is read again, and where it is only reduced.
 ROW, REDUCED = 32768, 8192
 POINTWISE = 1024
 CHUNK = 4096
-#: Elements of a block where reduced elements lie apart, and how many lie beside each other there.
-STRIDED, COLUMNS = 2048, 64
+#: Elements of a block where reduced elements lie apart, and how many lie beside each other there: few where there are
+#: only so many for each processor, so that the way down is shorter.
+STRIDED, COLUMNS, FEW = 2048, 64, 16
 #: The elements of a block that is read along one loop and written along another, and its longest side.
 CROSSED, SIDE = 4096, 64
 #: Bytes of a row that a thread holds, and elements of a block where nothing is reduced.
@@ -50,7 +52,8 @@ def choose_blocks(
         return Blocks(block, 1, "step", warps_of(block // 16))
     row = power_of_two(inner) if inner is not None else CHUNK
     if _strided(structure, forms):
-        columns = min(max(COLUMNS, STRIDED // row), wide)
+        beside = COLUMNS if outer is None or outer > FEW * PROCESSORS else FEW
+        columns = min(max(beside, STRIDED // row), wide)
         depth = min(row, STRIDED // columns)
         return Blocks(columns, depth, "whole" if inner is not None and row <= depth else "chunk", 4)
     if inner is not None and row <= (ROW if structure.rowwise else REDUCED):

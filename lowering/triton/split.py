@@ -8,14 +8,16 @@ results do not vary from run to run. Imports `kernels`, `reduction`, `tuning`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.cut import Joined, cut_reductions
+from oneflow.lowering.kernels.cut import Joined, cut_reductions, longest
 from oneflow.lowering.kernels.form import fuse_elementwise
 from oneflow.lowering.kernels.nodes import Node, Use, is_contraction, is_gathered, is_straight, loop_size
+from oneflow.lowering.triton.flatten import flatten_reductions
 from oneflow.lowering.triton.kernel import bytes_of
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
 from oneflow.lowering.triton.tuning import Product, shares, split_depth, split_parts
@@ -39,6 +41,7 @@ class SplitReductions(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits what is worth it in every function with a body."""
         fuse_elementwise(module)
+        flatten_reductions(module, _gives_more_parts)
         cut_reductions(module, _combiners, _parts)
 
 
@@ -49,8 +52,8 @@ def _combiners(node: Node) -> list[Joined] | None:
     return [_joined(node, f) for f in folds]
 
 
-def _parts(node: Node, loop: int) -> int:
-    """How many parts to cut a loop in; 1 leaves it whole."""
+def _parts(node: Node, loop: int, size: int = 0) -> int:
+    """How many parts to cut a loop in, which may be one of `size` steps with others; 1 leaves it whole."""
     sizes = [loop_size([node], n) for n in node.names]
     if any(s is None for s in sizes):
         return 1
@@ -63,7 +66,13 @@ def _parts(node: Node, loop: int) -> int:
     last = max(node.folds)
     beside = any(u.access and u.access[-1].dim not in (None, *node.folds) and u.access[-1].dim not in node.units
                  for u in node.inputs if u.access and last in set().union(*(f.dims for f in u.access)))  # fmt: skip
-    return split_parts(known[loop], math.prod(known[d] for d in node.folds), kept, beside)
+    return split_parts(size or known[loop], math.prod(known[d] for d in node.folds), kept, beside)
+
+
+def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:
+    """Whether a reduction is cut in more parts where loops of so many steps in all are one."""
+    loop = longest(node) if _combiners(node) else None
+    return loop is not None and _parts(node, loops[0], size) > _parts(node, loop)
 
 
 def _product_parts(node: Node, sizes: list[int], loop: int) -> int:

@@ -118,6 +118,26 @@ def test_the_choice_of_a_product_follows_its_shape():
     assert shares([2, None], 2) == shares([2, 2], None) == shares([2, 3], 8) == 1 and shares([4, 4], 4) == 4
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((8, 20, 20, 64), (0, 1, 2)), ((3, 5, 96, 120, 2), (1, 3)), ((2, 90, 7, 130), (1, 2, 3))]
+)
+def test_loops_that_lie_behind_each_other_are_one(shape, axes):
+    """They are cut in more parts than one of them has steps, and sums beside them take the same parts."""
+    x, kind = normal(*shape), "x".join(map(str, shape))
+    kept = "x".join(str(n) for i, n in enumerate(shape) if i not in axes)
+    axis = f"[{', '.join(f'{a} : si32' for a in axes)}]"
+    one = f"{{axis = {axis}, keepdims = false}} : (tensor<{kind}xf32>) -> tensor<{kept}xf32>"
+    program = lower(f"""func.func @main(%x: tensor<{kind}xf32>) -> (tensor<{kept}xf32>, tensor<{kept}xf32>) {{
+      %y = "oneflow.square"(%x) : (tensor<{kind}xf32>) -> tensor<{kind}xf32>
+      %0 = "oneflow.reduce_sum"(%x) {one}
+      %1 = "oneflow.reduce_sum"(%y) {one}
+      return %0, %1 : tensor<{kept}xf32>, tensor<{kept}xf32>
+    }}""")
+    first, second = interpret_program(program, x)
+    np.testing.assert_allclose(first, x.sum(axes, dtype=np.float64), 1e-4, 1e-3)
+    np.testing.assert_allclose(second, (x.astype(np.float64) ** 2).sum(axes), 1e-4, 1e-3)
+
+
 def test_a_filter_gradient_fills_the_processors():
     """Windows cannot be read by descriptors, so its parts are those of products that have none."""
     kinds = ["128x28x28x128xbf16", "128x28x28x128xbf16"]
