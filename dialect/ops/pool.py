@@ -228,12 +228,15 @@ def _max_grad_compute(op: Call) -> Stage:
     sizes = layout.split(op.x.shape)[2]
     if windows.tile(sizes):
         return _tiled(op, lambda at, place: s.where(op.indice[at].eq(_flat(place, sizes)), op.dy[at], 0))
-    dy, indice = (windows.spaced(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (op.indice, -1)))
+    # Places are spread over as much as the image: in 32 bits, where they fit, they are half as much to move.
+    small = all(isinstance(n, int) for n in sizes) and (count(sizes) or 0) < 2**31
+    places = c.convert(op.indice, dtypes.int32 if small else dtypes.int64)
+    dy, indice = (windows.spaced(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (places, -1)))
 
     def term(*position: Expr) -> Expr:
         lead, channels, image = layout.split(position[: op.x.rank])
         there = layout.arrange(lead, channels, windows.back(image, position[op.x.rank :]))
-        return s.where(indice[there].eq(_flat(image, sizes)), dy[there], 0)
+        return s.where(indice[there].eq(s.cast(_flat(image, sizes), indice.dtype)), dy[there], 0)
 
     return c.sum_(op.x.shape, windows.kernel, term, op.x.dtype)
 
