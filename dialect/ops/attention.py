@@ -57,7 +57,7 @@ def _expect_mask(op: Call) -> None:
     expect_offset(op)
     if op.mask is None:
         return
-    expect_dtype(op, "mask", op.mask, (op.query.dtype,))
+    expect_dtype(op, "mask", op.mask, (op.query.dtype, op.query.dtype.accumulator))
     scores = (*op.query.shape[:3], op.key.shape[2])
     common = broadcast_shapes(op, [scores, op.mask.shape])
     if not TensorDesc(common, op.mask.dtype).compatible(TensorDesc(scores, op.mask.dtype)):
@@ -166,9 +166,9 @@ class Attention:
     """softmax(query @ key^T * scale + mask) @ value, and log(sum(exp(..))) of each row of the scores.
 
     query is (batch, heads, length, width), key (batch, groups, size, width), value (batch, groups, size, n); heads
-    that follow each other share a group. The mask is added to the scores; with `causal` position i sees none after i.
-    Weights are 0 with the probability `rate`, the others over 1 - rate, as `random_mask_like` draws it of a tensor
-    (batch, heads, length, size).
+    that follow each other share a group. The mask, of the query's type or that of sums, is added to the scores; with
+    `causal` position i sees none after i. Weights are 0 with the probability `rate`, the others over 1 - rate, as
+    `random_mask_like` draws it of a tensor (batch, heads, length, size).
     """
 
     local = _part

@@ -72,14 +72,17 @@ class Scores:
     rank: int
 
     def mask_fits(self, graph: Graph) -> bool:
-        """Whether masks can be told to the operator: in the type of the query, of scores of at most 4 axes."""
+        """Whether masks can be told to the operator: in the type of the query, or that of sums."""
         dtype = graph.desc(self.query.value).dtype
-        return all(graph.desc(value).dtype == dtype for value, _ in self.added)
+        return all(graph.desc(value).dtype in (dtype, dtype.accumulator) for value, _ in self.added)
 
     def build_mask(self, graph: Graph) -> Value | None:
         """All that is added to the scores as one tensor, or None."""
         ops, dtype = graph.ops, graph.desc(self.query.value).dtype
-        parts = [ops.wrap(v) if factor == 1.0 else ops.wrap(v) * factor for v, factor in self.added]
+        if any(graph.desc(value).dtype != dtype for value, _ in self.added):
+            dtype = dtype.accumulator
+        masks = [(_converted(ops, ops.wrap(v), dtype), factor) for v, factor in self.added]
+        parts = [mask if factor == 1.0 else mask * factor for mask, factor in masks]
         for hidden in self.masks:
             pair = [_filled(ops, dtype, value) for value in (-math.inf, 0.0)]
             parts.append(ops.where(ops.wrap(hidden.value), *(reversed(pair) if hidden.negated else pair)))
@@ -89,6 +92,10 @@ class Scores:
         if mask.rank < 3 or self.rank == 4:
             return mask
         return ops.call("reshape", mask, shape=[mask.shape[0], 1, *mask.shape[1:]])[0]
+
+
+def _converted(ops: LawBuilder, value: Value, dtype: DType) -> Value:
+    return value if value.dtype == dtype else ops.call("cast", value, dtype=dtype)[0]
 
 
 def _filled(ops: LawBuilder, dtype: DType, value: float) -> Value:

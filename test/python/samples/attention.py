@@ -22,8 +22,11 @@ HEADS = "expected static numbers of heads, those of key dividing query's, got 2 
 PLAIN = [t(1, 2, 3, 4), t(1, 2, 5, 4), t(1, 2, 5, 4)]
 SHARED = [t(2, 4, 3, 2), t(2, 2, 3, 2), t(2, 2, 3, 3)]
 
+#: A mask in f32, whatever the type of the query.
+WIDE = Wide((1, 1, 70, 70))
 #: Calls of several blocks: groups of keys, their number, a mask, whether positions see what is after them.
-BLOCKS = [(4, 70, [], True), (2, 100, [], False), (2, 70, [t(70, 70)], True), (1, 130, [t(1, 4, 1, 130)], False)]
+BLOCKS = [(4, 70, [], True), (2, 100, [], False), (2, 70, [t(70, 70)], True), (1, 130, [t(1, 4, 1, 130)], False),
+          (4, 70, [WIDE], False)]  # fmt: skip
 HALVES = (float16, bfloat16)
 WHOLE = {"gradient": False, "why": "only for devices that have kernels for 16-bit floats"}
 #: Logarithms of sums of about a hundred weights.
@@ -50,6 +53,7 @@ SAMPLES = [
     Sample("attention", [*PLAIN, t(3, 5)], {"scale": 0.5}),
     Sample("attention", [*SHARED, t(2, 1, 3, 3)], {"scale": 0.7, "causal": True}),
     Sample("attention", SHARED),
+    Sample("attention", [*PLAIN, Wide((1, 2, 1, 5))], {"scale": 0.5}, dtypes=FLOATS),
     Sample("attention", PLAIN, DROPPED),
     Sample("attention", [*SHARED, None, OFFSET], {**DROPPED, "causal": True}),
     Sample("attention", PLAIN, PART),
