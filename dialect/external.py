@@ -29,7 +29,7 @@ class ExternalKernel:
 
     `function` is the address of a `Launch` function, `context` its first argument; `error()` is the text of the
     thread's last failure. `owner` keeps the context alive. `on_device`: it takes memory of a device, and its work is
-    given to the stream.
+    given to the stream; behind the results it gets `room` bytes to work in.
     """
 
     function: int
@@ -37,6 +37,7 @@ class ExternalKernel:
     error: Callable[[], str]
     owner: object
     on_device: bool = False
+    room: int = 0
 
 
 class _Failure(threading.local):
@@ -48,7 +49,7 @@ class _Failure(threading.local):
 _failure = _Failure()
 
 
-def python_kernel(run: Callable[[Any, Any], None], on_device: bool = False) -> ExternalKernel:
+def python_kernel(run: Callable[[Any, Any], None], on_device: bool = False, room: int = 0) -> ExternalKernel:
     """A kernel that is a function of Python: of the memory of all operands and results in order, and the stream."""
 
     def called(context: int, buffers: Any, stream: Any) -> int:
@@ -62,7 +63,7 @@ def python_kernel(run: Callable[[Any, Any], None], on_device: bool = False) -> E
     launch = Launch(called)
     address = ctypes.cast(launch, ctypes.c_void_p).value
     assert address is not None
-    return ExternalKernel(address, 0, lambda: _failure.text, launch, on_device)
+    return ExternalKernel(address, 0, lambda: _failure.text, launch, on_device, room)
 
 
 def as_array(address: int | None, desc: TensorDesc) -> np.ndarray:

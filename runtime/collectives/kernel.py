@@ -12,7 +12,7 @@ from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.nd_sbp import Mesh, group
 from oneflow.dialect.record import Call
 from oneflow.runtime.collectives.nccl import Gpus, NcclTransport
-from oneflow.runtime.collectives.operations import carry_out
+from oneflow.runtime.collectives.operations import carry_out, packing_bytes
 from oneflow.runtime.collectives.transport import Transport, World
 
 
@@ -59,14 +59,20 @@ class _Kernel:
     rank: int
     number: int
     text: str
+    room: int = 0
 
     def external(self) -> ExternalKernel:
         """What the program calls."""
-        return python_kernel(self._run, isinstance(self.transport, NcclTransport))
+        if not isinstance(self.transport, NcclTransport):
+            return python_kernel(self._run)
+        sides = self.op.operands, self.op.results
+        self.room = packing_bytes(self.op.record.name, self.transport, self.op.attrs, *sides) or 0
+        return python_kernel(self._run, True, self.room)
 
     def _run(self, buffers: Sequence[int], stream: int) -> None:
         """Carries the collective out."""
         count, descs = len(self.op.operands), (*self.op.operands, *self.op.results)
         arrays = [as_array(buffers[i], d) for i, d in enumerate(descs)]
-        with self.world.step(self.rank, self.number, self.text), self.transport.on(stream):
+        room = buffers[len(descs)] if self.room else 0
+        with self.world.step(self.rank, self.number, self.text), self.transport.on(stream, room):
             carry_out(self.op.record.name, self.transport, self.op.attrs, arrays[:count], arrays[count:])

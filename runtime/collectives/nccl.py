@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.runtime.collectives.transport import Array, Parcels, Transport, World, WorldError
+from oneflow.runtime.collectives.transport import Array, Parcels, Transport, World, WorldError, units
 from oneflow.runtime.cuda import driver
 
 #: NCCL's numbers of element types; anything else is moved as bytes and not added.
@@ -135,7 +135,7 @@ class NcclTransport(Transport):
     def __init__(self, host: Transport, index: int, count: int) -> None:
         self._host, self.index, self.count = host, index, count
         self.stream: Any = 0
-        self._held: list[tuple[int, Array]] = []
+        self._room = 0
         self._communicator = POINTER()
         name = UniqueId()
         if index == 0:
@@ -149,15 +149,11 @@ class NcclTransport(Transport):
         return self._host
 
     @contextlib.contextmanager
-    def on(self, stream: Any) -> Iterator[None]:
-        """Gives what follows to a stream; memory that was taken on the way is given back in its order."""
-        self.stream = stream
-        try:
-            yield
-        finally:
-            for address, _ in self._held:
-                driver.free(address, stream)
-            self._held.clear()
+    def on(self, stream: Any, room: int = 0) -> Iterator[None]:
+        """Gives what follows to a stream; what is packed lies at `room`, as much as `packing_bytes` says."""
+        self.stream, self._room = stream, room
+        yield
+        self._room = 0
 
     def _call(self, name: str, *arguments: Any) -> None:
         call(name, *arguments, self._communicator, self.stream)
@@ -171,9 +167,9 @@ class NcclTransport(Transport):
         count = int(np.prod(shape)) * dtype.itemsize
         if not count:
             return np.empty(shape, dtype)
-        address = driver.allocate(count, self.stream)
-        made = np.frombuffer((ctypes.c_char * count).from_address(address), dtype).reshape(shape)
-        self._held.append((address, made))
+        assert self._room, "no memory to pack into"
+        made = np.frombuffer((ctypes.c_char * count).from_address(self._room), dtype).reshape(shape)
+        self._room += units(count)
         return made
 
     def copy(self, target: Array, source: Array) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect.external import as_array
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives.move import Lying, Move
-from oneflow.runtime.collectives.transport import Array, Transport
+from oneflow.runtime.collectives.transport import Array, Transport, units
 
 Attrs = dict[str, Any]
 #: A part of a collective that stops when what it sends is packed, and when it has given the transport its call.
@@ -26,6 +28,45 @@ def carry_out(
 ) -> None:
     """Carries out one rank's part in collective `name`, from its operands to its results."""
     OPERATIONS[name](transport, attrs, sources, targets)
+
+
+class _Counter(Transport):
+    """Moves nothing, and counts the memory that another transport packs into."""
+
+    def __init__(self, other: Transport) -> None:
+        self.adds_short, self.most_packed, self.bytes = other.adds_short, other.most_packed, 0
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
+        """Memory that nobody touches."""
+        made = np.empty(shape, dtype)
+        self.bytes += units(made.nbytes)
+        return made
+
+    def fetch(self, array: Array) -> Array:
+        """The host has a part in it."""
+        raise _OnHost
+
+    def _nothing(self, *_: Any) -> None:
+        pass
+
+    copy = clear = store = _nothing  # type: ignore[assignment]
+    all_reduce = reduce_scatter = all_gather = all_to_all = exchange = broadcast = _nothing  # type: ignore[assignment]
+
+
+class _OnHost(Exception):
+    """Elements are needed on the host."""
+
+
+def packing_bytes(
+    name: str, transport: Transport, attrs: Attrs, operands: Sequence[TensorDesc], results: Sequence[TensorDesc]
+) -> int | None:
+    """The memory that a collective packs into on a device; None where the host has a part in it."""
+    counter, sides = _Counter(transport), ([as_array(None, d) for d in side] for side in (operands, results))
+    try:
+        carry_out(name, counter, attrs, *sides)
+    except _OnHost:
+        return None
+    return counter.bytes
 
 
 def _together(transport: Transport, parts: Sequence[Part]) -> None:

@@ -20,6 +20,8 @@ T = TypeVar("T")
 Array = np.ndarray
 #: How much of lines that differ is shown: characters, and how many of them before the first that differs.
 SHOWN, LEAD = 100, 60
+#: Memory to pack into is taken in multiples of so many bytes.
+UNIT = 256
 #: One side of an exchange: which members, and the arrays that go to them or come from them.
 Parcels = Sequence[tuple[int, Array]]
 
@@ -45,8 +47,8 @@ class Transport(ABC):
         """The way between the same members for arrays on the host."""
         return self
 
-    def on(self, stream: int | None) -> AbstractContextManager[None]:
-        """What a collective is carried out in: the order of a device's stream."""
+    def on(self, stream: int | None, room: int = 0) -> AbstractContextManager[None]:
+        """What a collective is carried out in: the order of a device's stream, with memory of it at `room`."""
         return nullcontext()
 
     def together(self) -> AbstractContextManager[None]:
@@ -96,6 +98,11 @@ class Transport(ABC):
     @abstractmethod
     def broadcast(self, array: Array, root: int) -> None:
         """Makes every member's `array` that of member `root`."""
+
+
+def units(size: int) -> int:
+    """The bytes that are taken for `size` bytes of memory to pack into."""
+    return -(-size // UNIT) * UNIT
 
 
 class World(ABC):

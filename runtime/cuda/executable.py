@@ -95,7 +95,7 @@ class CudaExecutable:
         self._externals = make_externals(
             program.externals, source.registry, source.context, source.places, collectives, device="cuda"
         )
-        self.on_device = {i for i, e in enumerate(self._externals) if e.kernel.on_device}
+        self.on_device = {i: e.kernel.room for i, e in enumerate(self._externals) if e.kernel.on_device}
         self.hosts = {h.name: HostProgram(h, program.sites) for h in program.hosts}
         for note in self.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=3)

@@ -81,7 +81,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class External:
-    """A kernel made elsewhere that takes memory of the device: the places of its operands, then of its results."""
+    """A kernel made elsewhere on memory of the device: places of operands, of results, and of what it works in."""
 
     number: int
     places: tuple[int, ...]
@@ -116,12 +116,12 @@ class Script:
 @dataclass
 class Recorder:
     """A plan's `run` that writes down. `scratch` is what each program of a kernel needs, by the kernel's name;
-    `on_device` are the kernels made elsewhere that take memory of the device.
+    `on_device` are the kernels made elsewhere that take memory of the device, with the bytes that each works in.
     """
 
     program: Program
     scratch: Mapping[str, int]
-    on_device: Collection[int] = ()
+    on_device: Mapping[int, int] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
     regions: dict[Region, int] = field(default_factory=lambda: {Region("absolute"): 0})
     results: dict[int, Result] = field(default_factory=dict)
@@ -193,7 +193,8 @@ class Recorder:
         """A kernel made elsewhere, on memory of (address, bytes)."""
         if number not in self.on_device:
             raise NeedsValues
-        memory = [a for a, _ in (*inputs, *results)]
+        room = self.on_device[number]
+        memory = [*(a for a, _ in (*inputs, *results)), *([self._scratch(room)] if room else [])]
         self.add(External(number, tuple(memory), len(inputs)))
 
     def on_host(self, name: str, inputs: Sequence[Any], results: Sequence[Any]) -> None:
@@ -257,7 +258,10 @@ class Recorder:
 
 
 def record(
-    program: Program, sizes: Sequence[tuple[int, ...]], scratch: Mapping[str, int], on_device: Collection[int] = ()
+    program: Program,
+    sizes: Sequence[tuple[int, ...]],
+    scratch: Mapping[str, int],
+    on_device: Mapping[int, int] | None = None,
 ) -> Script:
     """What a program does when the dynamic sizes of its arguments are `sizes`.
 
@@ -265,7 +269,7 @@ def record(
         NeedsValues: that depends on values.
         SizeError: the sizes do not fit.
     """
-    recorder = Recorder(program, scratch, on_device)
+    recorder = Recorder(program, scratch, on_device or {})
     arguments = [x for i, own in enumerate(sizes) for x in (recorder.at_region("argument", i), *own)]
     program.function()(recorder, *arguments)
     return recorder.script()

@@ -20,7 +20,7 @@ from oneflow.dialect.external import as_array
 from oneflow.dialect.nd_sbp import devices
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives import mpi, nccl
-from oneflow.runtime.collectives.operations import carry_out
+from oneflow.runtime.collectives.operations import carry_out, packing_bytes
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import world_of
 from oneflow.testing.host_cuda import host_cuda
@@ -37,9 +37,12 @@ def boxing(name: str, ranks: list[int]) -> None:
         gpus = nccl.gpus(mpi.world())
         made = [np.zeros(s, a.dtype) for s, a in zip(shapes, arrays, strict=True)]
         sides = [[DeviceArray.of(np.ascontiguousarray(a), gpus.device) for a in side] for side in (arrays, made)]
-        memory = ([as_array(a.address, TensorDesc(a.shape, dtype)) for a in side] for side in sides)
+        descs = [[TensorDesc(a.shape, dtype) for a in side] for side in sides]
+        memory = [[as_array(a.address, TensorDesc(a.shape, dtype)) for a in side] for side in sides]
         transport = gpus.transport(rank, ranks)
-        with transport.on(int(sides[1][0].stream.handle)):
+        count = packing_bytes(name, transport, attrs, *descs) or 0
+        room = DeviceArray.of(np.zeros(count + 1, np.uint8), gpus.device)
+        with transport.on(int(room.stream.handle), room.address):
             carry_out(name, transport, attrs, *memory)
         return [a.numpy() for a in sides[1]]
 
