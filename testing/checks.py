@@ -36,7 +36,7 @@ from oneflow.dialect.record import (
 from oneflow.dialect.sbp import Sbp, SbpSignature, Shard, balanced_ranges
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.testing.sample import Bad, Sample
-from oneflow.testing.simulate import put_together
+from oneflow.testing.simulate import noise, put_together
 
 Array = np.ndarray
 
@@ -241,7 +241,7 @@ def _cut(x: Array, sbp: Sbp, devices: int, seed: int) -> list[Array]:
     if sbp.kind == "B":
         return [x] * devices
     rng = np.random.default_rng(seed)
-    parts = [rng.integers(-3, 4, x.shape).astype(x.dtype) for _ in range(devices - 1)]
+    parts = [noise(rng, x) for _ in range(devices - 1)]
     return [*parts, (x - sum(parts, np.zeros_like(x))).astype(x.dtype)]
 
 

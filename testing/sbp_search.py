@@ -1,21 +1,25 @@
 """A search for the signatures that an operator could offer: every assignment of S, B and P to small operands.
 
 `missing_signatures` of a sample are those that hold on 2 and on 3 devices for three sets of values and that the
-record does not offer; a sample with a result of zeros tells nothing. Imports `checks`, `simulate`, NumPy.
+record does not offer; `holds` asks for one. A sample with a result of zeros, or of one truth, tells nothing. Results
+are judged each by itself, so that only assignments to operands multiply; of more than `MOST` those are searched that
+differ from an offered one in two operands, or in one where attributes depend on layouts. Imports `checks`,
+`simulate`, NumPy.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from oneflow.dialect import dtypes
-from oneflow.dialect.nd_sbp import NdSignature
+from oneflow.dialect.nd_sbp import NdSignature, local_shape
 from oneflow.dialect.numpy_builder import run_reference
-from oneflow.dialect.record import REGISTRY, Call, Registry, distribute, flatten
+from oneflow.dialect.record import REGISTRY, Call, OperatorError, Registry, distribute, flatten, infer
 from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
 from oneflow.passes.sbp.candidates import localize
 from oneflow.testing.checks import described, make_call
@@ -23,19 +27,46 @@ from oneflow.testing.sample import Sample
 from oneflow.testing.simulate import SimulationError, assemble, cut
 
 Array = np.ndarray
-#: More assignments of operands than this are not searched.
+Sbps = tuple[Sbp, ...]
+#: Of more assignments to operands not all are searched.
 MOST = 4096
-DEVICES = (2, 3)
+DEVICES, SEEDS = (2, 3), range(3)
+FAILURES = (ArithmeticError, ValueError, IndexError, TypeError, AssertionError, SimulationError)
 
 
 def missing_signatures(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignature]:
-    """Sound signatures of a sample that its record lacks; none where there are too many to search."""
-    dtype = next((dtypes.float64 for d in sample.dtypes if d.is_float), sample.dtypes[0])
-    calls = [make_call(sample, sample.arrays(dtype, seed), sample.attributes(dtype), registry) for seed in range(3)]
-    if any(not np.asarray(r).any() for op in calls for r in run_reference(op)):
+    """Sound signatures of a sample that its record lacks."""
+    calls = calls_of(sample, registry)
+    if not tells(sample, registry):
         return []
-    offered = set(calls[0].record.signatures(described(calls[0])))
-    return [s for s in _candidates(calls[0]) if s not in offered and all(_holds(op, s) for op in calls)]
+    offered = calls[0].record.signatures(described(calls[0]))
+    return [s for ins in _assignments(calls[0], offered) for s in _sound(calls, ins) if s not in offered]
+
+
+def holds(sample: Sample, signature: SbpSignature, registry: Registry = REGISTRY) -> bool | None:
+    """Whether a signature holds for a sample; None where the sample does not tell."""
+    calls = calls_of(sample, registry)
+    tensors = flatten(calls[0].inputs.values())
+    if len(tensors) != len(signature.inputs) or not tells(sample, registry):
+        return None
+    if any(s not in _kinds(np.asarray(x)) for s, x in zip(signature.inputs, tensors, strict=True)):
+        return None
+    return signature in _sound(calls, signature.inputs)
+
+
+def tells(sample: Sample, registry: Registry = REGISTRY) -> bool:
+    """Whether no result is zero, or one truth, throughout, which other parts would give too."""
+    return all(_varies(np.asarray(r)) for op in calls_of(sample, registry) for r in run_reference(op))
+
+
+def _varies(result: Array) -> bool:
+    return bool(result.any()) and not (result.dtype.kind == "b" and result.all())
+
+
+def calls_of(sample: Sample, registry: Registry) -> list[Call]:
+    """The sample with several sets of values."""
+    dtype = next((dtypes.float64 for d in sample.dtypes if d.is_float), sample.dtypes[0])
+    return [make_call(sample, sample.arrays(dtype, seed), sample.attributes(dtype), registry) for seed in SEEDS]
 
 
 def _kinds(array: Array) -> list[Sbp]:
@@ -44,47 +75,101 @@ def _kinds(array: Array) -> list[Sbp]:
     return [B, *([P] if summable else []), *(S(i) for i, d in enumerate(array.shape) if d >= max(DEVICES))]
 
 
-def _candidates(op: Call) -> Iterator[SbpSignature]:
-    """Assignments to operands and results, where the operands' number can be searched."""
-    inputs = [_kinds(np.asarray(x)) for x in flatten(op.inputs.values())]
-    outputs = [_kinds(np.asarray(x)) for x in run_reference(op)]
-    sizes = np.prod([len(k) for k in (*inputs, *outputs)])
-    if sizes <= MOST:
-        for ins in itertools.product(*inputs):
-            for outs in itertools.product(*outputs):
-                yield SbpSignature(ins, outs)
+def _assignments(op: Call, offered: Sequence[SbpSignature]) -> Iterator[Sbps]:
+    """What operands are searched with."""
+    kinds = [_kinds(np.asarray(x)) for x in flatten(op.inputs.values())]
+    results = [_kinds(np.asarray(r)) for r in run_reference(op)] if _changes(op) else []
+    if math.prod(map(len, [*kinds, *results])) <= MOST:
+        yield from itertools.product(*kinds)
+        return
+    bases = [s.inputs for s in offered if all(x in k for x, k in zip(s.inputs, kinds, strict=True))]
+    near = (n for base in bases for n in _neighbours(base, kinds, 1 if results else 2))
+    yield from dict.fromkeys(near)
 
 
-def _holds(op: Call, signature: SbpSignature) -> bool:
-    return all(_holds_on(op, signature, p) for p in DEVICES)
+def _neighbours(base: Sbps, kinds: Sequence[Sequence[Sbp]], count: int) -> Iterator[Sbps]:
+    """Assignments that differ from `base` in `count` operands at most."""
+    for places in itertools.combinations(range(len(base)), count):
+        yield from itertools.product(*(kinds[i] if i in places else (s,) for i, s in enumerate(base)))
 
 
-def _holds_on(op: Call, signature: SbpSignature, p: int) -> bool:
-    """Whether pieces computed on `p` devices give the whole."""
-    whole = [np.asarray(r) for r in run_reference(op)]
-    try:
-        got = _run(op, signature, p)
-    except (ArithmeticError, ValueError, IndexError, TypeError, AssertionError, SimulationError):
+def _sound(calls: Sequence[Call], inputs: Sbps) -> list[SbpSignature]:
+    """The signatures with these operands that hold for all calls, which differ in values."""
+    results = [_kinds(np.asarray(r)) for r in run_reference(calls[0])]
+    if _changes(calls[0]):
+        every = (SbpSignature(inputs, outs) for outs in itertools.product(*results))
+        return [s for s in every if all(all(_kept(op, s, [[o] for o in s.outputs])) for op in calls)]
+    if not _is_allowed(calls[0], inputs):
+        return []
+    for op in calls:
+        results = _kept(op, SbpSignature(inputs, (B,) * len(results)), results)
+    return [SbpSignature(inputs, outs) for outs in itertools.product(*results)]
+
+
+def _changes(op: Call) -> bool:
+    """Whether attributes of a piece depend on where it lies."""
+    if op.record.local is None:
         return False
-    return all(
-        g.shape == w.shape and np.allclose(g.astype(np.float64), w.astype(np.float64), 1e-9, 1e-9, equal_nan=True)
-        for g, w in zip(got, whole, strict=True)
-    )
+    call = described(op)
+    count = len(call.operands)
+    every = [(i, S(axis)) for i, d in enumerate((*call.operands, *call.results)) for axis in range(d.rank)]
+    layouts = [tuple((sbp if i == at else B,) for i in range(count + len(call.results))) for at, sbp in every]
+    nds = [NdSignature(nd[:count], nd[count:]) for nd in layouts]
+    return any(localize(call, nd, (p,), p - 1).attrs != call.attrs for nd in nds for p in DEVICES)
 
 
-def _run(op: Call, signature: SbpSignature, p: int) -> list[Array]:
+def _is_allowed(op: Call, inputs: Sbps) -> bool:
+    """Whether the record takes pieces of these shapes."""
+    call = described(op)
+    nd = NdSignature(tuple((s,) for s in inputs), ((B,),) * len(call.results))
+    try:
+        infer(op.record, localize(call, nd, (max(DEVICES),), 0))
+    except OperatorError:
+        return False
+    return True
+
+
+def _kept(op: Call, signature: SbpSignature, kinds: list[list[Sbp]]) -> list[list[Sbp]]:
+    """Those of the kinds of each result that give the whole on all devices; none at all where one result has none.
+
+    Pieces are computed by the attributes that `signature` makes local.
+    """
+    whole = [np.asarray(r) for r in run_reference(op)]
+    for p in DEVICES:
+        try:
+            pieces = _run(op, signature, p)
+        except FAILURES:
+            return [[]]
+        kinds = [
+            [k for k in some if _gives(w, [r[i] for r in pieces], k)]
+            for i, (some, w) in enumerate(zip(kinds, whole, strict=True))
+        ]
+    return kinds
+
+
+def _gives(whole: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
+    mesh = (len(pieces),)
+    if any(x.shape != local_shape(whole.shape, (sbp,), mesh, rank) for rank, x in enumerate(pieces)):
+        return False
+    try:
+        got = assemble(pieces, (sbp,), mesh)
+    except FAILURES:
+        return False
+    return np.allclose(got.astype(np.float64), whole.astype(np.float64), 1e-9, 1e-9, equal_nan=True)
+
+
+def _run(op: Call, signature: SbpSignature, p: int) -> list[list[Array]]:
+    """The results of every device."""
     nd = NdSignature(tuple((s,) for s in signature.inputs), tuple((s,) for s in signature.outputs))
     call = described(op)
     layouts = zip(flatten(op.inputs.values()), nd.inputs, strict=True)
     pieces = [cut(np.asarray(x), s, (p,), seed) for seed, (x, s) in enumerate(layouts)]
     sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in op.inputs.values()]
-    results: list[Sequence[Array]] = []
-    for rank in range(p):
-        local = localize(call, nd, (p,), rank)
-        inputs = distribute(op.record.signature.inputs, [c[rank] for c in pieces], sizes)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            results.append([np.asarray(r) for r in run_reference(Call(op.record, inputs, local.attrs))])
-        if any(r.shape != d.shape for r, d in zip(results[-1], local.results, strict=True)):
-            raise ValueError("a piece has another shape")
-    return [assemble([r[i] for r in results], s, (p,)) for i, s in enumerate(nd.outputs)]
+    return [_run_rank(op, localize(call, nd, (p,), rank), [c[rank] for c in pieces], sizes) for rank in range(p)]
+
+
+def _run_rank(op: Call, local: Call, pieces: list[Array], sizes: list[int]) -> list[Array]:
+    inputs = distribute(op.record.signature.inputs, pieces, sizes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [np.asarray(r) for r in run_reference(Call(op.record, inputs, local.attrs))]

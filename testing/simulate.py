@@ -81,7 +81,7 @@ def _layouts(function: ir.Operation, name: str, mesh: Mesh) -> list[NdSbp]:
 
 
 def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
-    """The pieces of all ranks. Partial sums are small integers of both signs, and what is missing to the whole.
+    """The pieces of all ranks. Partial sums are small numbers of both signs, and what is missing to the whole.
 
     Operands of one call are cut with different seeds: equal noise could cancel.
     """
@@ -102,11 +102,17 @@ def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Genera
         members = group(rank, mesh, [axis])
         whole = pieces[members[0]]
         if id(whole) not in made:
-            parts = [rng.integers(-3, 4, whole.shape).astype(whole.dtype) for _ in members[1:]]
+            parts = [noise(rng, whole) for _ in members[1:]]
             rest = np.subtract(whole, sum(parts, np.zeros_like(whole)), dtype=whole.dtype)
             made[id(whole)] = [*parts, rest]
         summed[rank] = made[id(whole)][members.index(rank)]
     return summed
+
+
+def noise(rng: np.random.Generator, like: Array) -> Array:
+    """Small numbers of both signs in the shape and type of `like`; those of floats are no integers."""
+    steps = 1 if like.dtype.kind in "biu" else 4
+    return np.asarray((rng.integers(-3 * steps, 3 * steps + 1, like.shape) / steps).astype(like.dtype))
 
 
 def _slices(region: Sequence[tuple[int, int]]) -> tuple[slice, ...]:

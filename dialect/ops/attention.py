@@ -7,6 +7,7 @@ Weights are dropped by the numbers of `random_mask_like`, so that they are the s
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ def _expect_heads(op: Call) -> None:
         raise op.error(f"expected static numbers of heads, those of key dividing query's, got {groups} and {heads}")
 
 
+#: Operands that have the rows of the query.
+ROWS = ("dy", "query", "logsumexp", "delta")
 #: Attributes of both operators.
 FLAGS = f"scale: double = 1.0, causal: bool = False, rate: float = 0.0, seed: int64 = 0, {LOGICAL}"
 
@@ -68,12 +71,22 @@ def _statistics(op: Call) -> TensorDesc:
     return TensorDesc(op.query.shape[:3], op.query.dtype.accumulator)
 
 
-def _rows(op: Call) -> list[SbpSignature]:
-    """The batch can be split, and the heads where each has its own key."""
-    axes = [0, 1] if op.query.shape[1] == op.key.shape[1] else [0]
-    given = [n for n, x in op.inputs.items() if x is not None]
-    rows = ([_along_mask(op, a) if n == "mask" else B if n == "offset" else S(a) for n in given] for a in axes)
-    return [SbpSignature(tuple(ins), (S(a),) * len(op.results)) for ins, a in zip(rows, axes, strict=True)]
+def _lying(op: Call, lying: Mapping[str, Sbp], results: Sequence[Sbp], multiple: int = 0) -> SbpSignature:
+    """The signature by which operands lie as said, others whole."""
+    given = (n for n, x in op.inputs.items() if x is not None)
+    return SbpSignature(tuple(lying.get(n, B) for n in given), tuple(results), multiple)
+
+
+def _split(op: Call, axis: int, keys: Sbp) -> dict[str, Sbp]:
+    """How operands lie where the scores are split along `axis`, one of the first three, and keys as said."""
+    mask = {} if op.mask is None else {"mask": _along_mask(op, axis)}
+    return {**dict.fromkeys(ROWS, S(axis)), "key": keys, "value": keys, **mask}
+
+
+def _of_heads(op: Call) -> tuple[Sbp, int]:
+    """How keys lie where heads are split, and by how many at most: groups stay together, and one serves all heads."""
+    heads, groups = op.query.shape[1], op.key.shape[1]
+    return (B if groups == 1 else S(1)), (0 if groups in (1, heads) else groups)
 
 
 def _along_mask(op: Call, axis: int) -> Sbp:
@@ -124,23 +137,16 @@ def _numpy_scores(query: Any, key: Any, mask: Any, scale: float, causal: bool) -
     return np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf) if causal else scores
 
 
-def _queries(op: Call) -> list[SbpSignature]:
-    """The split of the query's rows, which is one where no row counts: without `causal`."""
-    if op.causal:
-        return []
-    mask = () if op.mask is None else (_along_mask(op, 2),)
-    offset = () if op.offset is None else (B,)
-    return [SbpSignature((S(2), B, B, *mask, *offset), (S(2), S(2)))]
-
-
 def _part(op: Call, shard: Shard) -> dict[str, Any]:
     """Where the weights of one device lie among all, which says what is dropped."""
     if not op.rate:
         return {}
-    rows = (*next(iter(op.inputs.values())).shape[:3], op.key.shape[2])
-    piece = (*(shard.inputs[0].shape or ())[:3], op.key.shape[2])
-    begins = op.logical_begin or [0] * len(rows)
-    moved = [b + shard.begins[0] * (n != d) for b, n, d in zip(begins, piece, rows, strict=True)]
+    first, key = 0, [n for n, x in op.inputs.items() if x is not None].index("key")
+    rows, piece = ((*(x[first].shape or ())[:3], (x[key].shape or ())[2]) for x in (op.operands, shard.inputs))
+    begins = (*[shard.begins[first]] * 3, shard.begins[key])
+    moved = [
+        b + begin * (n != d) for b, begin, n, d in zip(op.logical_begin or [0] * 4, begins, piece, rows, strict=True)
+    ]
     return {"logical_shape": op.logical_shape or rows, "logical_begin": moved}
 
 
@@ -180,9 +186,14 @@ class Attention:
         return TensorDesc((*op.query.shape[:3], op.value.shape[3]), op.query.dtype), _statistics(op)
 
     def sbp(op: Call) -> list[SbpSignature]:
-        rest = (B,) * (len(op.operands) - 3)
-        columns = [SbpSignature((B, B, sbp, *rest), (sbp, B)) for sbp in (S(3), P)]
-        return [*_rows(op), *columns, *_queries(op)]
+        keys, groups = _of_heads(op)
+        rows = [] if op.causal else [_lying(op, _split(op, 2, B), (S(2), S(2)))]
+        return [
+            _lying(op, _split(op, 0, S(0)), (S(0), S(0))),
+            _lying(op, _split(op, 1, keys), (S(1), S(1)), groups),
+            *(_lying(op, {"value": columns}, (columns, B)) for columns in (S(3), P)),
+            *rows,
+        ]
 
     def grad(ops: Builder, op: Call, dy: Value | None, dlogsumexp: Value | None) -> dict[str, Any]:
         dy = ops.zero_like(op.out) if dy is None else dy
@@ -228,6 +239,13 @@ def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Val
     return weights, weights * (_dropped(ops, op, direct) - _row(ops, delta))
 
 
+def _lengths(op: Call) -> list[SbpSignature]:
+    """The splits of queries and of keys, between which other gradients are summed up: where no row counts."""
+    mask = {} if op.mask is None else {"mask": _along_mask(op, 3)}
+    by_keys = _lying(op, {"key": S(2), "value": S(2), **mask}, (P, S(2), S(2)))
+    return [_lying(op, _split(op, 2, B), (S(2), P, P)), by_keys]
+
+
 @operator(f"attention_grad(dy, query, key, value, mask?, offset?, logsumexp, delta, {FLAGS}) -> dquery, dkey, dvalue")
 class AttentionGrad:
     """The gradients of `attention` by query, key and value; `delta` is sum(dy * out) of each row."""
@@ -245,7 +263,15 @@ class AttentionGrad:
         return op.query, op.key, op.value
 
     def sbp(op: Call) -> list[SbpSignature]:
-        return _rows(op)
+        keys, groups = _of_heads(op)
+        found = [
+            _lying(op, _split(op, 0, S(0)), [S(0)] * 3),
+            _lying(op, _split(op, 1, keys), (S(1), *[P if keys == B else keys] * 2), groups),
+            _lying(op, {"dy": S(3), "value": S(3), "delta": P}, (P, P, S(3))),
+            _lying(op, {"dy": P, "delta": P}, (P, P, P)),
+            _lying(op, {"value": P, "delta": P}, (P, P, B)),
+        ]
+        return found if op.causal else [*found, *_lengths(op)]
 
     grad = composed_gradient
 

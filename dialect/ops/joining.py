@@ -33,6 +33,11 @@ def _joined_shape(op: Call, axis: int | None) -> list[Dim]:
     return shape
 
 
+def _cut_axes(op: Call, parts: Sequence[TensorDesc]) -> tuple[int, ...]:
+    """The axes along which tensors lie in a row, which one alone does not."""
+    return () if len(parts) == 1 else (op.axis % parts[0].rank,)
+
+
 def _place_in_row(shape: Sequence[Size], parts: Sequence[Stage], axis: int) -> Stage:
     """Tensors set one behind the other along `axis`."""
     offset: Size = 0
@@ -61,8 +66,7 @@ class Cat:
         return TensorDesc(tuple(shape), op.in_[0].dtype)
 
     def sbp(op: Call) -> Factors:
-        rank = op.in_[0].rank
-        names = " ".join(letters(op.in_[0].shape, (op.axis % rank,)))
+        names = " ".join(letters(op.in_[0].shape, _cut_axes(op, op.in_)))
         return Factors(f"{', '.join([names] * len(op.in_))} -> {names}", "joint")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
@@ -100,7 +104,6 @@ class SplitLike:
     """`in` cut along `axis` into tensors of the sizes of `like`: the adjoint of `cat`."""
 
     shapes_of = ("like",)
-    withheld = "like may lie in any way along the other axes, since only its size along axis is read"
 
     def types(op: Call) -> list[TensorDesc]:
         axis = op.normalize_axis(op.axis, op.in_.rank)
@@ -116,7 +119,7 @@ class SplitLike:
 
     def sbp(op: Call) -> list[SbpSignature]:
         count = len(op.like)
-        names = " ".join(letters(op.in_.shape, (op.axis % op.in_.rank,)))
+        names = " ".join(letters(op.in_.shape, _cut_axes(op, op.like)))
         split = Factors(f"{', '.join([names] * (1 + count))} -> {', '.join([names] * count)}", "joint")
         return [*split.signatures(), SbpSignature((P, *[B] * count), (P,) * count)]
 
@@ -175,7 +178,6 @@ class StackGrad:
     """The slices of `in` along `axis`, each of the shape of its `like`: the adjoint of `stack`."""
 
     shapes_of = ("like",)
-    withheld = "like may lie in any way, since it is not read"
 
     def types(op: Call) -> list[TensorDesc]:
         shape = _joined_shape(Call(op.record, {"in": op.like}, op.attrs), None)

@@ -116,7 +116,6 @@ class ScalarLerpGrad:
     """The gradients of `scalar_lerp` by its operands: out_diff * (1 - number) and out_diff * number."""
 
     shapes_of = ("start", "end")
-    withheld = "start and end may lie in any way, since nothing of them is read"
 
     def types(op: Call) -> list[TensorDesc]:
         return [same_shapes(op)] * 2

@@ -25,8 +25,8 @@ APART, UNREAD = "parameters split each along an axis of its own", "model_copy in
 WITHHELD = {
     "multi_tensor_sgd_update": APART,
     "multi_tensor_momentum_update": APART,
-    "multi_tensor_sgd_update_with_cast": UNREAD,
-    "multi_tensor_momentum_update_with_cast": UNREAD,
+    "multi_tensor_adam_update": APART,
+    **{f"multi_tensor_{name}_update_with_cast": UNREAD for name in ("sgd", "momentum", "adam")},
 }
 
 

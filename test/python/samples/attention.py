@@ -21,6 +21,10 @@ def row(*shape):
 HEADS = "expected static numbers of heads, those of key dividing query's, got 2 and 3"
 PLAIN = [t(1, 2, 3, 4), t(1, 2, 5, 4), t(1, 2, 5, 4)]
 SHARED = [t(2, 4, 3, 2), t(2, 2, 3, 2), t(2, 2, 3, 3)]
+#: Heads of which pairs share a group, and all one.
+SPLIT = {"gradient": False, "why": "for signatures; gradients are as those of fewer heads"}
+TWELVE = [t(1, 12, 2, 2), t(1, 6, 3, 2), t(1, 6, 3, 2)]
+ONE = [t(1, 3, 3, 2), t(1, 1, 3, 2), t(1, 1, 3, 2)]
 
 #: A mask in f32, whatever the type of the query.
 WIDE = Wide((1, 1, 70, 70))
@@ -65,6 +69,10 @@ SAMPLES = [
     ),
     Sample("attention_grad", [t(2, 4, 3, 3), *SHARED, t(3, 3), None, row(2, 4, 3), row(2, 4, 3)], {"causal": True}),
     Sample("attention_grad", [t(1, 2, 3, 4), *PLAIN, None, OFFSET, row(1, 2, 3), row(1, 2, 3)], DROPPED),
+    Sample("attention", TWELVE, **SPLIT),
+    Sample("attention_grad", [t(1, 12, 2, 2), *TWELVE, None, None, row(1, 12, 2), row(1, 12, 2)], **SPLIT),
+    Sample("attention", [*ONE, t(1, 3, 1, 3)], **SPLIT),
+    Sample("attention_grad", [t(1, 3, 3, 2), *ONE, t(1, 3, 1, 3), None, row(1, 3, 3), row(1, 3, 3)], **SPLIT),
     *(sample for block in BLOCKS for sample in _blocks(*block)),
     *_blocks(2, 100, [], False, **DROPPED),
 ]

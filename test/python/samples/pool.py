@@ -72,6 +72,9 @@ SAMPLES = [
     Sample("max_pool_3d", [t(1, 2, 3, 2, 3)], dilated(2, 2, 2, padding=1, stride=2, **CEIL)),
     Sample("max_pool_1d_grad", [t(1, 2, 8), PLACES, t(1, 2, 4)], dilated(2, stride=2), dtypes=FLOATS),
     Sample("max_pool_2d_grad", [t(1, 3, 3, 1), PLANES, t(1, 2, 2, 1)], dilated(2, 2, last=True), dtypes=FLOATS),
+    Sample(
+        "max_pool_3d_grad", [t(1, 3, 2, 2, 2), v([[[[[1], [6]]]] * 3], int64), t(1, 3, 1, 2, 1)], dilated(2, 1, 2)
+    ),
     Sample("max_pool_3d_grad", [t(1, 1, 2, 2, 2), VOLUME, t(1, 1, 1, 2, 1)], dilated(2, 1, 2), dtypes=FLOATS),
     Sample("max_pool_1d_grad", [t(0, 2, 3), t(0, 2, 2, dtype=int64), t(0, 2, 2)], dilated(2)),
     Sample("avg_pool_1d", [t(2, 5, 3)], windows(2, last=True, stride=2, **CEIL), dtypes=FLOATS),
@@ -97,6 +100,7 @@ SAMPLES = [
     ),
     Sample("avg_pool_1d_grad", [t(1, 1, 3), t(1, 1, 2)], windows(2), dtypes=FLOATS),
     Sample("avg_pool_1d_grad", [t(0, 2, 3), t(0, 2, 2)], windows(2)),
+    Sample("avg_pool_3d_grad", [t(1, 3, 2, 2, 2), t(1, 3, 1, 1, 1)], windows(2, 2, 2)),
     Sample("avg_pool_3d_grad", [t(1, 2, 2, 2, 2), t(1, 2, 1, 1, 1)], windows(2, 2, 2), dtypes=FLOATS),
 ]
 BAD = [

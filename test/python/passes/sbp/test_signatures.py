@@ -65,11 +65,12 @@ def test_nested_splits(sample, mesh):
 
 
 @pytest.mark.parametrize(("mesh", "count"), [((2,), 1), ((3,), 0), ((4,), 1), ((2, 2), 1), ((2, 4), 0)], ids=str)
-@pytest.mark.parametrize("name", ["conv2d", "group_norm"])
+@pytest.mark.parametrize("name", ["conv2d", "group_norm", "attention"])
 def test_groups_stay_together(name, mesh, count):
-    """Channels are split over devices whose number divides the 4 groups."""
-    inputs = {"conv2d": [t(3, 8, 4, 4), t(8, 2, 3, 3)], "group_norm": [t(3, 8, 2)]}[name]
-    attrs = {"conv2d": {**GROUPED, "filters": 8}, "group_norm": {"num_groups": 4, "epsilon": 1e-5}}[name]
+    """Channels, or heads, are split over devices whose number divides the 4 groups."""
+    heads = [t(1, 8, 2, 2), t(1, 4, 3, 2), t(1, 4, 3, 2)]
+    inputs = {"conv2d": [t(3, 8, 4, 4), t(8, 2, 3, 3)], "group_norm": [t(3, 8, 2)], "attention": heads}[name]
+    attrs = {"conv2d": {**GROUPED, "filters": 8}, "group_norm": {"num_groups": 4, "epsilon": 1e-5}}.get(name, {})
     call = described(sbp_case(Sample(name, inputs, attrs), REGISTRY))
     split = [s for s in nd_signatures(call, mesh) if set(s.inputs[0]) == {S(1)}]
     assert len(split) == count
