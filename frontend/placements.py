@@ -8,18 +8,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.frontend.arrays import Data, to_array
 from oneflow.frontend.devices import state_choices
 from oneflow.frontend.layouts import Places
-from oneflow.runtime.distributed import DistributedExecutable, Pieces, PlacedLayout, compile_distributed, lay_out
+from oneflow.runtime.distributed import DistributedExecutable, PlacedLayout, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
 
-#: How a tensor lies, and on which ranks of the job.
-Place = tuple[PlacedLayout, Placement]
+#: On which ranks of the job a tensor lies, and how.
+Place = tuple[Placement, NdSbp]
 
 
 class OnRanks(Protocol):
@@ -67,33 +68,65 @@ class GlobalProgram:
 
         One whose pieces the run has updated in place is that argument.
         """
-        made = self.executable.run([self._pieces(i, data) for i, data in enumerate(given)])
-        updated = {id(p): x for x in given if isinstance(x, GlobalArray) for p in x.pieces.values()}
-        return [self._result(*pair, updated) for pair in zip(self._results, made, strict=True)]
+        laid = [
+            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self._laid(i, x)
+            for i, (x, (on, nd)) in enumerate(zip(given, self._arguments, strict=True))
+        ]
+        arguments = {
+            p: [none if at is None else x.pieces[at] for x, (at, none) in zip(laid, takes, strict=True)]
+            for p, takes in self._takes.items()
+        }
+        return self._results_of(laid, arguments, self.executable.run_programs(arguments))
+
+    def _laid(self, number: int, data: Data) -> GlobalArray:
+        """An argument as it has to lie. What says that of one which does is what the next one is looked at by."""
+        placement, nd = self._arguments[number]
+        if not isinstance(data, GlobalArray):
+            layout = self.executable.arguments[number]
+            return GlobalArray(placement, layout, self.executable.pieces_of(number, to_array(data)))
+        found = data.to(placement, nd)
+        if found is data:
+            self._arguments[number] = data.placement, data.nd
+        return found
+
+    def _results_of(
+        self, laid: Sequence[GlobalArray], arguments: Mapping[int, Sequence[Any]], made: Mapping[int, Sequence[Any]]
+    ) -> list[Data]:
+        found: list[GlobalArray | None] = [None] * len(self.executable.results)
+        if made:
+            first, (given, results) = next(iter(made)), self._kinds
+            updated = {id(piece): number for number, piece in enumerate(arguments[first])}
+            for number, piece in enumerate(made[first]):
+                known = updated.get(id(piece))
+                if known is not None and given[known] == results[number]:
+                    same = len(made) == 1 or all(made[p][number] is arguments[p][known] for p in made)
+                    found[number] = laid[known] if same else None
+        return [self._result(i, made) if x is None else x for i, x in enumerate(found)]
+
+    def _result(self, number: int, made: Mapping[int, Sequence[Any]]) -> GlobalArray:
+        layout = self.executable.results[number]
+        pieces = {p: results[number] for p, results in made.items()}
+        return GlobalArray(self._place(layout)[0], layout, self.executable.gather(layout, pieces))
 
     @functools.cached_property
     def _arguments(self) -> list[Place]:
-        return [(at, self.places.of(at.place.name)) for at in self.executable.arguments]
+        return [self._place(at) for at in self.executable.arguments]
+
+    def _place(self, layout: PlacedLayout) -> Place:
+        return self.places.of(layout.place.name), layout.nd
 
     @functools.cached_property
-    def _results(self) -> list[Place]:
-        return [(at, self.places.of(at.place.name)) for at in self.executable.results]
+    def _kinds(self) -> list[list[int]]:
+        """For each argument, and for each result, a number that those have which lie in the same way."""
+        known: dict[Place, int] = {}
+        sides = self.executable.arguments, self.executable.results
+        return [[known.setdefault(self._place(at), len(known)) for at in side] for side in sides]
 
-    def _pieces(self, number: int, data: Data) -> Pieces:
-        if not isinstance(data, GlobalArray):
-            return self.executable.cut(number, to_array(data))
-        layout, placement = self._arguments[number]
-        return self.executable.spread(layout, data.to(placement, layout.nd).pieces)
-
-    def _result(self, place: Place, made: Pieces, updated: Mapping[int, GlobalArray]) -> GlobalArray:
-        layout, placement = place
-        pieces = self.executable.gather(layout, made)
-        known = updated.get(id(next(iter(pieces.values()), None)))
-        if known is not None and known.pieces.keys() == pieces.keys():
-            same = all(known.pieces[at] is piece for at, piece in pieces.items())
-            if same and (known.placement, known.layout.nd) == (placement, layout.nd):
-                return known
-        return GlobalArray(placement, layout, pieces)
+    @functools.cached_property
+    def _takes(self) -> dict[int, list[tuple[int | None, Any]]]:
+        """Which piece of each argument a program takes, and what it takes where it has none."""
+        programs, arguments = self.executable.programs, self.executable.arguments
+        return {p: [(at.place.place(p), at.nothing) for at in arguments] for p in programs}
 
     @property
     def memory(self) -> Footprint:

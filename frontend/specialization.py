@@ -15,7 +15,6 @@ import numpy as np
 
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data, place_of
-from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
@@ -30,6 +29,8 @@ from oneflow.runtime.executable import Executable
 from oneflow.runtime.global_array import GlobalArray
 from oneflow.runtime.quick import never
 
+#: The placement and layout of a tensor that lies on no ranks.
+NOWHERE = None, None
 _HOLDS = operator.attrgetter("holds")
 
 
@@ -51,16 +52,18 @@ class Specialization:
         where = place or named_device(place_of_tensors(self.traced.captured) or "cpu")
         if where is not self.device and where != self.device:
             return False
-        for tensor, at in self._lying:
-            if (at is not None or type(tensor.handle.handle) is GlobalArray) and layout_of(tensor) != at:
+        for tensor, placement, nd in self._lying:
+            data = tensor.handle.handle
+            now = (data.placement, data.layout.nd) if type(data) is GlobalArray else NOWHERE
+            if (now[0] is not placement or now[1] is not nd) and now != (placement, nd):
                 return False
         return True
 
     @functools.cached_property
-    def _lying(self) -> list[tuple[EagerTensor, Any]]:
+    def _lying(self) -> list[tuple[EagerTensor, Any, Any]]:
         """The tensors from outside, and how they lay on ranks."""
         pairs = zip(self.traced.captured, self.layouts, strict=True)
-        return [(c, at) for c, at in pairs if isinstance(c, EagerTensor)]
+        return [(c, *(at or NOWHERE)) for c, at in pairs if isinstance(c, EagerTensor)]
 
     @property
     def lasts(self) -> bool:

@@ -7,7 +7,7 @@ collectives are kernels that the compiled code calls. Imports the passes, `execu
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -238,19 +238,23 @@ class DistributedExecutable:
         program = self.programs[place]
         return str(program.module) if stage == "physical" else program.executable.ir(stage)
 
-    def cut(self, number: int, array: Any) -> Pieces:
-        """The pieces of a whole array that is given for argument `number`.
+    def pieces_of(self, number: int, array: Any) -> Pieces:
+        """The pieces of a whole array that is given for argument `number`, by their places in its layout.
 
         Raises:
             ArgumentError: it is of another type or shape.
         """
         whole, layout = as_array(self.inputs[number], array), self.arguments[number]
         members = enumerate(layout.place.members)
-        pieces = {at: layout.piece(whole, layout.place.mesh, at) for at, m in members if m in self.programs}
-        return self.spread(layout, pieces)
+        return {at: layout.piece(whole, layout.place.mesh, at) for at, m in members if m in self.programs}
 
-    def spread(self, layout: PlacedLayout, pieces: Pieces) -> Pieces:
-        """What each program of this process takes of `pieces`, by places in a layout: nothing where it has none."""
+    def cut(self, number: int, array: Any) -> Pieces:
+        """What each program of this process takes of a whole array that is given for argument `number`.
+
+        Raises:
+            ArgumentError: it is of another type or shape.
+        """
+        layout, pieces = self.arguments[number], self.pieces_of(number, array)
         places = {p: layout.place.place(p) for p in self.programs}
         return {p: layout.nothing if at is None else pieces[at] for p, at in places.items()}
 
@@ -264,11 +268,17 @@ class DistributedExecutable:
         Raises:
             RunError: a check of the data failed on a rank, or a collective did.
         """
-        tasks = [functools.partial(program.run, [x[p] for x in pieces]) for p, program in self.programs.items()]
-        made = self.world.run(tasks)
-        return [dict(zip(self.programs, column, strict=True)) for column in zip(*made, strict=True)] or [
-            {} for _ in self.results
-        ]
+        made = self.run_programs({p: [x[p] for x in pieces] for p in self.programs})
+        return [{p: results[number] for p, results in made.items()} for number in range(len(self.results))]
+
+    def run_programs(self, arguments: Mapping[int, Sequence[Any]]) -> dict[int, list[Any]]:
+        """The results of each program of this process, from its arguments.
+
+        Raises:
+            RunError: a check of the data failed on a rank, or a collective did.
+        """
+        tasks = [functools.partial(program.run, arguments[p]) for p, program in self.programs.items()]
+        return dict(zip(self.programs, self.world.run(tasks), strict=True))
 
     def whole(self, number: int, pieces: Pieces, root: int | None = None) -> Array | None:
         """Result `number` as a whole array: on every rank of the world, or on rank `root` alone, elsewhere None."""

@@ -13,7 +13,7 @@ from oneflow.dialect.nd_sbp import Mesh, group
 from oneflow.dialect.record import Call
 from oneflow.runtime.collectives.nccl import Gpus, NcclTransport
 from oneflow.runtime.collectives.operations import carry_out, packing_bytes
-from oneflow.runtime.collectives.transport import Transport, World
+from oneflow.runtime.collectives.transport import Array, Transport, World
 
 
 @dataclass
@@ -60,6 +60,7 @@ class _Kernel:
     number: int
     text: str
     room: int = 0
+    seen: tuple[tuple[int, ...], list[Array]] = ((), [])
 
     def external(self) -> ExternalKernel:
         """What the program calls."""
@@ -71,8 +72,15 @@ class _Kernel:
 
     def _run(self, buffers: Sequence[int], stream: int) -> None:
         """Carries the collective out."""
-        count, descs = len(self.op.operands), (*self.op.operands, *self.op.results)
-        arrays = [as_array(buffers[i], d) for i, d in enumerate(descs)]
-        room = buffers[len(descs)] if self.room else 0
+        count, arrays = len(self.op.operands), self._arrays(buffers)
+        room = buffers[len(arrays)] if self.room else 0
         with self.world.step(self.rank, self.number, self.text), self.transport.on(stream, room):
             carry_out(self.op.record.name, self.transport, self.op.attrs, arrays[:count], arrays[count:])
+
+    def _arrays(self, buffers: Sequence[int]) -> list[Array]:
+        """The operands and results; runs on the same memory, as those of a training step are, share them."""
+        descs = (*self.op.operands, *self.op.results)
+        addresses = tuple(buffers[i] for i in range(len(descs)))
+        if addresses != self.seen[0]:
+            self.seen = addresses, list(map(as_array, addresses, descs))
+        return self.seen[1]
