@@ -1,7 +1,8 @@
 """`oneflow-join-insertions`: the sum of tensors that are zero but for parts of their own is all parts in one tensor.
 
 That is the gradient of a tensor of which several parts are used, such as one product for query, key and value. A
-part's -0 stays -0, where the sum with 0 was 0. Imports the MLIR seam.
+part's -0 stays -0, where the sum with 0 was 0. What is put into zeros twice, as images that are padded along several
+dimensions, is put there once. Imports the MLIR seam.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from oneflow.passes.registry import register_pass
 
 INSERTION, ADDITIONS = "tensor.insert_slice", ("arith.addf", "arith.addi")
 CONVERSIONS = ("arith.extf", "arith.truncf")
+#: Where a part lies, as attributes of its insertion.
+PLACES = ("static_offsets", "static_sizes", "static_strides")
 
 
 @register_pass
@@ -38,6 +41,8 @@ class JoinInsertions(Pass):
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name == "linalg.generic" and _is_sum(op):
                 sums.append(op)
+            if op.name == INSERTION:
+                _put_once(op)
             return ir.WalkResult.ADVANCE
 
         module.operation.walk(visit)
@@ -45,6 +50,21 @@ class JoinInsertions(Pass):
             one, other = (_insertions(v) for v in list(op.operands)[:2])
             if one and other and all(_apart(a, b) for a in one for b in other):
                 _join(op, other)
+
+
+def _put_once(op: ir.Operation) -> None:
+    """Puts what the source of an insertion into zeros is to zeros itself in that source's place."""
+    inner = _insertions(op.operands[0])
+    if len(inner) != 1 or len(_insertions(op.results[0])) != 1:
+        return
+    outer, within = ([list(ir.DenseI64ArrayAttr(o.attributes[n])) for n in PLACES] for o in (op, inner[0]))
+    if len(outer[0]) != len(within[0]):
+        return
+    offsets = [a + b * step for a, b, step in zip(outer[0], within[0], outer[2], strict=True)]
+    strides = [a * b for a, b in zip(outer[2], within[2], strict=True)]
+    for name, values in zip(PLACES, (offsets, within[1], strides), strict=True):
+        op.attributes[name] = ir.DenseI64ArrayAttr.get(values)
+    op.operands[0] = inner[0].operands[0]
 
 
 def _is_sum(op: ir.Operation) -> bool:
@@ -101,7 +121,7 @@ def _apart(one: ir.Operation, other: ir.Operation) -> bool:
 
 
 def _ranges(op: ir.Operation) -> list[tuple[int, int]]:
-    lists = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "sizes", "strides"))
+    lists = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in PLACES)
     return [(first, first + (size - 1) * step + 1) for first, size, step in zip(*lists, strict=True)]
 
 

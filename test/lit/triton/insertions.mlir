@@ -54,3 +54,23 @@ func.func @into_ones(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
   } -> tensor<12xf32>
   return %s : tensor<12xf32>
 }
+
+// What is put into zeros twice is put there once; other numbers around it stay.
+// CHECK-LABEL: func.func @twice
+// CHECK: tensor.insert_slice %arg0 into %{{.*}}[1, 0] [4, 2] [1, 3] : tensor<4x2xf32> into tensor<6x5xf32>
+// CHECK: tensor.insert_slice %arg0 into %{{.*}}[5, 3] [4, 2] [2, 3] : tensor<4x2xf32> into tensor<16x9xf32>
+// CHECK: tensor.insert_slice %{{.*}} into %{{.*}}[0, 0] [6, 5] [1, 1] : tensor<6x5xf32> into tensor<7x5xf32>
+func.func @twice(%x: tensor<4x2xf32>) -> (tensor<16x9xf32>, tensor<7x5xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %small = tensor.empty() : tensor<6x5xf32>
+  %large = tensor.empty() : tensor<16x9xf32>
+  %other = tensor.empty() : tensor<7x5xf32>
+  %a = linalg.fill ins(%zero : f32) outs(%small : tensor<6x5xf32>) -> tensor<6x5xf32>
+  %b = linalg.fill ins(%zero : f32) outs(%large : tensor<16x9xf32>) -> tensor<16x9xf32>
+  %c = linalg.fill ins(%one : f32) outs(%other : tensor<7x5xf32>) -> tensor<7x5xf32>
+  %0 = tensor.insert_slice %x into %a[1, 0] [4, 2] [1, 3] : tensor<4x2xf32> into tensor<6x5xf32>
+  %1 = tensor.insert_slice %0 into %b[3, 3] [6, 5] [2, 1] : tensor<6x5xf32> into tensor<16x9xf32>
+  %2 = tensor.insert_slice %0 into %c[0, 0] [6, 5] [1, 1] : tensor<6x5xf32> into tensor<7x5xf32>
+  return %1, %2 : tensor<16x9xf32>, tensor<7x5xf32>
+}

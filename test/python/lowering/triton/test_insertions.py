@@ -48,3 +48,20 @@ def test_gradients_of_parts(name, dtype):
         want[part] += cotangent.astype(np.float64)
     got = interpret_program(program, x, *cotangents)[0].view(dtype)
     np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == np.float16 else 1e-6, atol=1e-6)
+
+
+def test_gradient_of_a_part_of_a_part():
+    """What is put into zeros twice is put there once."""
+    x, dy = (np.random.default_rng(i).standard_normal(s).astype(np.float32) for i, s in enumerate([SHAPE, (2, 2, 4)]))
+
+    def gradient(x, dy):
+        return flow.vjp(lambda x: x[1:5, 1:][::2, ::2, 4:][..., ::2], x)[1](dy)
+
+    module = flow.trace(gradient, *(flow.TensorSpec(a.shape, flow.float32) for a in (x, dy)))
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+    program = read_program(module)
+    assert program.plan.count("run.launch") == 1
+    want = np.zeros_like(x)
+    want[1:5:2, 1::2, 4::2] = dy
+    np.testing.assert_array_equal(interpret_program(program, x, dy)[0], want)
