@@ -96,7 +96,8 @@ class HostCuda:
         return 0, handle
 
     def cuDeviceGetAttribute(self, name: str, handle: int) -> tuple[int, int]:  # noqa: N802
-        return 0, 9 if "MAJOR" in name else 0
+        """One that kernels have no special forms for: those cannot be interpreted."""
+        return 0, 8 if "MAJOR" in name else 0
 
     def cuCtxSetCurrent(self, context: int) -> tuple[Any, ...]:  # noqa: N802
         self.context = context

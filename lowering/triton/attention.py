@@ -2,16 +2,18 @@
 
 Scores are kept in units of log 2, so that exponentials are one instruction. A program has a block of queries (or
 keys) and goes over blocks of keys (or queries); with `causal` those that nothing is seen of are left out, and only
-those on the diagonal and at the end are masked. Heads that share keys follow each other. Imports `heads` and
-`templates`.
+those on the diagonal and at the end are masked. Heads that share keys follow each other. Imports `heads`, `templates`
+and `hopper`, which has another form of the forward kernel.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from oneflow.dialect.record import Call
+from oneflow.lowering.triton import hopper
 from oneflow.lowering.triton.heads import LOG2E, Shape, Text, blocks_of, whole_of
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import Source
@@ -122,7 +124,8 @@ def _forward(filled: Filled) -> Source:
         f"place = {text.row} + rows",
         f"tl.store({statistics.name} + place, most * {math.log(2)} + tl.log(total), rows < {text.length})",
     )
-    return text.finish(s.length, s.rows, s.heads, 4, 3)
+    special = hopper.forward(filled, s)
+    return replace(text.finish(s.length, s.rows, s.heads, 4, 3), special={hopper.ARCH: special} if special else {})
 
 
 def _widest(filled: Filled) -> int:

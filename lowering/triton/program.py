@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,10 @@ class Program:
     externals: tuple[str, ...] = ()
     hosts: tuple[HostKernel, ...] = ()
     choices: dict[str, tuple[Source, ...]] = field(default_factory=dict)
+
+    def on(self, arch: str) -> Program:
+        """The program with the forms that kernels have for an architecture."""
+        return replace(self, sources={name: source.on(arch) for name, source in self.sources.items()})
 
     def function(self) -> Callable[..., None]:
         """The plan as a function of a run, addresses and sizes."""
@@ -93,6 +97,10 @@ def _source(name: str, described: ir.Attribute) -> Source:
         fields[name] = json.loads(ir.StringAttr(attribute[name]).value)
     for name in ("warps", "stages"):
         fields[name] = ir.IntegerAttr(attribute[name]).value
+    if "registers" in attribute:
+        fields["registers"] = ir.IntegerAttr(attribute["registers"]).value
+    if "special" in attribute:
+        fields["special"] = json.loads(ir.StringAttr(attribute["special"]).value)
     return Source.from_dict(fields)
 
 

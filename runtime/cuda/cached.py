@@ -25,10 +25,15 @@ from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache
-from oneflow.runtime.cuda.compiler import Binary, compile_source
+from oneflow.runtime.cuda.compiler import Binary, compile_source, speaks_gluon
 
 #: Raised when what is stored, or how kernels are compiled, changes.
-VERSION = "3"
+VERSION = "4"
+
+
+def program_on(program: Program, arch: str) -> Program:
+    """A program as an architecture runs it: with special forms of kernels where Triton takes these."""
+    return program.on(arch) if speaks_gluon() else program
 
 
 def compile_all(program: Program, arch: str, cached: bool = True) -> dict[str, Binary]:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import importlib.metadata
 import linecache
 import os
 from dataclasses import dataclass
 from typing import Any
 
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import GLUON, Source
 
+#: The versions of Triton whose Gluon is known.
+KNOWN = "3.6."
 #: How Triton was found, and what the package that has it is called here.
 HINT = "expected the package triton (pip install oneflow-mlir[gpu])"
 
@@ -83,17 +86,34 @@ def compile_source(source: Source, arch: str = "sm_90") -> Binary:
     signature = dict(source.parameters)
     pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
-    ast = triton("compiler").ASTSource(load_function(source), signature, {}, hints)
+    ast = _language(source)(load_function(source), signature, {}, hints)
     target = triton("backends.compiler").GPUTarget("cuda", parse_arch(arch), 32)
+    options = {"num_warps": source.warps, "num_stages": source.stages, "maxnreg": source.registers or None}
     try:
-        made, facts = _stages(ast, target, {"num_warps": source.warps, "num_stages": source.stages})
+        made, facts = _stages(ast, target, options)
     except Exception as error:
         raise CompileError(f"kernel {source.name} does not compile for {arch}: {error}") from error
     sizes = facts["shared"], facts["num_warps"], facts["global_scratch_size"]
     return Binary(facts["name"], made["cubin"], made["ptx"], *sizes)
 
 
-def _stages(ast: Any, target: Any, options: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _language(source: Source) -> Any:
+    """What makes Triton's first stage of a kernel: special forms are in Gluon."""
+    if source.language == GLUON:
+        return triton("experimental.gluon._runtime").GluonASTSource
+    return triton("compiler").ASTSource
+
+
+@functools.cache
+def speaks_gluon() -> bool:
+    """Whether Triton's Gluon, which changes from version to version, is the one that kernels are written in."""
+    try:
+        return importlib.metadata.version("triton").startswith(KNOWN)
+    except importlib.metadata.PackageNotFoundError:
+        return True
+
+
+def _stages(ast: Any, target: Any, options: dict[str, int | None]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A kernel at each of Triton's stages, and what they found out about it.
 
     `triton.compile` keeps every stage in files under a key of all of Triton's own; binaries have a cache here.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from oneflow.lowering.triton.program import Program
-from oneflow.runtime.cuda.cached import compile_all
+from oneflow.runtime.cuda.cached import compile_all, program_on
 
 
 def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
@@ -17,6 +17,7 @@ def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
     Raises:
         CompileError: Triton is missing or refuses a kernel.
     """
+    program = program_on(program, arch)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{program.name}.plan.py").write_text(program.plan, encoding="utf-8")
     for source in program.sources.values():

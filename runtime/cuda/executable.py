@@ -26,7 +26,7 @@ from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
-from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program
+from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program, program_on
 from oneflow.runtime.cuda.direct import Direct
 from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.cuda.script import NeedsValues, record
@@ -83,6 +83,7 @@ class CudaExecutable:
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
                  device: driver.Device, cached: bool = True,
                  collectives: Collectives | None = None) -> None:  # fmt: skip
+        program = program_on(program, device.arch)
         self._source, self.inputs, self.outputs, self.program = source, inputs, outputs, program
         self.device, self._cached = device, cached
         binaries = compile_all(program, device.arch, cached)

@@ -100,6 +100,35 @@ def test_random_programs(seed):
             np.testing.assert_allclose(got, other, 2e-4, 2e-4)
 
 
+#: Heads, groups, queries, keys, widths: blocks that are whole or not, shared keys, more queries or keys.
+MANY = [
+    (16, 16, 512, 512, 64, 64), (16, 4, 300, 300, 128, 128), (16, 8, 200, 333, 64, 128), (16, 16, 400, 150, 40, 96),
+    (12, 12, 1024, 1024, 64, 64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("sizes", MANY, ids=str)
+def test_attention_with_many_queries(sizes, is_causal):
+    """By the form that the device's architecture has, where it has one."""
+    heads, groups, length, size, width, out = sizes
+    rng = np.random.default_rng(3)
+    shapes = [(6, heads, length, width), (6, groups, size, width), (6, groups, size, out)]
+    q, k, v = (rng.standard_normal(s).astype(np.float16) for s in shapes)
+
+    def function(q, k, v):
+        return flow.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+
+    wide_k, wide_v = (np.repeat(x.astype(np.float64), heads // groups, 1) for x in (k, v))
+    scores = q.astype(np.float64) @ wide_k.swapaxes(2, 3) / width**0.5
+    scores = np.where(np.tri(length, size, dtype=np.bool_), scores, -np.inf) if is_causal else scores
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    run = flow.compile(function, device="cuda")
+    for _ in range(LAST):
+        got = np.asarray(run(q, k, v)).astype(np.float64)
+        np.testing.assert_allclose(got, weights / weights.sum(-1, keepdims=True) @ wide_v, 2e-2, 4e-3)
+
+
 def test_results_repeat_bit_for_bit():
     function, x, y = flow.compile(random_function(3), device="cuda"), floats(130, 70), floats(130, 70, seed=6)
     first = function(x, y)

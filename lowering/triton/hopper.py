@@ -1,0 +1,315 @@
+"""Attention on Hopper, in Gluon: one warp reads keys and values, groups of four have 64 queries each.
+
+A group makes the scores of a block of keys while the weights of the one before are multiplied by its values, so that
+tensor cores do not wait for exponentials. Programs stay and go over blocks of queries; with `causal` a light block
+follows each heavy one. Gluon keeps no promise of stability: see `compiler.speaks_gluon`. Imports `heads`.
+"""
+
+from __future__ import annotations
+
+from oneflow.lowering.triton.finish import origins
+from oneflow.lowering.triton.heads import LOG2E, Shape
+from oneflow.lowering.triton.kernel import TYPES
+from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.sizes import power_of_two
+from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.templates import Filled
+from oneflow.lowering.triton.tuning import PROCESSORS
+
+#: The architecture that these kernels are for, and the queries of a group of warps.
+ARCH, GROUP = "sm_90", 64
+#: By the width of heads: groups of warps, keys of a block, stages, registers of a thread in a group and on average,
+#: and whether groups take turns at the tensor cores.
+WAYS = {64: (3, 128, 2, 160, 128, True), 128: (2, 128, 2, 240, 168, False)}
+
+HEAD = """from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
+)
+
+
+@gluon.jit
+def place(turn, blocks, units, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
+    # The block and the head of a program's turn, and whether there is one; with PAIRS light blocks follow heavy ones.
+    if PAIRS:
+        unit = turn // 2 * gl.num_programs(0) + gl.program_id(0)
+        pairs = (blocks + 1) // 2
+        light = unit % pairs
+        heavy = blocks - 1 - light
+        block = gl.where(turn % 2 == 0, heavy, light)
+        return block, unit // pairs, (unit < units) & ((turn % 2 == 0) | (light != heavy))
+    else:
+        unit = turn * gl.num_programs(0) + gl.program_id(0)
+        block = unit % blocks
+        if CAUSAL:
+            block = blocks - 1 - block
+        return block, unit // blocks, unit < units
+
+
+@gluon.jit
+def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+    # How many blocks of keys a block of queries sees, and how many of these, the last ones, are masked.
+    end = size
+    whole = size // KEYS
+    if CAUSAL:
+        end = gl.minimum((block + 1) * ROWS, size)
+        whole = gl.minimum(block * ROWS // KEYS, whole)
+    steps = gl.cdiv(end, KEYS)
+    return steps, steps - whole
+
+
+@gluon.jit
+def read(inputs, memory, bars, sizes, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
+    # Reads the queries of each turn, and its keys and values, the last ones first.
+    all_queries, all_keys, all_values = inputs
+    queries, keys, values, _ = memory
+    queries_full, queries_empty, keys_full, keys_empty, values_full, values_empty, _ = bars
+    size, blocks, units, turns, heads, share = sizes
+    GROUPS: gl.constexpr = queries.type.shape[0]
+    ROWS: gl.constexpr = queries.type.shape[3]
+    WIDTH: gl.constexpr = queries.type.shape[4]
+    STAGES: gl.constexpr = keys.type.shape[0]
+    KEYS: gl.constexpr = keys.type.shape[3]
+    QUERY_BYTES: gl.constexpr = 2 * GROUPS * ROWS * WIDTH
+    KEY_BYTES: gl.constexpr = 2 * KEYS * WIDTH
+    VALUE_BYTES: gl.constexpr = 2 * KEYS * values.type.shape[4]
+    count = 0
+    tiles = 0
+    for turn in range(turns):
+        block, number, there = place(turn, blocks, units, CAUSAL, PAIRS)
+        if there:
+            batch = number // heads
+            head = number % heads
+            mbarrier.wait(queries_empty, (tiles & 1) ^ 1)
+            tiles += 1
+            mbarrier.expect(queries_full, QUERY_BYTES)
+            for group in gl.static_range(GROUPS):
+                at = [batch, head, (block * GROUPS + group) * ROWS, 0]
+                tma.async_copy_global_to_shared(all_queries, at, queries_full, queries.index(group))
+            steps, masked = seen(block, size, GROUPS * ROWS, KEYS, CAUSAL)
+            for step in range(steps):
+                row = (steps - 1 - step) * KEYS
+                slot = count % STAGES
+                phase = (count // STAGES) & 1
+                mbarrier.wait(keys_empty.index(slot), phase ^ 1)
+                full = keys_full.index(slot)
+                mbarrier.expect(full, KEY_BYTES)
+                tma.async_copy_global_to_shared(all_keys, [batch, head // share, row, 0], full, keys.index(slot))
+                mbarrier.wait(values_empty.index(slot), phase ^ 1)
+                full = values_full.index(slot)
+                mbarrier.expect(full, VALUE_BYTES)
+                tma.async_copy_global_to_shared(all_values, [batch, head // share, row, 0], full, values.index(slot))
+                count += 1
+
+
+@gluon.jit
+def weigh(scores, most, total, rows, first, masked, size, scale, MASKS: gl.constexpr, CAUSAL: gl.constexpr,
+          LAYOUT: gl.constexpr):
+    # The weights of a block of scores, the maximum and the sum of each row, and by what sums before shrink.
+    if MASKS:
+        if masked:
+            columns = (first + gl.arange(0, scores.shape[1], gl.SliceLayout(0, LAYOUT)))[None, :]
+            counts = columns < size
+            if CAUSAL:
+                counts = counts & (columns <= rows[:, None])
+            scores = gl.where(counts, scores, float("-inf"))
+    grown = gl.maximum(most, gl.max(scores, 1))
+    base = grown * scale
+    if MASKS:
+        base = gl.where(grown == float("-inf"), 0.0, base)
+    weights = gl.exp2(scores * scale - base[:, None])
+    shrink = gl.exp2(most * scale - base)
+    return weights, grown, total * shrink + gl.sum(weights, 1), shrink
+
+
+@gluon.jit
+def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAUSAL: gl.constexpr,
+           PAIRS: gl.constexpr, MASKS: gl.constexpr, TURNS: gl.constexpr):
+    # The results of a group's queries in each turn.
+    all_results, statistics = outputs
+    queries, keys, values, results = memory
+    queries_full, queries_empty, keys_full, keys_empty, values_full, values_empty, starts = bars
+    size, blocks, units, turns, heads, share = sizes
+    GROUPS: gl.constexpr = queries.type.shape[0]
+    ROWS: gl.constexpr = queries.type.shape[3]
+    WIDTH: gl.constexpr = queries.type.shape[4]
+    STAGES: gl.constexpr = keys.type.shape[0]
+    KEYS: gl.constexpr = keys.type.shape[3]
+    OUT: gl.constexpr = values.type.shape[4]
+    SCORES: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
+    SUMS: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, OUT, 16])
+    WEIGHTS: gl.constexpr = gl.DotOperandLayout(0, SUMS, 2)
+    own = queries.index(GROUP).reshape([ROWS, WIDTH])
+    none = gl.zeros((ROWS, KEYS), gl.float32, SCORES)
+    count = 0
+    tiles = 0
+    started = 0
+    for turn in range(turns):
+        block, number, there = place(turn, blocks, units, CAUSAL, PAIRS)
+        if there:
+            start = (block * GROUPS + GROUP) * ROWS
+            rows = start + gl.arange(0, ROWS, gl.SliceLayout(1, SCORES))
+            steps, masked = seen(block, size, GROUPS * ROWS, KEYS, CAUSAL)
+            most = gl.full((ROWS,), float("-inf"), gl.float32, gl.SliceLayout(1, SCORES))
+            total = gl.full((ROWS,), 0.0, gl.float32, gl.SliceLayout(1, SCORES))
+            acc = gl.zeros((ROWS, OUT), gl.float32, SUMS)
+            mbarrier.wait(queries_full, tiles & 1)
+            tiles += 1
+            kept = gl.zeros((ROWS, KEYS), results.dtype, WEIGHTS)
+            for step in range(steps):
+                slot = count % STAGES
+                before = gl.maximum(count - 1, 0)
+                mbarrier.wait(keys_full.index(slot), (count // STAGES) & 1)
+                if TURNS:
+                    mbarrier.wait(starts.index(GROUP), (started & 1) ^ (GROUP == 0))
+                    started += 1
+                key = keys.index(slot).reshape([KEYS, WIDTH]).permute((1, 0))
+                scores = warpgroup_mma(own, key, none, use_acc=False, is_async=True)
+                # In the first step there are no weights yet: what comes of that product is dropped by the next one.
+                mbarrier.wait(values_full.index(before % STAGES), (before // STAGES) & 1, pred=step > 0)
+                value = values.index(before % STAGES).reshape([KEYS, OUT])
+                acc = warpgroup_mma(kept, value, acc, use_acc=step > 1, is_async=True)
+                if TURNS:
+                    mbarrier.arrive(starts.index((GROUP + 1) % GROUPS))
+                scores = warpgroup_mma_wait(1, deps=(scores,))
+                mbarrier.arrive(keys_empty.index(slot))
+                first = (steps - 1 - step) * KEYS
+                weights, most, total, shrink = weigh(
+                    scores, most, total, rows, first, step < masked, size, scale, MASKS, CAUSAL, SCORES
+                )
+                acc, kept = warpgroup_mma_wait(0, deps=(acc, kept))
+                mbarrier.arrive(values_empty.index(before % STAGES), pred=step > 0)
+                acc = acc * gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))[:, None]
+                kept = gl.convert_layout(weights.to(results.dtype), WEIGHTS)
+                count += 1
+            mbarrier.arrive(queries_empty)
+            before = count - 1
+            mbarrier.wait(values_full.index(before % STAGES), (before // STAGES) & 1)
+            value = values.index(before % STAGES).reshape([KEYS, OUT])
+            acc = warpgroup_mma(kept, value, acc, use_acc=steps > 1, is_async=True)
+            acc = warpgroup_mma_wait(0, deps=(acc,))
+            mbarrier.arrive(values_empty.index(before % STAGES))
+            acc = acc * gl.convert_layout(1.0 / total, gl.SliceLayout(1, SUMS))[:, None]
+            tma.store_wait(0)
+            results.index(GROUP).reshape([ROWS, OUT]).store(acc.to(results.dtype))
+            fence_async_shared()
+            at = [number // heads, number % heads, start, 0]
+            tma.async_copy_shared_to_global(all_results, at, results.index(GROUP))
+            logarithm = most * (scale * 0.6931471805599453) + gl.log(total)
+            gl.store(statistics + number * length + rows, logarithm, rows < length)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
+    # Barriers that so many arrive at.
+    bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(COUNT):
+        mbarrier.init(bars.index(i), count=ARRIVALS)
+    return bars
+"""
+
+
+def forward(filled: Filled, shape: Shape) -> Source | None:
+    """The kernel of a call; None where the plain one has to do, or is as fast: few queries, other widths, masks."""
+    widths = {max(GROUP, power_of_two(n)) for n in (shape.width, shape.out)}
+    plain = "mask" in filled.tensors or float(filled.attributes["rate"]) > 0 or float(filled.attributes["scale"]) <= 0
+    if plain or not widths <= WAYS.keys() or min(shape.width, shape.out) <= GROUP // 2:
+        return None
+    sizes = [size.static for size in (shape.batch, shape.length, shape.size)]
+    if None in sizes:
+        return None
+    found = _Forward(filled, shape, max(widths))
+    return found.source() if found.tiles >= PROCESSORS else None
+
+
+class _Forward:
+    """The kernel of one call, all sizes known."""
+
+    def __init__(self, filled: Filled, shape: Shape, widest: int) -> None:
+        self.filled, self.shape = filled, shape
+        self.groups, self.keys, self.stages, self.own, self.registers, self.turns = WAYS[widest]
+        self.rows = GROUP * self.groups
+        self.batch, self.length, self.size = (n.static or 0 for n in (shape.batch, shape.length, shape.size))
+        self.blocks = -(-self.length // self.rows)
+        self.tiles = self.blocks * self.batch * shape.heads
+        self.causal = bool(filled.attributes["causal"])
+
+    @property
+    def units(self) -> int:
+        """What programs have in their turns: blocks, or pairs of these where there are enough."""
+        pairs = -(-self.blocks // 2) * self.batch * self.shape.heads
+        return pairs if self.paired else self.tiles
+
+    @property
+    def paired(self) -> bool:
+        """Whether a light block follows each heavy one."""
+        return self.causal and self.tiles >= 2 * PROCESSORS
+
+    def source(self) -> Source:
+        """The source."""
+        kernel = self.filled.kernel
+        names = [name for name, _ in kernel.parameters]
+        body = "\n".join(f"    {line}" for line in self._lines())
+        comments = "".join(f"# {origin}\n" for origin in origins([kernel.func]))
+        text = f"{comments}{HEAD}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)}):\n{body}\n"
+        programs = str(min(self.units, PROCESSORS))
+        return Source(
+            kernel.name, text, tuple(kernel.parameters), programs, warps=4, registers=self.registers, language=GLUON
+        )
+
+    def _lines(self) -> list[str]:
+        parts = (("query", GROUP, self.groups), ("key", self.keys, self.stages), ("value", self.keys, self.stages),
+                 ("out", GROUP, self.groups))  # fmt: skip
+        described = [line for part in parts for line in self._described(*part)]
+        return [*described, *self._barriers(), *self._sizes(), *self._start()]
+
+    def _described(self, name: str, rows: int, count: int) -> list[str]:
+        """A descriptor of blocks of a tensor and room for several."""
+        tensor = self.filled.tensors[name]
+        block = f"[1, 1, {rows}, {max(GROUP, power_of_two(tensor.shape[3].static or 0))}]"
+        kind = f"gl.{TYPES[tensor.element]}"
+        sizes, strides = (", ".join(map(str, numbers)) for numbers in (tensor.shape, tensor.strides))
+        return [
+            f"{name}_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for({block}, {kind})",
+            f"all_{name} = tma.make_tensor_descriptor(",
+            f"    {tensor.pointer}, [{sizes}], [{strides}], {block}, {name}_layout",
+            ")",
+            f"{name} = gl.allocate_shared_memory({kind}, [{count}, {block[1:]}, {name}_layout)",
+        ]
+
+    def _barriers(self) -> list[str]:
+        stages, groups = self.stages, self.groups
+        return [
+            f"queries_full, queries_empty = barriers(1, 1).index(0), barriers(1, {groups}).index(0)",
+            f"keys_full, keys_empty = barriers({stages}, 1), barriers({stages}, {groups})",
+            f"values_full, values_empty = barriers({stages}, 1), barriers({stages}, {groups})",
+            f"starts = barriers({groups}, 1)",
+            "bars = queries_full, queries_empty, keys_full, keys_empty, values_full, values_empty, starts",
+            "fence_async_shared()",
+        ]
+
+    def _sizes(self) -> list[str]:
+        heads, turns = self.shape.heads, -(-self.units // PROCESSORS) * (2 if self.paired else 1)
+        statistics = self.filled.tensors["logsumexp"]
+        return [
+            "memory = query, key, value, out",
+            f"sizes = {self.size}, {self.blocks}, {self.units}, {turns}, {heads}, {self.shape.share}",
+            "inputs = all_query, all_key, all_value",
+            f"outputs = all_out, {statistics.name}",
+        ]
+
+    def _start(self) -> list[str]:
+        """Every group and the warp that reads, side by side."""
+        scale = float(self.filled.attributes["scale"]) * LOG2E
+        how = f"{self.causal}, {self.paired}"
+        rest = f"{how}, {self.causal or self.size % self.keys != 0}, {self.turns}"
+        given = f"outputs, memory, bars, sizes, {self.length}, {scale}"
+        registers = [str(self.own)] * (self.groups - 1)
+        return [
+            "gl.warp_specialize([",
+            *(f"    (attend, ({given}, {group}, {rest}))," for group in range(self.groups)),
+            f"    (read, (inputs, memory, bars, sizes, {how})),",
+            f"], [{'4, ' * (self.groups - 1)}1], [{', '.join([*registers, '24'])}])",
+        ]

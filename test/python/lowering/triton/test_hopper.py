@@ -1,0 +1,103 @@
+"""Attention in Gluon: which calls have that form, that it compiles, where it is used; values: `test_on_a_device`."""
+
+import dataclasses
+import json
+import subprocess
+
+import pytest
+
+import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.source import Source
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda import cached, compiler
+from oneflow.runtime.cuda.compiler import compile_source, triton
+
+NAME = "oneflow_attention_0"
+#: The most registers of a processor, and threads of a warp.
+REGISTERS, THREADS = 65536, 32
+
+
+def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False, scale=None, dtype=flow.bfloat16):
+    def function(q, k, v, *added):
+        return flow.nn.functional.scaled_dot_product_attention(q, k, v, *added, is_causal=is_causal, scale=scale)
+
+    shapes = [(batch, heads, length, width), (batch, groups, size, width), (batch, groups, size, out)]
+    shapes += [(length, size)] if mask else []
+    module = flow.trace(function, *(flow.TensorSpec(s, dtype) for s in shapes))
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+        return read_program(module)
+
+
+PLAIN = (4, 16, 16, 1024, 1024, 64, 64, True)
+CALLS = [
+    PLAIN, (4, 16, 16, 1024, 1024, 64, 64, False), (4, 16, 4, 1000, 1000, 128, 128, True),
+    (2, 32, 32, 700, 300, 64, 128, False), (4, 16, 16, 1024, 1024, 96, 40, True),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def program():
+    return lower(*PLAIN)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_it_compiles_and_products_do_not_wait(call):
+    source = lower(*call).on("sm_90").sources[NAME]
+    assert "gl.warp_specialize" in source.text and 0 < int(source.grid) <= 132
+    binary = compile_source(source)
+    assert binary.cubin[:4] == b"\x7fELF" and binary.shared <= 232448
+    assert binary.warps * THREADS * source.registers <= REGISTERS
+    assert "serialized" not in assembled(binary.ptx)
+
+
+def assembled(ptx):
+    """What the assembler says of a kernel."""
+    path = triton("knobs").nvidia.ptxas.path
+    done = subprocess.run([path, "-arch=sm_90a", "-v", "-o", "/dev/null", "/dev/stdin"], input=ptx, text=True,
+                          capture_output=True, check=True)  # fmt: skip
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: lower(1, 12, 12, 512, 512, 64, 64, True),
+        lambda: lower(4, 16, 16, 1024, 1024, 32, 32, True),
+        lambda: lower(4, 16, 16, 1024, 1024, 256, 256, True),
+        lambda: lower(*PLAIN[:-1], False, mask=True),
+        lambda: lower(None, 16, 16, None, None, 64, 64, True),
+        lambda: lower(*PLAIN, scale=-1.0),
+    ],
+    ids=["few queries", "narrow", "wide", "mask", "sizes of the run", "negative scale"],
+)
+def test_others_have_the_plain_form_alone(call):
+    program = call()
+    assert not program.sources[NAME].special and program.on("sm_90").sources == program.sources
+
+
+def test_one_architecture_has_it(program):
+    plain, special = program.on("sm_80").sources[NAME], program.on("sm_90").sources[NAME]
+    assert "import triton.language as tl" in plain.text and "gluon" in special.text
+    assert plain.parameters == special.parameters and plain.name == special.name
+
+
+def test_other_versions_of_gluon_are_left_alone(program, monkeypatch):
+    assert cached.program_on(program, "sm_90").sources[NAME].registers
+    monkeypatch.setattr(compiler.importlib.metadata, "version", lambda name: "3.7.0")
+    compiler.speaks_gluon.cache_clear()
+    try:
+        assert cached.program_on(program, "sm_90") is program
+    finally:
+        monkeypatch.undo()
+        compiler.speaks_gluon.cache_clear()
+
+
+def test_it_is_kept_on_the_disk(program):
+    source = program.sources[NAME]
+    assert Source.from_dict(json.loads(json.dumps(source.to_dict()))) == source
+    assert "special" not in dataclasses.replace(source, special={}).to_dict()
