@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from oneflow.dialect.record import Call
 from oneflow.lowering.triton import hopper
-from oneflow.lowering.triton.heads import LOG2E, Shape, Text, blocks_of, whole_of
+from oneflow.lowering.triton.heads import BY_QUERY, LOG2E, Shape, Text, blocks_of, whole_of
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import Accepts, Filled, Part, Sums, Template, is_half, register_template
@@ -138,8 +138,8 @@ def _by_key(filled: Filled) -> Source:
     text, s = Text(filled, shape), shape
     text.take_key()
     width, out = (max(16, power_of_two(n)) for n in (s.width, s.out))
-    for name in ("query", "dy"):
-        text.describe(name, s.rows)
+    for name in ("query", "dy", "key", "value"):
+        text.describe(name, s.rows if name in BY_QUERY else s.columns)
     _program(text, text.size, s.columns, s.groups, "group")
     text.add(
         f"columns = start * {s.columns} + tl.arange(0, {s.columns})",
@@ -147,8 +147,9 @@ def _by_key(filled: Filled) -> Source:
         f"value = {text.load('value', 'group', f'start * {s.columns}', s.columns)}",
         f"dkey = tl.full(({s.columns}, {width}), 0.0, tl.float32)",
         f"dvalue = tl.full(({s.columns}, {out}), 0.0, tl.float32)",
-        f"for head in range(group * {s.share}, (group + 1) * {s.share}):",
+        f"for head in range(group * {s.share}, (group + 1) * {s.share}):" if s.share > 1 else "head = group",
     )
+    inside = int(s.share > 1)
 
     def body(masked: bool, indent: int) -> None:
         text.add(
@@ -160,25 +161,27 @@ def _by_key(filled: Filled) -> Source:
         text.add_mask("scores", "rows[None, :]", "columns[:, None]", indent)
         if masked:
             text.hide("scores", "rows[None, :]", "columns[:, None]", indent)
+        weights = "tl.exp2(scores - total[None, :])"
+        weights = weights if text.whole_rows else f"tl.where(rows[None, :] < {text.length}, {weights}, 0.0)"
         text.add(
             f"total = {text.statistics('logsumexp', 'rows')} * {LOG2E}",
-            f"weights = tl.where(rows[None, :] < {text.length}, tl.exp2(scores - total[None, :]), 0.0)",
+            f"weights = {weights}",
             f"dy = {text.load('dy', 'head', 'at', s.rows)}",
-            f"delta = {text.statistics('delta', 'rows')}",
             indent=indent,
         )
         kept = text.drop("weights", "kept", "rows[None, :]", "columns[:, None]", indent)
         direct = text.drop("tl.dot(value, dy.T)", "direct", "rows[None, :]", "columns[:, None]", indent)
+        delta = text.statistics("delta", "rows")  # read late: it would take registers
         text.add(
             f"dvalue = tl.dot({kept}.to({text.element}), dy, dvalue)",
-            f"slope = weights * ({direct} - delta[None, :])",
+            f"slope = weights * ({direct} - {delta}[None, :])",
             f"dkey = tl.dot(slope.to({text.element}), query, dkey)",
             indent=indent,
         )
 
     for first, end, masked in _row_bounds(text):
-        text.add(f"for at in range({first}, {end}, {s.rows}):", indent=1)
-        body(masked, 2)
+        text.add(f"for at in range({first}, {end}, {s.rows}):", indent=inside)
+        body(masked, inside + 1)
     for name, value in (("dkey", f"(dkey * {text.scale / LOG2E})"), ("dvalue", "dvalue")):
         text.add(text.store(name, "group", f"start * {s.columns}", value, s.columns))
         text.add_sums(name, "group", f"columns < {text.size}", value)
@@ -186,14 +189,17 @@ def _by_key(filled: Filled) -> Source:
 
 
 def _row_bounds(text: Text) -> list[tuple[str, str, bool]]:
-    """The queries that see something of a block of keys at `start * columns`: masked blocks, then whole ones."""
+    """The queries that see something of a block of keys at `start * columns`: whole blocks, then masked ones.
+
+    In the other order products wait for each other: the machine code of the second loop then moves sums about.
+    """
     rows, columns, length = text.shape.rows, text.shape.columns, text.length
     if not text.causal:
         return [("0", length, False)]
     full = (
         f"tl.minimum((start + 1) * {columns} + {rows - 1}, ({blocks_of(length, rows)}) * {rows}) // {rows} * {rows}"
     )
-    return [(f"start * {columns} // {rows} * {rows}", full, True), (full, length, False)]
+    return [(full, length, False), (f"start * {columns} // {rows} * {rows}", full, True)]
 
 
 def _by_query(filled: Filled) -> Source:
@@ -239,7 +245,7 @@ def _by_query(filled: Filled) -> Source:
     _passes(text, body, _key_bounds(text))
     text.add(text.store("dquery", "head", f"start * {s.rows}", f"(acc * {text.scale / LOG2E})", s.rows))
     text.add_sums("dquery", "head", f"rows < {text.length}", f"(acc * {text.scale / LOG2E})")
-    return text.finish(s.length, s.rows, s.heads, warps, 3 if warps == 4 else 2)
+    return text.finish(s.length, s.rows, s.heads, warps, 2)
 
 
 #: How operands and results may lie in memory: rows in vectors; a mask, which is read by elements, in any way.

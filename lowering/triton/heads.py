@@ -84,12 +84,12 @@ class Text:
             place = self._in_memory(name, ("batch", head, start, "0"))
             return f"block_{name}.load({place}).reshape({rows}, {width})"
         place, inside = self._block(name, head, start, rows)
-        return f"tl.load({place}, {inside}, 0.0)"
+        return f"tl.load({place}, {inside}, 0.0)" if inside else f"tl.load({place})"
 
     def store(self, name: str, head: str, start: str, value: str, rows: int) -> str:
         """The text that writes a block of a tensor."""
         place, inside = self._block(name, head, start, rows)
-        return f"tl.store({place}, {value}.to({self.element}), {inside})"
+        return f"tl.store({place}, {value}.to({self.element}){f', {inside}' if inside else ''})"
 
     def add_sums(self, name: str, head: str, rows: str, value: str) -> None:
         """Writes the sums of a block over its rows, where these are wanted; `rows` says which of them there are."""
@@ -117,13 +117,20 @@ class Text:
         lines, lanes = f"({start} + tl.arange(0, {rows}))[:, None]", f"tl.arange(0, {full})[None, :]"
         by_batch, by_head, by_line, _ = (stride.factor for stride in tensor.strides)
         first = f"batch.to(tl.int64) * {by_batch} + ({head}).to(tl.int64) * {by_head}"
-        inside = f"{lines} < {length}" if width == full else f"({lines} < {length}) & ({lanes} < {width})"
-        return f"{tensor.pointer} + {first} + {lines}.to(tl.int64) * {by_line} + {lanes}", inside
+        inside = [] if are_whole(length, rows) else [f"({lines} < {length})"]
+        inside += [] if width == full else [f"({lanes} < {width})"]
+        return f"{tensor.pointer} + {first} + {lines}.to(tl.int64) * {by_line} + {lanes}", " & ".join(inside)
 
     def statistics(self, name: str, place: str) -> str:
         """The text of a number for each query of a block, 0 after the last; `place` are positions."""
         tensor = self.filled.tensors[name]
-        return f"tl.load({tensor.name} + {self.row} + {place}, {place} < {self.length}, 0.0)"
+        inside = "" if self.whole_rows else f", {place} < {self.length}, 0.0"
+        return f"tl.load({tensor.name} + {self.row} + {place}{inside})"
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether all blocks of queries are whole."""
+        return are_whole(self.length, self.shape.rows)
 
     @property
     def row(self) -> str:
@@ -172,8 +179,8 @@ class Text:
     def finish(self, size: Size, block: int, heads: int, warps: int, stages: int) -> Source:
         """The source of the kernel, which has a program for each block of `size` rows of each of `heads`."""
         kernel, s = self.filled.kernel, self.shape
-        blocks = f"cdiv({size}, {block})" if size.static is None else -(-size.static // block)
-        programs = f"{blocks} * {s.batch.factor} * {heads}"
+        blocks = Size.of(f"cdiv({size}, {block})" if size.static is None else -(-size.static // block))
+        programs = str(blocks * s.batch * Size.of(heads))
         names = [n for n, _ in kernel.parameters]
         text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, self.lines)
         return Source(kernel.name, text, tuple(kernel.parameters), programs, warps, stages)
@@ -182,6 +189,11 @@ class Text:
 def blocks_of(size: str, block: int) -> str:
     """The text of how many blocks have all of `size` rows."""
     return str(-(-int(size) // block)) if size.isdigit() else f"({size} + {block - 1}) // {block}"
+
+
+def are_whole(size: str, block: int) -> bool:
+    """Whether `size` rows are known to be whole blocks."""
+    return size.isdigit() and int(size) % block == 0
 
 
 def whole_of(size: str, block: int) -> str:

@@ -1,7 +1,11 @@
-"""Attention in Gluon: which calls have that form, that it compiles, where it is used; values: `test_on_a_device`."""
+"""Attention for Hopper: which calls have the form in Gluon, that kernels compile and leave room for others.
+
+What the form in Gluon computes is in `test_on_a_device`: nothing interprets it.
+"""
 
 import dataclasses
 import json
+import re
 import subprocess
 
 import pytest
@@ -101,3 +105,25 @@ def test_it_is_kept_on_the_disk(program):
     source = program.sources[NAME]
     assert Source.from_dict(json.loads(json.dumps(source.to_dict()))) == source
     assert "special" not in dataclasses.replace(source, special={}).to_dict()
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize(("width", "programs"), [(64, 3), (128, 2)])
+def test_plain_gradients_leave_room_for_other_programs(width, programs, is_causal):
+    """Of each kernel so many fit on a processor, by registers, and its products do not wait for each other."""
+
+    def gradients(q, k, v, dy):
+        def function(*x):
+            return (flow.nn.functional.scaled_dot_product_attention(*x, is_causal=is_causal) * dy).sum()
+
+        return flow.grad(function, argnums=(0, 1, 2))(q, k, v)
+
+    module = flow.trace(gradients, *[flow.TensorSpec((2, 8, 1024, width), flow.bfloat16)] * 4)
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+        sources = read_program(module).sources
+    for name in ("oneflow_attention_grad_1", "oneflow_attention_grad_2"):
+        told = assembled(compile_source(sources[name]).ptx)
+        registers = int(re.search(r"Used (\d+) registers", told)[1])
+        assert "serialized" not in told and "0 bytes spill stores" in told
+        assert programs * registers * THREADS * sources[name].warps <= REGISTERS
