@@ -29,7 +29,8 @@ class ExternalKernel:
 
     `function` is the address of a `Launch` function, `context` its first argument; `error()` is the text of the
     thread's last failure. `owner` keeps the context alive. `on_device`: it takes memory of a device, and its work is
-    given to the stream; behind the results it gets `room` bytes to work in.
+    given to the stream; behind the results it gets `room` bytes to work in. One that may be `recorded` gives
+    work to the stream and does nothing else: the work may be done again without it.
     """
 
     function: int
@@ -38,6 +39,7 @@ class ExternalKernel:
     owner: object
     on_device: bool = False
     room: int = 0
+    recorded: bool = False
 
 
 class _Failure(threading.local):
@@ -49,7 +51,9 @@ class _Failure(threading.local):
 _failure = _Failure()
 
 
-def python_kernel(run: Callable[[Any, Any], None], on_device: bool = False, room: int = 0) -> ExternalKernel:
+def python_kernel(
+    run: Callable[[Any, Any], None], on_device: bool = False, room: int = 0, recorded: bool = False
+) -> ExternalKernel:
     """A kernel that is a function of Python: of the memory of all operands and results in order, and the stream."""
 
     def called(context: int, buffers: Any, stream: Any) -> int:
@@ -63,7 +67,7 @@ def python_kernel(run: Callable[[Any, Any], None], on_device: bool = False, room
     launch = Launch(called)
     address = ctypes.cast(launch, ctypes.c_void_p).value
     assert address is not None
-    return ExternalKernel(address, 0, lambda: _failure.text, launch, on_device, room)
+    return ExternalKernel(address, 0, lambda: _failure.text, launch, on_device, room, recorded)
 
 
 def as_array(address: int | None, desc: TensorDesc) -> np.ndarray:

@@ -5,9 +5,9 @@
         assert not cuda.live
 
 It has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. Memory that was not allocated is not
-touched: a copy or a fill beyond a block fails. Graphs run their nodes in another order than they were added in,
-as far as their edges allow. Imports `triton_interpreter`, `runtime.cuda`, and eager mode,
-whose kernels it forgets.
+touched: a copy or a fill beyond a block fails. Graphs run their nodes in another order than they were added in, as
+far as their edges allow; what is recorded is done when its graph is launched. Imports `triton_interpreter`,
+`runtime.cuda`, and eager mode, whose kernels it forgets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import itertools
 import json
 import struct
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -51,13 +51,16 @@ class _Params(types.SimpleNamespace):
 class HostCuda:
     """The driver. `live` are blocks that were not freed, by address; `log` the names of functions called.
 
-    `limit` is how many bytes can be allocated; `orders` are the pairs of streams of which the second waits.
+    `limit` is how many bytes can be allocated; `orders` are the pairs of streams of which the second waits;
+    `recording` is what streams were given since they record.
     """
 
     CU_MEMHOSTALLOC_DEVICEMAP = CU_MEMHOSTALLOC_PORTABLE = 0
     cuuint64_t = int
     #: Handles are unique to the process: objects of an earlier driver that are freed late do no harm.
     numbers = itertools.count(100)
+    CUgraphInstantiate_flags = types.SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY=8)
+    CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUDA_KERNEL_NODE_PARAMS = CUDA_MEMCPY3D = CUDA_MEMSET_NODE_PARAMS = _Params
 
     def __init__(self, devices: int = 1, limit: int = 1 << 32) -> None:
@@ -70,6 +73,7 @@ class HostCuda:
         self.events: dict[int, int] = {}
         self.graphs: dict[int, list[Any]] = {}
         self.streams: set[int] = set()
+        self.recording: dict[int, list[Callable[[], Any]]] = {}
         self.context, self.peak = 0, 0
 
     def __getattr__(self, name: str) -> Any:
@@ -120,6 +124,37 @@ class HostCuda:
         self.streams.add(number)
         return 0, number
 
+    def cuCtxGetStreamPriorityRange(self) -> tuple[int, int, int]:  # noqa: N802
+        return 0, 0, -5
+
+    def cuStreamCreateWithPriority(self, flags: int, priority: int) -> tuple[int, int]:  # noqa: N802
+        return self.cuStreamCreate(flags)
+
+    def cuStreamDestroy(self, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        self.streams.discard(handle)
+        return SUCCESS
+
+    def cuStreamBeginCapture(self, handle: int, mode: Any) -> tuple[Any, ...]:  # noqa: N802
+        self.log.append("record")
+        self.recording[handle] = []
+        return SUCCESS
+
+    def cuStreamEndCapture(self, handle: int) -> tuple[int, int]:  # noqa: N802
+        number = next(self.numbers)
+        self.graphs[number] = [[[], self.recording.pop(handle)]]
+        return 0, number
+
+    def give(self, handle: Any, act: Callable[[], Any]) -> Any:
+        """What a stream is given is done at once, or recorded."""
+        recorded = self.recording.get(int(handle or 0))
+        if recorded is None:
+            return act()
+        recorded.append(act)
+        return SUCCESS
+
+    def cuStreamSynchronize(self, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        return INVALID if handle in self.recording else SUCCESS
+
     def cuEventCreate(self, flags: Any) -> tuple[int, int]:  # noqa: N802
         return 0, next(self.numbers)
 
@@ -138,6 +173,8 @@ class HostCuda:
         return SUCCESS
 
     def cuMemAllocAsync(self, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
+        if handle in self.recording:
+            return INVALID
         if self._used() + size > self.limit:
             return EXHAUSTED
         whole = np.full(size + 256, 0xAB, np.uint8)
@@ -176,11 +213,14 @@ class HostCuda:
 
     def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         self.log.append("copy")
-        return self._move(target, source, size, target, source)
+        return self.give(handle, lambda: self._move(target, source, size, target, source))
 
     def cuMemcpy3DAsync(self, params: Any, handle: int) -> tuple[Any, ...]:  # noqa: N802
         assert min(params.srcPitch, params.dstPitch) >= params.WidthInBytes
         self.log.append("copy")
+        return self.give(handle, lambda: self._move_rows(params))
+
+    def _move_rows(self, params: Any) -> tuple[Any, ...]:
         for row in range(params.Height):
             target, source = params.dstDevice + row * params.dstPitch, params.srcDevice + row * params.srcPitch
             if self._move(target, source, params.WidthInBytes, target, source) != SUCCESS:
@@ -194,7 +234,7 @@ class HostCuda:
         return SUCCESS
 
     def cuMemsetD8Async(self, target: int, value: int, count: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
-        return self._set(target, value, 1, count, 1)
+        return self.give(handle, lambda: self._set(target, value, 1, count, 1))
 
     def cuMemsetD16Async(self, target: int, value: int, count: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         return self._set(target, value, 2, count, 2)
@@ -264,6 +304,10 @@ class HostCuda:
     def cuGraphAddMemsetNode(self, graph: int, after: Any, count: int, params: Any, _: Any) -> Any:  # noqa: N802
         return self._add(graph, after, count, params)
 
+    def cuGraphAddChildGraphNode(self, graph: int, after: Any, count: int, child: int) -> Any:  # noqa: N802
+        ((_, recorded),) = self.graphs[child]
+        return self._add(graph, after, count, recorded)
+
     def _taken(self, params: Any) -> Any:
         """The driver's copy of what a node does, with the values of parameters."""
         taken = copy.copy(params)
@@ -292,7 +336,10 @@ class HostCuda:
         return SUCCESS
 
     def _do(self, params: Any) -> None:
-        if hasattr(params, "kernelParams"):
+        if isinstance(params, list):
+            for act in params:
+                assert act() in (0, SUCCESS)
+        elif hasattr(params, "kernelParams"):
             self._run(params.func, params.gridDimX, params.values)
         elif hasattr(params, "WidthInBytes"):
             status = self._move(params.dstDevice, params.srcDevice, params.WidthInBytes, params.dstDevice)
@@ -303,7 +350,7 @@ class HostCuda:
             assert status == SUCCESS
 
 
-_NOTHING = """Init CtxSynchronize MemPoolSetAttribute MemPoolTrimTo StreamSynchronize FuncSetAttribute
+_NOTHING = """Init CtxSynchronize MemPoolSetAttribute MemPoolTrimTo FuncSetAttribute
     GraphExecDestroy GraphDestroy""".split()
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.runtime.collectives import nccl
-from oneflow.testing.host_cuda import HostCuda
+from oneflow.testing.host_cuda import SUCCESS, HostCuda
 
 #: NumPy's types by NCCL's numbers.
 KINDS = {nccl.TYPES[d.numpy.name]: d.numpy for d in dtypes.DTYPES if d.numpy.name in nccl.TYPES and d.kind != "bool"}
@@ -110,7 +110,12 @@ class HostNccl:
             self._finish()
         return 0
 
-    def _meet(self, name: str, communicator: Any, sends: Any, receives: Any, target: int, combine: Any) -> int:
+    def _meet(self, stream: Any, name: str, communicator: Any, *what: Any) -> int:
+        """Meets the others at once, or where a stream records, when that is done."""
+        status = self.cuda.give(stream, lambda: self._meet_now(name, communicator, *what))
+        return 0 if status == SUCCESS else int(status)
+
+    def _meet_now(self, name: str, communicator: Any, sends: Any, receives: Any, target: int, combine: Any) -> int:
         """Leaves `sends` (address, bytes, receiver) and writes what `combine` makes of what comes to `target`."""
         self.log.append(name)
         at = self.known[communicator.value]
@@ -127,42 +132,46 @@ class HostNccl:
 
         return self._later(take) if receives else 0
 
-    def ncclSend(self, source: int, count: int, kind: int, peer: int, at: Any, _: Any) -> int:  # noqa: N802
-        return self._meet("send", at, [(source, count, peer)], [], 0, b"".join)
+    def ncclSend(self, source: int, count: int, kind: int, peer: int, at: Any, stream: Any) -> int:  # noqa: N802
+        return self._meet(stream, "send", at, [(source, count, peer)], [], 0, b"".join)
 
-    def ncclRecv(self, target: int, count: int, kind: int, peer: int, at: Any, _: Any) -> int:  # noqa: N802
-        return self._meet("receive", at, [], [peer], target, b"".join)
+    def ncclRecv(self, target: int, count: int, kind: int, peer: int, at: Any, stream: Any) -> int:  # noqa: N802
+        return self._meet(stream, "receive", at, [], [peer], target, b"".join)
 
-    def ncclAllGather(self, source: int, target: int, count: int, kind: int, at: Any, _: Any) -> int:  # noqa: N802
+    def ncclAllGather(self, source: int, target: int, count: int, kind: int, at: Any, stream: Any) -> int:  # noqa: N802
         everyone = range(self.known[at.value].count)
-        return self._meet("all_gather", at, [(source, count, r) for r in everyone], everyone, target, b"".join)
+        return self._meet(
+            stream, "all_gather", at, [(source, count, r) for r in everyone], everyone, target, b"".join
+        )
 
-    def ncclBroadcast(self, source: int, target: int, count: int, kind: int, root: int, at: Any, _: Any) -> int:  # noqa: N802
+    def ncclBroadcast(self, source: int, target: int, count: int, kind: int, root: int, at: Any, stream: Any) -> int:  # noqa: N802
         known = self.known[at.value]
         sends = [(source, count, r) for r in range(known.count)] if known.index == root else []
-        return self._meet("broadcast", at, sends, [root], target, b"".join)
+        return self._meet(stream, "broadcast", at, sends, [root], target, b"".join)
 
     def ncclAllReduce(  # noqa: N802
-        self, source: int, target: int, count: int, kind: int, how: int, at: Any, _: Any
+        self, source: int, target: int, count: int, kind: int, how: int, at: Any, stream: Any
     ) -> int:
         everyone, size = range(self.known[at.value].count), count * KINDS[kind].itemsize
         sends = [(source, size, r) for r in everyone]
-        return self._meet("all_reduce", at, sends, everyone, target, functools.partial(_combined, kind, how))
+        return self._meet(stream, "all_reduce", at, sends, everyone, target, functools.partial(_combined, kind, how))
 
     def ncclReduceScatter(  # noqa: N802
-        self, source: int, target: int, count: int, kind: int, how: int, at: Any, _: Any
+        self, source: int, target: int, count: int, kind: int, how: int, at: Any, stream: Any
     ) -> int:
         everyone, size = range(self.known[at.value].count), count * KINDS[kind].itemsize
         sends = [(source + r * size, size, r) for r in everyone]
-        return self._meet("reduce_scatter", at, sends, everyone, target, functools.partial(_combined, kind, how))
+        return self._meet(
+            stream, "reduce_scatter", at, sends, everyone, target, functools.partial(_combined, kind, how)
+        )
 
     def ncclReduce(  # noqa: N802
-        self, source: int, target: int, count: int, kind: int, how: int, root: int, at: Any, _: Any
+        self, source: int, target: int, count: int, kind: int, how: int, root: int, at: Any, stream: Any
     ) -> int:
         known, size = self.known[at.value], count * KINDS[kind].itemsize
         receives = range(known.count) if known.index == root else []
         combine = functools.partial(_combined, kind, how)
-        return self._meet("reduce", at, [(source, size, root)], receives, target, combine)
+        return self._meet(stream, "reduce", at, [(source, size, root)], receives, target, combine)
 
 
 def _combined(kind: int, how: int, terms: list[bytes]) -> bytes:

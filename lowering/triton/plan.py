@@ -20,6 +20,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
+from oneflow.lowering.triton.beside import keep_beside
 from oneflow.lowering.triton.body import literal
 from oneflow.lowering.triton.donation import donations
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
@@ -87,6 +88,7 @@ class Plan:
         if not apart:
             self.lives.share(self.ops, self.in_place)
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
+        keep_beside(self.ops, self.lives)
         self.workspace = place(self.lives.buffers, apart)
         self.donated = donations(self.entry, self.ops, self.lives.of, self.functions)
         self.ending: dict[int, list[Buffer]] = defaultdict(list)

@@ -6,6 +6,7 @@ Imports `operations`, `transport`, `nccl`, the dialect's external kernels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
@@ -48,6 +49,12 @@ class Collectives:
         transport = (self.gpus or self.world).transport(self.ranks[self.place], members)
         return _Kernel(op, transport, self.world, self.ranks[self.place], number, text).external()
 
+    def meeting(self) -> AbstractContextManager[None]:
+        """What all collectives of the program are started in at once, by a device that has them recorded."""
+        count = len(self.sites)
+        text = f"steps 0 to {count - 1} at once, of a program with {count} collectives ({self.sites[-1]})"
+        return self.world.step(self.ranks[self.place], count - 1, text, count)
+
 
 @dataclass
 class _Kernel:
@@ -67,8 +74,9 @@ class _Kernel:
         if not isinstance(self.transport, NcclTransport):
             return python_kernel(self._run)
         sides = self.op.operands, self.op.results
-        self.room = packing_bytes(self.op.record.name, self.transport, self.op.attrs, *sides) or 0
-        return python_kernel(self._run, True, self.room)
+        packed = packing_bytes(self.op.record.name, self.transport, self.op.attrs, *sides)
+        self.room = packed or 0
+        return python_kernel(self._run, True, self.room, packed is not None)
 
     def _run(self, buffers: Sequence[int], stream: int) -> None:
         """Carries the collective out."""

@@ -152,11 +152,11 @@ class MpiWorld(World):
         self._note(ENDED)
 
     @contextmanager
-    def step(self, rank: int, number: int, text: str) -> Iterator[None]:
+    def step(self, rank: int, number: int, text: str, count: int = 1) -> Iterator[None]:
         """Notes in the table where this rank is; after a failure the others have to have met it as well."""
         while self._failures and any(row.failures < self._failures for row in self._table.all()):
             time.sleep(INTERVAL)
-        self._steps += 1
+        self._steps += count
         self._text = text
         self._note(WAITING)
         yield

@@ -71,6 +71,10 @@ def candidates() -> list[str]:
     return [*dict.fromkeys(map(str, found)), *([str(own)] if own.exists() else []), FILE]
 
 
+#: NCCL would make memory of recorded calls known to all ranks, which had to record the same runs then.
+REGISTER = "NCCL_GRAPH_REGISTER"
+
+
 @functools.cache
 def library() -> Any:
     """NCCL, from the first of `candidates` that loads.
@@ -78,6 +82,7 @@ def library() -> Any:
     Raises:
         WorldError: it is not installed.
     """
+    os.environ.setdefault(REGISTER, "0")
     failures = []
     for file in candidates():
         try:

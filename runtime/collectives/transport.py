@@ -139,8 +139,8 @@ class World(ABC):
     def gather(self, text: str) -> list[str]:
         """The texts of all ranks, the same for each that this process runs."""
 
-    def step(self, rank: int, number: int, text: str) -> AbstractContextManager[None]:
-        """Notes that `rank` is at a step, for the message should it not return."""
+    def step(self, rank: int, number: int, text: str, count: int = 1) -> AbstractContextManager[None]:
+        """Notes that `rank` is at a step, the last of `count`, for the message should it not return."""
         return nullcontext()
 
     def agree(self, what: str, text: str) -> None:

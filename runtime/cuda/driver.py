@@ -10,8 +10,7 @@ import ctypes
 import functools
 import importlib
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 HINT = "expected CUDA's Python bindings (pip install oneflow-mlir[gpu])"
@@ -161,6 +160,12 @@ def make_stream() -> Any:
     return call("cuStreamCreate", 0)
 
 
+def make_urgent_stream() -> Any:
+    """A stream that waits for no other, whose work goes ahead of that of others."""
+    _, first = call("cuCtxGetStreamPriorityRange")
+    return call("cuStreamCreateWithPriority", int(_cuda().CUstream_flags.CU_STREAM_NON_BLOCKING), first)
+
+
 def wait() -> None:
     """Waits until everything on the device is done."""
     call("cuCtxSynchronize")
@@ -244,7 +249,7 @@ def copy(target: int, source: int, size: int, stream: Any) -> None:
 
 def copy_rows(target: tuple[int, int], source: tuple[int, int], size: int, count: int, stream: Any) -> None:
     """`count` rows of `size` bytes on the device; both sides are an address and the bytes between rows."""
-    made = _copy_params(target[0], source[0], size)
+    made = copy_params(target[0], source[0], size)
     made.Height = made.srcHeight = made.dstHeight = count
     made.dstPitch, made.srcPitch = target[1], source[1]
     call("cuMemcpy3DAsync", made, stream)
@@ -318,83 +323,10 @@ class Parameters:
         self.address = ctypes.addressof(self.pointers)
 
 
-@dataclass
-class Graph:
-    """Work put together once, to be launched again and again at the cost of one call.
-
-    Nodes are added after those they wait for; when all are there, `finish`. What a node works on can be changed
-    afterwards, for launches that follow.
-    """
-
-    context: Any
-    handle: Any = field(default_factory=lambda: call("cuGraphCreate", 0))
-    program: Any = None
-
-    def launch_node(self, function: Function, programs: int, parameters: int, after: Sequence[Any]) -> Any:
-        """A launch; see `Function.launch`."""
-        made = _launch_params(function, programs, parameters)
-        return call("cuGraphAddKernelNode", self.handle, list(after), len(after), made)
-
-    def copy_node(self, target: int, source: int, size: int, after: Sequence[Any]) -> Any:
-        """A copy on the device."""
-        made = _copy_params(target, source, size)
-        return call("cuGraphAddMemcpyNode", self.handle, list(after), len(after), made, self.context)
-
-    def fill_node(self, target: int, pattern: bytes, count: int, pitch: int, after: Sequence[Any]) -> Any:
-        """A pattern of 1, 2 or 4 bytes, `pitch` bytes apart."""
-        made = _fill_params(target, pattern, count, pitch)
-        return call("cuGraphAddMemsetNode", self.handle, list(after), len(after), made, self.context)
-
-    def finish(self) -> None:
-        """Makes it ready to launch."""
-        self.program = call("cuGraphInstantiate", self.handle, 0)
-
-    def change_launch(self, node: Any, function: Function, programs: int, parameters: int) -> None:
-        """Has a launch take the parameters that are in its memory now."""
-        call("cuGraphExecKernelNodeSetParams", self.program, node, _launch_params(function, programs, parameters))
-
-    def change_copy(self, node: Any, target: int, source: int, size: int) -> None:
-        """Has a copy work on other memory."""
-        made = _copy_params(target, source, size)
-        call("cuGraphExecMemcpyNodeSetParams", self.program, node, made, self.context)
-
-    def change_fill(self, node: Any, target: int, pattern: bytes, count: int, pitch: int) -> None:
-        """Has a fill work on other memory."""
-        made = _fill_params(target, pattern, count, pitch)
-        call("cuGraphExecMemsetNodeSetParams", self.program, node, made, self.context)
-
-    def launch(self, stream: Any) -> None:
-        """Runs it."""
-        call("cuGraphLaunch", self.program, stream)
-
-    def __del__(self, call: Any = call, error: Any = CudaError) -> None:
-        try:
-            if self.program is not None:
-                call("cuGraphExecDestroy", self.program)
-            call("cuGraphDestroy", self.handle)
-        except (error, TypeError, AttributeError):
-            return
-
-
-def _launch_params(function: Function, programs: int, parameters: int) -> Any:
-    made = _cuda().CUDA_KERNEL_NODE_PARAMS()
-    made.func, made.kernelParams, made.sharedMemBytes = function.handle, parameters, function.shared
-    made.gridDimX, made.gridDimY, made.gridDimZ = programs, 1, 1
-    made.blockDimX, made.blockDimY, made.blockDimZ = function.threads, 1, 1
-    return made
-
-
-def _copy_params(target: int, source: int, size: int) -> Any:
+def copy_params(target: int, source: int, size: int) -> Any:
+    """One row of bytes on the device, as the driver takes copies of rows."""
     made = _cuda().CUDA_MEMCPY3D()
     device = _cuda().CUmemorytype.CU_MEMORYTYPE_DEVICE
     made.srcMemoryType, made.dstMemoryType, made.srcDevice, made.dstDevice = device, device, source, target
     made.WidthInBytes, made.Height, made.Depth = size, 1, 1
-    return made
-
-
-def _fill_params(target: int, pattern: bytes, count: int, pitch: int) -> Any:
-    made = _cuda().CUDA_MEMSET_NODE_PARAMS()
-    dense = pitch == len(pattern)
-    made.dst, made.value, made.elementSize = target, int.from_bytes(pattern, "little"), len(pattern)
-    made.pitch, made.width, made.height = pitch, *((count, 1) if dense else (1, count))
     return made

@@ -11,6 +11,7 @@ import os
 import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -96,7 +97,8 @@ class CudaExecutable:
         self._externals = make_externals(
             program.externals, source.registry, source.context, source.places, collectives, device="cuda"
         )
-        self.on_device = {i: e.kernel.room for i, e in enumerate(self._externals) if e.kernel.on_device}
+        self.on_device = {i: e.kernel for i, e in enumerate(self._externals) if e.kernel.on_device}
+        self._meeting = nullcontext if collectives is None else collectives.meeting
         self.hosts = {h.name: HostProgram(h, program.sites) for h in program.hosts}
         for note in self.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=3)
@@ -247,7 +249,8 @@ class CudaExecutable:
                 script = record(self.program, sizes, self.scratch, self.on_device)
                 counts = len(self.inputs), len(self.outputs)
                 known = self.kernels, self.device.context, counts, self.call_external, self._graphs
-                self._known[sizes] = Steps(script, *known)
+                recorded = {n for n, kernel in self.on_device.items() if kernel.recorded}
+                self._known[sizes] = Steps(script, *known, recorded, self._meeting)
             except NeedsValues:
                 self._known[sizes] = None
         return self._known[sizes]

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.dtypes import BY_MLIR
+from oneflow.dialect.external import ExternalKernel
 from oneflow.lowering.llvm.memory import Buffer, place
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import Source
@@ -30,6 +31,10 @@ SHIFT = 56
 OFFSET = (1 << SHIFT) - 1
 #: How many commands scratch memory rests before another has it, so that those in between can run side by side.
 REST = 8
+#: Results of at most so many bytes are copied out of what is recorded, which then has memory that stays.
+SMALL = 1 << 16
+#: The region of what kernels made elsewhere share besides memory: ranks meet in them, in one order.
+ORDER = -1
 #: The number of no command.
 NOBODY = -1
 
@@ -116,12 +121,12 @@ class Script:
 @dataclass
 class Recorder:
     """A plan's `run` that writes down. `scratch` is what each program of a kernel needs, by the kernel's name;
-    `on_device` are the kernels made elsewhere that take memory of the device, with the bytes that each works in.
+    `on_device` are the kernels made elsewhere that take memory of the device.
     """
 
     program: Program
     scratch: Mapping[str, int]
-    on_device: Mapping[int, int] = field(default_factory=dict)
+    on_device: Mapping[int, ExternalKernel] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
     regions: dict[Region, int] = field(default_factory=lambda: {Region("absolute"): 0})
     results: dict[int, Result] = field(default_factory=dict)
@@ -193,9 +198,20 @@ class Recorder:
         """A kernel made elsewhere, on memory of (address, bytes)."""
         if number not in self.on_device:
             raise NeedsValues
-        room = self.on_device[number]
-        memory = [*(a for a, _ in (*inputs, *results)), *([self._scratch(room)] if room else [])]
+        kernel = self.on_device[number]
+        apart = {a: self.temporary(n) for a, n in results if kernel.recorded and self._moves(a) and n <= SMALL}
+        memory = [a for a, _ in inputs] + [apart.get(a, a) for a, _ in results]
+        memory += [self._scratch(kernel.room)] if kernel.room else []
         self.add(External(number, tuple(memory), len(inputs)))
+        for address, size in results:
+            if address in apart:
+                self.copy(address, apart[address], size)
+                self.release(apart[address])
+
+    def _moves(self, place: int) -> bool:
+        """Whether a place is in memory that is another at every run: that of a result."""
+        kinds = [r.kind for r, n in self.regions.items() if n == place >> SHIFT]
+        return "result" in kinds
 
     def on_host(self, name: str, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """A kernel of the program that runs on the host."""
@@ -261,7 +277,7 @@ def record(
     program: Program,
     sizes: Sequence[tuple[int, ...]],
     scratch: Mapping[str, int],
-    on_device: Mapping[int, int] | None = None,
+    on_device: Mapping[int, ExternalKernel] | None = None,
 ) -> Script:
     """What a program does when the dynamic sizes of its arguments are `sizes`.
 
@@ -313,7 +329,8 @@ def accesses(command: Command, extents: Mapping[int, int]) -> list[Access]:
     if isinstance(command, Copy):
         return [_access(command.source, extents, False), _access(command.target, extents, True)]
     if isinstance(command, External):
-        return [_access(p, extents, i >= command.operands) for i, p in enumerate(command.places)]
+        memory = [_access(p, extents, i >= command.operands) for i, p in enumerate(command.places)]
+        return [*memory, (ORDER, 0, 1, True)]
     written = set(command.writes)
     return [_access(command.arguments[i], extents, i in written) for i in command.pointers if command.arguments[i]]
 

@@ -1,15 +1,16 @@
 """Commands of a script ready for the driver: launch handles resolved, parameters in memory, addresses filled in.
 
-`Steps` runs them one by one on a stream, or as a graph in which what is independent runs side by side; kernels made
-elsewhere, which no graph takes, part it into several. Where memory lies as in one of the runs before, a run is a
-launch of that run's graphs; else the commands that touch what has moved are changed. Imports `driver`, `script`,
-`array`.
+`Steps` runs them one by one on a stream, or as a graph in which what is independent runs side by side. Kernels made
+elsewhere that may be recorded are nodes too, which cannot be changed: what they touch has to stay. Others part it
+into several graphs. Where memory lies as in one of the runs before, a run is a launch of that run's graphs; else the
+commands that touch what has moved are changed. Imports `driver`, `graph`, `script`, `array`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import Spares
 from oneflow.runtime.cuda.compiler import Binary
+from oneflow.runtime.cuda.graph import Graph
 from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, External, Fill, Launch, Region, Script
 from oneflow.runtime.cuda.stream import Stream
 
@@ -69,11 +71,11 @@ class LaunchStep:
         """Gives it to a stream."""
         self.function.launch(self.prepared, stream)
 
-    def add(self, graph: driver.Graph, after: Sequence[Any]) -> Any:
+    def add(self, graph: Graph, after: Sequence[Any]) -> Any:
         """Makes it a node of a graph."""
         return graph.launch_node(self.function, self.programs, self.parameters.address, after)
 
-    def change(self, graph: driver.Graph, node: Any) -> None:
+    def change(self, graph: Graph, node: Any) -> None:
         """Has its node take what is filled in now."""
         graph.change_launch(node, self.function, self.programs, self.parameters.address)
 
@@ -93,11 +95,11 @@ class CopyStep:
         """Gives it to a stream."""
         driver.copy(*self.now, self.size, stream)
 
-    def add(self, graph: driver.Graph, after: Sequence[Any]) -> Any:
+    def add(self, graph: Graph, after: Sequence[Any]) -> Any:
         """Makes it a node of a graph."""
         return graph.copy_node(*self.now, self.size, after)
 
-    def change(self, graph: driver.Graph, node: Any) -> None:
+    def change(self, graph: Graph, node: Any) -> None:
         """Has its node take what is filled in now."""
         graph.change_copy(node, *self.now, self.size)
 
@@ -117,22 +119,26 @@ class FillStep:
         """Gives it to a stream."""
         driver.fill(self.now, *self.what, stream)
 
-    def add(self, graph: driver.Graph, after: Sequence[Any]) -> Any:
+    def add(self, graph: Graph, after: Sequence[Any]) -> Any:
         """Makes it a node of a graph."""
         return graph.fill_node(self.now, *self.what, after)
 
-    def change(self, graph: driver.Graph, node: Any) -> None:
+    def change(self, graph: Graph, node: Any) -> None:
         """Has its node take what is filled in now."""
         graph.change_fill(node, self.now, *self.what)
 
 
 class ExternalStep:
-    """A kernel made elsewhere, which `call` gives to a stream. It is no node of a graph."""
+    """A kernel made elsewhere, which `call` gives to a stream, and records for a graph if it may."""
 
-    def __init__(self, command: External, call: ExternalCall) -> None:
-        self.command = command
+    def __init__(self, command: External, call: ExternalCall, recorded: bool = False) -> None:
+        self.command, self.recorded = command, recorded
         self.places, self.number, self.call = dict(enumerate(command.places)), command.number, call
         self.now: list[int] = []
+
+    def add(self, graph: Graph, after: Sequence[Any]) -> Any:
+        """Makes it a node of a graph."""
+        return graph.recorded_node(lambda stream: self.call(self.number, self.now, stream), after)
 
     def set(self, bases: Sequence[int]) -> None:
         """Fills in where regions lie."""
@@ -143,14 +149,15 @@ class ExternalStep:
         self.call(self.number, self.now, stream)
 
 
-Node = LaunchStep | CopyStep | FillStep
-Step = Node | ExternalStep
+Step = LaunchStep | CopyStep | FillStep | ExternalStep
 
 
-def make_step(command: Command, kernels: Mapping[str, Kernel], call: ExternalCall) -> Step:
-    """A command for the driver; `call` does what kernels made elsewhere do."""
+def make_step(
+    command: Command, kernels: Mapping[str, Kernel], call: ExternalCall, recorded: Collection[int] = ()
+) -> Step:
+    """A command for the driver; `call` does what kernels made elsewhere do, of which some may be `recorded`."""
     if isinstance(command, External):
-        return ExternalStep(command, call)
+        return ExternalStep(command, call, command.number in recorded)
     if isinstance(command, Launch):
         return LaunchStep(command, kernels[command.kernel])
     return CopyStep(command) if isinstance(command, Copy) else FillStep(command)
@@ -161,19 +168,19 @@ class Made:
     """A script for memory at `bases`, those of all `addresses` of a run that it touches.
 
     Attributes:
-        parts: kernels made elsewhere, and a graph of all that lies between two of them, in order.
+        parts: kernels made elsewhere that are not recorded, and a graph of all between two of them, in order.
         places: the part that each step is in, and its node there.
     """
 
     context: Any
     bases: list[int]
     addresses: Sequence[int] = ()
-    parts: list[driver.Graph | ExternalStep] = field(default_factory=list)
-    places: list[tuple[driver.Graph | ExternalStep, Any]] = field(default_factory=list)
+    parts: list[Graph | ExternalStep] = field(default_factory=list)
+    places: list[tuple[Graph | ExternalStep, Any]] = field(default_factory=list)
 
     def add(self, step: Step, after: Sequence[int]) -> None:
         """The next step, which waits for earlier ones: parts do for those before them."""
-        if isinstance(step, ExternalStep):
+        if isinstance(step, ExternalStep) and not step.recorded:
             part = ExternalStep(step.command, step.call)
             part.set(self.bases)
             self.parts.append(part)
@@ -184,19 +191,19 @@ class Made:
         inside = [node for part, node in (self.places[n] for n in after) if part is graph]
         self.places.append((graph, step.add(graph, inside)))
 
-    def _graph(self) -> driver.Graph:
+    def _graph(self) -> Graph:
         """The graph that the next step is in."""
         last = self.parts[-1] if self.parts else None
-        if isinstance(last, driver.Graph):
+        if isinstance(last, Graph):
             return last
-        made = driver.Graph(self.context)
+        made = Graph(self.context)
         self.parts.append(made)
         return made
 
     def finish(self) -> None:
         """Makes the graphs ready."""
         for part in self.parts:
-            if isinstance(part, driver.Graph):
+            if isinstance(part, Graph):
                 part.finish()
 
     def change(self, number: int, step: Step) -> None:
@@ -220,7 +227,7 @@ class Steps:
 
     `counts` are the numbers of arguments and results; results take the memory of the arguments in `taken`. `apart`
     are addresses of arguments that were found not to be in one another's way. `call` gives kernels made elsewhere
-    to a stream.
+    to a stream; those of the numbers `recorded` may be nodes of graphs, which are then launched in `meeting()`.
     """
 
     script: Script
@@ -229,11 +236,16 @@ class Steps:
     counts: tuple[int, int]
     call: ExternalCall
     graphs: bool = True
+    recorded: Collection[int] = ()
+    meeting: Callable[[], AbstractContextManager[None]] = nullcontext
     apart: list[int] | None = None
+    moved: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.steps = [make_step(c, self.kernels, self.call) for c in self.script.commands]
-        self.graphs &= sum(not isinstance(s, ExternalStep) for s in self.steps) >= GRAPH_FROM
+        self.steps = [make_step(c, self.kernels, self.call, self.recorded) for c in self.script.commands]
+        self.fixed = {n for n, s in enumerate(self.steps) if isinstance(s, ExternalStep) and s.recorded}
+        apart = sum(isinstance(s, ExternalStep) and not s.recorded for s in self.steps)
+        self.graphs &= len(self.steps) - apart >= GRAPH_FROM
         self.kinds = [(r.size, r.shape, r.argument) for r in self.script.results]
         self.taken = {r.argument for r in self.script.results if r.argument is not None}
         self.order = [self._number(r) for r in self.script.regions]
@@ -263,33 +275,55 @@ class Steps:
         """
         for made in self.made:
             if made.addresses == addresses:
-                made.launch(stream)
+                self._launch(made, stream)
                 return
         bases = [addresses[i] for i in self.order]
         self.runs += 1
-        if self.runs > 1 and self.graphs:
-            made = self._made_for(bases)
-            made.addresses = addresses
-            made.launch(stream)
+        found = self._made_for(bases) if self.runs > 1 and self.graphs else None
+        if found is not None:
+            found.addresses = addresses
+            self._launch(found, stream)
             return
         for step in self.steps:
             step.set(bases)
             step.launch(stream)
 
-    def _made_for(self, bases: list[int]) -> Made:
-        """The graphs that work there, new ones, or those for which least has moved, changed."""
+    def _launch(self, made: Made, stream: Any) -> None:
+        if not self.fixed:
+            made.launch(stream)
+            return
+        with self.meeting():
+            made.launch(stream)
+
+    def _made_for(self, bases: list[int]) -> Made | None:
+        """The graphs that work there, new ones, or those for which least has moved, changed; None if they cannot."""
         found = next((m for m in self.made if m.bases == bases), None)
         if found is not None:
             return found
         if len(self.made) < GRAPHS:
             self.made.append(self._make(bases))
             return self.made[-1]
-        moved = [[n for n, (a, b) in enumerate(zip(m.bases, bases, strict=True)) if a != b] for m in self.made]
-        made, regions = min(zip(self.made, moved, strict=True), key=lambda pair: len(pair[1]))
+        touched = [self._touched(m, bases) for m in self.made]
+        made, numbers = min(zip(self.made, touched, strict=True), key=lambda p: (bool(p[1] & self.fixed), len(p[1])))
+        if numbers & self.fixed:
+            return self._replaced(bases)
         made.bases = bases
-        for number in sorted({step for region in regions for step in self.touching[region]}):
+        for number in sorted(numbers):
             made.change(number, self.steps[number])
         return made
+
+    def _touched(self, made: Made, bases: list[int]) -> set[int]:
+        """The steps that touch what lies elsewhere than it does for a graph."""
+        moved = [n for n, (a, b) in enumerate(zip(made.bases, bases, strict=True)) if a != b]
+        return {step for region in moved for step in self.touching[region]}
+
+    def _replaced(self, bases: list[int]) -> Made | None:
+        """New graphs in place of the oldest, where a run was not long ago: some for each run would take longer."""
+        if bases not in self.moved:
+            self.moved = [*self.moved[1 - GRAPHS :], bases]
+            return None
+        self.made = [*self.made[1:], self._make(bases)]
+        return self.made[-1]
 
     def _make(self, bases: list[int]) -> Made:
         made = Made(self.context, bases)

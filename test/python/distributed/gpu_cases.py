@@ -21,6 +21,7 @@ from oneflow.dialect.nd_sbp import devices
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives import mpi, nccl
 from oneflow.runtime.collectives.operations import carry_out, packing_bytes
+from oneflow.runtime.cuda import driver, script, steps
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import world_of
 from oneflow.testing.host_cuda import host_cuda
@@ -96,10 +97,80 @@ def stages(name: str, ranks: list[int]) -> None:
         np.testing.assert_allclose(got.numpy(), one, rtol=1e-5)
 
 
-CHECKS = {"stages": stages, "boxing": boxing, "training": training, "largest": largest, "precision": precision}
+def counted(what: str) -> int:
+    """How often the device of host memory has done something; 0 of another."""
+    return getattr(driver._cuda(), "log", []).count(what)
+
+
+def graphs(name: str, ranks: list[int]) -> None:
+    """Collectives are recorded in the graphs of a step, and not called again, also where results are held."""
+    at = flow.placement("cuda", ranks)
+    x = np.linspace(-1, 1, 60, dtype=name).reshape(10, 6)
+    starts = [np.linspace(-1, 1, n, dtype=name).reshape(shape) for n, shape in ((30, (6, 5)), (5, (5,)))]
+
+    def train(parameters: list[Any], x: Any) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
+        @flow.compile
+        def step(x: Any) -> Any:
+            loss = flow.tanh(x @ parameters[0] + parameters[1]).square().sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+
+        optimizer = flow.optim.SGD(parameters, lr=0.1)
+        losses, counts = [], []
+        for _ in range(7):
+            losses.append(step(x))
+            counts.append((counted("record"), counted("graph")))
+        return [a.detach().numpy() for a in (*losses, *parameters)], counts
+
+    wanted, _ = train([flow.tensor(a).requires_grad_() for a in starts], flow.tensor(x))
+    whole = [flow.tensor(a).to_global(at, flow.sbp.broadcast).requires_grad_() for a in starts]
+    made, counts = train(whole, flow.tensor(x).to_global(at, flow.sbp.split(0)))
+    if counted("launch"):
+        recorded, (_, first) = counts[3][0], counts[3]
+        assert counts[4:] == [(recorded, first + n) for n in (1, 2, 3)] and recorded > 0, counts
+    for one, other in zip(made, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def moving(name: str, ranks: list[int]) -> None:
+    """What collectives give lies elsewhere at each run: they are called again, or have graphs where it comes back."""
+    at, elements = flow.placement("cuda", ranks), script.SMALL // 2
+    steps.GRAPH_FROM = 1
+
+    @flow.compile
+    def program(x: Any) -> list[Any]:
+        rows = flow.cumsum(x, 0)
+        return [rows.to_global(sbp=flow.sbp.broadcast), (rows * 2).to_global(sbp=flow.sbp.broadcast)]
+
+    held, recorded = [], []
+    for number in range(12):
+        x = np.full((3, elements), number, name)
+        made = program(flow.tensor(x).to_global(at, flow.sbp.split(1)))
+        held += made if number < 5 else []
+        recorded.append(counted("record"))
+        for k, got in enumerate(made):
+            np.testing.assert_array_equal(got.numpy(), x * np.array([[1], [2], [3]], name) * (k + 1))
+    for number in range(5):
+        assert held[2 * number].numpy()[2, 0] == 3 * number
+    if counted("launch"):
+        assert 0 < recorded[2] == recorded[3] < recorded[-1], recorded
+
+
+CHECKS = {
+    "graphs": graphs,
+    "moving": moving,
+    "stages": stages,
+    "boxing": boxing,
+    "training": training,
+    "largest": largest,
+    "precision": precision,
+}
 DEFAULTS: dict[str, Iterable[str]] = {
     "boxing": dtypes.BY_NAME, "training": training_cases.LAYOUTS, "largest": ("float32", "int32"),
     "precision": ("ieee", "tf32"), "stages": ("float32",),
+    "graphs": ("float32",), "moving": ("float32",),
 }  # fmt: skip
 
 

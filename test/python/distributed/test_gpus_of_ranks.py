@@ -24,6 +24,7 @@ BENCHMARK = job.ROOT / "benchmarks/sbp_gpu.py"
 CASES = [
     (2, "boxing", "float32", "bfloat16", "bool", "int64"), (3, "boxing", "float16", "float32"),
     (2, "training", "data", "tensor", "zero"), (2, "largest"), (2, "precision"), (2, "stages"),
+    (2, "graphs"), (3, "graphs"), (2, "moving"),
 ]  # fmt: skip
 
 
@@ -43,7 +44,7 @@ def test_ranks_of_host_memory(case: tuple) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not has_two_gpus(), reason="needs two GPUs")
-@pytest.mark.parametrize("what", ["boxing", "training", "largest", "precision", "stages"])
+@pytest.mark.parametrize("what", ["boxing", "training", "largest", "precision", "stages", "graphs", "moving"])
 def test_two_gpus(what: str) -> None:
     assert job.run("gpu_cases.py", 2, "gpu", what, NCCL_NVLS_ENABLE="0").count("is done") == 2
 

@@ -1,5 +1,6 @@
 """Training under each layout, simulated and on real processes, equals training in one process."""
 
+import itertools
 import re
 from typing import Any
 
@@ -9,12 +10,15 @@ import pytest
 import training_cases
 
 import oneflow as flow
+from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.oneflow import create_context, desc_of
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.triton import plan
 from oneflow.lowering.triton.program import read_program
 from oneflow.passes.sbp.collectives import collectives_of
+from oneflow.runtime import distributed
+from oneflow.runtime.cuda.script import External, Launch, record
 from oneflow.runtime.executable import program_source
 
 
@@ -92,3 +96,23 @@ def test_all_gradients_are_one_collective_in_their_own_memory(monkeypatch: pytes
     given, made = re.search(r"run\.host\(0, \[(.*)\], \[(.*)\]\)", found).groups()
     gradients = [g for g in re.findall(r"\(\w+, \d+\)", given) if not g.endswith(" 4)")]
     assert len(set(gradients)) == 6 and set(gradients) <= set(re.findall(r"\(\w+, \d+\)", made))
+
+
+def test_what_follows_runs_beside_the_first_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collectives wait for each other and for what they sum; the rest of the way back does not wait for the last."""
+    monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
+    module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
+    monkeypatch.setattr(plan, "APART", 0)
+    found = read_program(program_source(module, "step", REGISTRY).lower("triton"))
+    kernels = {i: ExternalKernel(0, 0, str, None, True, recorded=True) for i in range(3)}
+    script = record(found, [()] * 8, {}, kernels)
+    before: list[set[int]] = []
+    for after in script.after:
+        before.append(set(after).union(*(before[n] for n in after)))
+    sums = [n for n, command in enumerate(script.commands) if isinstance(command, External)]
+    assert len(sums) == 3 and all(one in before[other] for one, other in itertools.pairwise(sums))
+    # The way back of the other layers is by the kernels of the last one's.
+    kernel = {n: re.sub(r"_x\d+$", "", c.kernel) for n, c in enumerate(script.commands) if isinstance(c, Launch)}
+    known = {name for n, name in kernel.items() if n < sums[0]}
+    back = [n for n, name in kernel.items() if sums[0] < n < sums[-1] and name in known]
+    assert len(back) == 4 and not any(max(s for s in sums if s < n) in before[n] for n in back), found
