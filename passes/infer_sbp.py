@@ -30,6 +30,8 @@ from oneflow.passes.sbp.view import Drawing, view
 from oneflow.passes.structure import Function, Structure
 
 STRATEGIES = ("greedy", "auto")
+#: Options that are divided by, and others that are numbers.
+RATES, AMOUNTS = ("bandwidth", "compute"), ("latency", "memory", "time_limit")
 
 
 @register_pass
@@ -56,7 +58,8 @@ class InferSbp(Pass):
     The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
     the one that their `oneflow.placement` says, a `hierarchical_parallel_cast` with `placement` takes a tensor there,
     and an operator is where its operands are. What nothing is said of is on all ranks, and is brought where it is
-    needed. Signatures are chosen for each placement by itself.
+    needed. Signatures are chosen for each placement by itself; what a tensor costs on its way to another is counted
+    where it leaves.
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"
@@ -74,10 +77,11 @@ class InferSbp(Pass):
         """Annotates arguments, results and operators.
 
         Raises:
-            PassError: the mesh, a shape or an annotation is not as it has to be, or memory does not suffice.
+            PassError: an option, the mesh, a shape or an annotation is not allowed, or memory does not suffice.
         """
         if self.strategy not in STRATEGIES:
             raise PassError(f"option strategy: expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}")
+        self._check_numbers()
         self._write_mesh(module.operation)
         submeshes = read_submeshes(module.operation)
         machine = Machine(self.bandwidth, self.latency, self.compute, self.memory)
@@ -96,6 +100,13 @@ class InferSbp(Pass):
                     self._explain(drawings[-1])
         if self.view:
             self._draw(drawings)
+
+    def _check_numbers(self) -> None:
+        """Sees that the cost model has numbers that it can count with."""
+        for name in (*RATES, *AMOUNTS):
+            value, wanted = getattr(self, name), "above 0" if name in RATES else "of 0 or more"
+            if not (value > 0 or (name in AMOUNTS and value == 0)):
+                raise PassError(f"option {name.replace('_', '-')}: expected a number {wanted}, got {value}")
 
     def _explain(self, drawing: Drawing) -> None:
         if self.explain:

@@ -1,16 +1,29 @@
-"""What a choice of signatures costs on a machine: computing, moving bytes, and memory. Imports `boxing`, `graph`."""
+"""What a choice of signatures costs on a machine: computing, moving bytes, and memory.
+
+Imports `boxing`, `crossing`, `graph`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, devices
-from oneflow.passes.sbp.boxing import WAITS, Boxing
+from oneflow.passes.sbp.boxing import SEND_RECV, WAITS, Boxing
+from oneflow.passes.sbp.crossing import Crossing
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
 Choice = Mapping[Node, NdSignature]
+
+
+def moves(graph: Graph, choice: Choice) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
+    """The tensors that are moved, from which layout to which: once for all nodes that want one in a layout."""
+    for tensor in dict.fromkeys(graph.tensors.values()):
+        source = choice[tensor.producer].outputs[tensor.number]
+        for target in dict.fromkeys(choice[n].inputs[i] for n, i in tensor.uses):
+            if target != source:
+                yield tensor, source, target
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,7 @@ class Costs:
     machine: Machine
     boxing: Boxing
     _transfers: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], float] = field(default_factory=dict)
+    _crossings: dict[tuple[Crossing, tuple[int, ...], NdSbp], int] = field(default_factory=dict)
 
     def transfer(self, tensor: Tensor, source: NdSbp, target: NdSbp) -> float:
         """Moving a tensor from one layout to another."""
@@ -50,6 +64,28 @@ class Costs:
         parts = math.prod(self.mesh[k] for k in axes if any(nd[k].kind == "S" for nd in layouts))
         return node.choices.work / parts / (self.machine.compute * 1e3)
 
+    def sent(self, node: Node, signature: NdSignature) -> int:
+        """The bytes that go from a node to another placement, as all ranks there together receive them."""
+        if node.crossing is None:
+            return 0
+        (tensor,), (given,) = node.inputs, signature.inputs
+        key = (node.crossing, tensor.shape, given)
+        if key not in self._crossings:
+            self._crossings[key] = node.crossing.elements(tensor.shape, given)
+        return self._crossings[key] * max(tensor.width, 1)
+
+    def sending(self, node: Node, signature: NdSignature) -> float:
+        """What that takes."""
+        moved = self.sent(node, signature)
+        if node.crossing is None or not moved:
+            return 0.0
+        received = moved / len(node.crossing.target.members)
+        return WAITS[SEND_RECV] * self.machine.latency + received / (self.machine.bandwidth * 1e3)
+
+    def alone(self, node: Node, signature: NdSignature) -> float:
+        """What a node costs beside the moves of its operands."""
+        return self.computing(node, signature) + self.sending(node, signature)
+
     def stored(self, node: Node, signature: NdSignature) -> float:
         """The bytes of a node's results on one device."""
         pairs = zip(node.outputs, signature.outputs, strict=True)
@@ -60,13 +96,14 @@ class Costs:
         return tensor.bytes / parts
 
     def total(self, graph: Graph, choice: Choice) -> float:
-        """What a whole graph costs; a tensor is moved once for all nodes that want it in one layout."""
-        cost = sum(self.computing(n, choice[n]) for n in graph.nodes)
-        for tensor in dict.fromkeys(graph.tensors.values()):
-            source = choice[tensor.producer].outputs[tensor.number]
-            targets = {choice[n].inputs[i] for n, i in tensor.uses} - {source}
-            cost += sum(self.transfer(tensor, source, t) for t in targets)
-        return cost
+        """What a whole graph costs."""
+        moving = sum(self.transfer(*move) for move in moves(graph, choice))
+        return sum(self.alone(n, choice[n]) for n in graph.nodes) + moving
+
+    def moved(self, graph: Graph, choice: Choice) -> int:
+        """The bytes that all ranks together receive."""
+        between = sum(self.sent(n, choice[n]) for n in graph.nodes)
+        return between + sum(self.boxing.cost(s, t, x.shape, x.width) for x, s, t in moves(graph, choice))
 
     def memory(self, graph: Graph, choice: Choice) -> float:
         """The bytes of all tensors on one device."""

@@ -89,12 +89,12 @@ class _Tables:
     _moves: dict[tuple[object, ...], Table] = field(default_factory=dict)
 
     def alone(self, node: Node) -> Table:
-        """The cost of computing a node and of storing what it makes, by signature."""
+        """The cost of a node by itself and of storing what it makes, by signature."""
         key = id(node.choices)
         if key not in self._alone:
             signatures = node.choices.signatures
             self._alone[key] = np.array(
-                [self.costs.computing(node, s) + self.price * self.costs.stored(node, s) for s in signatures]
+                [self.costs.alone(node, s) + self.price * self.costs.stored(node, s) for s in signatures]
             )
         return self._alone[key]
 

@@ -2,7 +2,7 @@
 
 Arguments and returned values are nodes as well. A `tensor.cast` that says less passes its tensor on. What is
 not an operator (constants, control flow, calls) computes on whole tensors, or as its callee is annotated.
-Imports `annotations`, `candidates` and the dialect.
+Imports `annotations`, `candidates`, `crossing` and the dialect.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, count, from_mlir
 from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.candidates import nd_signatures, value_layouts
+from oneflow.passes.sbp.crossing import Crossing
 from oneflow.passes.sbp.submeshes import WHOLE, Submeshes, crosses, placement_of, placements_of
 from oneflow.passes.structure import Function
 
@@ -68,7 +69,7 @@ class Choices:
 class Node:
     """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed").
 
-    A tensor that goes to another placement is given there ("sent"), and made here ("received").
+    A tensor that goes to another placement is given there ("sent"), by the `crossing`, and made here ("received").
     """
 
     op: ir.Operation
@@ -77,6 +78,7 @@ class Node:
     choices: Choices
     outputs: list[Tensor] = field(default_factory=list)
     constrained: bool = False
+    crossing: Crossing | None = None
 
     @property
     def name(self) -> str:
@@ -215,7 +217,9 @@ class GraphReader:
         """A cast to another placement: what it takes is decided there, and what it gives here, or the reverse."""
         tensor = graph.tensors.get(op.operands[0])
         if tensor is not None:
-            graph.add(Node(op, "sent", [tensor], self._value_choices(tensor.desc, None, False)))
+            choices, target = self._value_choices(tensor.desc, None, False), self.submeshes[placement_of(op)]
+            crossing = Crossing(self.submeshes[self.place], target, cast_layout(op, self.registry))
+            graph.add(Node(op, "sent", [tensor], choices, crossing=crossing))
         if placement_of(op) == self.place:
             desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
             assert desc is not None

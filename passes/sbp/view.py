@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from oneflow.dialect.nd_sbp import NdSbp, format_nd_sbp
 from oneflow.dialect.reader import place_of
 from oneflow.passes.sbp.boxing import Step
-from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.cost import Choice, Costs, moves
 from oneflow.passes.sbp.explain import candidates
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
@@ -24,6 +24,8 @@ WIDTH, HEIGHT, GAP, LEVEL = 210, 46, 26, 108
 COLOURS = {"S": "#2f7ed8", "B": "#3f9142", "P": "#e08214", "M": "#b2569e"}
 NAMES = {"S": "split", "B": "broadcast", "P": "partial sum", "M": "partial maximum"}
 MOVED, KEPT = "#d7301f", "#9aa0a6"
+#: What goes to other placements.
+BETWEEN = "between placements"
 STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 24px; color: #202124; background: #ffffff }
 svg { border: 1px solid #dadce0; border-radius: 6px; max-width: 100%; height: auto }
@@ -102,9 +104,14 @@ def _totals(drawing: Drawing) -> str:
     """How often each kind of step is taken, and the bytes that all ranks together receive in it."""
     times: Counter[str] = Counter()
     moved: Counter[str] = Counter()
-    for step in (s for _, _, steps in drawing.transfers() for s in steps):
-        times[step.kind] += 1
-        moved[step.kind] += step.bytes
+    boxing, choice = drawing.costs.boxing, drawing.choice
+    for tensor, given, wanted in moves(drawing.graph, choice):
+        for step in boxing.path(given, wanted, tensor.shape, tensor.width):
+            times[step.kind] += 1
+            moved[step.kind] += step.bytes
+    for node in (n for n in drawing.graph.nodes if n.crossing is not None):
+        times[BETWEEN] += 1
+        moved[BETWEEN] += drawing.costs.sent(node, choice[node])
     rows = "".join(f"<tr><td>{k}</td><td>{n}</td><td>{moved[k]:,}</td></tr>" for k, n in sorted(times.items()))
     total = drawing.costs.total(drawing.graph, drawing.choice)
     return f"<table><tr><th>step</th><th>times</th><th>bytes</th></tr>{rows}</table><p>{total:.1f} us</p>"

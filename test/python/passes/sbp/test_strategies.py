@@ -14,6 +14,7 @@ from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Costs, Machine
 from oneflow.passes.sbp.elimination import choose_by_elimination
+from oneflow.passes.sbp.explain import explain
 from oneflow.passes.sbp.graph import GraphReader
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.structure import Structure
@@ -123,6 +124,7 @@ def test_auto_moves_a_tensor_once_for_two_uses(context):
         assert found is not None
         assert costs.total(graph, found) == pytest.approx(exhaustive(graph, costs), rel=1e-9)
         assert 1.0 < costs.total(graph, found) < 2.0
+        assert "us, 128 bytes moved" in explain("main", graph, found, costs)
 
 
 def test_memory_is_kept(context):

@@ -1,0 +1,34 @@
+"""The way of a tensor from one placement to another, and the bytes that go it. Imports `submeshes`, `nd_sbp`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from oneflow.dialect.nd_sbp import NdSbp, Region, local_region
+from oneflow.passes.sbp.submeshes import Submesh
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """From which placement to which, and how the tensor lies there."""
+
+    source: Submesh
+    target: Submesh
+    layout: NdSbp
+
+    def elements(self, shape: tuple[int, ...], given: NdSbp) -> int:
+        """The elements that ranks of the target need and do not have, for a tensor that lies as `given` before."""
+        return sum(self._missing(shape, given, place, rank) for place, rank in enumerate(self.target.members))
+
+    def _missing(self, shape: tuple[int, ...], given: NdSbp, place: int, rank: int) -> int:
+        need = local_region(shape, self.layout, self.target.mesh, place)
+        before = self.source.place(rank)
+        have = None if before is None else local_region(shape, given, self.source.mesh, before)
+        return math.prod(n for _, n in need) - (0 if have is None else _common(need, have))
+
+
+def _common(one: Region, other: Region) -> int:
+    """The elements that two regions share."""
+    pairs = zip(one, other, strict=True)
+    return math.prod(max(min(a + m, b + n) - max(a, b), 0) for (a, m), (b, n) in pairs)
