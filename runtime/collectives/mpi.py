@@ -192,11 +192,12 @@ class MpiWorld(World):
 
     def fail(self, message: str) -> NoReturn:
         """Ends all ranks; the first rank that fails says why."""
-        stream = watchman.launcher_stream(os.getpid()) or sys.stderr
+        stream = watchman.stream_of(watchman.launcher_of(os.getpid()))
+        late = watchman.is_file(stream)
         if self.size == 1:
-            print(message, file=stream, flush=True)
+            print(message, file=sys.stderr if late else stream or sys.stderr, flush=True)
         else:
-            watchman.say(self.folder, message, stream)
+            watchman.say(self.folder, message, stream or sys.stderr, late)
             self._note(FAILED)
         sys.stdout.flush()
         self.comm.Abort(1)

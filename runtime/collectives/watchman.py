@@ -4,7 +4,9 @@
 
 A rank that waits inside of a collective cannot watch over the others, and launchers kill ranks before they can say
 anything; so this is a process of its own, outside of the ranks' process groups. It sleeps until a rank ends, or has
-waited for too long, and ends with the last rank. Imports `progress` alone, to start fast.
+waited for too long, and ends with the last rank. A launcher that prints into a file goes on there where it was, over
+what others have written since, so that the message is written when the launcher has ended. Imports `progress` alone,
+to start fast.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import select
 import shutil
 import signal
+import stat
 import sys
 import time
 from pathlib import Path
@@ -37,7 +40,10 @@ class Watch:
     def __init__(self, folder: Path, rows: int, limit: float) -> None:
         self.folder, self.limit = folder, limit
         self.table = Table(folder / "table", rows)
-        self.stream = launcher_stream(self.table.read(0).process) or sys.stderr
+        launcher = launcher_of(self.table.read(0).process)
+        stream = stream_of(launcher)
+        self.stream, self.late = stream or sys.stderr, is_file(stream)
+        self.launcher = os.pidfd_open(launcher) if launcher is not None and self.late else None
         self.poll = select.epoll()
         self.running: dict[int, int] = {}
         for number, row in enumerate(self.table.all()):
@@ -57,7 +63,16 @@ class Watch:
                 self.poll.unregister(handle)
                 self.end(number)
             self.look()
+        self.leave()
+
+    def leave(self) -> None:
+        """Goes, when what was said can be read."""
+        message = said(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if message and self.launcher is not None:
+            os.close(sys.stderr.fileno())  # the launcher waits for the end of what is printed there
+            select.select([self.launcher], [], [], PATIENCE)
+            print(message, file=self.stream, flush=True)
 
     def end(self, number: int) -> None:
         """A rank's process has ended."""
@@ -75,7 +90,7 @@ class Watch:
             if row.state != WAITING:
                 continue
             if waited > self.limit:
-                behind = min(rows, key=lambda r: (r.step, r.state == WAITING))
+                behind = min(rows, key=lambda r: (r.step, r.state == WAITING, r.text == row.text))
                 there = f"rank {behind.rank} is {_where(behind)}"
                 self.stop(f"rank {row.rank} has waited {waited:.0f} s {_where(row)}; {there}")
             elif gone and waited > GRACE:
@@ -85,43 +100,69 @@ class Watch:
 
     def stop(self, message: str) -> None:
         """Says what is wrong, unless somebody has, and ends all ranks."""
-        say(self.folder, f"oneflow: error: {message}; all ranks are ended", self.stream)
+        say(self.folder, f"oneflow: error: {message}; all ranks are ended", self.stream, self.late)
         for handle in self.running:
             try:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.leave()
         sys.exit(1)
 
 
-def launcher_stream(process: int) -> TextIO | None:
-    """Where the launcher of a process prints errors, if it runs on this machine.
-
-    What a rank and the processes beside it print goes through the launcher, which stops to pass it on when a rank
-    dies.
-    """
+def launcher_of(process: int) -> int | None:
+    """The launcher of a process, if it runs on this machine."""
     while process > 1:
         here = Path(f"/proc/{process}")
         try:
             if (here / "comm").read_text().startswith(LAUNCHERS):
-                handle = os.open(here / "fd" / "2", os.O_WRONLY | os.O_APPEND)
-                return os.fdopen(handle, "w", encoding="utf-8")
+                return process
             process = int((here / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):
             return None
     return None
 
 
-def say(folder: Path, message: str, stream: TextIO) -> None:
-    """Prints what went wrong, unless another does: ranks may end when this returns, and no message is lost."""
-    said, limit = folder / "said", now() + PATIENCE
+def stream_of(launcher: int | None) -> TextIO | None:
+    """Where a launcher prints errors.
+
+    What a rank and the processes beside it print goes through the launcher, which stops to pass it on when a rank
+    dies.
+    """
+    try:
+        handle = os.open(f"/proc/{launcher}/fd/2", os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        return None
+    return os.fdopen(handle, "w", encoding="utf-8")
+
+
+def is_file(stream: TextIO | None) -> bool:
+    """Whether a launcher prints into a file, where it keeps a place of its own."""
+    return stream is not None and stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+
+
+def say(folder: Path, message: str, stream: TextIO, late: bool = False) -> None:
+    """Prints what went wrong, unless another does: ranks may end when this returns, and no message is lost.
+
+    With `late` the watchman prints it when the launcher has ended.
+    """
+    limit = now() + PATIENCE
     if claim(folder):
-        print(message, file=stream, flush=True)
+        if not late:
+            print(message, file=stream, flush=True)
         with contextlib.suppress(OSError):
-            said.touch()
-    while folder.exists() and not said.exists() and now() < limit:
+            (folder / "saying").write_text(message, encoding="utf-8")
+            (folder / "saying").rename(folder / "said")
+    while folder.exists() and said(folder) is None and now() < limit:
         time.sleep(INTERVAL / 10)
+
+
+def said(folder: Path) -> str | None:
+    """What has been said, if anything."""
+    try:
+        return (folder / "said").read_text(encoding="utf-8")
+    except OSError:
+        return None
 
 
 def claim(folder: Path) -> bool:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 from oneflow.tools.ranks import launcher
 
@@ -21,11 +22,13 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **more}
 
 
-def start(file: str, count: int, *arguments: str, **more: str) -> subprocess.Popen[str]:
-    """A file of this folder as a job of `count` ranks."""
+def start(
+    file: str, count: int, *arguments: str, output: IO[str] | None = None, **more: str
+) -> subprocess.Popen[str]:
+    """A file of this folder as a job of `count` ranks, which prints into `output`, or pipes."""
     command = [*launcher(), "-n", str(count), sys.executable, str(HERE / file), *arguments]
-    known, pipe = environment(**more), subprocess.PIPE
-    return subprocess.Popen(command, env=known, stdout=pipe, stderr=pipe, text=True)
+    known, streams = environment(**more), output or subprocess.PIPE
+    return subprocess.Popen(command, env=known, stdout=streams, stderr=streams, text=True)
 
 
 def run(file: str, count: int, *arguments: str, **more: str) -> str:

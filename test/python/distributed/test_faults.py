@@ -37,6 +37,27 @@ def test_one_message_ends_all_ranks(act: str) -> None:
     assert time.monotonic() - start < 60
 
 
+@pytest.mark.parametrize("act", ["die", "raise", "leave", "catch"])
+def test_messages_are_kept_in_files(act: str, tmp_path: Path) -> None:
+    """The launcher, which prints where it was in the file, does not print over them."""
+    log = tmp_path / "log"
+    with log.open("w") as file, job.start("fault_cases.py", 2, act, output=file, ONEFLOW_TIMEOUT="60") as ranks:
+        ranks.wait(timeout=120)
+    limit = time.monotonic() + 10
+    while "error:" not in log.read_text() and time.monotonic() < limit:
+        time.sleep(0.05)
+    text = log.read_text()
+    assert MESSAGES[act] in text, text
+    assert text.count("oneflow: error:") == 1
+
+
+def test_a_rank_elsewhere_is_named() -> None:
+    """One that waits at another place than the others is where it is, not where they are."""
+    with job.start("fault_cases.py", 2, "shape", ONEFLOW_TIMEOUT="2") as ranks:
+        _, errors = ranks.communicate(timeout=120)
+    assert re.search(r"rank 0 has waited 2 s at step .*ccl_.*; rank 1 is at comparing programs;", errors), errors
+
+
 def test_other_programs_are_told_apart() -> None:
     """The message shows what is different."""
     with job.start("fault_cases.py", 2, "other") as ranks:
