@@ -147,10 +147,10 @@ def _context(names: tuple[str, ...]) -> ir.Context:
 
 
 def _used(text: str, count: int) -> tuple[bool, ...]:
-    """Which arguments of the one function of a lowered module anything but their sizes is taken of."""
+    """Which arguments of the entry of a lowered module anything but their sizes is taken of."""
     with dialect.create_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        entry = next(o.operation for o in module.body.operations if o.operation.name == "func.func")
+        entry = next(f for f in module.body.operations if isinstance(f, func.FuncOp) and f.name.value == ENTRY)
         arguments = entry.regions[0].blocks[0].arguments
         users = [[use.owner.operation.name for use in a.uses] for a in arguments]
     return tuple(any(name != "tensor.dim" for name in names) for names in users[:count])

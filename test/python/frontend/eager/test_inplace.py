@@ -147,6 +147,27 @@ def test_values_that_no_gradient_reads_may_be_updated():
     assert b.grad.tolist() == [2, 2, 2] and x.grad.tolist() == [[1, 1, 1], [1, 1, 1]]
 
 
+GATHERS = {
+    "gather": (lambda rows, at: flow.gather(rows, 0, at), [[1, 1]]),
+    "embedding": (lambda rows, at: flow.nn.functional.embedding(at, rows), [1, 1]),
+    "index_select": (lambda rows, at: flow.index_select(rows, 0, at), [1, 1]),
+}
+
+
+@pytest.mark.parametrize("gathered,positions", GATHERS.values(), ids=GATHERS)
+def test_the_table_that_a_gather_reads_may_be_updated_but_not_its_positions(gathered, positions):
+    table, at = flow.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True), flow.tensor(positions)
+    rows = table * 1
+    total = gathered(rows, at).sum()
+    (want,) = flow.autograd.grad(total, [table], retain_graph=True)
+    rows.zero_()
+    total.backward(retain_graph=True)
+    assert table.grad.tolist() == want.tolist() and table.grad[1, 0].item() > 0
+    at.zero_()
+    with pytest.raises(RuntimeError, match=r"needs tensor<.*xi64> as it was, but zero_ has updated it"):
+        total.backward()
+
+
 def test_a_spoiled_result_of_no_further_use_is_found():
     x = flow.tensor([1.0], requires_grad=True)
     y = x.exp()
