@@ -164,9 +164,9 @@ def checkpoint(fn: Function, *args: Any) -> Any:
     @functools.wraps(fn)
     def function(*args: Any, **kwargs: Any) -> Any:
         builder = current_builder()
-        given = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
         if not isinstance(builder, TraceBuilder):
-            return recomputed(lambda: fn(*args, **kwargs), [v for v in given if isinstance(v, EagerTensor)])
+            return recomputed(fn, *args, **kwargs)
+        given = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
         with builder.apart() as inner:
             value = fn(*args, **kwargs)
         made = {id(r) for entry in inner for r in entry.results}

@@ -12,12 +12,15 @@ from typing import Any
 from oneflow.dialect.builder import Value
 from oneflow.dialect.integer_ways import refuse_integers
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
+from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.eager import BUILDER, EagerTensor
-from oneflow.frontend.function import OPERANDS, SIGNATURE
+from oneflow.frontend.eager_builder import spoiled
+from oneflow.frontend.function import OPERANDS
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.tape import (
     MODE,
     Leaf,
+    Node,
     Variable,
     enable_grad,
     gradients,
@@ -28,6 +31,8 @@ from oneflow.frontend.tape import (
     record,
 )
 from oneflow.frontend.tree import flatten
+
+_CHECKPOINT = parse_signature(f"checkpoint({OPERANDS}*) -> y*")
 
 
 class Private(Leaf):
@@ -92,26 +97,34 @@ def _released(tensor: EagerTensor, depth: int) -> EagerTensor:
     return EagerTensor(root.alias()) if private else tensor
 
 
-def recomputed(fn: Callable[[], Any], given: Sequence[EagerTensor]) -> Any:
-    """What `fn` gives, computed again for its gradient; `given` are tensors that it reads, others are found.
+def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `fn` gives for arguments, computed again for its gradient; tensors that it reads beside them are found.
 
-    Random numbers are the same both times.
+    Random numbers are the same both times, and what it reads has to be.
     """
     state = get_rng_state()
-    value = fn()
+    given, call = flatten((args, kwargs))
+    # views are other variables after an update of what they show
+    given = [v.variable if isinstance(v, EagerTensor) else v for v in given]
+    value = fn(*args, **kwargs)
     leaves, tree = flatten(value)
     places = [i for i, v in enumerate(leaves) if isinstance(v, EagerTensor) and v.requires_grad]
     if not places:
         return value
     roots = [leaves[i].variable for i in places]
-    inputs = {id(t.variable): t.variable for t in given}
-    inputs |= {id(v): v for v in leaves_of(_between(roots, inputs), roots)}
+    passed = [v for v in given if isinstance(v, Variable)]
+    inputs = {id(v): v for v in passed}
+    nodes = _between(roots, inputs)
+    inputs |= {id(v): v for v in leaves_of(nodes, roots)}
     fresh = [r.alias() for r in roots]
+    read = _read(passed, nodes)
 
     def again(seeds: Sequence[Value | None]) -> list[Value | None]:
         differentiable = MODE.recording
+        _expect_unspoiled(read)
+        args, kwargs = call.unflatten([EagerTensor(v) if isinstance(v, Variable) else v for v in given])
         with restored(state), enable_grad():
-            values = flatten(fn())[0]
+            values = flatten(fn(*args, **kwargs))[0]
         made = [values[i].variable for i in places]
         pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None and v.requires_grad]
         found = gradients(
@@ -126,10 +139,31 @@ def recomputed(fn: Callable[[], Any], given: Sequence[EagerTensor]) -> Any:
     return tree.unflatten(leaves)
 
 
-def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> Any:
+def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> list[Node]:
     """The nodes behind `roots` that are not behind the inputs too."""
     outside = {node.number for node in nodes_behind(list(inputs.values()))}
     return [node for node in nodes_behind(roots) if node.number not in outside]
+
+
+def _read(passed: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
+    """What `nodes` read from outside, and what was passed, but for what has been updated meanwhile: by themselves."""
+    made = {node.number for node in nodes}
+    sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in made]
+    found = {id(v): v for v in (*passed, *sources)}
+    for variable in found.values():
+        variable.shared_memory()
+    return [v for v in found.values() if not v.stale]
+
+
+def _expect_unspoiled(read: Sequence[Variable]) -> None:
+    """Checks that what is read again is what was read.
+
+    Raises:
+        RuntimeError: something was updated in place since.
+    """
+    wrong = next((v for v in read if v.stale), None)
+    if wrong is not None:
+        raise spoiled(_CHECKPOINT.name, wrong)
 
 
 def _operator(again: Callable[..., list[Value | None]]) -> Operator:
@@ -137,7 +171,7 @@ def _operator(again: Callable[..., list[Value | None]]) -> Operator:
         return {OPERANDS: tuple(again(cotangents))}
 
     reasons = no_sbp("is Python"), no_reference("is Python")
-    return Operator(SIGNATURE, "A part that is computed again.", lambda op: (), reasons[0], grad, reasons[1])
+    return Operator(_CHECKPOINT, "A part that is computed again.", lambda op: (), reasons[0], grad, reasons[1])
 
 
 class restored(no_grad):  # noqa: N801 (a context like the one it extends)

@@ -88,10 +88,45 @@ def test_checkpoint_keeps_nothing():
 
     x = flow.tensor(X, requires_grad=True)
     y = flow.checkpoint(block, x * 1.0)
-    assert y.grad_fn == "oneflow.function" and len(calls) == 1
+    assert y.grad_fn == "oneflow.checkpoint" and len(calls) == 1
     y.sum().backward()
     assert len(calls) == 2
     np.testing.assert_allclose(x.grad.numpy(), np.cos(2 * np.exp(X)) * 2 * np.exp(X))
+
+
+W = flow.tensor([2.0, 3.0], requires_grad=True)
+CONSTANT, POSITIONS = flow.tensor([2.0, 3.0]), flow.tensor([1, 1])
+#: What is called with `x * 1` and the tensor beside it, and that tensor.
+READ_AGAIN = {
+    "an argument": (lambda x, other: flow.checkpoint(lambda a, b: a * b)(x, other), CONSTANT),
+    "positions": (lambda x, other: flow.checkpoint(lambda a, b: a[b] * 2)(x, other), POSITIONS),
+    "a leaf from outside": (lambda x, other: flow.checkpoint(lambda a: (a * other).exp())(x), W),
+    "a constant from outside": (lambda x, other: flow.checkpoint(lambda a: (a * other).exp())(x), CONSTANT),
+}
+
+
+@pytest.mark.parametrize("function,other", READ_AGAIN.values(), ids=READ_AGAIN)
+def test_what_a_checkpoint_reads_again_may_not_be_updated_before(function, other):
+    total = function(flow.tensor([1.0, 2.0], requires_grad=True) * 1, other).sum()
+    total.backward(retain_graph=True)
+    other.data.zero_()
+    with pytest.raises(
+        RuntimeError, match=r"oneflow\.checkpoint needs tensor<2x.*as it was, but zero_ has updated it"
+    ):
+        total.backward()
+
+
+def test_a_checkpoint_of_a_view_reads_it_as_it_was_and_updates_what_it_likes():
+    x, norm = flow.tensor(X, requires_grad=True), nn.BatchNorm1d(2)
+    whole = x * 1
+    total = flow.checkpoint(flow.exp)(whole[:2]).sum()
+    whole.zero_()
+    total.backward()
+    np.testing.assert_allclose(x.grad.numpy(), [*np.exp(X[:2]), *np.zeros_like(X[2:])], 1e-6)
+    moved = flow.checkpoint(norm)(flow.tensor([[1.0, 2.0], [3.0, 5.0]], requires_grad=True)).sum()
+    moved.backward(retain_graph=True)
+    moved.backward()
+    assert norm.weight.grad.shape == (2,)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["added in place", "with a graph"])
