@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from oneflow.dialect import dtypes
@@ -246,13 +247,29 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     x = as_tensor(x)
     bounds = {k: as_number(v) for k, v in (("min", min), ("max", max)) if v is not None and is_number(v)}
     if len(bounds) < (min is not None) + (max is not None):
-        lower = x if min is None else maximum(x, min)
-        return lower if max is None else minimum(lower, max)
+        return _clamp_by_tensors(x, min, max)
     x = cast(x, result_dtype([x.dtype], list(bounds.values())))
     kind = ("floating", float) if x.dtype.is_float else ("integral", int)
     attrs = {f"{kind[0]}_{k}": kind[1](v) for k, v in bounds.items()}
     suffix = "" if len(bounds) == 2 else f"_{next(iter(bounds))}"
     return dispatch(f"clip_by_scalar{suffix}", x, **attrs)
+
+
+def _clamp_by_tensors(x: Tensor, low: Any, high: Any) -> Tensor:
+    """`clamp` where a bound is a tensor. An element at a bound keeps its gradient, which `maximum` would share."""
+    raised = x if low is None else maximum(x, low)
+    value = raised if high is None else minimum(raised, high)
+    if not value.dtype.is_float:
+        return value
+    x, raised = cast(x, value.dtype), cast(raised, value.dtype)
+    low, high = (None if bound is None else cast(as_tensor(bound), value.dtype) for bound in (low, high))
+    result = dispatch("stop_gradient", value)  # what is left of it is NaN, which comes from nowhere
+    if high is not None:
+        result = where(gt(raised, high), high, result)
+    if low is not None:
+        result = where(lt(x, low) if high is None else logical_and(lt(x, low), lt(low, high)), low, result)
+    inside = [holds(x, bound) for holds, bound in ((ge, low), (le, high)) if bound is not None]
+    return where(functools.reduce(logical_and, inside), x, result)
 
 
 clip = clamp

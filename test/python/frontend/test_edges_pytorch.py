@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests 
 INF, NAN = math.inf, math.nan
 TIES = [[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]
 SIGNED = [-2.0, -0.0, 0.0, 3.0]
+BOUNDS = [0.0, 2.0, 1.0, 1.0, NAN]
 #: A name, the function of a framework and its tensors, and their values.
 EDGES = {
     "maximum, ties": (lambda f, x, y: f.maximum(x, y), [1.0, 2.0, 3.0], [1.0, 5.0, 3.0]),
@@ -40,6 +41,15 @@ EDGES = {
     "clamp of NaN": (lambda f, x: f.clamp(x, -1.0, 1.0), [NAN, 0.0, INF]),
     "clamp of NaN below": (lambda f, x: f.clamp(x, min=0.0), [NAN, 0.0, INF]),
     "clamp of NaN above": (lambda f, x: f.clamp(x, max=0.0), [NAN, 0.0, INF]),
+    "clamp at bounds of tensors": (
+        lambda f, *t: f.clamp(*t), [-1.0, 0.0, 1.0, 2.0, 3.0, 1.0, NAN, 1.0],
+        [0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 0.0, NAN], [2.0, 2.0, 1.0, 2.0, 2.0, 0.0, 1.0, 2.0],
+    ),
+    "clamp below by a tensor": (lambda f, x, y: f.clamp(x, min=y), [0.0, 1.0, 2.0, NAN, 1.0], BOUNDS),
+    "clamp above by a tensor": (lambda f, x, y: f.clamp(x, max=y), [0.0, 1.0, 2.0, NAN, 1.0], BOUNDS),
+    "clamp of rows": (
+        lambda f, x, y: f.clamp(x, f.tensor(-1.0), y) * 2, [[0.0, 1.0], [-3.0, 2.0], [-1.0, 4.0]], [1.0, 2.0],
+    ),
     "pow by 2 at 0": (lambda f, x: f.pow(x, 2), [0.0, 1.0]),
     "pow by 1 at 0": (lambda f, x: f.pow(x, 1.0), [0.0, 1.0]),
     "pow by 0 at 0": (lambda f, x: f.pow(x, 0), [0.0, 1.0]),
