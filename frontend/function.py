@@ -1,4 +1,4 @@
-"""Gradients by hand: `flow.autograd.Function`, `backward` and `grad`.
+"""Gradients by hand: `flow.autograd.Function`.
 
     class Double(flow.autograd.Function):
         @staticmethod
@@ -26,15 +26,16 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.builder import Value
+from oneflow.dialect.elementwise import sum_to
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
-from oneflow.frontend.arrays import is_array, place_of
+from oneflow.frontend.arrays import place_of
 from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager import BUILDER, EagerTensor
 from oneflow.frontend.errors import fail
-from oneflow.frontend.tape import MODE, Node, Variable, gradients, no_grad, record, set_grad_enabled, uses_of
+from oneflow.frontend.tape import MODE, Variable, no_grad, record
 from oneflow.frontend.tensor import Tensor
 
 OPERANDS, RESULTS = "x", "y"
@@ -125,12 +126,13 @@ class Function:
 
     With a static method `setup_context(ctx, inputs, output)` beside it `forward` takes no `ctx`.
     `backward` gets the gradient of each result (zeros where there is none, unless `ctx.set_materialize_grads` says
-    otherwise) and gives that of each argument, None for what is no tensor. Called with `apply`.
+    otherwise, and None for what is no tensor) and gives that of each argument, None for what is no tensor.
+    Called with `apply`.
     """
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
-        """The results: a tensor or a tuple of them."""
+        """The results: a tensor, or a tuple of them and of whatever else it likes."""
         raise NotImplementedError("expected a static method forward(ctx, *args)")
 
     @staticmethod
@@ -157,15 +159,14 @@ class Function:
         before = [t.variable for t in tensors]
         with no_grad():
             given = cls._forward(ctx, args)
-        outputs = given if isinstance(given, tuple) else (given,)
+        outputs = cls._tensors(given)
         ctx.settle(args, outputs)
         results = [BUILDER.read(t).alias() for t in outputs]
-        slot = cls._operator(ctx, [i for i, a in enumerate(args) if isinstance(a, EagerTensor)], len(args))
+        slot = cls._operator(ctx, args, given)
         if MODE.recording:
             operands = [cls._read(ctx, t, v) for t, v in zip(tensors, before, strict=True)]
             record(slot, {OPERANDS: tuple(operands)}, {}, results)
-        wrapped = tuple(_given(ctx, t, v) for t, v in zip(outputs, results, strict=True))
-        return wrapped if isinstance(given, tuple) else wrapped[0]
+        return _in_place_of(given, [_given(ctx, t, v) for t, v in zip(outputs, results, strict=True)])
 
     @classmethod
     def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
@@ -179,13 +180,22 @@ class Function:
             given = cls._forward(ctx, args)
         if ctx.updated:
             raise fail(f"{cls.__name__}: mark_dirty is for eager mode; return a new tensor")
-        outputs = given if isinstance(given, tuple) else (given,)
+        outputs = cls._tensors(given)
         results = tuple(builder.renamed(t) for t in outputs)
         ctx.settle_traced(outputs, results)
-        slot = cls._operator(ctx, [i for i, a in enumerate(args) if isinstance(a, Tensor)], len(args))
+        slot = cls._operator(ctx, args, given)
         builder.note(Call(slot, {OPERANDS: operands}, {}, {RESULTS: results}))
-        wrapped = tuple(t if _is_in(ctx.without, t) else r for t, r in zip(outputs, results, strict=True))
-        return wrapped if isinstance(given, tuple) else wrapped[0]
+        return _in_place_of(
+            given, [t if _is_in(ctx.without, t) else r for t, r in zip(outputs, results, strict=True)]
+        )
+
+    @classmethod
+    def _tensors(cls, given: Any) -> list[Any]:
+        """The tensors among the results."""
+        found = [t for t in _results(given) if isinstance(t, Tensor)]
+        if not found:
+            raise fail(f"{cls.__name__}: expected forward to give a tensor or a tuple with tensors, got {given!r}")
+        return found
 
     @classmethod
     def _forward(cls, ctx: Context, args: tuple[Any, ...]) -> Any:
@@ -205,21 +215,51 @@ class Function:
         return before
 
     @classmethod
-    def _operator(cls, ctx: Context, positions: Sequence[int], count: int) -> Operator:
+    def _operator(cls, ctx: Context, args: tuple[Any, ...], outputs: Any) -> Operator:
         """The record of one call, whose gradient slot is `backward`."""
+        positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        places = [i for i, t in enumerate(_results(outputs)) if isinstance(t, Tensor)]
+        wanted = [None] * len(_results(outputs))
 
         def grad(ops: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
-            pairs = zip(op.results, cotangents, strict=True)
-            given = [_filled(ops, r, c) if c is not None or ctx.fills else None for r, c in pairs]
+            given: list[Tensor | None] = list(wanted)
+            for place, result, cotangent in zip(places, op.results, cotangents, strict=True):
+                if cotangent is not None or ctx.fills:
+                    given[place] = _filled(ops, result, cotangent)
             with ctx.giving(op.results):
                 grads = cls.backward(ctx, *given)
-            found = grads if isinstance(grads, tuple) else (grads,)
-            if len(found) != count:
-                raise RuntimeError(f"expected backward of {cls.__name__} to give {count} gradients, got {len(found)}")
-            return {OPERANDS: tuple(_read(ops, found[i]) for i in positions)}
+            found = _results(grads)
+            if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
+                raise RuntimeError(
+                    f"expected backward of {cls.__name__} to give {len(args)} gradients, got {len(found)}"
+                )
+            return {OPERANDS: tuple(_fitted(ops, found[i], x) for i, x in zip(positions, op.operands, strict=True))}
 
         missing = no_sbp("is Python"), no_reference("is Python")
         return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
+
+
+def _results(given: Any) -> tuple[Any, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _in_place_of(given: Any, tensors: Sequence[Any]) -> Any:
+    """What a function gave, with these in place of its tensors."""
+    left = iter(tensors)
+    found = tuple(next(left) if isinstance(t, Tensor) else t for t in _results(given))
+    return found if isinstance(given, tuple) else found[0]
+
+
+def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
+    """A gradient as one of `operand`: of its element type, and summed where that may have been broadcast to it."""
+    value = _read(ops, grad)
+    if value is None:
+        return None
+    if value.dtype.is_float and operand.dtype.is_float and value.dtype != operand.dtype:
+        value = ops.call("cast", value, dtype=operand.dtype)[0]
+    sizes = zip(reversed(operand.shape), reversed(value.shape), strict=False)
+    wider = operand.rank <= value.rank and all(d in (1, n) for d, n in sizes)
+    return sum_to(ops, value, operand) if wider else value
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -306,78 +346,3 @@ def zeros_of(variable: Variable) -> EagerTensor:
 
 def _read(ops: Any, grad: Any) -> Value | None:
     return None if grad is None else ops.read(grad) if isinstance(grad, Tensor) else ops.wrap(grad)
-
-
-def backward(
-    tensors: Tensor | Sequence[Tensor],
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-) -> None:
-    """Adds to the `grad` of every leaf behind `tensors` the gradient of their sum, weighted by `grad_tensors`.
-
-    Without a weight a tensor has to have one element. What was recorded is freed, unless `retain_graph`; with
-    `create_graph` (which retains it) the gradients can be differentiated again.
-
-    Raises:
-        RuntimeError: a tensor has no gradient, was freed, or a value that is needed was updated in place.
-    """
-    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    retain = create_graph if retain_graph is None else retain_graph
-    current_builder().backward(roots, _weights(roots, grad_tensors), retain, create_graph)
-
-
-def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool | None = None,
-    materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is touched.
-
-    They are zeros where the outputs read an input and nothing flows back to it, as in second derivatives of `relu`.
-
-    Raises:
-        RuntimeError: as `backward`; or an input is not behind the outputs, unless `allow_unused` (it gives None) or
-            `materialize_grads` (zeros).
-    """
-    roots, sources = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
-    wanted = [BUILDER.read(x) for x in sources]
-    retain = create_graph if retain_graph is None else retain_graph
-    seeds = BUILDER.seeds(roots, _weights(roots, grad_outputs))
-    read: list[list[Variable]] = []
-    sources: set[int] = set()
-
-    def by(nodes: Sequence[Node]) -> list[Variable]:
-        read.extend(uses_of(v, nodes, [s for s, _ in seeds]) for v in wanted)
-        sources.update(id(v) for node in nodes for v in node.sources())
-        return [v for uses in read for v in uses]
-
-    parts = iter(gradients(BUILDER, seeds, by, retain_graph=retain, create_graph=create_graph))
-    found = [_total([next(parts)[1] for _ in uses], create_graph) for uses in read]
-    for i, uses in enumerate(read):
-        if found[i] is None and (materialize_grads or any(id(v) in sources for v in uses)):
-            found[i] = zeros_of(wanted[i]).variable
-    unused = [i for i, g in enumerate(found) if g is None]
-    if unused and not allow_unused:
-        raise RuntimeError(
-            f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it"
-        )
-    return tuple(None if g is None else EagerTensor(g) for g in found)
-
-
-def _total(parts: Sequence[Variable | None], recorded: bool) -> Variable | None:
-    """The sum of the gradients that there are."""
-    known: list[Any] = [p for p in parts if p is not None]
-    with set_grad_enabled(recorded):
-        return functools.reduce(lambda a, b: BUILDER.binary("add", a, b), known) if known else None
-
-
-def _weights(roots: Sequence[Tensor], weights: Any) -> list[Any]:
-    """One weight per root, None where there is none."""
-    if weights is None:
-        return [None] * len(roots)
-    return [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)

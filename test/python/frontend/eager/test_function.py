@@ -79,6 +79,41 @@ def test_wrong_number_of_gradients():
         Wrong.apply(flow.tensor([1.0], requires_grad=True), 1.0).sum().backward()
 
 
+class Scaled(flow.autograd.Function):
+    """Gives other things than tensors too; its gradients are wide, of another element type, and too many."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        return None, x * y, 3
+
+    @staticmethod
+    def backward(ctx, *grads):
+        assert [g is None for g in grads] == [True, False, True]
+        return grads[1].to(flow.float64) * flow.arange(6).reshape(3, 2), grads[1], None, None
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, flow.compile], ids=["eager", "compiled"])
+def test_what_is_no_tensor_is_passed_on_and_gradients_are_fitted(wrap):
+    def loss(x, y):
+        first, product, three = Scaled.apply(x, y)
+        assert first is None and three == 3
+        return (product * 2).sum()
+
+    by_x, by_y = wrap(flow.grad(loss, (0, 1)))(flow.tensor([1.0, 2.0]), flow.tensor(2.0))
+    assert by_x.tolist() == [2 * (0 + 2 + 4), 2 * (1 + 3 + 5)] and by_x.dtype == flow.float32
+    assert by_y.tolist() == 4
+
+
+def test_refused_results():
+    class Listed(Cube):
+        @staticmethod
+        def forward(ctx, x):
+            return [x * 1]
+
+    with pytest.raises(flow.OneFlowError, match=r"Listed: expected forward to give a tensor or a tuple .* got \["):
+        Listed.apply(flow.tensor([1.0], requires_grad=True))
+
+
 class Sign(flow.autograd.Function):
     """Which elements are above 0 has no gradient; the context is set up apart."""
 
