@@ -186,7 +186,10 @@ def _counted(name: str, count: int, argnums: Sequence[int]) -> list[int]:
     for number in argnums:
         if not -count <= number < count:
             raise fail(f"{name}: expected argnums in [{-count}, {count}) for {count} arguments, got {number}")
-    return [number % count for number in argnums]
+    found = [number % count for number in argnums]
+    if len(set(found)) < len(found):
+        raise fail(f"{name}: expected each argument once in argnums, got {list(argnums)}")
+    return found
 
 
 class _Inputs:

@@ -268,6 +268,7 @@ def test_refusals():
     assert "expected argument 0 to have tensors of floats" in _refused(flow.grad(lambda n: n.sum()), np.arange(3))
     assert "expected argnums in [-1, 1) for 1 arguments, got 1" in _refused(flow.grad(sine, argnums=1), X)
     assert "expected argnums in [-1, 1) for 1 arguments, got -2" in _refused(flow.grad(sine, argnums=-2), X)
+    assert "expected each argument once in argnums, got [0, -1]" in _refused(flow.grad(sine, argnums=(0, -1)), X)
     assert "expected the structure of the result" in _refused(lambda x: flow.vjp(flow.sin, x)[1]((x, x)), X)
     assert "expected a cotangent of type tensor<3xf32>" in _refused(lambda x: flow.vjp(flow.sin, x)[1](x.sum()), X)
     assert "expected a tangent of type tensor<3xf32>" in _refused(lambda x: flow.jvp(flow.sin, (x,), (x[0],)), X)
