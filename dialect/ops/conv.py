@@ -44,15 +44,15 @@ SHARED_TEXT = (
 )
 
 
-def _windows(op: Call) -> Windows:
+def windows_of(op: Call) -> Windows:
     return Windows(op.kernel_size, op.strides, op.dilation_rate, op.padding_before)
 
 
-def _shared(op: Call) -> dict[str, Any]:
+def shared_of(op: Call) -> dict[str, Any]:
     return {name: op[name] for name in SHARED}
 
 
-def _expect_attributes(op: Call, spatial: int) -> Layout:
+def expect_attributes(op: Call, spatial: int) -> Layout:
     """Checks what says how windows move, and gives the layout."""
     expect_windows(op, spatial, {"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding_before": 0})
     return layout_of(op, spatial)
@@ -69,22 +69,22 @@ def _expect_channels(op: Call, layout: Layout, x: TensorDesc, filters: TensorDes
         expect_dim(op, f"kernel dimension {axis} of {name}", got, wanted)
 
 
-def _grouped(op: Call, channels: Size) -> tuple[Size, ...]:
+def grouped(op: Call, channels: Size) -> tuple[Size, ...]:
     """Channels as dimensions: the group and the channel in it, or one dimension without groups."""
     return (channels,) if op.groups == 1 else (op.groups, channels // op.groups)
 
 
-def _by_group(op: Call, layout: Layout, x: Stage) -> Stage:
+def by_group(op: Call, layout: Layout, x: Stage) -> Stage:
     """Images whose channels are `_grouped`."""
     lead, (channels,), sizes = layout.split(x.shape)
-    return x if op.groups == 1 else c.reshape(x, layout.arrange(lead, _grouped(op, channels), sizes))
+    return x if op.groups == 1 else c.reshape(x, layout.arrange(lead, grouped(op, channels), sizes))
 
 
-def _filters_by_group(op: Call, weight: Stage) -> Stage:
-    return weight if op.groups == 1 else c.reshape(weight, (*_grouped(op, weight.shape[0]), *weight.shape[1:]))
+def filters_by_group(op: Call, weight: Stage) -> Stage:
+    return weight if op.groups == 1 else c.reshape(weight, (*grouped(op, weight.shape[0]), *weight.shape[1:]))
 
 
-def _names(op: Call, layout: Layout) -> tuple[str, str, str]:
+def factor_names(op: Call, layout: Layout) -> tuple[str, str, str]:
     """Factors of images, weight and result; groups keep their channels together."""
     grouped = f"g*{op.groups}"
     images, within, filters = ("c", "c", "o") if op.groups == 1 else (grouped, "_", grouped)
@@ -97,7 +97,7 @@ def _types(spatial: int) -> Any:
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "in", op.in_, dtypes.FLOATS)
         same_dtype(op, op.operands)
-        layout = _expect_attributes(op, spatial)
+        layout = expect_attributes(op, spatial)
         expect_images(op, "in", op.in_, spatial)
         expect_images(op, "weight", op.weight, spatial)
         _expect_channels(op, layout, op.in_, op.weight, "weight")
@@ -106,7 +106,7 @@ def _types(spatial: int) -> Any:
             expect_rank(op, "bias", op.bias, 1)
             filters = expect_dim(op, "dimension 0 of bias", op.bias.shape[0], filters)
         lead, _, sizes = layout.split(op.in_.shape)
-        out = TensorDesc(layout.arrange(lead, [filters], expect_room(op, _windows(op), sizes)), op.in_.dtype)
+        out = TensorDesc(layout.arrange(lead, [filters], expect_room(op, windows_of(op), sizes)), op.in_.dtype)
         expect_addend(op, out)
         return out
 
@@ -116,12 +116,12 @@ def _types(spatial: int) -> Any:
 def _sbp(op: Call) -> list[SbpSignature]:
     """Batch and filters stay split; splitting the channels of the images leaves partial sums."""
     layout = layout_of(op, op.in_.rank - 2)
-    x, weight, y = _names(op, layout)
+    x, weight, y = factor_names(op, layout)
     found = Factors(f"{x}, {weight} -> {y}", "each").signatures([op.in_.shape, op.weight.shape])
     return with_addend(op, found if op.bias is None else with_bias(found, layout.channel))
 
 
-def _local_groups(op: Call, x: Any, weight: Any) -> dict[str, Any]:
+def local_groups(op: Call, x: Any, weight: Any) -> dict[str, Any]:
     """`groups` of one device's share, described by its images and weight."""
     channel = layout_of(op, x.rank - 2).channel
     return {} if op.groups == 1 else {"groups": x.shape[channel] // weight.shape[channel]}
@@ -130,11 +130,11 @@ def _local_groups(op: Call, x: Any, weight: Any) -> dict[str, Any]:
 def _local(op: Call, shard: Shard) -> dict[str, Any]:
     """`filters` and `groups` of one device's share."""
     x, weight, *_ = shard.inputs
-    return ({"filters": weight.shape[0]} if op.filters and weight.shape else {}) | _local_groups(op, x, weight)
+    return ({"filters": weight.shape[0]} if op.filters and weight.shape else {}) | local_groups(op, x, weight)
 
 
 def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-    options = {"num_spatial_dims": op.in_.rank - 2, **_shared(op)}
+    options = {"num_spatial_dims": op.in_.rank - 2, **shared_of(op)}
     bias = {k: options[k] for k in ("num_spatial_dims", "data_format")}
     return {
         "in": lambda: ops.call("conv_data_grad", dout, op.weight, op.in_, **options)[0],
@@ -145,11 +145,11 @@ def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
 
 
 def _compute(op: Call) -> Stage:
-    layout, windows = layout_of(op, op.in_.rank - 2), _windows(op)
+    layout, windows = layout_of(op, op.in_.rank - 2), windows_of(op)
     lead, _, sizes = layout.split(op.in_.shape)
-    filters, weight = op.weight.shape[0], _filters_by_group(op, op.weight)
-    x = _by_group(op, layout, windows.padded(op.in_, layout, 0))
-    channels = _grouped(op, filters)
+    filters, weight = op.weight.shape[0], filters_by_group(op, op.weight)
+    x = by_group(op, layout, windows.padded(op.in_, layout, 0))
+    channels = grouped(op, filters)
     shape = layout.arrange(lead, channels, windows.counts(sizes))
 
     def term(*position: Expr) -> Expr:
@@ -181,7 +181,7 @@ def _numpy_padded(x: Any, padding: Sequence[int]) -> Any:
     return np.pad(x.astype(wide(x)), [(0, 0), (0, 0), *((p, p) for p in padding)])
 
 
-def _moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+def moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
     """How windows move, as `numpy_windows` takes it."""
     return op["kernel_size"], op["strides"], op["dilation_rate"]
 
@@ -190,10 +190,10 @@ def _reference(x: Any, weight: Any, bias: Any, add: Any, **op: Any) -> Any:
     order, groups = op["data_format"], op["groups"]
     images = numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
     filters = numpy_groups(channels_first(weight.astype(wide(x)), order), groups, 0)
-    boxes = zip(images.shape[3:], *_moves(op), strict=True)
+    boxes = zip(images.shape[3:], *moves(op), strict=True)
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in boxes]
     out = np.zeros((*images.shape[:2], filters.shape[1], *counts), wide(x))
-    for k, box in numpy_windows(counts, *_moves(op)):
+    for k, box in numpy_windows(counts, *moves(op)):
         out += np.einsum("ngc...,goc->ngo...", images[box], filters[(..., *k)])
     out = out.reshape(len(x), weight.shape[0], *counts)
     out = out if bias is None else out + bias.astype(wide(x)).reshape(-1, *[1] * len(counts))
@@ -233,7 +233,7 @@ def _expect_spatial(op: Call) -> int:
 def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
     """Checks dy of a convolution of images of type `x`; gives the layout and dy's channels."""
     spatial = _expect_spatial(op)
-    layout = _expect_attributes(op, spatial)
+    layout = expect_attributes(op, spatial)
     expect_images(op, "dy", op.dy, spatial)
     expect_images(op, name, x, spatial)
     expect_dtype(op, "dy", op.dy, dtypes.FLOATS)
@@ -241,7 +241,7 @@ def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
     (batch,), (channels,), got = layout.split(op.dy.shape)
     lead, _, sizes = layout.split(x.shape or ())
     expect_dim(op, "dimension 0 of dy", batch, lead[0])
-    for axis, (count, wanted) in enumerate(zip(got, expect_room(op, _windows(op), sizes), strict=True)):
+    for axis, (count, wanted) in enumerate(zip(got, expect_room(op, windows_of(op), sizes), strict=True)):
         expect_dim(op, f"spatial dimension {axis} of dy", count, wanted)
     return layout, channels
 
@@ -265,27 +265,27 @@ class ConvDataGrad:
         return dx
 
     def sbp(op: Call) -> list[SbpSignature]:
-        x, weight, y = _names(op, layout_of(op, op.num_spatial_dims))
+        x, weight, y = factor_names(op, layout_of(op, op.num_spatial_dims))
         found = Factors(f"{y}, {weight}, {x} -> {x}").signatures([d.shape for d in op.operands[:3]])
         linear = [SbpSignature(row, (P,)) for row in ((P, B, B), (B, P, B))]
         return with_addend(op, [*found, *linear])
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return _local_groups(op, shard.inputs[2], shard.inputs[1])
+        return local_groups(op, shard.inputs[2], shard.inputs[1])
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
-        options = {"num_spatial_dims": op.num_spatial_dims, **_shared(op)}
+        options = {"num_spatial_dims": op.num_spatial_dims, **shared_of(op)}
         return {
-            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", ddx, op["filter"], **_shared(op))[0],
+            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", ddx, op["filter"], **shared_of(op))[0],
             "filter": lambda: ops.call("conv_filter_grad", op.dy, ddx, **options)[0],
             "_add_to_output": ddx,
         }
 
     def compute(op: Call) -> Stage:
-        layout, windows = layout_of(op, op.num_spatial_dims), _windows(op)
+        layout, windows = layout_of(op, op.num_spatial_dims), windows_of(op)
         lead, (channels,), sizes = layout.split(op.x_like.shape)
-        shape = layout.arrange(lead, _grouped(op, channels), sizes)
-        dy, weight = _by_group(op, layout, op.dy), _filters_by_group(op, op["filter"])
+        shape = layout.arrange(lead, grouped(op, channels), sizes)
+        dy, weight = by_group(op, layout, op.dy), filters_by_group(op, op["filter"])
         dtype = op.dy.dtype if op._add_to_output is None else op.dy.dtype.accumulator
         product = transposed(dy, weight, shape, layout, windows, dtype)
         whole = c.reshape(product, op.x_like.shape) if op.groups > 1 else product
@@ -297,7 +297,7 @@ class ConvDataGrad:
         filters = numpy_groups(channels_first(weight.astype(wide(dy)), order), groups, 0)
         like = channels_first(x_like, order)
         padded = numpy_groups(_numpy_padded(np.zeros(like.shape, wide(dy)), padding), groups, 1)
-        for k, box in numpy_windows(slopes.shape[3:], *_moves(op)):
+        for k, box in numpy_windows(slopes.shape[3:], *moves(op)):
             padded[box] += np.einsum("ngo...,goc->ngc...", slopes, filters[(..., *k)])
         pairs = zip(padding, like.shape[2:], strict=True)
         inner = padded[(..., *(slice(p, p + n) for p, n in pairs))]
@@ -318,27 +318,27 @@ class ConvFilterGrad:
         return TensorDesc(layout.arrange([filters], [per_group], op.kernel_size), op.dy.dtype)
 
     def sbp(op: Call) -> Factors:
-        x, weight, y = _names(op, layout_of(op, op.num_spatial_dims))
+        x, weight, y = factor_names(op, layout_of(op, op.num_spatial_dims))
         return Factors(f"{y}, {x} -> {weight}", "each")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
-        return _local_groups(op, shard.inputs[1], shard.outputs[0])
+        return local_groups(op, shard.inputs[1], shard.outputs[0])
 
     def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
-        options = {"num_spatial_dims": op.num_spatial_dims, **_shared(op)}
+        options = {"num_spatial_dims": op.num_spatial_dims, **shared_of(op)}
         return {
-            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", op.x, dw, **_shared(op))[0],
+            "dy": lambda: ops.call(f"conv{op.num_spatial_dims}d", op.x, dw, **shared_of(op))[0],
             "x": lambda: ops.call("conv_data_grad", op.dy, dw, op.x, **options)[0],
         }
 
     def compute(op: Call) -> Stage:
-        layout, windows = layout_of(op, op.num_spatial_dims), _windows(op)
+        layout, windows = layout_of(op, op.num_spatial_dims), windows_of(op)
         lead, (filters,), counts = layout.split(op.dy.shape)
         _, (channels,), _ = layout.split(op.x.shape)
-        dy = _by_group(op, layout, op.dy)
-        x = _by_group(op, layout, windows.padded(op.x, layout, 0))
-        per_group = _grouped(op, channels)[-1]
-        out = _grouped(op, filters)
+        dy = by_group(op, layout, op.dy)
+        x = by_group(op, layout, windows.padded(op.x, layout, 0))
+        per_group = grouped(op, channels)[-1]
+        out = grouped(op, filters)
         shape = layout.arrange(out, [per_group], op.kernel_size)
 
         def term(*position: Expr) -> Expr:
@@ -357,7 +357,7 @@ class ConvFilterGrad:
         images = numpy_groups(_numpy_padded(channels_first(x, order), op["padding_before"]), groups, 1)
         filters, channels = slopes.shape[2], images.shape[2]
         diff: Any = np.zeros((groups, filters, channels, *op["kernel_size"]), wide(dy))
-        for k, box in numpy_windows(slopes.shape[3:], *_moves(op)):
+        for k, box in numpy_windows(slopes.shape[3:], *moves(op)):
             pair = (a.reshape(*a.shape[:3], int(np.prod(a.shape[3:]))) for a in (slopes, images[box]))
             diff[(..., *k)] = np.einsum("ngot,ngct->goc", *pair)
         whole = diff.reshape(groups * filters, channels, *op["kernel_size"])

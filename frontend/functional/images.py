@@ -23,7 +23,7 @@ from oneflow.frontend.tensor import Tensor
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d",
-    "conv3d", "max_pool1d", "max_pool2d", "max_pool3d",
+    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
 Sizes = int | Sequence[int]
@@ -94,6 +94,43 @@ def _padded(
 conv1d = _convolution(1)
 conv2d = _convolution(2)
 conv3d = _convolution(3)
+
+
+def _transposed_convolution(spatial: int) -> Callable[..., Tensor]:
+    def function(
+        input: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        dilation: Sizes = 1,
+    ) -> Tensor:
+        x, w = as_common(input, weight)
+        if w.rank != spatial + 2 or None in w.shape:
+            raise fail(
+                f"expected a weight of {spatial + 2} static dimensions for conv_transpose{spatial}d, got {w.desc}"
+            )
+        x, taken_out = alone(x, spatial)
+        lists = {
+            "strides": stride, "padding_before": padding, "output_padding": output_padding, "dilation_rate": dilation,
+        }  # fmt: skip
+        attrs: dict[str, Any] = {name: each(value, spatial, name) for name, value in lists.items()}
+        attrs |= {"kernel_size": w.shape[2:], "data_format": "channels_first", "groups": groups}
+        y = dispatch(f"deconv{spatial}d", x, w, **attrs)
+        return taken_out(y if bias is None else dispatch("bias_add", y, as_tensor(bias), axis=1))
+
+    doc = f"""Transposed convolution over {spatial} dimension{"s"[: spatial - 1]}, plus a number of `bias` per filter.
+
+    The result is as large as what `conv{spatial}d` saw that gave images like `input`, and `output_padding` elements
+    larger, fewer than `stride`. `weight` is (channels, filters / groups, kernel..)."""
+    return describe(function, f"conv_transpose{spatial}d", doc)
+
+
+conv_transpose1d = _transposed_convolution(1)
+conv_transpose2d = _transposed_convolution(2)
+conv_transpose3d = _transposed_convolution(3)
 
 
 def _pool(

@@ -1,4 +1,4 @@
-"""Layers with parameters: linear maps, convolutions, embeddings, normalization.
+"""Layers with parameters: linear maps, embeddings, normalization.
 
 Parameters have PyTorch's names, shapes and initial distributions. Imports `module`, `init`, `functional`.
 """
@@ -6,7 +6,7 @@ Parameters have PyTorch's names, shapes and initial distributions. Imports `modu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "Embedding", "GroupNorm", "LayerNorm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "GroupNorm", "LayerNorm",
     "Linear", "PReLU", "RMSNorm",
 ]  # fmt: skip
 
@@ -43,7 +43,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draws the parameters again."""
-        _reset(self)
+        reset(self)
 
     def forward(self, x: Any) -> Any:
         """The map of `x`."""
@@ -54,75 +54,12 @@ class Linear(Module):
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
 
 
-def _reset(layer: Any) -> None:
+def reset(layer: Any) -> None:
     """Evenly within 1 / sqrt(inputs) on either side, weights and bias."""
     init.kaiming_uniform_(layer.weight, math.sqrt(5))
     inputs = init.fans(layer.weight)[0]
     if layer.bias is not None and inputs:
         init.uniform_(layer.bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs))
-
-
-class _Convolution(Module):
-    """A convolution over `spatial` dimensions; see `flow.nn.functional.conv2d`."""
-
-    spatial: int
-    function: Callable[..., Any]
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] = 1,
-        padding: int | str | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        *,
-        dtype: DType = dtypes.float32,
-    ) -> None:
-        super().__init__()
-        if groups < 1 or in_channels % groups or out_channels % groups:
-            raise ValueError(f"expected channels that groups divides, got {in_channels}, {out_channels} and {groups}")
-        kernel = (kernel_size,) * self.spatial if isinstance(kernel_size, int) else tuple(kernel_size)
-        if len(kernel) != self.spatial or min(kernel) < 1:
-            raise ValueError(f"expected kernel_size of {self.spatial} numbers of at least 1, got {kernel_size}")
-        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
-        self.options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        self.weight = made(out_channels, in_channels // groups, *kernel, dtype=dtype)
-        self.register_parameter("bias", made(out_channels, dtype=dtype) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws the parameters again."""
-        _reset(self)
-
-    def forward(self, x: Any) -> Any:
-        """The convolution of images `(batch, channels, ..)`."""
-        return type(self).function(x, self.weight, self.bias, **self.options)
-
-    def extra_repr(self) -> str:
-        """Sizes."""
-        options = ", ".join(f"{k}={v}" for k, v in self.options.items())
-        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, {options}"
-
-
-class Conv1d(_Convolution):
-    """A convolution over one dimension."""
-
-    spatial, function = 1, staticmethod(F.conv1d)
-
-
-class Conv2d(_Convolution):
-    """A convolution over two dimensions."""
-
-    spatial, function = 2, staticmethod(F.conv2d)
-
-
-class Conv3d(_Convolution):
-    """A convolution over three dimensions."""
-
-    spatial, function = 3, staticmethod(F.conv3d)
 
 
 class Embedding(Module):

@@ -21,7 +21,7 @@ from oneflow.dialect.record import Call, Registry
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-CONVOLUTIONS = frozenset(f"{dialect.PREFIX}{n}" for n in ("conv2d", "conv_data_grad", "conv_filter_grad"))
+CONVOLUTIONS = frozenset(f"{dialect.PREFIX}{n}" for n in ("conv2d", "deconv2d", "conv_data_grad", "conv_filter_grad"))
 #: From channels first to channels last, and back.
 TO_LAST, TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 #: What the numbers of channels are multiples of, or are made: 16 bytes of f16. Operands that may be filled up.

@@ -1,9 +1,10 @@
 """Neural networks: modules, losses, `functional`, `init`, `utils`."""
 
 from oneflow.frontend import api  # noqa: F401  (gives tensors their methods)
-from oneflow.frontend.nn import init, layers, stateless, utils
+from oneflow.frontend.nn import convolution, init, layers, stateless, utils
 from oneflow.frontend.nn.attention import MultiheadAttention
 from oneflow.frontend.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from oneflow.frontend.nn.convolution import *  # noqa: F403
 from oneflow.frontend.nn.graph import Graph
 from oneflow.frontend.nn.layers import *  # noqa: F403
 from oneflow.frontend.nn.module import Module, Parameter
@@ -14,5 +15,6 @@ __all__ = [
     "Graph", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "Parameter", "ParameterDict",
     "ParameterList", "Sequential", "functional", "init", "parallel", "utils",
 ]  # fmt: skip
+__all__ += convolution.__all__
 __all__ += layers.__all__
 __all__ += stateless.__all__

@@ -22,6 +22,11 @@ def grads(*kernel, **options):
     return windows(*kernel, **{"num_spatial_dims": len(kernel), "groups": 1, **options})
 
 
+def back(*kernel, more=0, **options):
+    """Attributes of a transposed convolution."""
+    return windows(*kernel, **options, output_padding=[more] * len(kernel))
+
+
 SAMPLES = [
     Sample("conv1d", [t(2, 3, 5), t(4, 3, 2), t(4)], windows(2, filters=4), dtypes=FLOATS),
     Sample("conv1d", [t(1, 2, 7), t(3, 2, 3)], windows(3, stride=2, dilation=2, padding=3, filters=3)),
@@ -49,6 +54,16 @@ SAMPLES = [
     ),
     Sample("conv_data_grad", [t(1, 5, 3), t(3, 2, 2), t(1, 4, 2)], grads(2, padding=2, dilation=3, last=True)),
     Sample("conv_data_grad", [t(0, 3, 2), t(3, 2, 2), t(0, 2, 3)], grads(2)),
+    Sample("deconv1d", [t(2, 3, 4), t(3, 2, 2)], back(2), dtypes=FLOATS),
+    Sample(
+        "deconv1d", [t(1, 4, 3), t(4, 2, 3)], back(3, stride=3, dilation=2, padding=1, more=2, groups=2, filters=4)
+    ),
+    Sample("deconv1d", [t(2, 3, 4), t(4, 2, 2)], back(2, stride=2, last=True)),
+    Sample("deconv1d", [t(0, 3, 2), t(3, 2, 2)], back(2)),
+    Sample("deconv2d", [t(4, 2, 3, 2), t(2, 2, 2, 3), t(4, 2, 4, 4)], back(2, 3), dtypes=FLOATS),
+    Sample("deconv2d", [t(2, 4, 2, 3), t(4, 2, 3, 2)], back(3, 2, stride=2, padding=1, groups=2, more=1, filters=4)),
+    Sample("deconv2d", [t(1, 2, 3, 2), t(2, 2, 2, 3)], back(2, 2, stride=2, last=True, filters=3)),
+    Sample("deconv3d", [t(1, 2, 2, 1, 2), t(2, 3, 2, 2, 2)], back(2, 2, 2, padding=1, stride=2, more=1)),
     Sample("conv_filter_grad", [t(2, 3, 3, 3), t(2, 2, 4, 4)], grads(2, 2), dtypes=FLOATS),
     Sample("conv_filter_grad", [t(2, 2, 2, 2), t(2, 4, 4, 3)], grads(3, 2, stride=2, padding=1, groups=2)),
     Sample("conv_filter_grad", [t(1, 5, 3), t(1, 4, 2)], grads(2, padding=2, dilation=3, last=True)),
@@ -60,7 +75,16 @@ SAMPLES = [
     Sample("conv_bias_grad", [t(2, 4, 3)], {"data_format": "channels_last", "num_spatial_dims": 1}),
 ]
 IMAGES = [t(1, 2, 4, 4), t(3, 2, 2, 2)]
+BACK = [t(1, 3, 2, 2), t(3, 2, 2, 2)]
 BAD = [
+    Bad("deconv2d", [t(1, 2, 2, 2), BACK[1]], back(2, 2), match="expected dimension 0 of weight to be 2, got 3"),
+    Bad("deconv2d", BACK, back(2, 2, groups=2), match="expected a number of channels that 2 groups"),
+    Bad("deconv2d", BACK, back(3, 2), match="expected kernel dimension 0 of weight to be 3, got 2"),
+    Bad("deconv2d", BACK, back(2, 2, filters=4), match="expected filters to be 2, got 4"),
+    Bad("deconv2d", BACK, back(2, 2, more=1), match="expected output_padding from 0 to below strides [1, 1]"),
+    Bad("deconv2d", BACK, {**back(2, 2), "output_padding": [0]}, match="expected 2 numbers in output_padding"),
+    Bad("deconv2d", BACK, back(2, 2, padding=2), match="expected spatial sizes of at least 1"),
+    Bad("deconv2d", [*BACK, t(2)], back(2, 2), match="expected _add_to_output of type tensor<1x2x3x3xf32>"),
     Bad("conv2d", IMAGES, windows(2, 2, data_format="NCHW"), match="expected data_format channels_first or"),
     Bad(
         "conv2d",

@@ -27,6 +27,13 @@ LAYERS = [
     ("Conv2d", (4, 6, 3), {"padding": "same"}, [IMAGES]),
     ("Conv2d", (4, 6, (3, 2)), {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2), "groups": 2}, [IMAGES]),
     ("Conv3d", (4, 2, 2), {"stride": (1, 2, 2), "padding": 1}, [VOLUMES]),
+    *[("Conv2d", (4, 2, (3, 2)), {"padding": padding, "padding_mode": mode, "dilation": (1, 2)}, [IMAGES])
+      for padding, mode in (((1, 2), "reflect"), ("same", "replicate"), (1, "circular"), ("valid", "circular"))],
+    ("ConvTranspose1d", (4, 6, 3), {}, [LINES]),
+    ("ConvTranspose1d", (4, 6, 3, 3, 2, 2, 2), {"bias": False, "dilation": 2}, [LINES]),
+    ("ConvTranspose2d", (4, 6, (3, 2)), {"stride": (2, 1), "padding": (1, 0), "output_padding": (1, 0)}, [IMAGES]),
+    ("ConvTranspose2d", (4, 6, 2, 2), {"groups": 2, "dilation": (1, 2)}, [IMAGES[1:]]),
+    ("ConvTranspose3d", (4, 2, 2), {"stride": (1, 2, 2), "padding": 1}, [VOLUMES]),
     ("Embedding", (6, 3), {"padding_idx": 2}, [np.array([[0, 2, 5], [5, 5, 1]])]),
     ("LayerNorm", (6,), {}, [(2, 5, 6)]),
     ("LayerNorm", ([7, 6],), {"eps": 1e-3, "bias": False}, [IMAGES]),
@@ -187,3 +194,12 @@ LOSSES = [
 def test_losses(name, options, inputs, reduction):
     arrays = [i if isinstance(i, np.ndarray) else drawn(*i) for i in inputs]
     check(*(getattr(lib.nn, name)(reduction=reduction, **options) for lib in (flow, torch)), arrays)
+
+
+def test_sizes_of_transposed_convolutions():
+    ours, theirs = both("ConvTranspose2d", (4, 2, 3), {"stride": 2, "padding": 1})
+    for size in ([13, 12], (2, 2, 14, 11)):
+        check(ours, theirs, [drawn(*IMAGES)], lambda lib: {"output_size": size})  # noqa: B023
+    with pytest.raises(ValueError, match=r"an output_size of \[13, 11\] and less than \(2, 2\) more, got \[15"):
+        ours(flow.tensor(drawn(*IMAGES)), [15, 11])
+    assert (ours.stride, ours.padding, ours.output_padding, ours.groups) == ((2, 2), (1, 1), (0, 0), 1)

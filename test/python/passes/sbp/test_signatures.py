@@ -36,6 +36,7 @@ LARGER = [
            "dilation_rate": [1, 1], "padding_before": [1, 1], "data_format": "channels_first", "filters": 4}),
     Sample("conv2d", [t(3, 8, 4, 4), t(8, 2, 3, 3), t(8)], {**GROUPED, "filters": 8}),
     Sample("conv_data_grad", [t(3, 8, 2, 2), t(8, 2, 3, 3), t(3, 8, 4, 4)], {**GROUPED, "num_spatial_dims": 2}),
+    Sample("deconv2d", [t(3, 8, 2, 2), t(8, 2, 3, 3)], {**GROUPED, "filters": 8, "output_padding": [0, 0]}),
     Sample("conv_filter_grad", [t(3, 8, 2, 2), t(3, 8, 4, 4)], {**GROUPED, "num_spatial_dims": 2}),
     Sample("group_norm", [t(3, 12, 2), t(12), t(12)], {"num_groups": 6, "epsilon": 1e-5, "affine": True}),
     Sample("group_norm_grad", [t(3, 12, 2), t(3, 12, 2), t(3, 6), t(3, 6, low=0.5, high=2.0), t(12)],

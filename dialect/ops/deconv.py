@@ -1,0 +1,168 @@
+"""Transposed convolutions: what convolutions do to gradients of images, as maps of their own.
+
+The images of the convolution are the result here. Imports `conv`, `spatial`, `record`, `sbp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.ops.conv import (
+    SHARED_TEXT,
+    by_group,
+    expect_attributes,
+    factor_names,
+    filters_by_group,
+    grouped,
+    local_groups,
+    moves,
+    shared_of,
+    windows_of,
+)
+from oneflow.dialect.ops.group_norm import expect_groups
+from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend
+from oneflow.dialect.ops.phases import transposed
+from oneflow.dialect.ops.reduce import wide
+from oneflow.dialect.ops.spatial import (
+    Layout,
+    channels_back,
+    channels_first,
+    expect_images,
+    layout_of,
+    numpy_groups,
+    numpy_windows,
+)
+from oneflow.dialect.record import Call, Operator, define
+from oneflow.dialect.sbp import Factors, SbpSignature, Shard
+from oneflow.dialect.shapes import expect_dim, expect_dtype, same_dtype
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """Spatial sizes of the result: the least of images that have so many windows, and `output_padding` more."""
+    windows = windows_of(op)
+    rows = zip(sizes, windows.stride, windows.padding, windows.reach, op.output_padding, strict=True)
+    return tuple(None if n is None else (n - 1) * s + (reach + more + 1 - 2 * p) for n, s, p, reach, more in rows)
+
+
+def _expect_padding(op: Call, spatial: int) -> None:
+    """Checks `output_padding`: more would be another window."""
+    if len(op.output_padding) != spatial:
+        raise op.error(f"expected {spatial} numbers in output_padding, got {list(op.output_padding)}")
+    for more, stride in zip(op.output_padding, op.strides, strict=True):
+        if not 0 <= more < stride:
+            raise op.error(f"expected output_padding from 0 to below strides {list(op.strides)}, got {more}")
+
+
+def _expect_weight(op: Call, layout: Layout) -> int | None:
+    """Checks the weight against the images and the kernel; gives the number of filters."""
+    _, (channels,), _ = layout.split(op.in_.shape)
+    (inputs,), (per_group,), kernel = layout.split(op.weight.shape)
+    expect_dim(op, "dimension 0 of weight", inputs, channels)
+    expect_groups(op, inputs, op.groups)
+    for axis, (got, wanted) in enumerate(zip(kernel, op.kernel_size, strict=True)):
+        expect_dim(op, f"kernel dimension {axis} of weight", got, wanted)
+    return expect_dim(op, "filters", op.filters or None, None if per_group is None else per_group * op.groups)
+
+
+def _types(spatial: int) -> Any:
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "in", op.in_, dtypes.FLOATS)
+        same_dtype(op, op.operands)
+        layout = expect_attributes(op, spatial)
+        _expect_padding(op, spatial)
+        expect_images(op, "in", op.in_, spatial)
+        expect_images(op, "weight", op.weight, spatial)
+        filters = _expect_weight(op, layout)
+        lead, _, sizes = layout.split(op.in_.shape)
+        outs = _outs(op, sizes)
+        for size, out in zip(sizes, outs, strict=True):
+            if (size is not None and size < 1) or (out is not None and out < 1):
+                raise op.error(f"expected spatial sizes of at least 1, got {op.in_} and sizes {outs} of the result")
+        out = TensorDesc(layout.arrange(lead, [filters], outs), op.in_.dtype)
+        expect_addend(op, out)
+        return out
+
+    return types
+
+
+def _sbp(op: Call) -> list[SbpSignature]:
+    """Batch and filters of a group stay split; splitting the channels of the images leaves partial sums."""
+    out, weight, x = factor_names(op, layout_of(op, op.in_.rank - 2))
+    return with_addend(op, Factors(f"{x}, {weight} -> {out}", "each").signatures([op.in_.shape, op.weight.shape]))
+
+
+def _local(op: Call, shard: Shard) -> dict[str, Any]:
+    """`filters` and `groups` of one device's share."""
+    out = shard.outputs[0]
+    filters = {"filters": out.shape[layout_of(op, out.rank - 2).channel]} if op.filters and out.shape else {}
+    return filters | local_groups(op, out, shard.inputs[1])
+
+
+def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+    spatial, shared = op.in_.rank - 2, shared_of(op)
+    return {
+        "in": lambda: ops.call(f"conv{spatial}d", dout, op.weight, **shared)[0],
+        "weight": lambda: ops.call("conv_filter_grad", op.in_, dout, num_spatial_dims=spatial, **shared)[0],
+        "_add_to_output": dout,
+    }
+
+
+def _filters(op: Call, layout: Layout) -> Size:
+    _, (per_group,), _ = layout.split(op.weight.shape)
+    filters: Size = per_group * op.groups
+    return filters
+
+
+def _compute(op: Call) -> Stage:
+    layout = layout_of(op, op.in_.rank - 2)
+    lead, _, sizes = layout.split(op.in_.shape)
+    filters, outs = _filters(op, layout), _outs(op, sizes)
+    shape = layout.arrange(lead, grouped(op, filters), outs)
+    operands = by_group(op, layout, op.in_), filters_by_group(op, op.weight)
+    product = transposed(*operands, shape, layout, windows_of(op))
+    whole = c.reshape(product, layout.arrange(lead, [filters], outs)) if op.groups > 1 else product
+    return scale_and_add(whole, 1.0, op._add_to_output, op.in_.dtype)
+
+
+def _reference(x: Any, weight: Any, add: Any, **op: Any) -> Any:
+    order, groups = op["data_format"], op["groups"]
+    images = numpy_groups(channels_first(x.astype(wide(x)), order), groups, 1)
+    filters = numpy_groups(channels_first(weight.astype(wide(x)), order), groups, 0)
+    rows = zip(images.shape[3:], *moves(op), op["output_padding"], strict=True)
+    reached = [(n - 1) * s + d * (k - 1) + 1 + more for n, k, s, d, more in rows]
+    out: Any = np.zeros((*images.shape[:2], filters.shape[2], *reached), wide(x))
+    for k, box in numpy_windows(images.shape[3:], *moves(op)):
+        out[box] += np.einsum("ngo...,goc->ngc...", images, filters[(..., *k)])
+    inner = out[(..., *(slice(p, n - p) for p, n in zip(op["padding_before"], reached, strict=True)))]
+    found = channels_back(inner.reshape(len(x), groups * filters.shape[2], *inner.shape[3:]), order)
+    return (found if add is None else found + add.astype(wide(x))).astype(x.dtype)
+
+
+def _transposed_convolution(spatial: int) -> Operator:
+    return define(
+        f"deconv{spatial}d(in, weight, _add_to_output?, filters: int32 = 0, {SHARED_TEXT},"
+        " output_padding: list_int32, groups: int32 = 1) -> out",
+        depth=2,
+        doc=f"Transposed convolution over {spatial} spatial dimension{'s'[: spatial - 1]} (+ _add_to_output).\n\n"
+        "`weight` is (channels of the images, filters of a group, kernel), its filters last if the channels are.\n"
+        "The result is as large as what a convolution saw that gave the images, and `output_padding` elements\n"
+        "larger, fewer than the stride.",
+        types=_types(spatial),
+        sbp=_sbp,
+        local=_local,
+        grad=_grad,
+        compute=_compute,
+        reference=_reference,
+    )
+
+
+for _spatial in (1, 2, 3):
+    _transposed_convolution(_spatial)
