@@ -1,4 +1,7 @@
-"""SGD, Adam, AdamW, Lamb, Adagrad, RMSprop, each over its operator, with PyTorch's arguments. Imports `optimizer`."""
+"""SGD, Adam, AdamW, Lamb, Adagrad, Adadelta, RMSprop, each over its operator, with PyTorch's arguments.
+
+Imports `optimizer`, `formulas`.
+"""
 
 from __future__ import annotations
 
@@ -195,6 +198,41 @@ class Adagrad(Optimizer):
         numbers = {"lr_decay": group["lr_decay"], "l2": group["weight_decay"], "epsilon": group["eps"]}
         operands = (rate, None, None, state["step"], state["sum"])
         return dispatch_all("adagrad_update", p, grad, *operands, **numbers, **signed(group))
+
+
+class Adadelta(Optimizer):
+    """Adadelta: gradients over the root of the running mean of their squares, times that of the changes before."""
+
+    operator = "adadelta_update"
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        numbers = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, numbers)
+
+    def check(self, group: Group) -> None:
+        """Checks the numbers of a group."""
+        super().check(group)
+        if not 0 <= group["rho"] <= 1:
+            raise ValueError(f"expected rho of 0 to 1, got {group['rho']}")
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """The means of squares, of gradients and of changes, and the number of steps."""
+        return {"step": no_steps(), "square_avg": zeros(p), "acc_delta": zeros(p)}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        numbers = {"rho": group["rho"], "epsilon": group["eps"], "l2": group["weight_decay"], **signed(group)}
+        means = state["square_avg"], state["acc_delta"]
+        return dispatch_all("adadelta_update", p, grad, rate, None, *means, **numbers)
 
 
 class RMSprop(Optimizer):

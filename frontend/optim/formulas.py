@@ -14,14 +14,15 @@ from oneflow.frontend.optim.optimizer import Group
 from oneflow.frontend.tensor import Tensor
 
 
-def _directed(grad: Any, group: Group) -> Any:
+def directed(grad: Any, group: Group) -> Any:
+    """The gradient, turned over where the loss is to grow."""
     return -grad if group["maximize"] else grad
 
 
 def momentum_step(p: Any, grad: Any, group: Group, momentum: Any, rate: Any, dampening: float) -> tuple[Tensor, ...]:
     """The new parameter and momentum of `SGD`."""
     beta = current_builder().number(lambda: group["momentum"], dtypes.float32)
-    along = _directed(grad, group) + p * group["weight_decay"]
+    along = directed(grad, group) + p * group["weight_decay"]
     kept = momentum * beta + along * (1.0 - dampening)
     return p - (along + kept * beta if group["nesterov"] else kept) * rate, kept
 
@@ -31,7 +32,7 @@ def adam_step(p: Any, grad: Any, group: Group, state: dict[str, Any], rate: Any,
     first = current_builder().number(lambda: group["betas"][0], dtypes.float64)
     beta = first.to(p.dtype)
     second, decay = group["betas"][1], group["weight_decay"]
-    along = _directed(grad, group) if apart else _directed(grad, group) + p * decay
+    along = directed(grad, group) if apart else directed(grad, group) + p * decay
     mean = state["exp_avg"] * beta + along * (1.0 - beta)
     square = state["exp_avg_sq"] * second + along * along * (1.0 - second)
     most = F.maximum(state["max_exp_avg_sq"], square) if group["amsgrad"] else None

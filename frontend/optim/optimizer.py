@@ -48,7 +48,7 @@ class Optimizer(Stateful):
         state: what is kept for each parameter, by its place in the order of all parameters.
     """
 
-    #: The operator that a step calls, and the names of what it keeps.
+    #: The operator that a step calls; "" where that is written out.
     operator = ""
     #: The setting with the momentum, where a step asks for it at every run if a schedule changes it.
     cycles = ""
@@ -132,7 +132,7 @@ class Optimizer(Stateful):
             steps: Any = state.pop("step", None)
             results = self.call(p, grad, group, state | ({} if steps is None else {"step": steps}), rate)
             for target, value in zip((p, *state.values()), results, strict=True):
-                builder.assign(target, value, f"oneflow.{self.operator}")
+                builder.assign(target, value, f"oneflow.{self.operator}" if self.operator else type(self).__name__)
             if steps is not None:
                 steps.add_(1)
         builder.guard(lambda: self._identities([number for number, _, _ in updated]))

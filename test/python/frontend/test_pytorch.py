@@ -90,6 +90,10 @@ OPTIMIZERS = {
     "adagrad, decays": lambda o, p: o.Adagrad(
         p, lr=5e-3, lr_decay=1e-3, weight_decay=1e-2, initial_accumulator_value=0.1
     ),
+    "adadelta": lambda o, p: o.Adadelta(p, lr=0.1, weight_decay=1e-3),
+    "adamax": lambda o, p: o.Adamax(p, lr=1e-3, eps=1e-6),
+    "nadam": lambda o, p: o.NAdam(p, lr=5e-4, eps=1e-6, weight_decay=1e-3),
+    "radam": lambda o, p: o.RAdam(p, lr=1e-3, eps=1e-6),
     "rmsprop": lambda o, p: o.RMSprop(p, lr=2e-4, eps=1e-6),
     "rmsprop, momentum": lambda o, p: o.RMSprop(p, lr=2e-4, momentum=0.5, weight_decay=1e-2, eps=1e-6),
     "rmsprop, centered": lambda o, p: o.RMSprop(p, lr=1e-3, centered=True, momentum=0.5, alpha=0.9, eps=1e-1),

@@ -21,6 +21,14 @@ OPTIMIZERS = [
     ("Adagrad", {"lr_decay": 0.1, "initial_accumulator_value": 0.5, "maximize": True}),
     ("RMSprop", {"momentum": 0.5, "centered": True, "maximize": True}),
     ("RMSprop", {}),
+    ("Adadelta", {"weight_decay": 0.1, "maximize": True, "rho": 0.7}),
+    ("Adadelta", {"lr": 0.1}),
+    ("Adamax", {"weight_decay": 0.1, "maximize": True}),
+    ("NAdam", {"weight_decay": 0.1, "momentum_decay": 0.1}),
+    ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
+    ("RAdam", {"betas": (0.5, 0.9), "weight_decay": 0.1}),
+    ("RAdam", {"betas": (0.5, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
+    ("Rprop", {"etas": (0.4, 1.5), "step_sizes": (1e-3, 0.02)}),
 ]
 
 

@@ -1,0 +1,196 @@
+"""Adamax, NAdam, RAdam and Rprop, whose steps are written out, with PyTorch's arguments. Imports `optimizer`.
+
+In a compiled function a step becomes one kernel all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.optim.formulas import directed
+from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, zeros
+from oneflow.frontend.tensor import Tensor
+
+
+def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor]:
+    """The parameter and its gradient after the weight decay, which is the gradient's or apart from it."""
+    along, decay = directed(grad, group), group["weight_decay"]
+    if not decay:
+        return p, along
+    return (p * (1.0 - rate * decay), along) if group.get("decoupled_weight_decay") else (p, along + p * decay)
+
+
+def _count(state: dict[str, Any]) -> Tensor:
+    """The number of this step, from 1: what follows from it in f32 would be wrong in the sixth digit."""
+    count: Tensor = (state["step"] + 1).to(dtypes.float64)
+    return count
+
+
+def _moments(grad: Any, group: Group, state: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """The running means of gradients and of their squares."""
+    first, second = group["betas"]
+    mean = state["exp_avg"] * first + grad * (1.0 - first)
+    return mean, state["exp_avg_sq"] * second + grad * grad * (1.0 - second)
+
+
+class _Adaptive(Optimizer):
+    """An optimizer by running means of gradients and of something like their squares."""
+
+    def __init__(
+        self, params: Iterable[Any], lr: float, betas: tuple[float, float], eps: float, decay: float, **more: Any
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": decay, **more})
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """Both means and the number of steps."""
+        return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
+
+
+class Adamax(_Adaptive):
+    """Adam with the largest gradient, which fades by the second beta, in place of the root of the mean square."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, maximize=maximize)
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """The mean, the largest gradient and the number of steps."""
+        return {"step": no_steps(), "exp_avg": zeros(p), "exp_inf": zeros(p)}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        first, second = group["betas"]
+        _, along = _decayed(p, grad, group, rate)
+        mean = state["exp_avg"] * first + along * (1.0 - first)
+        largest = F.maximum(state["exp_inf"] * second, F.abs(along) + group["eps"])
+        corrected = (1.0 - F.pow(first, _count(state))).to(p.dtype)
+        return p - mean / largest * (rate / corrected), mean, largest
+
+
+class NAdam(_Adaptive):
+    """Adam that looks a step ahead along its mean, as Nesterov's momentum does.
+
+    The share of the mean grows with the steps, as `momentum_decay` says. With `decoupled_weight_decay` the decay is
+    apart from the gradient.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        more = {"momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(params, lr, betas, eps, weight_decay, **more, maximize=maximize)
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """Both means, the product of all shares and the number of steps."""
+        product = np.ones((), p.dtype.accumulator.numpy)
+        return {"step": no_steps(), "mu_product": product, "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        p_, along = _decayed(p, grad, group, rate)
+        mean, square = _moments(along, group, state)
+        (first, second), count = group["betas"], _count(state)
+        now, ahead = (1.0 - F.pow(0.96, steps * group["momentum_decay"]) * 0.5 for steps in (count, count + 1.0))
+        now, ahead = now * first, ahead * first
+        product = state["mu_product"] * now
+        size = F.sqrt(square / (1.0 - F.pow(second, count)).to(p.dtype)) + group["eps"]
+        shares = (1.0 - now) / (1.0 - product), ahead / (1.0 - product * ahead)
+        own, kept = (share.to(p.dtype) * rate for share in shares)
+        return p_ - (along * own + mean * kept) / size, product.to(state["mu_product"].dtype), mean, square
+
+
+class RAdam(_Adaptive):
+    """Adam that is told how far its mean square is to be trusted, and takes the mean alone at first.
+
+    With `decoupled_weight_decay` the decay is apart from the gradient.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        apart = {"decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(params, lr, betas, eps, weight_decay, **apart, maximize=maximize)
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        p_, along = _decayed(p, grad, group, rate)
+        mean, square = _moments(along, group, state)
+        (first, second), count = group["betas"], _count(state)
+        kept = F.pow(second, count)
+        most = 2 / (1 - second) - 1
+        length = most - count * kept * 2.0 / (1.0 - kept)
+        trusted = F.clamp(length, min=5.0)
+        ratio = (trusted - 4.0) * (trusted - 2.0) / trusted * (most / ((most - 4) * (most - 2)))
+        scaled = F.sqrt(ratio * (1.0 - kept)).to(p.dtype) / (F.sqrt(square) + group["eps"])
+        step = rate / (1.0 - F.pow(first, count)).to(p.dtype)
+        return p_ - mean * step * F.where(length > 5.0, scaled, F.ones_like(square)), mean, square
+
+
+class Rprop(Optimizer):
+    """Steps of a size that each element has, along the sign of its gradient.
+
+    Sizes start as `lr`; they are multiplied by the second of `etas` where the sign is the one before, by the first
+    where it is not, and stay within `step_sizes`.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50.0),
+        *,
+        maximize: bool = False,
+    ) -> None:
+        numbers = {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes), "maximize": maximize}
+        super().__init__(params, numbers)
+
+    def check(self, group: Group) -> None:
+        """Checks the numbers of a group."""
+        super().check(group)
+        if not 0 < group["etas"][0] < 1 < group["etas"][1]:
+            raise ValueError(f"expected etas below and above 1, got {group['etas']}")
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """The gradient before, the sizes and the number of steps."""
+        return {"step": no_steps(), "prev": zeros(p), "step_size": zeros(p) + p.dtype.numpy.type(group["lr"])}
+
+    def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
+        """One step."""
+        along = directed(grad, group)
+        agreed, sizes, (less, more) = along * state["prev"], state["step_size"], group["etas"]
+        changed = F.where(agreed > 0, sizes * more, F.where(agreed < 0, sizes * less, sizes))
+        sizes = F.clamp(changed, *group["step_sizes"])
+        along = F.where(agreed < 0, F.zeros_like(along), along)
+        return p - F.sign(along) * sizes, along, sizes
