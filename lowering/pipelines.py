@@ -16,6 +16,7 @@ from oneflow.lowering.triton.channels import PreferChannelsLast
 from oneflow.lowering.triton.emit import EmitTriton
 from oneflow.lowering.triton.insertions import JoinInsertions
 from oneflow.lowering.triton.norm import JoinNormGradients
+from oneflow.lowering.triton.padded import ComputePadded
 from oneflow.lowering.triton.recognise import RecogniseAttention
 from oneflow.lowering.triton.split import SplitReductions
 from oneflow.lowering.triton.templates import OutlineTemplates
@@ -67,6 +68,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         layouts.ChooseLayouts.name,
         SplitReductions.name,
         recompute.RecomputeRows.name,
+        ComputePadded.name,
         f"{form.FormKernels.name}{{fuse=false siblings=true beside=2 processors={PROCESSORS}}}",
     ),
     "triton": (EmitTriton.name,),
