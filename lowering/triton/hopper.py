@@ -21,6 +21,8 @@ ARCH, GROUP = "sm_90", 64
 #: By the width of heads: groups of warps, keys of a block, stages, registers of a thread in a group and on average,
 #: and whether groups take turns at the tensor cores.
 WAYS = {64: (3, 128, 2, 160, 128, True), 128: (2, 128, 2, 240, 168, False)}
+#: The same for narrow heads with `causal` and at most so many queries: smaller blocks have less that is masked.
+SHORT, FEW = 2048, (2, 128, 2, 240, 168, True)
 
 HEAD = """from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -229,12 +231,13 @@ class _Forward:
 
     def __init__(self, filled: Filled, shape: Shape, widest: int) -> None:
         self.filled, self.shape = filled, shape
-        self.groups, self.keys, self.stages, self.own, self.registers, self.turns = WAYS[widest]
-        self.rows = GROUP * self.groups
         self.batch, self.length, self.size = (n.static or 0 for n in (shape.batch, shape.length, shape.size))
+        self.causal = bool(filled.attributes["causal"])
+        few = self.causal and widest == min(WAYS) and self.length <= SHORT
+        self.groups, self.keys, self.stages, self.own, self.registers, self.turns = FEW if few else WAYS[widest]
+        self.rows = GROUP * self.groups
         self.blocks = -(-self.length // self.rows)
         self.tiles = self.blocks * self.batch * shape.heads
-        self.causal = bool(filled.attributes["causal"])
 
     @property
     def units(self) -> int:

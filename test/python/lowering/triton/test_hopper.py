@@ -39,8 +39,8 @@ def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False,
 
 PLAIN = (4, 16, 16, 1024, 1024, 64, 64, True)
 CALLS = [
-    PLAIN, (4, 16, 16, 1024, 1024, 64, 64, False), (4, 16, 4, 1000, 1000, 128, 128, True),
-    (2, 32, 32, 700, 300, 64, 128, False), (4, 16, 16, 1024, 1024, 96, 40, True),
+    PLAIN, (2, 8, 8, 4096, 4096, 64, 64, True), (4, 16, 16, 1024, 1024, 64, 64, False),
+    (4, 16, 4, 1000, 1000, 128, 128, True), (2, 32, 32, 700, 300, 64, 128, False), (4, 16, 16, 1024, 1024, 96, 40, True),
 ]  # fmt: skip
 
 
@@ -82,6 +82,12 @@ def assembled(ptx):
 def test_others_have_the_plain_form_alone(call):
     program = call()
     assert not program.sources[NAME].special and program.on("sm_90").sources == program.sources
+
+
+@pytest.mark.parametrize(("length", "is_causal", "groups"), [(1024, True, 2), (4096, True, 3), (1024, False, 3)])
+def test_short_causal_rows_have_smaller_blocks(length, is_causal, groups):
+    source = lower(4, 16, 16, length, length, 64, 64, is_causal).on("sm_90").sources[NAME]
+    assert source.text.count("(attend, ") == groups
 
 
 def test_one_architecture_has_it(program):
