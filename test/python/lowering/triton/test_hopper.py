@@ -40,7 +40,8 @@ def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False,
 PLAIN = (4, 16, 16, 1024, 1024, 64, 64, True)
 CALLS = [
     PLAIN, (2, 8, 8, 4096, 4096, 64, 64, True), (4, 16, 16, 1024, 1024, 64, 64, False),
-    (4, 16, 4, 1000, 1000, 128, 128, True), (2, 32, 32, 700, 300, 64, 128, False), (4, 16, 16, 1024, 1024, 96, 40, True),
+    (4, 16, 4, 1000, 1000, 128, 128, True), (2, 32, 32, 700, 300, 64, 128, False),
+    (4, 16, 16, 1024, 1024, 96, 40, True),
 ]  # fmt: skip
 
 
