@@ -130,11 +130,12 @@ def training(model: Any, optimizer: Any, loss: Callable[..., Any]) -> Any:
 
 def steps(rank: Rank, make: Action, loss: Callable[..., Any], batch: Callable[[int], list[np.ndarray]], layout: Any,
           count: int) -> tuple[Action, Action]:  # fmt: skip
-    """A step on this GPU alone with one batch, and one on all GPUs with `count` batches."""
+    """A step on this GPU alone with one batch, and one on all GPUs with `count` batches, each of which has one."""
     alone, together = make().to(f"cuda:{rank.gpu.number}"), make()
     model = layout(together, rank.placement)
     given = [flow.from_numpy(a).to(f"cuda:{rank.gpu.number}") for a in batch(1)]
-    shared = [flow.from_numpy(a).to_global(rank.placement, flow.sbp.broadcast) for a in batch(count)]
+    lying = flow.sbp.split(0) if count > 1 else flow.sbp.broadcast
+    shared = [flow.from_numpy(a).to_global(rank.placement, lying) for a in batch(count)]
     one = training(alone, flow.optim.AdamW(alone.parameters(), lr=1e-4), loss)
     many = training(model, flow.optim.AdamW(together.parameters(), lr=1e-4), loss)
     return lambda: one(*given), lambda: many(*shared)
