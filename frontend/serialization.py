@@ -2,19 +2,22 @@
 
 A flat dict of tensors, as `state_dict` gives, becomes the file that PyTorch's users write of theirs, with the same
 names. Anything else keeps its structure in the file's metadata. A file is written beside its place and then renamed,
-so that a program that is killed leaves the old one. `pickle` takes tensors and modules too. Imports `eager`,
-`nn.module`, `tree`, safetensors.
+so that a program that is killed leaves the old one; what else it leaves the next writer removes. `pickle` takes
+tensors and modules too. Imports `eager`, `nn.module`, `tree`, safetensors.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
+import fcntl
+import glob
 import json
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -120,17 +123,37 @@ def _unpack(structure: dict[str, Any], tensors: dict[str, EagerTensor]) -> Any:
 
 def _replace(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
+    _remove_left(path)
     name = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(name, "xb") as file:
+            _lock(file)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
+            os.replace(name, path)
         _settle(path.parent)
     except BaseException:
         name.unlink(missing_ok=True)
         raise
+
+
+def _remove_left(path: Path) -> None:
+    """Removes the unfinished files beside a file whose writers were killed: nobody holds their locks."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
+        # an empty one may be about to be locked
+        with contextlib.suppress(OSError), open(left, "rb") as file:
+            if os.fstat(file.fileno()).st_size and _lock(file):
+                left.unlink()
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Whether the file is now locked until it is closed, or its writer is killed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _settle(folder: Path) -> None:

@@ -1,7 +1,11 @@
 """Checkpoints, and files of tensors: what they keep, what they refuse, and that a file is whole or the old one."""
 
 import copy
+import os
 import pickle
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -75,6 +79,35 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert flow.load(path)["w"].tolist() == [1, 1] and [p.name for p in tmp_path.iterdir()] == [path.name]
     with pytest.raises(TypeError, match=r"expected tensors and plain values to save, got set at a\.b"):
         flow.save({"a": {"b": {1}}}, path)
+
+
+KILLED = """
+import os, signal, sys
+import oneflow as flow
+
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+flow.save({"x": flow.ones(100)}, sys.argv[1])
+"""
+
+
+def test_what_a_killed_program_left_is_removed_and_what_another_writes_is_not(tmp_path, monkeypatch):
+    path, beside = tmp_path / "run[1].safetensors", tmp_path / ".run.safetensors.0123abcd"
+    beside.write_bytes(b"of another file")
+    flow.save({"x": flow.zeros(3)}, path)
+    assert subprocess.run([sys.executable, "-c", KILLED, path], check=False).returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 3 and flow.load(path)["x"].tolist() == [0, 0, 0]
+    found = []
+
+    def replace(source, target, rename=os.replace):
+        if not found:
+            found.extend(sorted(p.name for p in tmp_path.iterdir()))
+            flow.save({"x": flow.ones(2)}, path)  # while the first is written still
+        rename(source, target)
+
+    monkeypatch.setattr("os.replace", replace)
+    flow.save({"x": flow.ones(3)}, path)
+    assert len(found) == 3 and flow.load(path)["x"].tolist() == [1, 1, 1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [beside.name, path.name]
 
 
 def test_structures_come_back(tmp_path):
