@@ -75,7 +75,7 @@ def grouped(op: Call, channels: Size) -> tuple[Size, ...]:
 
 
 def by_group(op: Call, layout: Layout, x: Stage) -> Stage:
-    """Images whose channels are `_grouped`."""
+    """Images whose channels are `grouped`."""
     lead, (channels,), sizes = layout.split(x.shape)
     return x if op.groups == 1 else c.reshape(x, layout.arrange(lead, grouped(op, channels), sizes))
 
