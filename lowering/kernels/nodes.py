@@ -345,3 +345,8 @@ def is_straight(node: Node) -> bool:
     """Whether every position in operands is one loop, step by step: no windows, and none that move by more than 1."""
     terms = [[c for d, c in f.terms if d not in node.units] for use in node.inputs for f in use.access]
     return all(t in ([], [1]) for t in terms)
+
+
+def lies_along(node: Node) -> bool:
+    """Whether both operands of a product lie in memory along the one loop that is summed."""
+    return len(node.folds) == 1 and all(use.access and use.access[-1].dim in node.folds for use in node.inputs)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction, is_gathered
+from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction, is_gathered, lies_along
 from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.descriptors import Descriptor, describe
 from oneflow.lowering.triton.finish import filled_with, finish_ops, initial, program_id, tiles
@@ -28,7 +28,7 @@ from oneflow.lowering.triton.writer import V, Writer
 FLOATS = frozenset({"f16", "bf16", "f32"})
 #: Blocks of programs that go over the same columns one after the other, so that these stay in the cache.
 GROUP = 8
-DEPTH_AXES = frozenset({"ka", "kb"})
+DEPTH_AXES = frozenset({"ka", "kb", "k"})
 TILE_AXES = frozenset({"b", "m", "n"})
 #: Sizes that a loop of unknown size is expected to have.
 UNKNOWN = 1024
@@ -89,10 +89,10 @@ class Contraction:
         """The product as tuning sees it."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        gathered = is_gathered(self.product)
+        gathered, along = is_gathered(self.product), lies_along(self.product)
         shared = [shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs]
         described = width == 2 and self._described()
-        return Product(batch, rows, columns, depth, width, described, gathered, (shared[0], shared[1]))
+        return Product(batch, rows, columns, depth, width, described, gathered, (shared[0], shared[1]), along)
 
     def _size(self, loop: int) -> int | None:
         return self.sizes[loop].static
@@ -150,8 +150,12 @@ class Emission:
             Axis("ka", source.depth, config.depth, "k_at", index="[None, :]"),
             Axis("kb", source.depth, config.depth, "k_at", index="[:, None]"),
         ]
-        nodes = source.structure.nodes
-        return Tile(self.kernel, self.writer, axes, source.sizes, source.forms, indexed_loops(nodes))
+        return self._tile_over(axes)
+
+    def _tile_over(self, axes: list[Axis]) -> Tile:
+        source = self.contraction
+        opaque = indexed_loops(source.structure.nodes)
+        return Tile(self.kernel, self.writer, axes, source.sizes, source.forms, opaque)
 
     def _axis(self, name: str) -> Axis:
         return next(a for a in self.tile.axes if a.name == name)
@@ -211,6 +215,44 @@ class Emission:
 
     def _product(self) -> str:
         """The loop over the depth; gives the sum's name."""
+        return self._apart() if self.config.apart else self._dots()
+
+    def _apart(self) -> str:
+        """Steps without `tl.dot`, which has operands in shared memory as they lie in memory: where that is along the
+        depth, threads that read rows side by side wait for one another.
+        """
+        flat, self.tile = self.tile, self._block()
+        for name in "bmn":
+            self.tile.place(self._axis(name))
+        self.writer.open(DEPTH_AXES)
+        self.tile.place(self._axis("k"))
+        a, b = (self._single(self._read(self.product, use)) for use in self.product.inputs)
+        self.writer.line(f"apart += {a} * {b}")
+        steps = f"{self._axis('k').size}, {self.config.depth}, num_stages={self.config.stages}"
+        zero = f"apart = tl.full({self.tile.shape}, 0.0, tl.float32)"
+        self.writer.close(f"for k_at in tl.range(0, {steps}):", [zero])
+        self.writer.line("acc = tl.sum(apart, 2)")
+        self.tile = flat
+        return "acc"
+
+    def _block(self) -> Tile:
+        """A tile over rows, columns and a step of the depth."""
+        source, config = self.contraction, self.config
+        return self._tile_over(
+            [
+                Axis("b", source.batch, 1, "batch", scalar=True),
+                Axis("m", source.rows, config.rows, f"row * {config.rows}"),
+                Axis("n", source.columns, config.columns, f"column * {config.columns}"),
+                Axis("k", source.depth, config.depth, "k_at"),
+            ]
+        )
+
+    def _single(self, value: V) -> str:
+        """A value's text as f32."""
+        return value.name if value.element == "f32" else f"{value.name}.to(tl.float32)"
+
+    def _dots(self) -> str:
+        """Steps of `tl.dot`."""
         config = self.config
         self.writer.open(DEPTH_AXES)
         a, b = (self._operand(number) for number in (0, 1))

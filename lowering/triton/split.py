@@ -16,7 +16,15 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.cut import Joined, cut_reductions, longest
 from oneflow.lowering.kernels.form import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, Use, is_contraction, is_gathered, is_straight, loop_size
+from oneflow.lowering.kernels.nodes import (
+    Node,
+    Use,
+    is_contraction,
+    is_gathered,
+    is_straight,
+    lies_along,
+    loop_size,
+)
 from oneflow.lowering.triton.flatten import flatten_reductions
 from oneflow.lowering.triton.kernel import bytes_of
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
@@ -89,7 +97,8 @@ def _product_parts(node: Node, sizes: list[int], loop: int) -> int:
     gathered = is_gathered(node)
     described = width == 2 and is_straight(node) and all(size % 8 == 0 for size in (rows, columns, depth))
     shared = [shares((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
-    product = Product(batch, rows, columns, depth, width, described, gathered, (shared[0], shared[1]))
+    pair, along = (shared[0], shared[1]), lies_along(node)
+    product = Product(batch, rows, columns, depth, width, described, gathered, pair, along)
     return split_depth(product, sizes[loop])
 
 

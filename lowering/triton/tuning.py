@@ -24,7 +24,8 @@ class Product:
     """A product: its sizes, the bytes of an operand's element, whether blocks can be read by descriptors.
 
     A `gathered` one has an operand, such as the images of a convolution, whose elements are read one by one. `shared`
-    says for each operand how many of its elements are one in memory, as where windows overlap.
+    says for each operand how many of its elements are one in memory, as where windows overlap. Both operands of one
+    that lies `along` the depth have it as their last dimension.
     """
 
     batch: int
@@ -35,6 +36,7 @@ class Product:
     described: bool
     gathered: bool = False
     shared: tuple[float, float] = (1.0, 1.0)
+    along: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Config:
 
     `rate` is the speed of a full processor (1: a usual library's), `start` the microseconds around a tile's steps,
     `alone` by how much steps are slower where one program has a processor, of which `resident` fit on one. The result
-    is finished in `slices` of columns; where `described`, blocks are read by descriptors.
+    is finished in `slices` of columns; where `described`, blocks are read by descriptors. Those that add `apart` keep
+    a sum for each element of a step's depth, and add these at the end.
     """
 
     rows: int
@@ -57,6 +60,7 @@ class Config:
     resident: int
     slices: int = 1
     described: bool = False
+    apart: bool = False
 
 
 # fmt: off
@@ -87,6 +91,14 @@ SINGLE = (
     Config(16, 32, 64, 4, 3, 0.37, 0.82, 1.8, 4),
     Config(16, 16, 64, 4, 3, 0.26, 0.95, 1.9, 6),
 )
+#: The same where both lie along the depth.
+ALONG = (
+    Config(8, 32, 32, 2, 3, 0.44, 0.50, 5.0, 8, apart=True),
+    Config(8, 32, 64, 4, 3, 0.38, 0.35, 3.8, 4, apart=True),
+    Config(16, 16, 64, 4, 3, 0.35, 0.35, 4.2, 4, apart=True),
+    Config(8, 16, 64, 4, 3, 0.22, 0.38, 5.2, 6, apart=True),
+    Config(8, 8, 64, 2, 3, 0.21, 0.20, 10.0, 8, apart=True),
+)
 # fmt: on
 #: Multiplications and additions of a processor in a microsecond at rate 1, by width of the operands.
 SPEED = {2: 2.85e6, 4: 0.20e6}
@@ -102,7 +114,8 @@ EACH, COLUMNS, LEAST_WORK = 8, 64, 1 << 17
 
 def choose(product: Product) -> list[Config]:
     """The space for a product, the best by the model first."""
-    space = SINGLE if product.width == 4 else (*(DESCRIBED if product.described else ()), *NARROW)
+    single = ALONG if product.along else SINGLE
+    space = single if product.width == 4 else (*(DESCRIBED if product.described else ()), *NARROW)
     least = min(c.rows for c in space), min(c.columns for c in space)
     fitting = [c for c in space if c.rows <= max(_block(product.rows), least[0])
                and c.columns <= max(_block(product.columns), least[1])]  # fmt: skip

@@ -105,10 +105,22 @@ def test_a_transpose_in_tiles(order):
     assert ("[:, None]" in program.text) == (order[2] != 2)
 
 
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(3, 70, 100), (33, 5, 64), (70, 130, 40)])
+def test_a_product_of_f32_along_its_depth(rows, columns, depth):
+    """Where threads of `tl.dot` would wait for one another; rows, columns and depth end within blocks."""
+    kinds = [f"3x{rows}x{depth}xf32", f"3x{columns}x{depth}xf32"]
+    program = lower(call("batch_matmul", kinds, "transpose_b = true", f"3x{rows}x{columns}xf32"))
+    assert "tl.dot" not in program.text and "num_stages" in program.text
+    a, b = normal(3, rows, depth), normal(3, columns, depth) + 1
+    np.testing.assert_allclose(interpret_program(program, a, b)[0], a @ b.swapaxes(1, 2), 1e-4, 1e-4)
+
+
 def test_the_choice_of_a_product_follows_its_shape():
     """Large products stay on a processor in large blocks, flat ones have small blocks, deep ones are split."""
     large, flat = choose(Product(1, 8192, 8192, 8192, 2, True))[0], choose(Product(1, 16, 4096, 4096, 2, False))[0]
     assert (large.rows, large.columns, large.described) == (128, 256, True) and flat.rows == 16
+    assert choose(Product(1, 64, 512, 784, 4, False, along=True))[0].apart
+    assert not choose(Product(1, 64, 512, 784, 4, False))[0].apart
     assert split_depth(Product(1, 64, 64, 65536, 2, True), 65536) > 8
     assert split_depth(Product(1, 8192, 8192, 8192, 2, True), 8192) == 1
     assert split_parts(65536, 65536, 1024, True) > 32 and split_parts(64, 64, 8192, True) == 1
