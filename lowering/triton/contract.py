@@ -89,7 +89,8 @@ class Contraction:
         """The product as tuning sees it."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        gathered, along = is_gathered(self.product), lies_along(self.product)
+        gathered = is_gathered(self.product)
+        along = lies_along(self.product) and self.precision == "ieee"
         shared = [shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs]
         described = width == 2 and self._described()
         return Product(batch, rows, columns, depth, width, described, gathered, (shared[0], shared[1]), along)

@@ -115,6 +115,13 @@ def test_a_product_of_f32_along_its_depth(rows, columns, depth):
     np.testing.assert_allclose(interpret_program(program, a, b)[0], a @ b.swapaxes(1, 2), 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
+def test_a_product_on_tensor_cores_along_its_depth(precision):
+    text = call("matmul", ["64x784xf32", "512x784xf32"], "transpose_b = true", "64x512xf32")
+    text = f'module attributes {{oneflow.precision = "{precision}"}} {{\n{text}\n}}'
+    assert f'input_precision="{precision}"' in lower(text).text
+
+
 def test_the_choice_of_a_product_follows_its_shape():
     """Large products stay on a processor in large blocks, flat ones have small blocks, deep ones are split."""
     large, flat = choose(Product(1, 8192, 8192, 8192, 2, True))[0], choose(Product(1, 16, 4096, 4096, 2, False))[0]
