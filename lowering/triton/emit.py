@@ -20,7 +20,7 @@ from oneflow.lowering.linalg.external import declarations, read_external, shared
 from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
-from oneflow.lowering.triton.group import group_calls
+from oneflow.lowering.triton.group import group_calls, is_grouped
 from oneflow.lowering.triton.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.loops import Loops
 from oneflow.lowering.triton.movement import emit_fill, emit_insert, emit_nothing
@@ -29,6 +29,7 @@ from oneflow.lowering.triton.nest import Nest
 from oneflow.lowering.triton.plan import Plan
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import TEMPLATE, emit_template
+from oneflow.lowering.triton.together import launch_together
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
@@ -85,6 +86,7 @@ class EmitTriton(Pass):
             written = {name: f for name, f in names.items() if name not in hosts}
             _drop_idle(entry, sources)
             group_calls(module, entry.operation, written, sources)
+            launch_together(module, entry.operation, written, sources)
             host = ["" if name in given else name for name in external]
             shared = {name: shared_memory(of) for name, of in external.items()}
             Plan(entry.operation, written, {**sources, **given}, host, hosts, shared).write(module)
@@ -230,7 +232,7 @@ def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") 
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     if kind not in ("contraction", "row") or any(name == FAILURE for name, _ in source.parameters):
         return []
-    found = _products(function, precision) if kind == "contraction" else []
+    found = _products(function, precision) if kind == "contraction" and not is_grouped(function) else []
     if source not in found:
         found = [replace(source, warps=w) for w in (source.warps // 2, source.warps * 2) if 1 <= w <= MOST_WARPS]
     return [other for other in found if other != source]

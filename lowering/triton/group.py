@@ -17,7 +17,7 @@ from oneflow.lowering.triton.kernel import FAILURE
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source, cdiv
 
-#: The attribute of a function that stands for several calls of another: which one.
+#: The attribute of a function that stands for several calls: the functions that they are of.
 MEMBER = "oneflow.member"
 #: Programs of a call that is small, by the kind of its kernel (larger ones fill the device alone), and the most
 #: parameters of a kernel.
@@ -32,19 +32,28 @@ def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.
         merged = list(_gathered(entry, name, len(sources[name].parameters)))
         for group in merged:
             _merge(module, group, functions, sources)
-        if merged and not any(_callee(o.operation) == name for o in entry.regions[0].blocks[0].operations):
+        if merged and not any(callee_of(o.operation) == name for o in entry.regions[0].blocks[0].operations):
             del sources[name]
 
 
 def member_of(function: ir.Operation, operand: int, result: int,
               functions: Mapping[str, ir.Operation]) -> tuple[ir.Operation, int, int] | None:  # fmt: skip
     """The kernel that a function stands for, its operand and its result; None where those are of different calls."""
-    if MEMBER not in function.attributes:
+    if not is_grouped(function):
         return function, operand, result
-    member = functions[ir.StringAttr(function.attributes[MEMBER]).value]
-    kind = ir.FunctionType(ir.TypeAttr(member.attributes["function_type"]).value)
-    inputs, results = len(kind.inputs) - len(kind.results), len(kind.results)
-    return (member, operand % inputs, result % results) if operand // inputs == result // results else None
+    for name in function.attributes[MEMBER]:
+        member = functions[ir.StringAttr(name).value]
+        kind = ir.FunctionType(ir.TypeAttr(member.attributes["function_type"]).value)
+        inputs, results = len(kind.inputs) - len(kind.results), len(kind.results)
+        if operand < inputs or result < results:
+            return (member, operand, result) if operand < inputs and result < results else None
+        operand, result = operand - inputs, result - results
+    return None
+
+
+def is_grouped(function: ir.Operation) -> bool:
+    """Whether a function stands for several calls."""
+    return MEMBER in function.attributes
 
 
 def _kind(function: ir.Operation) -> str:
@@ -73,7 +82,7 @@ def _gathered(entry: ir.Operation, name: str, parameters: int) -> Iterator[_Grou
     numbers = {r: i for i, op in enumerate(ops) for r in op.results}
     groups: list[_Group] = []
     for op in ops:
-        if _callee(op) != name:
+        if callee_of(op) != name:
             continue
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
         low = max((numbers.get(v, -1) for v in inputs), default=-1)
@@ -90,7 +99,7 @@ def _gathered(entry: ir.Operation, name: str, parameters: int) -> Iterator[_Grou
     yield from (g for g in groups if len(g.calls) > 1)
 
 
-def _callee(op: ir.Operation) -> str:
+def callee_of(op: ir.Operation) -> str:
     """The function that an operation calls, nothing for another operation."""
     return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
 
@@ -105,21 +114,29 @@ def _number(ops: Sequence[ir.Operation], numbers: dict[ir.Value, int], op: ir.Op
 def _merge(module: ir.Module, group: _Group, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> None:
     """One call in the place of a group's."""
     first, count = group.calls[0], len(group.calls)
-    member = _callee(first)
-    inputs = len(first.operands) - len(first.results)
-    operands = [v for call in group.calls for v in list(call.operands)[:inputs]]
-    empties = [v for call in group.calls for v in list(call.operands)[inputs:]]
+    member, inputs = callee_of(first), len(first.operands) - len(first.results)
     name = f"{member}_x{count}"
     if name not in functions:
-        functions[name] = _declare(module, functions[member], name, [*operands, *empties], len(empties), member)
         sources[name] = grouped(sources[member], name, inputs, count)
-    last = _last(operands)
+    inputs_of = [v for call in group.calls for v in list(call.operands)[:inputs]]
+    merge_calls(module, group.calls, name, functions, _last(inputs_of))
+
+
+def merge_calls(module: ir.Module, calls: Sequence[ir.Operation], name: str,
+                functions: dict[str, ir.Operation], last: ir.Operation | None) -> None:  # fmt: skip
+    """One call of the function `name`, made where it is missing, for several; it comes behind operation `last`."""
+    first, inputs = calls[0], [len(call.operands) - len(call.results) for call in calls]
+    operands = [v for call, count in zip(calls, inputs, strict=True) for v in list(call.operands)[:count]]
+    empties = [v for call, count in zip(calls, inputs, strict=True) for v in list(call.operands)[count:]]
+    if name not in functions:
+        members = [callee_of(call) for call in calls]
+        functions[name] = _declare(module, functions[members[0]], name, [*operands, *empties], len(empties), members)
     with first.location, ir.InsertionPoint.after(last) if last is not None else ir.InsertionPoint(first):
         made = func.CallOp([v.type for v in empties], name, [*operands, *empties])
     for empty in empties:
         empty.owner.operation.move_before(made.operation)
     results = iter(made.operation.results)
-    for call in group.calls:
+    for call in calls:
         for old in call.results:
             old.replace_all_uses_with(next(results))
         call.erase()
@@ -135,15 +152,15 @@ def _last(operands: Sequence[ir.Value]) -> ir.Operation | None:
 
 
 def _declare(module: ir.Module, member: ir.Operation, name: str, values: Sequence[ir.Value], results: int,
-             of: str) -> ir.Operation:  # fmt: skip
-    """The function of a merged call: it gives its destinations; `of` is the function that each part calls."""
+             of: Sequence[str]) -> ir.Operation:  # fmt: skip
+    """The function of a merged call: it gives its destinations; `of` are the functions that its parts call."""
     kinds = [v.type for v in values]
     with member.location, ir.InsertionPoint(member):
         function = func.FuncOp(name, (kinds, kinds[len(kinds) - results :]), visibility="private")
         block = function.add_entry_block()
         func.ReturnOp(list(block.arguments)[len(kinds) - results :], ip=ir.InsertionPoint(block))
     function.attributes["oneflow.kernel"] = member.attributes["oneflow.kernel"]
-    function.attributes[MEMBER] = ir.StringAttr.get(of)
+    function.attributes[MEMBER] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in of])
     return function.operation
 
 

@@ -7,9 +7,17 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton import together
 from oneflow.lowering.triton.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
+
+
+@pytest.fixture(autouse=True)
+def each_alone(monkeypatch):
+    """Kernels are counted, not launches that they share."""
+    monkeypatch.setattr(together, "SHORT", 0)
+
 
 SHAPE = (6, 5, 12)
 #: Parts of a tensor, by index, and how many kernels its gradient by them is: where none meet, one.

@@ -1,0 +1,103 @@
+"""Small kernels of a short program that are one launch: values, places and what is left apart."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
+from oneflow.frontend.trace import trace
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton import together
+from oneflow.lowering.triton.program import read_program
+from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda.compiler import compile_source
+from oneflow.runtime.failures import PositionError
+from oneflow.testing.interpreter import interpret
+from oneflow.testing.triton_interpreter import interpret_program
+
+F = flow.nn.functional
+SHAPES = [(8, 30), (8,), (20, 30), (20,), (10, 20), (10,)]
+
+
+def lower(text):
+    context = create_context()
+    with context, ir.Location.unknown():
+        module = read_module(text, context)
+        Pipeline.parse(pipeline_between(None, "triton"), context).run(module, REGISTRY)
+        return read_program(module)
+
+
+def loss(x, y, *parameters):
+    w, b, v, c = parameters
+    return F.cross_entropy(F.linear(F.relu(F.linear(x, w, b)), v, c), y)
+
+
+def step(x, y, *parameters):
+    """The loss, and parameters after a step."""
+    value, grads = flow.value_and_grad(lambda *p: loss(x, y, *p), argnums=(0, 1, 2, 3))(*parameters)
+    return value, *(p - 0.1 * g for p, g in zip(parameters, grads, strict=True))
+
+
+def stepping():
+    specs = [flow.TensorSpec(s, flow.int64 if i == 1 else flow.float32) for i, s in enumerate(SHAPES)]
+    text = str(trace(step, *specs))
+    for number in range(2, 6):
+        shape = "x".join(map(str, SHAPES[number]))
+        given = f"%arg{number}: tensor<{shape}xf32> {{"
+        assert given in text
+        text = text.replace(given, f"{given}oneflow.donated = {number - 1} : i64, ")
+    return text
+
+
+def arrays():
+    rng = np.random.default_rng(3)
+    made = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
+    made[1] = rng.integers(0, 10, SHAPES[1])
+    return made
+
+
+def test_a_step_is_few_launches_that_update_in_place():
+    """Two products, cross-entropy, what needs that alone, and the rest: weights are read before they are updated."""
+    text = stepping()
+    program = lower(text)
+    assert program.plan.count("run.launch") == 5 and program.plan.count("run.donated") == 4
+    want = interpret(read_module(text, create_context()), "step", *arrays())
+    for got, other in zip(interpret_program(program, *arrays()), want, strict=True):
+        np.testing.assert_allclose(got, other, 1e-4, 1e-5)
+    joined = [s for s in program.sources.values() if "_part(" in s.text]
+    assert joined and all(compile_source(s).cubin for s in joined)
+
+
+def test_a_check_in_a_launch_with_others_is_noted():
+    given = arrays()
+    given[1][5] = 10
+    with pytest.raises(PositionError, match="10"):
+        interpret_program(lower(stepping()), *given)
+
+
+def two(rows):
+    """Two kernels that need nothing of each other."""
+    kind = f"tensor<{rows}x256xf32>"
+    return f"""func.func @main(%x: {kind}, %y: {kind}) -> ({kind}, {kind}) {{
+      %0 = "oneflow.softmax"(%x) : ({kind}) -> {kind}
+      %1 = "oneflow.log_softmax"(%y) : ({kind}) -> {kind}
+      return %0, %1 : {kind}, {kind}
+    }}"""
+
+
+def test_small_kernels_of_a_short_program_alone_are_together(monkeypatch):
+    assert lower(two(40)).plan.count("run.launch") == 1
+    assert lower(two(4000)).plan.count("run.launch") == 2
+    monkeypatch.setattr(together, "SHORT", 1)
+    assert lower(two(40)).plan.count("run.launch") == 2
+
+
+def test_two_kernels_of_one_launch():
+    x, y = (np.random.default_rng(i).standard_normal((41, 256)).astype(np.float32) for i in range(2))
+    one, other = interpret_program(lower(two(41)), x, y)
+    np.testing.assert_allclose(one, np.exp(x) / np.exp(x).sum(1, keepdims=True), 1e-5)
+    np.testing.assert_allclose(other, y - np.log(np.exp(y).sum(1, keepdims=True)), 1e-4, 1e-5)
