@@ -10,7 +10,7 @@ finished in slices of columns, so that what it is combined with needs little mem
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -109,17 +109,20 @@ class Contraction:
         """Whether both operands can be read by descriptors of blocks of a usual size."""
         if len(set(self.elements)) > 1:
             return False
-        usual = DESCRIBED[-1]
-        emission = Emission(self, usual)
-        return all(emission.operand_descriptor(number) is not None for number in (0, 1))
+        return self._fits(DESCRIBED[-1])
+
+    def _fits(self, config: Config) -> bool:
+        """Whether operands are read as a way says."""
+        emission = Emission(self, config)
+        return not config.described or all(emission.operand_descriptor(number) is not None for number in (0, 1))
 
     def emit(self) -> Source:
         """The source of the kernel that is expected to be fastest."""
-        return self.emit_as(self.choices()[0])
+        return self.emit_as(next(self.choices(self.shape())))
 
-    def choices(self) -> list[Config]:
-        """The ways to compute it, the best first."""
-        return choose(self.shape())
+    def choices(self, shape: Product) -> Iterator[Config]:
+        """The ways to compute it, those best for a shape first."""
+        return filter(self._fits, choose(shape))
 
     def emit_as(self, config: Config) -> Source:
         """The source of the kernel for one way."""
@@ -263,9 +266,13 @@ class Emission:
         return "acc"
 
     def operand_descriptor(self, number: int) -> Descriptor | None:
-        """The descriptor of an operand, None where there can be none."""
+        """The descriptor of an operand, None where there can be none.
+
+        Blocks have to be multiplied where they lie: through registers they were slow, and some results wrong.
+        """
         use, sides = self.product.inputs[number], SIDES[number]
-        return self._descriptor(self.product, use, ["b", *sides])
+        found = self._descriptor(self.product, use, ["b", *sides])
+        return found if found is not None and found.is_block else None
 
     def _descriptor(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
         if not self.config.described or use.value not in self.kernel.tensors:

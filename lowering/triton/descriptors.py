@@ -3,13 +3,14 @@
     tl.make_tensor_descriptor(p0, [4096, 768], [768, 1], [128, 64])
 
 A tensor is described by the groups of loops it is walked along, one dimension each; the last has neighbours in memory
-and the others lie multiples of 16 bytes apart. Elements outside of it read as 0 and are not written. Imports `tile`.
+and the others lie multiples of 16 bytes apart. Elements outside of it read as 0 and are not written. Parts of a
+dimension, such as those of a depth that is cut, are places in it where no block is in two of them. Imports `tile`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oneflow.lowering.triton.kernel import Tensor, bytes_of
 from oneflow.lowering.triton.sizes import Size, product
@@ -21,12 +22,16 @@ BYTES, MOST, RANK = 16, 256, 5
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of a descriptor: the axis that walks it, its loops as one, their size and stride in elements."""
+    """A dimension of a descriptor: the axis that walks it, its loops as one, their size and stride in elements.
+
+    It may have parts: it begins at the position along each of the loops `parts` times a step.
+    """
 
     axis: Axis
     loops: tuple[int, ...]
     size: int
     stride: int
+    parts: tuple[tuple[int, int], ...] = ()
 
 
 def describe(tile: Tile, tensor: Tensor, form: Form, axes: Sequence[Axis]) -> list[Dimension] | None:
@@ -47,11 +52,29 @@ def describe(tile: Tile, tensor: Tensor, form: Form, axes: Sequence[Axis]) -> li
             if size is None or stride is None or (not stride and not axis.scalar):
                 return None
             found += [Dimension(axis, tuple(group), size, stride)] if stride else []
-    ordered = sorted(found, key=lambda d: -d.stride)
+    ordered = _joined(sorted(found, key=lambda d: -d.stride))
     missing = {n for n in form.loops if tile.sizes[n] != Size.of(1)} - {n for d in found for n in d.loops}
     if missing or not 2 <= len(ordered) <= RANK:
         return None
     return ordered if _allowed(ordered, tensor) else None
+
+
+def _joined(dimensions: list[Dimension]) -> list[Dimension]:
+    """Dimensions by descending strides, those of scalars as parts of what they are next to in memory."""
+    for scalar in reversed([d for d in dimensions if d.axis.scalar]):
+        at = next((i for i, d in enumerate(dimensions) if _has_parts(d, scalar)), None)
+        if at is not None:
+            whole = dimensions[at]
+            parts = (*whole.parts, (scalar.loops[-1], whole.size))
+            dimensions[at] = replace(whole, size=whole.size * scalar.size, parts=parts)
+            dimensions.remove(scalar)
+    return dimensions
+
+
+def _has_parts(whole: Dimension, scalar: Dimension) -> bool:
+    """Whether the positions of a scalar are parts of a dimension, each of which is whole blocks."""
+    beside = scalar.stride == whole.stride * whole.size
+    return beside and not whole.axis.scalar and whole.size % whole.axis.block == 0
 
 
 def _allowed(dimensions: Sequence[Dimension], tensor: Tensor) -> bool:
@@ -81,6 +104,12 @@ class Descriptor:
         return self.tile.writer.define(text, "descriptor", prefix="block").name
 
     @property
+    def is_block(self) -> bool:
+        """Whether no scalar lies within a block: such a block is only laid out anew through registers."""
+        kinds = [d.axis.scalar for d in self.dimensions]
+        return kinds == sorted(kinds, reverse=True)
+
+    @property
     def _blocks(self) -> list[str]:
         return ["1" if d.axis.scalar else str(d.axis.block) for d in self.dimensions]
 
@@ -93,6 +122,7 @@ class Descriptor:
         text = self.starts.get(dimension.axis.name)
         if text is None:
             text = self.tile.positions[dimension.loops[-1]].name
+        text = " + ".join([*(f"{self.tile.positions[n].name} * {step}" for n, step in dimension.parts), text])
         return f"({text}).to(tl.int32)" if self.tile.kernel.is_wide and not text.startswith("k_at") else text
 
     def load(self, order: Sequence[str]) -> str:

@@ -10,9 +10,18 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton import contract
+from oneflow.lowering.triton import contract, split
 from oneflow.lowering.triton.program import read_program
-from oneflow.lowering.triton.tuning import DESCRIBED, Product, choose, microseconds, shares, split_depth, split_parts
+from oneflow.lowering.triton.tuning import (
+    DESCRIBED,
+    NARROW,
+    Product,
+    choose,
+    microseconds,
+    shares,
+    split_depth,
+    split_parts,
+)
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -77,6 +86,20 @@ def test_a_deep_product_in_parts(flip):
     (got,) = interpret_program(program, a, np.ascontiguousarray(b.T) if flip else b)
     want = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_allclose(got.view(ml_dtypes.bfloat16).astype(np.float32), want, 1e-2, 0.5)
+
+
+@pytest.mark.parametrize(("parts", "described"), [(4, True), (5, False)])
+def test_parts_of_a_depth_are_places_in_it(parts, described, monkeypatch):
+    """Whole blocks are parts of a descriptor's dimension; where one would be in two, they are read by pointers."""
+    monkeypatch.setattr(split, "split_depth", lambda product, loop: parts)
+    monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[-1], NARROW[3]])
+    depth = 1024 if described else 1000
+    a, b = normal(64, depth).astype(np.float16), normal(depth, 128).astype(np.float16)
+    program = lower(call("matmul", [f"64x{depth}xf16", f"{depth}x128xf16"], "", "64x128xf16"))
+    assert (f"(p0, [64, {depth}], [{depth}, 1]" in program.text) == described
+    assert (f"b1 * {depth // parts} + k_at" in program.text) == described == ("tor(p0" in program.text)
+    (got,) = interpret_program(program, a, b)
+    np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), 1e-2, 0.1)
 
 
 @pytest.mark.parametrize("config", DESCRIBED, ids=lambda c: f"{c.rows}x{c.columns}")
