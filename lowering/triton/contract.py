@@ -9,8 +9,9 @@ finished in slices of columns, so that what it is combined with needs little mem
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -22,7 +23,7 @@ from oneflow.lowering.triton.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
-from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, RESERVED, SHARED, Config, Product, choose, shares
+from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, Config, Product, choose, shares
 from oneflow.lowering.triton.writer import V, Writer
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -32,8 +33,6 @@ DEPTH_AXES = frozenset({"ka", "kb", "k"})
 TILE_AXES = frozenset({"b", "m", "n"})
 #: Sizes that a loop of unknown size is expected to have.
 UNKNOWN = 1024
-#: The stages that remain where a sum is combined with many blocks; those beyond are read and written by pointers.
-LEAST_STAGES = 3
 #: The axes of each operand as it is multiplied.
 SIDES = (("m", "ka"), ("kb", "n"))
 
@@ -85,21 +84,41 @@ class Contraction:
     def _loops(self, use: Use) -> set[int]:
         return {self.product.names[d] for f in use.access for d in f.dims}
 
+    @functools.cached_property
     def shape(self) -> Product:
         """The product as tuning sees it."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        gathered = is_gathered(self.product)
+        gathered, described = is_gathered(self.product), width == 2 and self._described()
         along = lies_along(self.product) and self.precision == "ieee"
-        shared = [shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs]
-        described = width == 2 and self._described()
-        return Product(batch, rows, columns, depth, width, described, gathered, (shared[0], shared[1]), along)
+        left, right = (shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
+        finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.finishing]
+        operands = batch, rows, columns, depth, width, described, gathered, (left, right), along
+        return Product(*operands, sum(finished), max(finished))
 
     def _size(self, loop: int) -> int | None:
         return self.sizes[loop].static
 
     def _elements(self, use: Use) -> int | None:
         return product(self.kernel.shape(use.value)).static
+
+    @functools.cached_property
+    def finishing(self) -> list[tuple[Node, Use]]:
+        """The blocks that the sum is combined with, and those of results."""
+        nodes = self.structure.nodes
+        read = ((n, u) for n in nodes for u in (n.outputs if n is self.product else n.inputs))
+        kept = [(n, u) for n, u in read if u.value in self.kernel.tensors and self._is_block(n, u)]
+        return [*kept, *((n, u) for n in nodes for i in range(len(n.results)) for u in self.written(n, i))]
+
+    def written(self, node: Node, number: int) -> list[Use]:
+        """The tensors that a result of a node is written to."""
+        ends = zip(self.kernel.returned, self.kernel.destinations, strict=True)
+        return [Use(to, node.outputs[number].access) for value, to in ends if value == node.results[number]]
+
+    def _is_block(self, node: Node, use: Use) -> bool:
+        """Whether elements of a use are told by rows and by columns."""
+        loops = {node.names[d] for f in use.access for d in f.dims}
+        return bool(loops & set(self.rows)) and bool(loops & set(self.columns))
 
     def _count(self, loops: list[int]) -> int:
         static = product(self.sizes[n] for n in loops).static
@@ -118,7 +137,7 @@ class Contraction:
 
     def emit(self) -> Source:
         """The source of the kernel that is expected to be fastest."""
-        return self.emit_as(next(self.choices(self.shape())))
+        return self.emit_as(next(self.choices(self.shape)))
 
     def choices(self, shape: Product) -> Iterator[Config]:
         """The ways to compute it, those best for a shape first."""
@@ -131,12 +150,11 @@ class Contraction:
 
 @dataclass
 class Emission:
-    """One source of a contraction; `finished` has the element types of the blocks that the sum is combined with."""
+    """One source of a contraction."""
 
     contraction: Contraction
     config: Config
     values: dict[ir.Value, V] = field(default_factory=dict)
-    finished: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kernel, self.product = self.contraction.kernel, self.contraction.product
@@ -167,41 +185,25 @@ class Emission:
     def emit(self) -> Source:
         """The source."""
         counts = [tiles(self._axis(n)) for n in "bmn"]
-        count = math.prod(int(n) for n in counts) if self.config.described else 0
-        stays = count > PROCESSORS
+        known = all(map(str.isdigit, counts))
+        count = str(math.prod(map(int, counts))) if known else " * ".join(counts)
         self.writer.open(TILE_AXES | DEPTH_AXES)
-        self._place_program("tile" if stays else program_id(self.kernel))
+        self._place_program("tile" if self.config.stays else program_id(self.kernel))
         for name in "bmn":
             self.tile.place(self._axis(name))
         self._finish(self._product())
         header = f"for tile in tl.range(tl.program_id(0), {count}, {PROCESSORS}, flatten=True):"
-        self.writer.close(header if stays else None)
-        grid = str(PROCESSORS) if stays else " * ".join(counts)
+        self.writer.close(header if self.config.stays else None)
+        grid = str(PROCESSORS) if self.config.stays else count
         ops = [n.op for n in self.contraction.structure.nodes]
-        return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, self._stages())
+        stages = self.config.fitted(self.contraction.shape).stages
+        return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, stages)
 
-    def _stages(self) -> int:
-        """As many stages as shared memory has room for beside the blocks that the sum is combined with."""
-        room = SHARED - RESERVED - self._finishing(self.finished.values())
-        return min(self.config.stages, room // self._stage()) if self.config.described else self.config.stages
-
-    def _stage(self) -> int:
-        """The bytes of one stage."""
-        config = self.config
-        return config.depth * (config.rows + config.columns) * bytes_of(self.contraction.elements[0])
-
-    def _finishing(self, elements: Iterable[str]) -> int:
-        """The bytes of blocks of a slice."""
-        config = self.config
-        return config.rows * config.columns // config.slices * sum(map(bytes_of, elements))
-
-    def _has_room(self, key: str, element: str) -> bool:
-        """Whether another block of a slice fits beside enough stages; then it is one of `finished`."""
-        wanted = {**self.finished, key: element}
-        fits = self._finishing(wanted.values()) + LEAST_STAGES * self._stage() <= SHARED - RESERVED
-        if fits:
-            self.finished = wanted
-        return fits
+    @functools.cached_property
+    def is_direct(self) -> bool:
+        """Whether all of what a tile is finished with goes by descriptors."""
+        room = self.config.is_direct(self.contraction.shape)
+        return room and all(self._descriptor(n, u, "bmn") is not None for n, u in self.contraction.finishing)
 
     def _place_program(self, number: str) -> None:
         """Which block a program computes: groups of rows, so that columns are read again while they are near."""
@@ -305,8 +307,8 @@ class Emission:
         if use.value not in self.kernel.tensors:
             return initial(self.bodies, use.value)
         tensor = self.kernel.tensor(use.value)
-        descriptor = self._descriptor(node, use, "bmn") if node is not self.product else None
-        if descriptor is not None and self._has_room(f"{tensor.name} read", tensor.element):
+        descriptor = self._descriptor(node, use, "bmn") if self.is_direct else None
+        if descriptor is not None:
             return self.writer.define(descriptor.load("mn"), tensor.element, frozenset("mn"))
         offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
         return self.tile.load(tensor, offset, axes)
@@ -334,7 +336,8 @@ class Emission:
             else:
                 self._plain(node)
             for number, result in enumerate(node.results):
-                self._store(node, number, self.values[result])
+                for use in self.contraction.written(node, number):
+                    self._store(node, use, self.values[result])
 
     def _total(self, name: str) -> V:
         """The sum with what it begins with."""
@@ -351,17 +354,9 @@ class Emission:
         results = self.bodies.run(node.body, node.names, arguments)
         self.values.update(zip(node.results, results, strict=True))
 
-    def _store(self, node: Node, number: int, value: V) -> None:
-        use = node.outputs[number]
-        for returned, destination in zip(self.kernel.returned, self.kernel.destinations, strict=True):
-            if returned == node.results[number]:
-                self._store_to(node, Use(destination, use.access), value)
-
-    def _store_to(self, node: Node, use: Use, value: V) -> None:
-        descriptor = self._descriptor(node, use, "bmn")
-        tensor = self.kernel.tensor(use.value)
-        whole = descriptor is not None and value.axes >= frozenset("mn")
-        if descriptor is not None and whole and self._has_room(tensor.name, tensor.element):
+    def _store(self, node: Node, use: Use, value: V) -> None:
+        descriptor = self._descriptor(node, use, "bmn") if self.is_direct else None
+        if descriptor is not None and value.axes >= frozenset("mn"):
             self.writer.line(descriptor.store(value.name, "mn"))
             return
-        self.tile.store(tensor, linear_form(self.kernel, node, use), value)
+        self.tile.store(self.kernel.tensor(use.value), linear_form(self.kernel, node, use), value)

@@ -243,7 +243,7 @@ def _products(function: ir.Operation, precision: str) -> list[Source]:
     """The sources of a product, those expected to be fastest first; none where it is computed otherwise."""
     try:
         product = _structured(function, functools.partial(Contraction, precision=precision))
-        return [product.emit_as(config) for config in islice(product.choices(product.shape()), MOST_CHOICES)]
+        return [product.emit_as(config) for config in islice(product.choices(product.shape), MOST_CHOICES)]
     except Uncovered:
         return []
 

@@ -2,8 +2,11 @@
 
     choose(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
 
-The model counts rounds of tiles over the processors, with a measured rate for each form. Imports nothing of the
-project.
+The model counts rounds of tiles over the processors. A step of a tile takes as long as arithmetic, loads and what
+stages leave of their latency take together; stages and what a tile is finished with share a processor's memory.
+Its constants are those that meet 1500 times best, of 72 shapes and up to 40 ways each, measured with a cold cache:
+what it chooses takes about 2% longer than the fastest way (`python benchmarks/gpu.py --groups matmul` has some of the
+shapes). Imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-#: Processors of the card that the table was measured on, the bytes of shared memory of a program there, and how many
-#: of those the compiler needs for itself.
+#: Processors of the card that was measured; a processor's bytes of shared memory, those that a program can have, and
+#: how many of these the compiler needs for itself; a processor's registers.
 PROCESSORS = 132
-SHARED, RESERVED = 232448, 1024
+MEMORY, SHARED, RESERVED = 233472, 232448, 1024
+REGISTERS = 65536
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,8 @@ class Product:
 
     A `gathered` one has an operand, such as the images of a convolution, whose elements are read one by one. `shared`
     says for each operand how many of its elements are one in memory, as where windows overlap. Both operands of one
-    that lies `along` the depth have it as their last dimension.
+    that lies `along` the depth have it as their last dimension. An element of the result and those it is combined
+    with have `finished` bytes, the widest of them `widest`.
     """
 
     batch: int
@@ -37,16 +42,18 @@ class Product:
     gathered: bool = False
     shared: tuple[float, float] = (1.0, 1.0)
     along: bool = False
+    finished: int = 2
+    widest: int = 2
 
 
 @dataclass(frozen=True)
 class Config:
-    """A way to compute a product, and what was measured of it.
+    """A way to compute a product: the block of a step, warps of a program, and stages of blocks that are underway.
 
-    `rate` is the speed of a full processor (1: a usual library's), `start` the microseconds around a tile's steps,
-    `alone` by how much steps are slower where one program has a processor, of which `resident` fit on one. The result
-    is finished in `slices` of columns; where `described`, blocks are read by descriptors. Those that add `apart` keep
-    a sum for each element of a step's depth, and add these at the end.
+    Where `described`, blocks are read by descriptors. Programs that stay go from tile to tile: blocks of the next one
+    are read while the result is finished, in `slices` of columns; those of others have the memory to themselves.
+    `rate` is the share of a processor's speed that the block reaches. Those that add `apart` keep a sum for each
+    element of a step's depth, and add these at the end.
     """
 
     rows: int
@@ -55,63 +62,97 @@ class Config:
     warps: int
     stages: int
     rate: float
-    start: float
-    alone: float
-    resident: int
-    slices: int = 1
     described: bool = False
+    slices: int = 1
+    stays: bool = False
     apart: bool = False
+
+    def stage(self, product: Product) -> int:
+        """The bytes of a step's blocks."""
+        return self.depth * (self.rows + self.columns) * product.width
+
+    def finishing(self, width: int) -> int:
+        """The bytes of a slice of the result with so many for an element."""
+        return self.rows * self.columns // self.slices * width
+
+    def is_direct(self, product: Product) -> bool:
+        """Whether the result, and what it is combined with, has room as blocks for descriptors beside every stage."""
+        beside = self.stages * self.stage(product) if self.stays else 0
+        return self.described and beside + self.finishing(product.finished) <= SHARED - RESERVED
+
+    def fitted(self, product: Product) -> Config:
+        """It with as many stages as there is memory for beside what a tile is finished with."""
+        if not self.stays:
+            return self
+        held = self.finishing(product.finished if self.is_direct(product) else product.widest)
+        return replace(self, stages=min(self.stages, (SHARED - RESERVED - held) // self.stage(product)))
 
 
 # fmt: off
-#: 16-bit operands: by descriptors, and by pointers.
+#: 16-bit operands: by descriptors, where there are tiles for programs to stay or anyhow, and by pointers.
 DESCRIBED = (
-    Config(128, 256, 64, 8, 4, 1.20, 2.16, 1.6, 1, slices=2, described=True),
-    Config(64, 256, 64, 4, 4, 1.04, 1.35, 1.3, 1, slices=2, described=True),
-    Config(128, 128, 64, 4, 4, 1.02, 1.21, 1.5, 1, slices=2, described=True),
-    Config(64, 128, 128, 4, 4, 0.70, 0.40, 1.5, 1, described=True),
-    Config(64, 64, 128, 4, 5, 0.72, 0.97, 2.3, 1, described=True),
+    Config(128, 256, 64, 8, 4, 0.84, True, slices=2, stays=True),
+    Config(128, 128, 64, 8, 5, 0.73, True, stays=True),
+    Config(128, 256, 64, 8, 4, 0.84, True),
+    Config(128, 128, 64, 4, 6, 0.73, True),
+    Config(64, 128, 128, 4, 4, 0.73, True),
+    Config(128, 64, 128, 4, 4, 0.57, True),
+    Config(64, 64, 128, 4, 5, 0.57, True),
 )
 NARROW = (
-    Config(128, 256, 64, 8, 3, 1.13, 3.40, 1.0, 1),
-    Config(128, 128, 64, 8, 3, 0.78, 0.60, 1.2, 2),
-    Config(64, 128, 64, 4, 4, 0.60, 0.26, 1.7, 2),
-    Config(64, 64, 64, 4, 4, 0.50, 0.25, 2.6, 3),
-    Config(32, 64, 128, 4, 4, 0.24, 0.48, 1.7, 2),
-    Config(16, 64, 128, 4, 5, 0.15, 0.31, 2.1, 2),
-    Config(64, 32, 128, 4, 4, 0.28, 0.40, 1.8, 2),
-    Config(64, 16, 128, 4, 5, 0.15, 0.45, 2.0, 2),
-    Config(16, 16, 128, 4, 4, 0.06, 1.16, 2.7, 5),
+    Config(128, 256, 64, 8, 3, 0.84),
+    Config(128, 128, 64, 8, 3, 0.73),
+    Config(64, 128, 64, 4, 4, 0.73),
+    Config(64, 64, 64, 4, 4, 0.57),
+    Config(64, 32, 128, 4, 5, 0.40),
+    Config(32, 64, 128, 4, 4, 0.29),
+    Config(32, 32, 128, 4, 5, 0.20),
+    Config(16, 64, 128, 4, 5, 0.14),
+    Config(16, 32, 256, 4, 4, 0.10),
+    Config(64, 16, 128, 4, 5, 0.25),
+    Config(16, 16, 128, 4, 4, 0.06),
 )
 #: f32 operands, by the units of plain arithmetic.
 SINGLE = (
-    Config(64, 64, 16, 4, 4, 0.76, 0.36, 1.6, 4),
-    Config(128, 64, 16, 4, 4, 0.73, 0.95, 1.3, 2),
-    Config(32, 32, 32, 4, 4, 0.53, 0.21, 2.2, 4),
-    Config(16, 32, 64, 4, 3, 0.37, 0.82, 1.8, 4),
-    Config(16, 16, 64, 4, 3, 0.26, 0.95, 1.9, 6),
+    Config(64, 64, 16, 4, 4, 0.76),
+    Config(128, 64, 16, 4, 4, 0.73),
+    Config(32, 32, 32, 4, 4, 0.53),
+    Config(16, 32, 64, 4, 3, 0.37),
+    Config(16, 16, 64, 4, 3, 0.26),
 )
 #: The same where both lie along the depth.
 ALONG = (
-    Config(8, 32, 32, 2, 3, 0.44, 0.50, 5.0, 8, apart=True),
-    Config(8, 32, 64, 4, 3, 0.38, 0.35, 3.8, 4, apart=True),
-    Config(16, 16, 64, 4, 3, 0.35, 0.35, 4.2, 4, apart=True),
-    Config(8, 16, 64, 4, 3, 0.22, 0.38, 5.2, 6, apart=True),
-    Config(8, 8, 64, 2, 3, 0.21, 0.20, 10.0, 8, apart=True),
+    Config(8, 32, 32, 2, 3, 0.44, apart=True),
+    Config(8, 32, 64, 4, 3, 0.38, apart=True),
+    Config(16, 16, 64, 4, 3, 0.35, apart=True),
+    Config(8, 16, 64, 4, 3, 0.22, apart=True),
+    Config(8, 8, 64, 2, 3, 0.21, apart=True),
 )
 # fmt: on
-#: Multiplications and additions of a processor in a microsecond at rate 1, by width of the operands.
-SPEED = {2: 2.85e6, 4: 0.20e6}
-#: How many times as long a step takes whose operands are gathered.
-GATHERED = 8
-#: Microseconds of a launch without and with descriptors, and of a byte between memory and processors.
-LAUNCH, DESCRIBE, BYTE = 5.0, 2.0, 4.2e-7
+#: By width of the operands: multiplications and additions of a processor in a microsecond, and the warps that it
+#: takes to keep it busy.
+SPEED, BUSY = {2: 5.26e6, 4: 0.20e6}, {2: 4, 4: 6}
+#: Bytes in a microsecond: of operands to one processor and to all, of results from one that does nothing else and
+#: from one that reads the next tile's operands meanwhile (by descriptors, by pointers), between memory and all.
+LOAD, LOADS, FINISH, STORE, SCATTER, MOVE = 4.98e5, 1.855e7, 6.6e4, 4.98e5, 1.9e5, 3.0e6
+#: Microseconds until the first block is there by pointers and by descriptors and until the next tile's is; those of
+#: a load; of a launch, and of one that follows another and reads its result in the cache at so many bytes in each.
+START, DESCRIBE, NEXT, LATENCY, LAUNCH, FOLLOW, NEAR = 0.98, 3.48, 0.09, 0.72, 4.0, 3.0, 5.2e6
+#: How many times as long a step takes whose operands are gathered, and loads of elements that are not aligned.
+GATHERED, SINGLY = 8, 18
+#: How sharp the largest of several times is the time of all, the part of a tile's beginning and end that other
+#: programs of the processor do not fill, and the part of the smaller of a product's two times, to compute it and to
+#: move it, that adds to the larger.
+SHARP, BARE, BESIDE = 3.1, 0.68, 0.64
+#: Registers of a thread beside those of its part of the sum.
+OTHERS = 64
 #: Most parts of a product's depth and the least depth of one; programs a processor for other reductions, the columns
 #: of one, and the elements below which one processor is enough.
 MOST_PARTS, LEAST_DEPTH = 64, 256
 EACH, COLUMNS, LEAST_WORK = 8, 64, 1 << 17
 
 
+@functools.cache
 def choose(product: Product) -> list[Config]:
     """The space for a product, the best by the model first."""
     single = ALONG if product.along else SINGLE
@@ -119,8 +160,13 @@ def choose(product: Product) -> list[Config]:
     least = min(c.rows for c in space), min(c.columns for c in space)
     fitting = [c for c in space if c.rows <= max(_block(product.rows), least[0])
                and c.columns <= max(_block(product.columns), least[1])]  # fmt: skip
-    fitted = dict.fromkeys(replace(c, depth=min(c.depth, _block(product.depth))) for c in fitting)
-    return sorted(fitted, key=lambda c: microseconds(c, product))
+    sized = dict.fromkeys(replace(c, depth=min(c.depth, _block(product.depth))) for c in fitting)
+    found = [c for c in sized if not c.stays or _tiles(c, product) > PROCESSORS]
+    return sorted(found, key=lambda c: microseconds(c, product))
+
+
+def _tiles(config: Config, product: Product) -> int:
+    return product.batch * -(-product.rows // config.rows) * -(-product.columns // config.columns)
 
 
 def _block(size: int) -> int:
@@ -129,22 +175,58 @@ def _block(size: int) -> int:
 
 
 def microseconds(config: Config, product: Product) -> float:
-    """What the model expects a product to take: rounds of tiles over the processors, or the time to read it."""
-    tiles = product.batch * -(-product.rows // config.rows) * -(-product.columns // config.columns)
-    steps, each = -(-product.depth // config.depth), tiles / PROCESSORS
-    work = steps * config.rows * config.columns * config.depth / SPEED[product.width]
-    work *= GATHERED if product.gathered else 1
-    resident = 1 if config.described and each > 1 else config.resident
-    if resident == 1:
-        taken = math.ceil(each) * (work / config.rate + config.start)
-    else:
-        alone = math.ceil(each / resident) * (work * config.alone + config.start)
-        taken = max(alone, math.ceil(each) * work / config.rate)
+    """What the model expects a product to take: rounds of tiles over the processors, or the time to move it."""
+    resident = _resident(config, product)
+    rounds, rest = divmod(_tiles(config, product), PROCESSORS * resident)
+    taken = rounds * _round(config, product, resident, PROCESSORS)
+    taken += _round(config, product, -(-rest // PROCESSORS), min(rest, PROCESSORS)) if rest else 0
+    taken += _start(config) if config.stays else 0
     left, right = product.shared
-    moved = product.depth * (product.rows / left + product.columns / right) + product.rows * product.columns
-    launch = LAUNCH + (DESCRIBE if config.described else 0)
-    read = product.batch * product.width * moved * BYTE
-    return launch + max(taken, read) + 0.1 * min(taken, read)
+    operands = (product.rows / left + product.columns / right) * product.depth * product.width
+    moved = product.batch * (operands + product.rows * product.columns * product.finished) / MOVE
+    return LAUNCH + max(taken, moved) + BESIDE * min(taken, moved)
+
+
+def _resident(config: Config, product: Product) -> int:
+    """How many programs a processor has at once."""
+    if config.stays:
+        return 1
+    finishing = config.finishing(product.finished) if config.described else 0
+    memory = max(config.stages * config.stage(product), finishing)
+    kept = config.rows * config.columns * (config.depth if config.apart else 1)
+    registers = min(kept // (32 * config.warps) + OTHERS, 255) * 32 * config.warps
+    return max(1, min(MEMORY // (memory + RESERVED), REGISTERS // registers))
+
+
+def _round(config: Config, product: Product, programs: int, active: int) -> float:
+    """What a tile of each of so many programs takes on a processor, of which so many are active."""
+    inner = -(-product.depth // config.depth) * _step(config, product, programs, active)
+    result = config.rows * config.columns * product.finished
+    if config.stays:
+        return inner + result / (STORE if config.is_direct(product) else SCATTER) + NEXT
+    return inner + (BARE if programs > 1 else 1) * (_start(config) + programs * result / FINISH)
+
+
+def _step(config: Config, product: Product, programs: int, active: int) -> float:
+    """What a step of so many programs takes on a processor; blocks of single elements are not read ahead."""
+    block, busy = config.rows * config.columns * config.depth, BUSY[product.width]
+    computed = programs * block / (SPEED[product.width] * config.rate) * busy / min(busy, programs * config.warps)
+    computed *= GATHERED if product.gathered else 1
+    single = product.width == 2 and any(n % 8 for n in (product.rows, product.columns, product.depth))
+    read = programs * config.stage(product) * max((SINGLY if single else 1) / LOAD, active / LOADS)
+    if single:
+        return _side_by_side(computed, read) + LATENCY / programs
+    return _side_by_side(computed, read, LATENCY / max(config.fitted(product).stages - 1, 1))
+
+
+def _start(config: Config) -> float:
+    return DESCRIBE if config.described else START
+
+
+def _side_by_side(*times: float) -> float:
+    """The time of what runs side by side: little more than that of the longest."""
+    longest = max(times)
+    return float(longest * sum((t / longest) ** SHARP for t in times) ** (1 / SHARP))
 
 
 def shares(loops: Iterable[int | None], elements: int | None) -> float:
@@ -158,8 +240,8 @@ def split_depth(product: Product, loop: int) -> int:
     """In how many parts to cut a product's depth, by cutting a loop of `loop` steps; 1 leaves it whole."""
     best, parts = 0.95 * microseconds(choose(product)[0], product), 1
     for count in _divisors(loop, MOST_PARTS):
-        piece = replace(product, batch=product.batch * count, depth=product.depth // count)
-        joined = LAUNCH + 8 * count * product.batch * product.rows * product.columns * BYTE
+        piece = replace(product, batch=product.batch * count, depth=product.depth // count, finished=4, widest=4)
+        joined = FOLLOW + 4 * count * product.batch * product.rows * product.columns / NEAR
         taken = microseconds(choose(piece)[0], piece) + joined
         if piece.depth >= LEAST_DEPTH and taken < best:
             best, parts = taken, count

@@ -15,6 +15,7 @@ from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.tuning import (
     DESCRIBED,
     NARROW,
+    SHARED,
     Product,
     choose,
     microseconds,
@@ -23,6 +24,7 @@ from oneflow.lowering.triton.tuning import (
     split_parts,
 )
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
 
@@ -50,6 +52,10 @@ def call(op, operands, attributes, result):
       %0 = "oneflow.{op}"({", ".join(names)}) {{{attributes}}} : ({kinds}) -> tensor<{result}>
       return %0 : tensor<{result}>
     }}"""
+
+
+def described(config):
+    return f"{config.rows}x{config.columns}x{config.warps}{'s' * config.stays}"
 
 
 def normal(*shape):
@@ -102,19 +108,48 @@ def test_parts_of_a_depth_are_places_in_it(parts, described, monkeypatch):
     np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), 1e-2, 0.1)
 
 
-@pytest.mark.parametrize("config", DESCRIBED, ids=lambda c: f"{c.rows}x{c.columns}")
+@pytest.mark.parametrize("config", DESCRIBED, ids=described)
 @pytest.mark.parametrize("flip", [False, True])
 def test_products_by_descriptors(config, flip, monkeypatch):
-    """Blocks beyond the edges, every transpose; with more tiles than processors programs stay."""
+    """Blocks beyond the edges, every transpose; programs have a tile each or stay for several."""
     monkeypatch.setattr(contract, "choose", lambda product: [config])
-    rows, columns = (1600, 3000) if config.rows == config.columns / 2 == 128 else (136, 264)
+    rows, columns = (1600, 3000) if config.slices == 2 else (136, 264)
     a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
     kinds = [f"72x{rows}xf16", f"{columns}x72xf16"] if flip else [f"{rows}x72xf16", f"72x{columns}xf16"]
     flags = f"transpose_a = {str(flip).lower()}, transpose_b = {str(flip).lower()}"
     program = lower(call("matmul", kinds, flags, f"{rows}x{columns}xf16"))
-    assert "make_tensor_descriptor" in program.text and ("for tile in" in program.text) == (rows == 1600)
+    assert "make_tensor_descriptor" in program.text and ("for tile in" in program.text) == config.stays
     (got,) = interpret_program(program, *([np.ascontiguousarray(x.T) for x in (a, b)] if flip else [a, b]))
     np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), 1e-2, 2e-2)
+
+
+RELU_GRADIENT = """func.func @main(%x: tensor<{m}x{n}xf16>, %a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>)
+    -> tensor<{m}x{n}xf16> {{
+  %0 = "oneflow.matmul"(%a, %b) : (tensor<{m}x{k}xf16>, tensor<{k}x{n}xf16>) -> tensor<{m}x{n}xf16>
+  %1 = "oneflow.relu_grad"(%x, %0) : (tensor<{m}x{n}xf16>, tensor<{m}x{n}xf16>) -> tensor<{m}x{n}xf16>
+  return %1 : tensor<{m}x{n}xf16>
+}}"""
+
+
+@pytest.mark.parametrize("config", DESCRIBED, ids=described)
+def test_no_stage_is_lost_to_what_a_tile_is_finished_with(config, monkeypatch):
+    """A block that is read beside the result goes by descriptors where both have room beside all stages."""
+    monkeypatch.setattr(contract, "choose", lambda product: [config])
+    (source,) = lower(RELU_GRADIENT.format(m=8192, n=3072, k=768)).sources.values()
+    assert source.stages == config.stages
+    assert ("tor(p2" in source.text) == config.is_direct(Product(1, 8192, 3072, 768, 2, True, finished=4))
+    assert compile_source(source).shared <= SHARED
+
+
+def test_a_product_is_finished_by_pointers(monkeypatch):
+    """What has no room beside the stages of 128 x 256."""
+    monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[0]])
+    program = lower(RELU_GRADIENT.format(m=264, n=520, k=72))
+    assert "tor(p1" in program.text and "tor(p2" not in program.text and "tor(p3" not in program.text
+    x, a, b = (normal(*s).astype(np.float16) for s in ((264, 520), (264, 72), (72, 520)))
+    (got,) = interpret_program(program, x, a, b)
+    want = np.where(x > 0, a.astype(np.float32) @ b.astype(np.float32), 0)
+    np.testing.assert_allclose(got.astype(np.float32), want, 1e-2, 2e-2)
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)], ids=str)
@@ -145,13 +180,36 @@ def test_a_product_on_tensor_cores_along_its_depth(precision):
     assert f'input_precision="{precision}"' in lower(text).text
 
 
-def test_the_choice_of_a_product_follows_its_shape():
-    """Large products stay on a processor in large blocks, flat ones have small blocks, deep ones are split."""
-    large, flat = choose(Product(1, 8192, 8192, 8192, 2, True))[0], choose(Product(1, 16, 4096, 4096, 2, False))[0]
-    assert (large.rows, large.columns, large.described) == (128, 256, True) and flat.rows == 16
-    assert choose(Product(1, 64, 512, 784, 4, False, along=True))[0].apart
-    assert not choose(Product(1, 64, 512, 784, 4, False))[0].apart
-    assert split_depth(Product(1, 64, 64, 65536, 2, True), 65536) > 8
+#: What was fastest on an H100, or nearly so: rows, columns, depth, bytes to finish an element; the block's rows,
+#: columns and warps, whether it is described and programs stay. Odd sizes are read element by element.
+FASTEST = [
+    ((8192, 8192, 8192, 2), (128, 256, 8, True, True)), ((8192, 50304, 768, 2), (128, 256, 8, True, True)),
+    ((8192, 3072, 768, 2), (128, 256, 8, True, True)), ((8192, 3072, 768, 4), (128, 256, 8, True, True)),
+    ((8192, 768, 3072, 2), (128, 128, 8, True, True)), ((8192, 768, 3072, 4), (128, 128, 8, True, True)),
+    ((768, 768, 8192, 2), (64, 128, 4, True, False)), ((768, 3072, 8192, 2), (128, 256, 8, True, False)),
+    ((1024, 768, 3072, 2), (64, 128, 4, True, False)), ((128, 4096, 4096, 2), (64, 64, 4, True, False)),
+    ((1024, 1024, 1024, 2), (64, 128, 4, False, False)), ((64, 4096, 4096, 2), (64, 32, 4, False, False)),
+    ((16, 4096, 4096, 2), (16, 32, 4, False, False)), ((1000, 777, 1001, 2), (64, 64, 4, False, False)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "block"), FASTEST, ids=str)
+def test_the_choice_of_a_product_was_the_fastest(shape, block):
+    *sizes, finished = shape
+    aligned = all(n % 8 == 0 for n in sizes)
+    best = choose(Product(1, *sizes, 2, aligned, finished=finished))[0]
+    assert (best.rows, best.columns, best.warps, best.described, best.stays) == block
+
+
+@pytest.mark.parametrize(("shape", "along"), [((64, 512, 784), True), ((1024, 1024, 1024), True)], ids=str)
+def test_products_of_f32_along_their_depth_keep_sums_apart(shape, along):
+    assert choose(Product(1, *shape, 4, False, along=along))[0].apart
+    assert not choose(Product(1, *shape, 4, False))[0].apart
+
+
+def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
+    assert split_depth(Product(1, 64, 64, 65536, 2, True), 65536) >= 32
+    assert split_depth(Product(1, 256, 256, 16384, 2, True), 16384) == 16
     assert split_depth(Product(1, 8192, 8192, 8192, 2, True), 8192) == 1
     assert split_parts(65536, 65536, 1024, True) > 32 and split_parts(64, 64, 8192, True) == 1
     # Where windows overlap, an operand is read from memory once.
@@ -185,8 +243,8 @@ def test_a_filter_gradient_fills_the_processors():
     kinds = ["128x28x28x128xbf16", "128x28x28x128xbf16"]
     program = lower(call("conv_filter_grad", kinds, THREE, "128x3x3x128xbf16"))
     (source,) = [s for s in program.sources.values() if "tl.dot" in s.text]
-    config = choose(Product(16, 128, 1152, 6272, 2, False, False, (1, 8)))[0]
-    assert source.grid == f"16 * {-(-128 // config.rows)} * {-(-1152 // config.columns)}"
+    config = choose(Product(16, 128, 1152, 6272, 2, False, False, (1, 8), finished=4, widest=4))[0]
+    assert source.grid == str(16 * -(-128 // config.rows) * -(-1152 // config.columns))
 
 
 def test_a_filter_gradient_in_parts():
