@@ -9,6 +9,7 @@ Imports the MLIR seam.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -128,6 +129,11 @@ class Node:
         return any(f.dims & self.folds for f in self.outputs[number].access)
 
 
+_Attributes = tuple[tuple[Access, ...], frozenset[int], int]
+#: What attributes say, by their addresses: a context keeps each of them once, as long as it is there.
+_KNOWN: weakref.WeakKeyDictionary[ir.Context, dict[tuple[int, int], _Attributes]] = weakref.WeakKeyDictionary()
+
+
 def read_node(op: ir.Operation) -> Node:
     """A `linalg.generic` as a node.
 
@@ -136,12 +142,22 @@ def read_node(op: ir.Operation) -> Node:
     """
     if op.name != "linalg.generic" or not all(isinstance(v.type, ir.RankedTensorType) for v in op.operands):
         raise Uncovered(op.name)
-    maps = [a.value for a in op.attributes["indexing_maps"]]
-    iterators = [str(a) for a in op.attributes["iterator_types"]]
-    uses = [Use(v, read_access(m)) for v, m in zip(op.operands, maps, strict=True)]
+    accesses, reductions, loops = _attributes(op)
+    uses = [Use(v, access) for v, access in zip(op.operands, accesses, strict=True)]
     count = len(uses) - len(op.results)
-    reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
-    return Node(op, reductions, uses[:count], uses[count:], _units(uses), list(range(len(iterators))))
+    return Node(op, reductions, uses[:count], uses[count:], _units(uses), list(range(loops)))
+
+
+def _attributes(op: ir.Operation) -> _Attributes:
+    """The accesses, the loops that are reductions, and how many loops there are."""
+    maps, kinds = op.attributes["indexing_maps"], op.attributes["iterator_types"]
+    known = _KNOWN.setdefault(op.context, {})
+    key = hash(maps), hash(kinds)
+    if key not in known:
+        iterators = [str(a) for a in kinds]
+        reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
+        known[key] = tuple(read_access(a.value) for a in maps), reductions, len(iterators)
+    return known[key]
 
 
 def find_node(op: ir.Operation | None) -> Node | None:
