@@ -359,7 +359,12 @@ class Effects:
         """Puts the results of a run where they belong."""
         count = len(self.updated)
         for state, array in zip(self.updated, arrays[:count], strict=True):
-            state.outside.overwrite(array, writer)
+            outside = state.outside
+            variable = outside.handle
+            if outside.shows is None and variable.handle is array and variable.memory is not None:
+                variable.memory.write(writer)
+            else:
+                outside.overwrite(array, writer)
         for gradient, desc, array in zip(self.made, self.descs, arrays[count:], strict=True):
             gradient.leaf.grad = from_numpy(array) if desc is None else from_program(array, desc)
         given = [value.present if isinstance(value, GradientOf) else value for _, value in self.kept]

@@ -73,7 +73,7 @@ class CompiledFunction:
         self._given = specs
         self._spec = None if specs is None or callee.awaits_self else _flat(_bind_specs(fn, specs))
         self._known: dict[Any, list[Specialization]] = {}
-        self._seen: dict[Any, tuple[Specialization, Device | None]] = {}
+        self._seen: dict[Any, tuple[Specialization, Device | None, Callable[[Sequence[Any]], Any]]] = {}
         self._last: Specialization | None = None
         self._quick: Callable[[Sequence[Any]], Any] = never
         self._lock = Lock()
@@ -117,7 +117,8 @@ class CompiledFunction:
         found = None if key is None else self._seen.get(key)
         if found is None or not found[0].holds(found[1]):
             return self._call(key, bind(self._fn, args, kwargs))
-        self._keep(found[0], args)
+        if found[0] is not self._last or self._quick is not found[2]:
+            self._last, self._quick = found[0], found[2]
         return self._finish(found[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
 
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
@@ -129,8 +130,8 @@ class CompiledFunction:
         place = self._place(leaves, values, paths)
         special = self._specialize(arguments, specs, tree, place)
         if key is not None:
-            self._seen[key] = special, place
             self._keep(special, leaves)
+            self._seen[key] = special, None if place is None else special.device, self._quick
         return self._finish(special, leaves, values, tree)
 
     def _keep(self, special: Specialization, args: Sequence[Any]) -> None:

@@ -44,13 +44,13 @@ class Specialization:
     layouts: Sequence[Any]
     constants: dict[int, Data] = field(default_factory=dict)
     pulls: dict[Tree, Callable[..., Any]] = field(default_factory=dict)
+    home: list[Any] = field(default_factory=list)
 
     def holds(self, place: Device | None) -> bool:
         """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
         if not all(map(_HOLDS, self.traced.guards)):
             return False
-        where = place or named_device(place_of_tensors(self.traced.captured) or "cpu")
-        if where is not self.device and where != self.device:
+        if place is not self.device and not (place is None and self._is_home()) and not self._is_at(place):
             return False
         for tensor, placement, nd in self._lying:
             data = tensor.handle.handle
@@ -58,6 +58,25 @@ class Specialization:
             if (now[0] is not placement or now[1] is not nd) and now != (placement, nd):
                 return False
         return True
+
+    def _is_home(self) -> bool:
+        """Whether the first tensor from outside is on the device where it was when all of this held last."""
+        data = None if self._first is None else self._first.handle.handle
+        return type(data) is DeviceArray and self.home == [data.stream.device]
+
+    def _is_at(self, place: Device | None) -> bool:
+        """Whether it runs where it has to, which is then its home."""
+        if (place or named_device(place_of_tensors(self.traced.captured) or "cpu")) != self.device:
+            return False
+        data = None if self._first is None else self._first.handle.handle
+        self.home[:] = [data.stream.device] if type(data) is DeviceArray else []
+        return True
+
+    @functools.cached_property
+    def _first(self) -> EagerTensor | None:
+        """The first tensor from outside that has dimensions and is no view."""
+        first = next((c for c in self.traced.captured if isinstance(c, EagerTensor) and c.rank), None)
+        return first if first is not None and first.shows is None else None
 
     @functools.cached_property
     def _lying(self) -> list[tuple[EagerTensor, Any, Any]]:
