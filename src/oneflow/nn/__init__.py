@@ -1,13 +1,14 @@
 """Neural networks: modules, losses, `functional`, `init`, `utils`."""
 
 from oneflow.frontend import api  # noqa: F401  (gives tensors their methods)
-from oneflow.frontend.nn import convolution, init, layers, stateless, utils
+from oneflow.frontend.nn import convolution, init, layers, recurrent, stateless, utils
 from oneflow.frontend.nn.attention import MultiheadAttention
 from oneflow.frontend.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from oneflow.frontend.nn.convolution import *  # noqa: F403
 from oneflow.frontend.nn.graph import Graph
 from oneflow.frontend.nn.layers import *  # noqa: F403
 from oneflow.frontend.nn.module import Module, Parameter
+from oneflow.frontend.nn.recurrent import *  # noqa: F403
 from oneflow.frontend.nn.stateless import *  # noqa: F403
 from oneflow.nn import functional, parallel
 
@@ -17,4 +18,5 @@ __all__ = [
 ]  # fmt: skip
 __all__ += convolution.__all__
 __all__ += layers.__all__
+__all__ += recurrent.__all__
 __all__ += stateless.__all__

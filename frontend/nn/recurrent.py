@@ -1,0 +1,288 @@
+"""Recurrent layers and cells: RNN, LSTM, GRU. Imports `layers`, `init`, `functional`.
+
+Parameters have PyTorch's names, shapes and initial distributions. A sequence is gone through step by step in Python,
+so a compiled function has the steps of one length; what the input gives to all of them is one product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.dispatch import dispatch_all
+from oneflow.frontend.errors import fail
+from oneflow.frontend.nn import init
+from oneflow.frontend.nn.layers import made
+from oneflow.frontend.nn.module import Module
+
+__all__ = [
+    "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell",
+]  # fmt: skip
+
+States = tuple[Any, ...]
+#: The new states from what the input and the state before give to the gates, and the states before.
+Step = Callable[[Any, Any, States], States]
+
+
+def _plain(activation: Callable[[Any], Any]) -> Step:
+    return lambda given, recurrent, states: (activation(F.add(given, recurrent)),)
+
+
+def _lstm(given: Any, recurrent: Any, states: States) -> States:
+    enter, keep, new, leave = F.chunk(F.add(given, recurrent), 4, -1)
+    cell = F.add(F.mul(F.sigmoid(keep), states[1]), F.mul(F.sigmoid(enter), F.tanh(new)))
+    return F.mul(F.sigmoid(leave), F.tanh(cell)), cell
+
+
+def _gru(given: Any, recurrent: Any, states: States) -> States:
+    (reset, keep, new), (reset_before, keep_before, before) = (F.chunk(v, 3, -1) for v in (given, recurrent))
+    new = F.tanh(F.add(new, F.mul(F.sigmoid(F.add(reset, reset_before)), before)))
+    return (F.add(new, F.mul(F.sigmoid(F.add(keep, keep_before)), F.sub(states[0], new))),)
+
+
+#: The steps of plain layers, by their nonlinearity.
+_PLAIN = {"tanh": _plain(F.tanh), "relu": _plain(F.relu)}
+
+
+def _plain_step(nonlinearity: str) -> Step:
+    if nonlinearity not in _PLAIN:
+        raise ValueError(f'expected nonlinearity "tanh" or "relu", got {nonlinearity!r}')
+    return _PLAIN[nonlinearity]
+
+
+class _Recurrent(Module):
+    """What recurrent layers and cells have: how many `gates`, how many states, and a step."""
+
+    gates: int
+    states: int = 1
+    step: Step
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+
+    def make(self, suffix: str, inputs: int, outputs: int, dtype: DType) -> None:
+        """Makes the parameters of one direction of a layer: of the inputs and of the state before."""
+        rows = self.gates * self.hidden_size
+        for name, shape in (("ih", (rows, inputs)), ("hh", (rows, outputs))):
+            self.register_parameter(f"weight_{name}{suffix}", made(*shape, dtype=dtype))
+        for name in ("ih", "hh"):
+            self.register_parameter(f"bias_{name}{suffix}", made(rows, dtype=dtype) if self.bias else None)
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters again: evenly within 1 / sqrt(hidden_size) on either side."""
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def of_all(self, suffix: str, x: Any) -> Any:
+        """What inputs give to the gates."""
+        return F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
+
+    def stepped(self, suffix: str, given: Any, states: States) -> States:
+        """The states after one step."""
+        before = F.linear(states[0], getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}"))
+        return self.step(given, before, states)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+def _nothing(x: Any, *sizes: int) -> Any:
+    """Zeros of the batch and element type of `x`, `(batch, features)`."""
+    return F.expand(F.zeros_like(F.narrow(x, -1, 0, 1)), *sizes)
+
+
+class _Cell(_Recurrent):
+    """One step of a layer: an input `(batch, input_size)`, or one without a batch, and states before, or zeros."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DType = dtypes.float32
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias)
+        self.make("", input_size, hidden_size, dtype)
+        self.reset_parameters()
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The states after the input: one tensor, or a pair of them for an LSTM."""
+        if hx is None:
+            sizes = [-1] * (input.dim() - 1)
+            hx = (_nothing(input, *sizes, self.hidden_size),) * self.states
+        states = self.stepped("", self.of_all("", input), hx if isinstance(hx, (tuple, list)) else (hx,))
+        return states if self.states > 1 else states[0]
+
+
+class RNNCell(_Cell):
+    """One step of an `RNN`: act(W_ih x + b_ih + W_hh h + b_hh)."""
+
+    gates = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        *,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, dtype=dtype)
+        self.nonlinearity, self.step = nonlinearity, _plain_step(nonlinearity)
+
+
+class LSTMCell(_Cell):
+    """One step of an `LSTM`."""
+
+    gates, states, step = 4, 2, staticmethod(_lstm)
+
+
+class GRUCell(_Cell):
+    """One step of a `GRU`."""
+
+    gates, step = 3, staticmethod(_gru)
+
+
+def _steps(x: Any) -> Sequence[Any]:
+    """The steps of a sequence by one operator, whose gradient is one too."""
+    if x.shape[0] is None:
+        raise fail(f"expected a sequence of static length, got {x.desc}")
+    found: Sequence[Any] = dispatch_all("stack_grad", x, [F.select(x, 0, 0)] * x.shape[0], axis=0)
+    return found
+
+
+class _Layers(_Recurrent):
+    """Layers over sequences `(length, batch, features)`, in both directions with `bidirectional`.
+
+    `batch_first` has the batch before the length; a sequence may have no batch. Results are the states of the last
+    layer at every step, and those of every layer and direction after the last step. In training mode `dropout` is
+    the probability with which elements between layers are dropped.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        *,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias)
+        if num_layers < 1 or not 0 <= dropout <= 1:
+            raise ValueError(
+                f"expected num_layers of at least 1 and dropout of 0 to 1, got {num_layers} and {dropout}"
+            )
+        if proj_size and (self.states == 1 or not 0 < proj_size < hidden_size):
+            raise ValueError(f"expected proj_size for an LSTM alone, below {hidden_size}, got {proj_size}")
+        self.num_layers, self.batch_first, self.dropout = num_layers, batch_first, dropout
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+        self._directions = ("", "_reverse") if bidirectional else ("",)
+        outputs = proj_size or hidden_size
+        for layer in range(num_layers):
+            for direction in self._directions:
+                inputs = outputs * len(self._directions) if layer else input_size
+                self.make(f"_l{layer}{direction}", inputs, outputs, dtype)
+                if proj_size:
+                    weight = made(proj_size, hidden_size, dtype=dtype)
+                    self.register_parameter(f"weight_hr_l{layer}{direction}", weight)
+        self.reset_parameters()
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The states at every step, and those after the last: one tensor, or a pair of them for an LSTM."""
+        alone = input.dim() == 2
+        if input.dim() not in (2, 3):
+            raise fail(f"expected input of 2 or 3 dimensions, got {input.desc}")
+        at = 1 if alone or not self.batch_first else 0
+        x = F.unsqueeze(input, 1) if alone else F.transpose(input, 0, 1) if self.batch_first else input
+        first = self._first(x, hx, alone)
+        x, ends = self._through(x, first)
+        last = [F.stack(states) for states in zip(*ends, strict=True)]
+        last = [F.squeeze(state, 1) for state in last] if alone else last
+        x = F.squeeze(x, 1) if alone else x if at else F.transpose(x, 0, 1)
+        return x, (tuple(last) if self.states > 1 else last[0])
+
+    def _first(self, x: Any, hx: Any, alone: bool) -> list[States]:
+        """The states of every layer and direction before the first step."""
+        count = self.num_layers * len(self._directions)
+        if hx is None:
+            sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.states]
+            return [tuple(_nothing(F.select(x, 0, 0), -1, size) for size in sizes)] * count
+        given = hx if isinstance(hx, (tuple, list)) else (hx,)
+        wanted = 2 if alone else 3
+        if len(given) != self.states or any(h.dim() != wanted or h.shape[0] != count for h in given):
+            texts = [str(h.desc) for h in given]
+            raise fail(f"expected {self.states} states of {wanted} dimensions, the first of {count}, got {texts}")
+        given = [F.unsqueeze(h, 1) if alone else h for h in given]
+        return [tuple(F.select(h, 0, number) for h in given) for number in range(count)]
+
+    def _through(self, x: Any, first: Sequence[States]) -> tuple[Any, list[States]]:
+        """The last layer's states at every step, and the states of all after the last."""
+        ends: list[States] = []
+        for layer in range(self.num_layers):
+            both = []
+            for direction in self._directions:
+                steps, end = self._along(x, f"_l{layer}{direction}", first[len(ends)], bool(direction))
+                both.append(steps)
+                ends.append(end)
+            x = F.cat(both, -1) if len(both) > 1 else both[0]
+            if layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, self.training)
+        return x, ends
+
+    def _along(self, x: Any, suffix: str, states: States, back: bool) -> tuple[Any, States]:
+        """The states of one direction of a layer at every step, and those after the last."""
+        given = _steps(self.of_all(suffix, x))
+        outputs = []
+        for at in reversed(given) if back else given:
+            states = self.stepped(suffix, at, states)
+            if self.proj_size:
+                states = F.linear(states[0], getattr(self, f"weight_hr{suffix}")), *states[1:]
+            outputs.append(states[0])
+        return F.stack(outputs[::-1] if back else outputs), states
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{super().extra_repr()}, num_layers={self.num_layers}, bidirectional={self.bidirectional}"
+
+
+class RNN(_Layers):
+    """Layers of h = act(W_ih x + b_ih + W_hh h + b_hh), where act is `nonlinearity`, "tanh" or "relu"."""
+
+    gates = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
+        self.nonlinearity, self.step = nonlinearity, _plain_step(nonlinearity)
+
+
+class LSTM(_Layers):
+    """Layers with a cell that gates write, keep and read; `proj_size` is the size of its output if that is less."""
+
+    gates, states, step = 4, 2, staticmethod(_lstm)
+
+
+class GRU(_Layers):
+    """Layers whose gates keep the state before or put a new one in its place."""
+
+    gates, step = 3, staticmethod(_gru)
