@@ -1,4 +1,4 @@
-"""Softmax along any dimension, and the normalization layers. Imports `rules`, `shape`."""
+"""Softmax along any dimension, and the normalization layers. Imports `rules`, `shape`, `padding`, `reduction`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from oneflow.dialect import dtypes
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import elementwise as e
+from oneflow.frontend.functional import reduction
+from oneflow.frontend.functional.padding import pad
 from oneflow.frontend.functional.rules import cast, describe
-from oneflow.frontend.functional.shape import axis, on_vector, transpose
+from oneflow.frontend.functional.shape import axis, narrow, on_vector, reshape, transpose
 from oneflow.frontend.functional.source import full
 from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "batch_norm", "group_norm", "layer_norm", "log_softmax", "rms_norm", "softmax",
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "log_softmax", "rms_norm",
+    "softmax",
 ]  # fmt: skip
 
 
@@ -92,6 +95,41 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     gamma = full((channels,), 1, dtype=x.dtype) if weight is None else weight
     beta = full((channels,), 0, dtype=x.dtype) if bias is None else bias
     return dispatch_all("group_norm", x, beta, gamma, affine=True, num_groups=num_groups, epsilon=eps)[0]
+
+
+def instance_norm(
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over each channel, dimension 1, of each image of a batch.
+
+    The statistics are those of `x`, and the running ones move by the share `momentum` towards their means over the
+    batch, in place (None where there are none); without `use_input_stats` they are the running ones. Floats.
+    """
+    x = as_tensor(x)
+    if not use_input_stats:
+        return batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    if running_mean is not None:
+        wide, dims = cast(x, x.dtype.accumulator), [*range(2, x.rank)]
+        for running, new in ((running_mean, reduction.mean(wide, dims)), (running_var, reduction.var(wide, dims))):
+            _move(running, reduction.mean(new, 0), momentum)
+    return group_norm(x, _channels(x, "instance_norm"), weight, bias, eps)
+
+
+def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha * the mean of x * x over `size` channels around)^beta; channels are dimension 1, floats."""
+    x = as_tensor(input)
+    count = x.size(1)
+    squares = pad(e.square(x), [*[0, 0] * (x.rank - 2), size // 2, (size - 1) // 2])
+    near = [narrow(squares, 1, begin, count) for begin in range(size)]
+    total = near[0] if size == 1 else dispatch("add_n", near)
+    return e.div(x, e.pow(e.add(e.mul(total, alpha / size), k), beta))
 
 
 def batch_norm(

@@ -1,4 +1,4 @@
-"""Random tensors, and functions that use random numbers. Imports `rules`, `shape`.
+"""Random tensors, and functions that use random numbers. Imports `rules`, `padding`, `source`.
 
 Each call takes the next seed of the generator: in eager mode and in a compiled function at every run, so that runs
 differ; in `flow.trace` when the function is traced. `manual_seed` makes them repeat. The numbers are Philox's, the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,15 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend.devices import placed
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
-from oneflow.frontend.functional.rules import cast
-from oneflow.frontend.functional.shape import spread
+from oneflow.frontend.functional.elementwise import mul
+from oneflow.frontend.functional.padding import alone
+from oneflow.frontend.functional.rules import cast, describe
+from oneflow.frontend.functional.shape import narrow, reshape, spread
+from oneflow.frontend.functional.source import ones_like
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "bernoulli", "dropout", "manual_seed", "rand", "randint", "randn",
+    "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "manual_seed", "rand", "randint", "randn",
 ]  # fmt: skip
 
 _WORD = (1 << 64) - 1
@@ -119,3 +122,22 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
         return tensor
     mask = dispatch("random_mask_like", tensor, _offset(), rate=p)
     return dispatch("dropout_grad", tensor, mask, scale=1 / (1 - p) if p < 1 else 0.0)
+
+
+def _channel_dropout(spatial: int) -> Callable[..., Tensor]:
+    def function(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
+        images, taken_out = alone(as_tensor(x), spatial)
+        if images.rank != spatial + 2:
+            raise fail(f"expected images of {spatial} spatial dimensions for dropout{spatial}d, got {images.desc}")
+        if not training or not p:
+            return taken_out(images)
+        kept = dropout(ones_like(narrow(reshape(images, (*images.sizes()[:2], -1)), 2, 0, 1)), p)
+        return taken_out(mul(images, reshape(kept, (*images.sizes()[:2], *[1] * spatial))))
+
+    doc = "Zeros with the probability p in place of whole channels, the others divided by 1 - p, where `training`."
+    return describe(function, f"dropout{spatial}d", doc)
+
+
+dropout1d = _channel_dropout(1)
+dropout2d = _channel_dropout(2)
+dropout3d = _channel_dropout(3)

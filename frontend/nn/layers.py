@@ -15,12 +15,13 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.eager import from_numpy
+from oneflow.frontend.functional.padding import alone
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "GroupNorm", "LayerNorm",
-    "Linear", "PReLU", "RMSNorm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "Linear", "PReLU", "RMSNorm",
 ]  # fmt: skip
 
 
@@ -248,3 +249,49 @@ class BatchNorm2d(_BatchNorm):
 
 class BatchNorm3d(_BatchNorm):
     """Batch norm of volumes."""
+
+
+class _InstanceNorm(_BatchNorm):
+    """Normalization of each channel, dimension 1, of each image; see `flow.nn.functional.instance_norm`.
+
+    With `track_running_stats` evaluation takes running statistics.
+    """
+
+    spatial: int
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        *,
+        dtype: DType = dtypes.float32,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype=dtype)
+
+    def forward(self, x: Any) -> Any:
+        """`x`, or one image without a batch, normalized; in training mode the running statistics move."""
+        images, taken_out = alone(x, self.spatial)
+        statistics, own = (self.running_mean, self.running_var), self.training or self.running_mean is None
+        affine = self.weight, self.bias
+        return taken_out(F.instance_norm(images, *statistics, *affine, own, self.momentum, self.eps))
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance norm of `(batch, channels, length)`."""
+
+    spatial = 1
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance norm of images, `(batch, channels, height, width)`."""
+
+    spatial = 2
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance norm of volumes."""
+
+    spatial = 3

@@ -91,6 +91,8 @@ UpsamplingBilinear2d = _layer("UpsamplingBilinear2d", F.interpolate, mode="bilin
 PixelShuffle = _layer("PixelShuffle", F.pixel_shuffle)
 PixelUnshuffle = _layer("PixelUnshuffle", F.pixel_unshuffle)
 ChannelShuffle = _layer("ChannelShuffle", F.channel_shuffle)
+LocalResponseNorm = _layer("LocalResponseNorm", F.local_response_norm)
+Softmax2d = _layer("Softmax2d", F.softmax, dim=-3)
 Flatten = _layer("Flatten", F.flatten, start_dim=1)
 
 MSELoss = _layer("MSELoss", F.mse_loss, 2)
@@ -187,6 +189,8 @@ CircularPad1d, CircularPad2d, CircularPad3d = (_padding(f"CircularPad{n}d", n, "
 class Dropout(Module):
     """Zeros in place of elements with the probability p, the others over 1 - p, in training mode."""
 
+    function = staticmethod(F.dropout)
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
@@ -195,11 +199,29 @@ class Dropout(Module):
 
     def forward(self, x: Any) -> Any:
         """`x` with elements dropped, or as it is in evaluation."""
-        return F.dropout(x, self.p, self.training)
+        return type(self).function(x, self.p, self.training)
 
     def extra_repr(self) -> str:
         """The probability."""
         return f"p={self.p}"
+
+
+class Dropout1d(Dropout):
+    """Zeros in place of whole channels of `(batch, channels, length)`, as `Dropout` has them of elements."""
+
+    function = staticmethod(F.dropout1d)
+
+
+class Dropout2d(Dropout):
+    """Zeros in place of whole channels of images, as `Dropout` has them of elements."""
+
+    function = staticmethod(F.dropout2d)
+
+
+class Dropout3d(Dropout):
+    """Zeros in place of whole channels of volumes, as `Dropout` has them of elements."""
+
+    function = staticmethod(F.dropout3d)
 
 
 __all__ = [n for n, v in list(globals().items()) if isinstance(v, type) and issubclass(v, Module) and v is not Module]

@@ -47,6 +47,14 @@ LAYERS = [
     ("BatchNorm2d", (4,), {"affine": False, "eps": 1e-3}, [IMAGES]),
     ("BatchNorm2d", (4,), {"track_running_stats": False}, [IMAGES]),
     ("BatchNorm3d", (4,), {}, [VOLUMES]),
+    ("InstanceNorm1d", (4,), {}, [LINES]),
+    ("InstanceNorm2d", (4,), {"affine": True, "track_running_stats": True, "momentum": 0.3}, [IMAGES]),
+    ("InstanceNorm2d", (4,), {"track_running_stats": True, "eps": 1e-3}, [IMAGES]),
+    ("InstanceNorm2d", (4,), {"affine": True}, [IMAGES[1:]]),
+    ("InstanceNorm3d", (4,), {"affine": True}, [VOLUMES]),
+    ("LocalResponseNorm", (3,), {"alpha": 0.5, "k": 2.0}, [IMAGES]),
+    ("LocalResponseNorm", (2,), {}, [LINES]),
+    ("Softmax2d", (), {}, [IMAGES]),
     ("MultiheadAttention", (8, 2), {}, [LONG, LONG, LONG]),
     ("MultiheadAttention", (8, 4), {"bias": False, "batch_first": True}, [LONG, LONG, LONG]),
     ("MultiheadAttention", (8, 2), {"kdim": 3, "vdim": 5}, [LONG, (4, 2, 3), (4, 2, 5)]),
@@ -203,3 +211,17 @@ def test_sizes_of_transposed_convolutions():
     with pytest.raises(ValueError, match=r"an output_size of \[13, 11\] and less than \(2, 2\) more, got \[15"):
         ours(flow.tensor(drawn(*IMAGES)), [15, 11])
     assert (ours.stride, ours.padding, ours.output_padding, ours.groups) == ((2, 2), (1, 1), (0, 0), 1)
+
+
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_channels_are_dropped_whole(spatial):
+    flow.manual_seed(1)
+    layer = getattr(flow.nn, f"Dropout{spatial}d")(0.25)
+    x = flow.tensor(np.ones((20, 50, *[2] * spatial), np.float32), requires_grad=True)
+    y = layer(x)
+    y.sum().backward()
+    first = y.detach().numpy().reshape(20, 50, -1)[..., :1]
+    np.testing.assert_array_equal(y.detach().numpy().reshape(20, 50, -1), first.repeat(2**spatial, 2))
+    np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy())
+    assert set(np.unique(first)) == {np.float32(0), np.float32(1 / 0.75)} and 0.7 < (first > 0).mean() < 0.8
+    np.testing.assert_array_equal(layer.eval()(x[0]).detach().numpy(), np.ones((50, *[2] * spatial)))
