@@ -9,6 +9,8 @@ so. Imports `dialect`, `errors`, `probe`.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import threading
 import weakref
@@ -44,8 +46,8 @@ ADDING = Lock()
 _numbers = itertools.count()
 
 
-class set_grad_enabled(ContextDecorator):  # noqa: N801 (PyTorch's name)
-    """Within it operators are recorded for gradients, or not; also a decorator."""
+class _Recording(ContextDecorator):
+    """Within it operators are recorded for gradients, or not; also a decorator, of generators too."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
@@ -58,8 +60,48 @@ class set_grad_enabled(ContextDecorator):  # noqa: N801 (PyTorch's name)
     def __exit__(self, *_: object) -> None:
         MODE.recording = self._before.pop()
 
+    def __call__(self, function: Any) -> Any:
+        return self._steps_of(function) if inspect.isgeneratorfunction(function) else super().__call__(function)
 
-class _Decorator(set_grad_enabled):
+    def _steps_of(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A generator function each of whose steps is within."""
+
+        @functools.wraps(function)
+        def generator(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            made = function(*args, **kwargs)
+            step = functools.partial(next, made)
+            while True:
+                try:
+                    with _Recording(self._enabled):
+                        value = step()
+                except StopIteration as end:
+                    return end.value
+                try:
+                    step = functools.partial(made.send, (yield value))
+                except BaseException as error:
+                    step = functools.partial(made.throw, error)
+
+        return generator
+
+
+class set_grad_enabled(_Recording):  # noqa: N801 (PyTorch's name)
+    """From now on operators are recorded for gradients, or not; in `with` until that ends. Also a decorator."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+        self._outside = MODE.recording
+        MODE.recording = mode
+
+    def __enter__(self) -> None:
+        self._before.append(self._outside)
+        MODE.recording = self._enabled
+
+    def __call__(self, function: Any) -> Any:
+        MODE.recording = self._outside
+        return _Recording(self._enabled)(function)
+
+
+class _Decorator(_Recording):
     """One that decorates without parentheses too."""
 
     def __new__(cls, function: Any = None) -> Any:

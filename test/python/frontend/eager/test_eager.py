@@ -189,6 +189,39 @@ def test_no_grad():
         assert not (x * 2).requires_grad
 
 
+def test_every_step_of_a_generator_is_within_and_nothing_outside():
+    seen = []
+
+    @flow.no_grad()
+    def steps():
+        try:
+            sent = yield flow.is_grad_enabled()
+            with pytest.raises(KeyError):
+                yield sent, flow.is_grad_enabled()
+            yield flow.is_grad_enabled()
+        finally:
+            seen.append(flow.is_grad_enabled())
+
+    made = steps()
+    assert next(made) is False and flow.is_grad_enabled()
+    assert made.send(3) == (3, False) and made.throw(KeyError) is False and flow.is_grad_enabled()
+    made.close()
+    assert seen == [False] and flow.is_grad_enabled()
+
+
+def test_set_grad_enabled_as_a_statement_and_a_decorator():
+    flow.set_grad_enabled(False)
+    try:
+        assert not flow.is_grad_enabled()
+    finally:
+        flow.set_grad_enabled(True)
+    without = flow.set_grad_enabled(mode=False)(flow.is_grad_enabled)
+    assert flow.is_grad_enabled() and without() is False and flow.is_grad_enabled()
+    with flow.no_grad(), flow.set_grad_enabled(True):
+        assert without() is False and flow.is_grad_enabled()
+    assert flow.is_grad_enabled()
+
+
 def test_a_path_without_a_gradient_is_named():
     x = flow.tensor([0.5], requires_grad=True)
     y = (flow.bernoulli(x * 0.5) + x).sum()
