@@ -34,6 +34,7 @@ from oneflow.frontend.specialization import Specialization, place_of_tensors
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
 from oneflow.lowering.triton.names import AUTOTUNE
+from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
@@ -314,6 +315,14 @@ def _outline(leaves: Sequence[Any], tree: Tree) -> str:
     return ", ".join(f"{path}: {leaf}" for path, leaf in zip(tree.paths(), leaves, strict=True))
 
 
+def _expect_layouts(placement: object, strategy: object) -> None:
+    """Checks what is said of the ranks."""
+    if not isinstance(placement, Placement | None):
+        raise CallError(f'expected placement=flow.placement("cpu", ranks=[0, 1]) or the like, got {placement!r}')
+    if strategy not in STRATEGIES:
+        raise CallError(f"expected the strategy {' or '.join(map(repr, STRATEGIES))}, got {strategy!r}")
+
+
 @overload
 def compile(
     fn: Callable[..., Any],
@@ -369,6 +378,7 @@ def compile(
             as `flow.cuda.set_autotune` says.
     """
     place = None if device is None else named_device(device)
+    _expect_layouts(placement, strategy)
     decorates = fn is None or isinstance(fn, TensorSpec)
     given = (fn, *positional) if isinstance(fn, TensorSpec) else positional
     if given and specs is not None:

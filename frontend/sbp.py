@@ -1,12 +1,25 @@
 """`flow.sbp`: how a tensor lies along one axis of a mesh. Imports the dialect."""
 
-from oneflow.dialect.sbp import B, P, S
+import operator
 
-#: Cut along an axis: `split(0)`.
-split = S
+from oneflow.dialect.sbp import B, P, S, Sbp
+
 #: Whole on every rank.
 broadcast = B
 #: Every rank has a term of the sum that the tensor is.
 partial_sum = P
+
+
+def split(axis: int) -> Sbp:
+    """Cut along an axis, a negative one counted from the last.
+
+    Raises:
+        ValueError: it is no integer.
+    """
+    try:
+        return S(operator.index(axis))
+    except TypeError:
+        raise ValueError(f"expected flow.sbp.split(axis) with an integer, got {axis!r}") from None
+
 
 __all__ = ["broadcast", "partial_sum", "split"]

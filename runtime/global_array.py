@@ -41,7 +41,10 @@ class Placement:
     members: tuple[int, ...]
 
     def __init__(self, type: str, ranks: Any) -> None:
-        array = np.asarray(ranks)
+        try:
+            array = np.asarray(ranks)
+        except ValueError:  # rows of different lengths
+            array = np.array(None)
         members = tuple(int(r) for r in array.reshape(-1)) if array.dtype.kind in "iu" else ()
         if type not in ("cpu", "cuda"):
             raise ValueError(f'expected the placement type "cpu" or "cuda", got {type!r}')

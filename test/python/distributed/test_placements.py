@@ -27,6 +27,7 @@ def test_processes_on_placements_of_their_own() -> None:
     ("ranks", "sbp", "message"),
     [
         ([0, 0], P, r"expected ranks such as \[0, 1\] or \[\[0, 1\], \[2, 3\]\], each once, got \[0, 0\]"),
+        ([[0], [1, 2]], P, r"expected ranks such as .*, each once, got \[\[0\], \[1, 2\]\]"),
         ([0, 1], S(2), r"expected split axes below 2, the rank of the tensor, got S\(2\) for"),
         ([0, 1], (P, P), r"expected one SBP for each of the 1 mesh axes, got \[P, P\] for"),
         (
@@ -39,6 +40,28 @@ def test_processes_on_placements_of_their_own() -> None:
 def test_layouts_that_do_not_fit_are_said(ranks: list[int], sbp: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         flow.tensor([[1.0]]).to_global(flow.placement("cpu", ranks), sbp)
+
+
+@pytest.mark.parametrize("axis", ["rows", 1.5, None])
+def test_axes_are_integers(axis: object) -> None:
+    with pytest.raises(ValueError, match=rf"expected flow.sbp.split\(axis\) with an integer, got {axis!r}"):
+        flow.sbp.split(axis)
+    assert flow.sbp.split(np.int64(1)) == S(1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"placement": "cpu"},
+            r'expected placement=flow.placement\("cpu", ranks=\[0, 1\]\) or the like, got \'cpu\'',
+        ),
+        ({"strategy": "best"}, "expected the strategy 'greedy' or 'auto', got 'best'"),
+    ],
+)
+def test_compile_refuses_other_placements_and_strategies(arguments: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        flow.compile(lambda x: x, **arguments)
 
 
 def test_simulated_stages_of_one_function_in_eager_mode() -> None:
