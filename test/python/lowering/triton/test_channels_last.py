@@ -106,3 +106,27 @@ def test_positions_follow_their_loops():
 def test_integers_stay_as_they_are():
     ids = np.arange(24).reshape(2, 3, 4, 1)
     check(traced(lambda x: flow.transpose(x * 2, 1, 2), [ids.shape]), ids.astype(np.float32))
+
+
+RESIDUAL = [(2, 3, 18, 14), (8, 3, 3, 3), (8, 8, 1, 1), (16, 8, 3, 3), (16, 8, 1, 1), (8,), (16,)]
+
+
+def residual(x, stem, narrow, wide, short, small, large):
+    """The beginning of a residual network in training: normalizations, a pool, a block of stride 2."""
+
+    def unit(x, w, scale, **options):
+        return F.batch_norm(F.conv2d(x, w, **options), None, None, scale, scale * 0.5, training=True)
+
+    x = F.max_pool2d(F.relu(unit(x, stem, small, stride=2, padding=1)), 3, stride=2, padding=1)
+    y = F.relu(unit(x, narrow, small))
+    y = unit(y, wide, large, stride=2, padding=1) + unit(x, short, large, stride=2)
+    return (F.relu(y).mean((2, 3)) ** 2).sum()
+
+
+def test_a_residual_block_in_training():
+    """The loss and all gradients; padded images are computed as such."""
+    program = check(
+        traced(lambda *a: flow.value_and_grad(residual, tuple(range(1, 7)))(*a), RESIDUAL),
+        *(np.abs(a) + 0.5 if a.ndim == 1 else a for a in arrays(RESIDUAL)), rtol=1e-3, atol=2e-3,
+    )  # fmt: skip
+    assert sum("tl.maximum(" in s.text and "tl.dot" not in s.text for s in program.sources.values()) >= 2
