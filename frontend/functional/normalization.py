@@ -12,7 +12,7 @@ from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction
 from oneflow.frontend.functional.padding import pad
 from oneflow.frontend.functional.rules import cast, describe
-from oneflow.frontend.functional.shape import axis, narrow, on_vector, reshape, transpose
+from oneflow.frontend.functional.shape import axis, narrow, on_vector, transpose
 from oneflow.frontend.functional.source import full
 from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor

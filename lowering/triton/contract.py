@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, is_contraction, is_gathered, lies_along
@@ -23,7 +23,7 @@ from oneflow.lowering.triton.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
-from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, Config, Product, choose, shares
+from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, Config, Product, choose, shares, together
 from oneflow.lowering.triton.writer import V, Writer
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -146,6 +146,15 @@ class Contraction:
     def emit_as(self, config: Config) -> Source:
         """The source of the kernel for one way."""
         return Emission(self, config).emit()
+
+    def together(self, most: int) -> int:
+        """How many of at most so many calls are best one launch."""
+        return together(self.shape, most)
+
+    def emit_together(self, count: int) -> Source:
+        """The source of the kernel that is expected to be fastest where so many run at once, a tile a program."""
+        shape = replace(self.shape, batch=self.shape.batch * count)
+        return self.emit_as(next(c for c in self.choices(shape) if not c.stays))
 
 
 @dataclass

@@ -86,7 +86,7 @@ class EmitTriton(Pass):
         for entry in entries[:1]:
             written = {name: f for name, f in names.items() if name not in hosts}
             _drop_idle(entry, sources)
-            group_calls(module, entry.operation, written, sources)
+            group_calls(module, entry.operation, written, sources, lambda f: _product(f, precision))
             launch_together(module, entry.operation, written, sources)
             host = ["" if name in given else name for name in external]
             shared = {name: shared_memory(of) for name, of in external.items()}
@@ -231,9 +231,10 @@ def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") 
     A kernel whose positions come from data has none: it may only run on data that it was given.
     """
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
-    if kind not in ("contraction", "row") or any(name == FAILURE for name, _ in source.parameters):
+    together = kind == "contraction" and is_grouped(function)
+    if kind not in ("contraction", "row") or together or any(name == FAILURE for name, _ in source.parameters):
         return []
-    found = _products(function, precision) if kind == "contraction" and not is_grouped(function) else []
+    found = _products(function, precision) if kind == "contraction" else []
     if source not in found:
         found = [replace(source, warps=w) for w in (source.warps // 2, source.warps * 2) if 1 <= w <= MOST_WARPS]
     return [other for other in found if other != source]
@@ -241,11 +242,19 @@ def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") 
 
 def _products(function: ir.Operation, precision: str) -> list[Source]:
     """The sources of a product, those expected to be fastest first; none where it is computed otherwise."""
+    product = _product(function, precision)
+    configs = islice(product.choices(product.shape), MOST_CHOICES) if product else ()
+    return [product.emit_as(config) for config in configs] if product else []
+
+
+def _product(function: ir.Operation, precision: str) -> Contraction | None:
+    """A kernel as a product, None where it is computed otherwise."""
     try:
         product = _structured(function, functools.partial(Contraction, precision=precision))
-        return [product.emit_as(config) for config in islice(product.choices(product.shape), MOST_CHOICES)]
+        product.emit()
+        return product
     except Uncovered:
-        return []
+        return None
 
 
 def _declare(function: ir.Operation, source: Source, choices: Sequence[Source]) -> None:

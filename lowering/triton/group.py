@@ -1,18 +1,21 @@
-"""Small calls of one kernel that do not need each other become one launch: updates of parameters, sums for biases.
+"""Calls of one kernel that do not need each other become one launch: updates of parameters, sums for biases, products
+whose tiles leave processors idle, such as the gradients of equal layers' weights.
 
     call @k(%a, %e)                       call @k_x2(%a, %b, %e, %f)
     call @k(%b, %f)              ->           programs of both, each with the pointers of its own
 
-A call moves to where the last operand of its group is there, if nothing needs its results before. Imports `source`
-and the MLIR seam.
+A call moves to where the last operand of its group is there, if nothing needs its results before. Imports `contract`,
+`source` and the MLIR seam.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.kernel import FAILURE
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source, cdiv
@@ -23,17 +26,48 @@ MEMBER = "oneflow.member"
 #: parameters of a kernel.
 SMALL = {"pointwise": 264, "row": 264}
 PARAMETERS = 480
+#: Most products of a launch: what they read has to stay until the last of them can begin.
+MOST_PRODUCTS = 12
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
-                sources: dict[str, Source]) -> None:  # fmt: skip
-    """Merges calls in an entry: adds what is called then, and takes away the sources of what is called no more."""
-    for name in [n for n, s in sources.items() if _groups(s, _kind(functions[n]))]:
-        merged = list(_gathered(entry, name, len(sources[name].parameters)))
+                sources: dict[str, Source], read: Callable[[ir.Operation], Contraction | None]) -> None:  # fmt: skip
+    """Merges calls in an entry: adds what is called then, and takes away the sources of what is called no more.
+
+    `read` gives the product that a kernel is, None where it is computed otherwise.
+    """
+    calls = Counter(callee_of(o.operation) for o in entry.regions[0].blocks[0].operations)
+    for name in [n for n in sources if calls[n] > 1]:
+        one = _together(functions[name], sources[name], calls[name], read)
+        merged = list(_gathered(entry, name, one.most)) if one is not None else []
         for group in merged:
-            _merge(module, group, functions, sources)
-        if merged and not any(callee_of(o.operation) == name for o in entry.regions[0].blocks[0].operations):
+            _merge(module, group, functions, sources, one)
+        if calls[name] == sum(len(g.calls) for g in merged):
             del sources[name]
+
+
+@dataclass(frozen=True)
+class _Together:
+    """How many calls of a kernel may be one launch at most, and what gives its source for so many."""
+
+    most: int
+    emit: Callable[[int], Source]
+
+
+def _together(function: ir.Operation, source: Source, calls: int,
+              read: Callable[[ir.Operation], Contraction | None]) -> _Together | None:  # fmt: skip
+    """How calls of a kernel are merged: those of tensors of known sizes that have nothing to prepare can be."""
+    plain = all(k.startswith("*") and name != FAILURE for name, k in source.parameters)
+    if not plain or not source.grid.isdigit() or source.updates or source.fills:
+        return None
+    kind, most = _kind(function), PARAMETERS // len(source.parameters)
+    if kind != "contraction":
+        small = 0 < int(source.grid) <= SMALL.get(kind, 0) and "make_tensor_descriptor" not in source.text
+        return _Together(most, lambda count: source) if small else None
+    product = read(function)
+    if product is None:
+        return None
+    return _Together(product.together(min(most, calls, MOST_PRODUCTS)), product.emit_together)
 
 
 def member_of(function: ir.Operation, operand: int, result: int,
@@ -60,13 +94,6 @@ def _kind(function: ir.Operation) -> str:
     return str(ir.StringAttr(function.attributes["oneflow.kernel"]).value)
 
 
-def _groups(source: Source, kind: str) -> bool:
-    """Whether calls of a kernel can be merged: few programs, tensors of known sizes, and nothing to prepare."""
-    plain = all(k.startswith("*") and name != FAILURE for name, k in source.parameters)
-    small = source.grid.isdigit() and 0 < int(source.grid) <= SMALL.get(kind, 0)
-    return plain and small and not source.updates and not source.fills and "make_tensor_descriptor" not in source.text
-
-
 @dataclass
 class _Group:
     """Calls in order; they can stand anywhere behind operation `low` and before operation `high`."""
@@ -76,8 +103,8 @@ class _Group:
     high: int
 
 
-def _gathered(entry: ir.Operation, name: str, parameters: int) -> Iterator[_Group]:
-    """The groups of two and more calls of a kernel."""
+def _gathered(entry: ir.Operation, name: str, most: int) -> Iterator[_Group]:
+    """The groups of two and at most `most` calls of a kernel."""
     ops = [o.operation for o in entry.regions[0].blocks[0].operations]
     numbers = {r: i for i, op in enumerate(ops) for r in op.results}
     groups: list[_Group] = []
@@ -91,7 +118,7 @@ def _gathered(entry: ir.Operation, name: str, parameters: int) -> Iterator[_Grou
         read = {numbers.get(v, -1) for v in inputs}
         free = (g for g in groups if max(g.low, low) < min(g.high, high))
         home = next((g for g in free if not any(numbers[c.results[0]] in read for c in g.calls)), None)
-        if home is not None and (len(home.calls) + 1) * parameters <= PARAMETERS:
+        if home is not None and len(home.calls) < most:
             home.calls.append(op)
             home.low, home.high = max(home.low, low), min(home.high, high)
         else:
@@ -111,13 +138,14 @@ def _number(ops: Sequence[ir.Operation], numbers: dict[ir.Value, int], op: ir.Op
     return len(ops) - 1 if op == ops[-1] else next(i for i, o in enumerate(ops) if o == op)
 
 
-def _merge(module: ir.Module, group: _Group, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> None:
+def _merge(module: ir.Module, group: _Group, functions: dict[str, ir.Operation], sources: dict[str, Source],
+           together: _Together) -> None:  # fmt: skip
     """One call in the place of a group's."""
     first, count = group.calls[0], len(group.calls)
     member, inputs = callee_of(first), len(first.operands) - len(first.results)
     name = f"{member}_x{count}"
     if name not in functions:
-        sources[name] = grouped(sources[member], name, inputs, count)
+        sources[name] = grouped(together.emit(count), name, inputs, count)
     inputs_of = [v for call in group.calls for v in list(call.operands)[:inputs]]
     merge_calls(module, group.calls, name, functions, _last(inputs_of))
 

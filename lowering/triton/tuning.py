@@ -150,6 +150,8 @@ OTHERS = 64
 #: of one, and the elements below which one processor is enough.
 MOST_PARTS, LEAST_DEPTH = 64, 256
 EACH, COLUMNS, LEAST_WORK = 8, 64, 1 << 17
+#: What is not worth more: time that is so many times the least.
+NEARLY = 1.04
 
 
 @functools.cache
@@ -233,6 +235,26 @@ def shares(loops: Iterable[int | None], elements: int | None) -> float:
     """How many elements of an operand are one in memory, from the sizes of its loops; 1 if that is unknown."""
     known = [size or 0 for size in loops]
     return max(1.0, math.prod(known) / elements) if elements else 1.0
+
+
+@functools.cache
+def together(product: Product, most: int) -> int:
+    """How many equal products are best one launch of the `most` there are: the fewest nearly as fast as any number.
+
+    Tiles of one product often leave processors of the last round idle, those of several fill it.
+    """
+    each = [_batched(product, n + 1) / (n + 1) for n in range(most)]
+    enough = next(n for n, taken in enumerate(each) if taken <= NEARLY * min(each))
+    return enough + 1 if each[enough] < NEARLY**-2 * each[0] else 1
+
+
+def _batched(product: Product, count: int) -> float:
+    """What so many equal products take as one launch, without what launches cost: those of a graph overlap.
+
+    Programs of several do not stay: what they write to is told by the tile.
+    """
+    many = replace(product, batch=product.batch * count)
+    return microseconds(next(c for c in choose(many) if count == 1 or not c.stays), many) - LAUNCH
 
 
 @functools.cache

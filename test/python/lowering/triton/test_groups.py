@@ -107,3 +107,45 @@ def test_calls_of_several_results_that_need_each_other_are_apart():
         e = np.exp(want - want.max(axis, keepdims=True))
         want = e / e.sum(axis, keepdims=True)
     np.testing.assert_allclose(interpret_program(program, x)[0], want, 1e-5)
+
+
+def products(count, shape, dependent=False):
+    """Gradients of weights: each of tensors of its own, or each of the one before."""
+    m, n, k = shape
+    left, right, out = (f"tensor<{a}x{b}xf16>" for a, b in ((k, m), (k, n), (m, n)))
+    names = [f"%{x}{i}: {kind}" for i in range(count) for x, kind in (("a", left), ("b", right))]
+    lines = [
+        f'%r{i} = "oneflow.matmul"(%a{i}, {f"%r{i - 1}" if dependent and i else f"%b{i}"}) {{transpose_a = true}} '
+        f": ({left}, {right}) -> {out}"
+        for i in range(count)
+    ]
+    results, kinds = (", ".join(x) for x in ([f"%r{i}" for i in range(count)], [out] * count))
+    body = "\n".join([*lines, f"return {results} : {kinds}"])
+    return f"func.func @main({', '.join(names)}) -> ({kinds}) {{\n{body}\n}}"
+
+
+@pytest.mark.parametrize(("count", "shape"), [(2, (192, 256, 512)), (5, (72, 136, 128)), (3, (33, 70, 65))])
+def test_products_that_leave_processors_idle_are_one_launch(count, shape):
+    program = lower(products(count, shape))
+    assert program.plan.count("run.launch") == 1 and list(program.sources) == [f"main_kernel_0_x{count}"]
+    m, n, k = shape
+    sizes = [(k, m), (k, n)] * count
+    arrays = [np.random.default_rng(i).standard_normal(s).astype(np.float16) for i, s in enumerate(sizes)]
+    for number, got in enumerate(interpret_program(program, *arrays)):
+        a, b = (x.astype(np.float64) for x in arrays[2 * number : 2 * number + 2])
+        np.testing.assert_allclose(got.astype(np.float64), a.T @ b, 1e-2, 2e-2)
+    assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
+
+
+def test_gradients_of_equal_weights_fill_the_device_together():
+    """12 of 72 tiles for 132 processors are 7 and 5: they take 4 and 3 rounds, not 7 and 5."""
+    program = lower(products(12, (768, 3072, 8192)))
+    assert {n: s.grid for n, s in program.sources.items()} == {
+        "main_kernel_0_x7": str(7 * 72), "main_kernel_0_x5": str(5 * 72)
+    }  # fmt: skip
+    assert all(s.stages == 4 and "make_tensor_descriptor" in s.text for s in program.sources.values())
+
+
+def test_products_that_need_each_other_or_fill_the_device_are_apart():
+    assert lower(products(3, (128, 128, 128), dependent=True)).plan.count("run.launch") == 3
+    assert lower(products(3, (8192, 8192, 1024))).plan.count("run.launch") == 3
