@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow.frontend.arrays import is_array
-from oneflow.frontend.dispatch import current_builder
+from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor
+from oneflow.frontend.errors import fail
 from oneflow.frontend.function import zeros_of
 from oneflow.frontend.tape import Node, Variable, gradients, set_grad_enabled, uses_of
 from oneflow.frontend.tensor import Tensor
@@ -48,15 +49,48 @@ def grad(
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is touched.
 
     They are zeros where the outputs read an input and nothing flows back to it, as in second derivatives of `relu`.
+    In a compiled function inputs are leaves from outside; `flow.grad` gives gradients by others.
 
     Raises:
         RuntimeError: as `backward`; or an input is not behind the outputs, unless `allow_unused` (it gives None) or
             `materialize_grads` (zeros).
     """
-    roots, sources = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
-    wanted = [BUILDER.read(x) for x in sources]
-    retain = create_graph if retain_graph is None else retain_graph
-    seeds = BUILDER.seeds(roots, _weights(roots, grad_outputs))
+    roots, wanted = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
+    by = _at_once if current_builder().eager else _traced
+    found = by(roots, _weights(roots, grad_outputs), wanted, retain_graph, create_graph)
+    if materialize_grads:
+        found = [dispatch("zero_like", x) if g is None else g for x, g in zip(wanted, found, strict=True)]
+    unused = [i for i, g in enumerate(found) if g is None]
+    if unused and not allow_unused:
+        raise RuntimeError(
+            f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it"
+        )
+    return tuple(found)
+
+
+def _traced(
+    roots: Sequence[Tensor], weights: Sequence[Any], inputs: Sequence[Any], retain: bool | None, create_graph: bool
+) -> list[Any]:
+    """The gradients in a function that is traced, None where there is none."""
+    builder: Any = current_builder()
+    for tensor in inputs:
+        if getattr(getattr(tensor, "handle", None), "leaf", None) is None:
+            raise fail(
+                "expected leaves from outside as inputs of flow.autograd.grad in a compiled function, got "
+                f"{tensor!r}; flow.grad(fn) gives gradients by what the function computes or is called with"
+            )
+    grads = builder.gradients(roots, weights, create_graph)
+    by_leaf = [[g for leaf, g in grads if leaf is x.handle.leaf] for x in inputs]
+    return [functools.reduce(lambda a, b: a + b, parts) if parts else None for parts in by_leaf]
+
+
+def _at_once(
+    roots: Sequence[Tensor], weights: Sequence[Any], inputs: Sequence[Any], retain: bool | None, create_graph: bool
+) -> list[Any]:
+    """The gradients in eager mode, None where there is none."""
+    wanted = [BUILDER.read(x) for x in inputs]
+    retain = create_graph if retain is None else retain
+    seeds = BUILDER.seeds(roots, weights)
     read: list[list[Variable]] = []
     sources: set[int] = set()
 
@@ -68,14 +102,9 @@ def grad(
     parts = iter(gradients(BUILDER, seeds, by, retain_graph=retain, create_graph=create_graph))
     found = [_total([next(parts)[1] for _ in uses], create_graph) for uses in read]
     for i, uses in enumerate(read):
-        if found[i] is None and (materialize_grads or any(id(v) in sources for v in uses)):
+        if found[i] is None and any(id(v) in sources for v in uses):
             found[i] = zeros_of(wanted[i]).variable
-    unused = [i for i, g in enumerate(found) if g is None]
-    if unused and not allow_unused:
-        raise RuntimeError(
-            f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it"
-        )
-    return tuple(None if g is None else EagerTensor(g) for g in found)
+    return [None if g is None else EagerTensor(g) for g in found]
 
 
 def _total(parts: Sequence[Variable | None], recorded: bool) -> Variable | None:

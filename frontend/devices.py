@@ -139,6 +139,6 @@ def placed(function: F) -> F:
             tensor = tensor.to_global(placement, sbp)
         elif device is not None and hasattr(tensor, "to_device"):
             tensor = tensor.to_device(device)
-        return tensor.detach().requires_grad_() if requires_grad and hasattr(tensor, "requires_grad_") else tensor
+        return tensor.detach().requires_grad_() if requires_grad and tensor.builder.eager else tensor
 
     return made  # type: ignore[return-value]

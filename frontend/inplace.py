@@ -244,8 +244,17 @@ def attach(target: type[EagerTensor]) -> None:
         setattr(target, name, member)
 
 
+def requires_grad_(self: Tensor, *_: Any) -> Any:
+    """Refused: gradients by what a function computes are those of a function."""
+    raise fail(
+        "requires_grad_ is for tensors from outside of a compiled function; flow.grad(fn) gives gradients by what it "
+        "computes or is called with"
+    )
+
+
 def attach_refusals(target: type[Tensor]) -> None:
-    """Sets methods that say why a tensor without values is not updated."""
+    """Sets methods that say why a tensor without values is no leaf, and is not updated."""
+    setattr(target, requires_grad_.__name__, requires_grad_)
     for name in (*(f"{u}_" for u in UPDATES), "copy_", "fill_", "zero_"):
         setattr(target, name, _refusing(name))
     for name in OPERATORS:

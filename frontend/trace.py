@@ -163,6 +163,12 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
         """Adds up gradients at the leaves from outside; see `autograd.backward`."""
+        found = self.gradients(tensors, weights, again)
+        with set_grad_enabled(again):
+            self.captures.accumulate(found, lambda a, b: dispatch("broadcast_add", a, b))
+
+    def gradients(self, tensors: Sequence[Tensor], weights: Sequence[Any], again: bool) -> list[tuple[Leaf, Tensor]]:
+        """The gradients by leaves from outside, of which there is one for each state that a leaf has had."""
         leaves = self.captures.leaves
         seeds = [(t, self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
         with set_grad_enabled(again):
@@ -170,8 +176,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
                 grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in leaves])
             except OperatorError as error:
                 raise fail(str(error)) from None
-            found = [(leaf, g) for (_, leaf), g in zip(leaves, grads, strict=True) if isinstance(g, Tensor)]
-            self.captures.accumulate(found, lambda a, b: dispatch("broadcast_add", a, b))
+        return [(leaf, g) for (_, leaf), g in zip(leaves, grads, strict=True) if isinstance(g, Tensor)]
 
     def pull_back(self, tape: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wrt: Sequence[Any]) -> list[Any]:
         """The gradients by `wrt`; see `reverse.pull_back`. Hooks on tensors are called."""
@@ -216,15 +221,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         finally:
             self.tapes, self.leaf_tape, self.repeats = outer
 
-    def _recording(self) -> bool:
-        """Whether gradients of leaves from outside may be asked for."""
-        return MODE.recording and bool(self.captures.leaves)
-
     def note(self, entry: Entry) -> None:
         """Adds an entry to the tapes."""
         for tape in self.tapes if MODE.recording else ():
             tape.append(entry)
-        if self._recording():
+        if MODE.recording and self.captures.leaves:  # gradients by those may be asked for
             self.leaf_tape.append(entry)
 
     def wrap(self, value: Any) -> Value:

@@ -191,3 +191,36 @@ def test_refusals():
     for message, function in cases.items():
         with pytest.raises(flow.TraceError, match=message):
             flow.compile(function)(X)
+
+
+SPARE = flow.tensor([1.0, 2.0], requires_grad=True)
+
+
+def penalized(model, x):
+    """A loss, after it and the size of its gradients went backward, and the gradients by what it does not read."""
+    loss = model(x).square().mean()
+    grads = flow.autograd.grad(loss, [*model.parameters()], create_graph=True)
+    (loss + sum(g.square().sum() for g in grads)).backward()
+    return loss, *flow.autograd.grad(model(x).sum(), [SPARE], materialize_grads=True)
+
+
+def test_gradients_by_leaves_are_those_of_eager_mode():
+    found = []
+    for wrap in (lambda f: f, flow.compile):
+        flow.manual_seed(1)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        loss, spare = wrap(lambda x, model=model: penalized(model, x))(flow.tensor(X))
+        found.append([loss.detach().numpy(), spare.numpy(), *(p.grad.numpy() for p in model.parameters())])
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, 1e-5, 1e-6)
+
+
+def test_gradients_by_what_a_compiled_function_computes_are_refused():
+    ones, other = np.ones(2, np.float32), flow.ones(2).requires_grad_()
+    refused = r"expected leaves from outside as inputs .* flow\.grad\(fn\)"
+    with pytest.raises(flow.TraceError, match=refused):
+        flow.compile(lambda x: flow.autograd.grad((x * SPARE).sum(), [x])[0])(ones)
+    with pytest.raises(flow.TraceError, match=r"requires_grad_ is for tensors from outside .* flow\.grad\(fn\)"):
+        flow.compile(lambda x: x.requires_grad_())(ones)
+    with pytest.raises(RuntimeError, match="do not depend on input 0; pass allow_unused=True"):
+        flow.compile(lambda x: flow.autograd.grad((x * SPARE).sum(), [other]))(ones)
