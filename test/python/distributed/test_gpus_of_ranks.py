@@ -5,6 +5,7 @@ Without GPUs the driver and NCCL are made of host memory and files.
 
 import ctypes
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,8 +124,12 @@ def test_nccl_is_looked_for_in_packages_and_then_in_the_system(
     assert nccl.candidates() == [*map(str, files), nccl.FILE]
     monkeypatch.setenv("ONEFLOW_NCCL_LIBRARY", str(tmp_path / "mine.so"))
     assert nccl.candidates() == [str(tmp_path / "mine.so")]
+    monkeypatch.setenv(nccl.REGISTER, "")
+    monkeypatch.delenv(nccl.REGISTER)
     with pytest.raises(WorldError, match=r"pip install nvidia-nccl-cu13, or \$ONEFLOW_NCCL_LIBRARY\): .*mine.so"):
         nccl.library.__wrapped__()
+    # Ranks need not record the same runs.
+    assert os.environ[nccl.REGISTER] == "0"
 
 
 def test_what_nccl_says_is_part_of_the_message() -> None:
