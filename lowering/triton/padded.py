@@ -178,12 +178,15 @@ def _is_plain(node: Node) -> bool:
 def _reads_past_borders(reader: ir.Operation, number: int, value: ir.Value) -> bool:
     """Whether an operation can read a tensor inside of a larger one, and knows its loops' sizes without it.
 
-    Products that read blocks of memory are faster with the tensor itself.
+    Products that read blocks of memory are faster with the tensor itself, also where it joins their result.
     """
     node = find_node(reader)
-    if node is None or number >= len(node.inputs) or (is_contraction(node) and is_straight(node)):
+    if node is None or number >= len(node.inputs):
         return False
     others = [u for i, u in enumerate((*node.inputs, *node.outputs)) if i != number]
+    makers = [find_node(u.value.owner) for u in others if not isinstance(u.value, ir.BlockArgument)]
+    if any(n is not None and is_contraction(n) and is_straight(n) for n in (node, *makers)):
+        return False
     known = {f.dim for u in others if u.value != value for f in u.access}
     return known >= set(range(len(node.names)))
 

@@ -75,3 +75,32 @@ func.func @apart(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>, tensor<6xf
   %v = tensor.insert_slice %x into %u[4] [4] [1] : tensor<4xf32> into tensor<8xf32>
   return %p, %y, %q, %s, %v : tensor<6xf32>, tensor<4xf32>, tensor<6xf32>, tensor<f32>, tensor<8xf32>
 }
+
+// What joins the result of a product stays as it is, so that the product reads and writes blocks.
+// CHECK-LABEL: func.func @joins
+// CHECK: tensor.insert_slice
+func.func @joins(%x: tensor<4x5xf32>, %a: tensor<4x8xf32>, %b: tensor<8x5xf32>) -> (tensor<4x8xf32>, tensor<4x5xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x5xf32>
+  %l = tensor.empty() : tensor<4x8xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x5xf32>) outs(%e : tensor<4x5xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %m = math.exp %i : f32
+    linalg.yield %m : f32
+  } -> tensor<4x5xf32>
+  %g = linalg.fill ins(%zero : f32) outs(%e : tensor<4x5xf32>) -> tensor<4x5xf32>
+  %c = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<4x8xf32>, tensor<8x5xf32>) outs(%g : tensor<4x5xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<4x5xf32>
+  %z = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%y, %c : tensor<4x5xf32>, tensor<4x5xf32>) outs(%e : tensor<4x5xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.addf %i, %j : f32
+    linalg.yield %m : f32
+  } -> tensor<4x5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%l : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %p = tensor.insert_slice %y into %f[0, 2] [4, 5] [1, 1] : tensor<4x5xf32> into tensor<4x8xf32>
+  return %p, %z : tensor<4x8xf32>, tensor<4x5xf32>
+}
