@@ -30,7 +30,7 @@ def scaled_dot_product_attention(
     """
     if dropout_p == 0.0 and as_tensor(query).rank == as_tensor(key).rank == 4:
         return _attended(query, key, value, _mask(query, key, attn_mask, False), is_causal, scale)
-    weights = _weights(query, key, _mask(query, key, attn_mask, is_causal), scale)
+    weights = _weights(query, key, _mask(query, key, attn_mask, False), scale, is_causal)
     return F.matmul(F.dropout(weights, dropout_p), value)
 
 
@@ -43,17 +43,21 @@ def _attended(query: Any, key: Any, value: Any, added: Any, causal: bool = False
 def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
     """What is added to the scores, or None."""
     if causal:
-        seen = F.tril(F.ones(query.shape[-2], key.shape[-2]))
+        seen = F.tril(F.ones(*(as_tensor(x).size(-2) for x in (query, key))))
         mask = F.gt(seen, 0) if mask is None else F.logical_and(mask, seen)
     if mask is None or as_tensor(mask).dtype != dtypes.bool_:
         return mask
     return F.masked_fill(F.zeros_like(mask, dtype=query.dtype), F.logical_not(mask), -math.inf)
 
 
-def _weights(query: Any, key: Any, added: Any, scale: float | None = None) -> Any:
+def _weights(query: Any, key: Any, added: Any, scale: float | None = None, causal: bool = False) -> Any:
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = F.matmul(F.mul(query, scale), F.transpose(key, -2, -1))
-    return F.softmax(scores if added is None else F.add(scores, added), -1)
+    scores = scores if added is None else F.add(scores, added)
+    if causal:
+        filled = {"is_floating_fill_value": True, "floating_fill_value": -math.inf}
+        scores = dispatch_all("tril", scores, diagonal=0, **filled)[0]
+    return F.softmax(scores, -1)
 
 
 class MultiheadAttention(Module):
@@ -158,12 +162,12 @@ class MultiheadAttention(Module):
 
     def _heads(self, y: Any) -> Any:
         """(batch, length, features) as (batch, heads, length, width)."""
-        shaped = F.view(y, y.shape[0], y.shape[1], self.num_heads, self.embed_dim // self.num_heads)
+        shaped = F.view(y, *y.size()[:2], self.num_heads, self.embed_dim // self.num_heads)
         return F.permute(shaped, 0, 2, 1, 3)
 
     def _extended(self, keys: Any, values: Any, added: Any) -> tuple[Any, Any, Any]:
         """Keys and values with the learned ones and those of zeros after them, which every mask leaves visible."""
-        shape = (keys.shape[0], self.num_heads, 1, keys.shape[3])
+        shape = (keys.size(0), self.num_heads, 1, keys.shape[3])
         pairs = []
         if self.bias_k is not None:
             pairs.append([F.broadcast_to(F.view(b, 1, *shape[1:]), shape) for b in (self.bias_k, self.bias_v)])
@@ -172,7 +176,7 @@ class MultiheadAttention(Module):
         for key, value in pairs:
             keys, values = F.cat([keys, key], 2), F.cat([values, value], 2)
             if added is not None:
-                added = F.cat([added, F.zeros((*added.shape[:-1], 1), dtype=added.dtype)], -1)
+                added = F.cat([added, F.zeros((*added.size()[:-1], 1), dtype=added.dtype)], -1)
         return keys, values, added
 
     def _added(self, heads: list[Any], mask: Any, padding: Any, causal: bool) -> Any:
@@ -182,11 +186,11 @@ class MultiheadAttention(Module):
         if mask is not None:
             term = as_tensor(mask)
             if term.rank == 3:
-                term = F.view(term, query.shape[0], self.num_heads, query.shape[2], key.shape[2])
+                term = F.view(term, query.size(0), self.num_heads, query.size(2), key.size(2))
             terms.append(_hidden(term, query.dtype))
         if padding is not None:
             term = as_tensor(padding)
-            terms.append(_hidden(F.view(term, query.shape[0], 1, 1, key.shape[2]), query.dtype))
+            terms.append(_hidden(F.view(term, query.size(0), 1, 1, key.size(2)), query.dtype))
         if causal and mask is None:
             terms.append(_mask(query, key, None, True))
         return None if not terms else terms[0] if len(terms) == 1 else F.add(terms[0], terms[1])

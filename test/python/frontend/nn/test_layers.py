@@ -259,6 +259,36 @@ def test_scaled_dot_product_attention():
     close(got.numpy(), special.softmax(scores, -1) @ q)
 
 
+@pytest.mark.parametrize("options", [{}, {"need_weights": False}, {"is_causal": True}], ids=str)
+@pytest.mark.parametrize("made", [{}, {"add_bias_kv": True, "add_zero_attn": True}], ids=str)
+def test_multihead_attention_of_sizes_of_a_run(made, options):
+    """One program for every batch and length; what eager calls give is compared with NumPy and PyTorch."""
+    layer = nn.MultiheadAttention(6, 2, batch_first=True, **made)
+
+    def function(x, padding):
+        return layer(x, x, x, key_padding_mask=padding, **options)[0]
+
+    run = flow.compile(function, flow.TensorSpec((None, None, 6)), flow.TensorSpec((None, None), flow.bool))
+    for batch, length in ((2, 3), (1, 5)):
+        x, padding = drawn(batch, length, 6), np.arange(length)[None] > np.full((batch, 1), length - 2)
+        want = function(flow.tensor(x), flow.tensor(padding)).detach().numpy()
+        close(run(x, padding).detach().numpy(), want)
+
+
+def test_causal_attention_of_sizes_of_a_run_drops_weights():
+    def function(q, k, v):
+        return nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.5, is_causal=True)
+
+    run = flow.compile(function, *[flow.TensorSpec((None, 2, None, 4))] * 3)
+    for batch, length in ((2, 3), (8, 5)):
+        q, k, v = (drawn(batch, 2, length, 4) for _ in range(3))
+        got = np.asarray(run(q, k, v))
+        first = got[:, :, 0] / v[:, :, 0]
+        assert np.isclose(first, np.where(first > 1, 2.0, 0.0), atol=1e-5).all()
+        scores = np.where(np.tri(length, dtype=bool), q @ k.swapaxes(2, 3) / 2, -np.inf)
+        assert (np.abs(got) <= 2 * special.softmax(scores, -1) @ np.abs(v) + 1e-5).all()
+
+
 def test_initial_values():
     flow.manual_seed(1)
     weight = value(nn.Linear(400, 300).weight)

@@ -95,6 +95,17 @@ def test_nothing_to_do(sizes):
         assert got.shape == like.shape and not got.view(np.float16).any()
 
 
+def test_weights_are_dropped():
+    """A query that sees one key has its value, times two, or 0."""
+    function = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, is_causal=True)  # noqa: E731
+    program = lower(function, QUERIES, KEYS, KEYS)
+    assert "oneflow_attention_0" in program.sources
+    for sizes in RUNS:
+        q, k, v, _ = operands(*sizes)
+        first = interpret_program(program, q, k, v)[0].view(np.float16)[:, :, 0] / v[:, :, 0]
+        np.testing.assert_allclose(first, np.where(first > 1, 2.0, 0.0), atol=1e-2)
+
+
 def test_a_mask_of_sizes_of_the_run():
     program = lower(
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m),
