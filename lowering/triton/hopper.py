@@ -223,7 +223,7 @@ def forward(filled: Filled, shape: Shape) -> Source | None:
     if None in sizes:
         return None
     found = _Forward(filled, shape, max(widths))
-    return found.source() if found.tiles >= PROCESSORS else None
+    return found.source() if found.tiles >= PROCESSORS and found.length >= 2 * GROUP else None
 
 
 class _Forward:

@@ -72,13 +72,14 @@ def assembled(ptx):
     "call",
     [
         lambda: lower(1, 12, 12, 512, 512, 64, 64, True),
+        lambda: lower(16, 16, 16, 1, 512, 64, 64, False),
         lambda: lower(4, 16, 16, 1024, 1024, 32, 32, True),
         lambda: lower(4, 16, 16, 1024, 1024, 256, 256, True),
         lambda: lower(*PLAIN[:-1], False, mask=True),
         lambda: lower(None, 16, 16, None, None, 64, 64, True),
         lambda: lower(*PLAIN, scale=-1.0),
     ],
-    ids=["few queries", "narrow", "wide", "mask", "sizes of the run", "negative scale"],
+    ids=["few queries", "one query", "narrow", "wide", "mask", "sizes of the run", "negative scale"],
 )
 def test_others_have_the_plain_form_alone(call):
     program = call()
