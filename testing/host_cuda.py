@@ -386,6 +386,7 @@ def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
 def _forget() -> None:
     driver._devices.clear()
     driver.device_count.cache_clear()
+    cached.get_ready.cache_clear()
     driver._events.__dict__.clear()
     streams.default.cache_clear()
     for key in [k for k in BUILDER._kernels if k[0] is not None]:

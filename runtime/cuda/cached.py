@@ -6,12 +6,15 @@ everything that decides what it becomes. Imports `compiler` and the runtime's `c
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.metadata
 import io
 import json
 import os
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
@@ -25,10 +28,44 @@ from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache
-from oneflow.runtime.cuda.compiler import Binary, compile_source, speaks_gluon
+from oneflow.runtime.cuda.compiler import Binary, CompileError, compile_source, speaks_gluon
 
 #: Raised when what is stored, or how kernels are compiled, changes.
 VERSION = "4"
+#: The kernel that is compiled before any other.
+FIRST = Source(
+    "first",
+    "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef first(p0):\n    tl.store(p0, 1.0)\n",
+    (("p0", "*fp32"),),
+    "1",
+    1,
+)
+
+
+@functools.cache
+def get_ready(arch: str) -> None:
+    """Loads what compiling any kernel needs, which takes as long as compiling many.
+
+    Raises:
+        CompileError: Triton is missing.
+    """
+    compile_source(FIRST, arch)
+
+
+@contextlib.contextmanager
+def getting_ready(arch: str) -> Iterator[None]:
+    """`get_ready` beside what is done within it; what fails there fails again when a kernel is compiled."""
+
+    def run() -> None:
+        with contextlib.suppress(CompileError):
+            get_ready(arch)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def program_on(program: Program, arch: str) -> Program:
@@ -61,15 +98,15 @@ def _meaning(source: Source) -> str:
 
 
 def _compile(sources: list[Source], arch: str) -> list[Binary]:
-    """The shortest alone: it loads what the others share. Then the longest first, so that none is waited for at last.
+    """The longest first, so that none is waited for at last.
 
     Threads work side by side: Triton's passes, LLVM and ptxas do not hold Python's lock.
     """
-    order = sorted(sources, key=lambda s: (len(s.text), s.name))
-    done = {s.name: compile_source(s, arch) for s in order[:1]}
+    if sources:
+        get_ready(arch)
+    order = sorted(sources, key=lambda s: (-len(s.text), s.name))
     with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
-        made = pool.map(lambda s: (s.name, compile_source(s, arch)), reversed(order[1:]))
-        done |= dict(made)
+        done = dict(pool.map(lambda s: (s.name, compile_source(s, arch)), order))
     return [done[s.name] for s in sources]
 
 

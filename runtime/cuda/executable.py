@@ -27,7 +27,7 @@ from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
-from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program, program_on
+from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program, getting_ready, program_on
 from oneflow.runtime.cuda.direct import Direct
 from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.cuda.script import NeedsValues, record
@@ -65,7 +65,8 @@ def compile_cuda(
     source = program_source(module, entry, registry)
 
     def make() -> Program:
-        return read_program(source.lower("triton"))
+        with getting_ready(found.arch):
+            return read_program(source.lower("triton"))
 
     key = cache.key_of("cuda", source.text, entry, source.fingerprint(module)) if options.cached else ""
     program = find_program(key, make) if options.cached else make()

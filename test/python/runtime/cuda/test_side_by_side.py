@@ -1,6 +1,7 @@
 """Kernels compiled by many threads are those of one, on the disk too."""
 
 import os
+import threading
 from dataclasses import replace
 
 import pytest
@@ -55,6 +56,35 @@ def test_a_kernel_that_is_refused_is_named(program, tmp_path, monkeypatch):
     broken = program.__class__(**{**vars(program), "sources": {**program.sources, "wrong": bad}})
     with pytest.raises(CompileError, match="kernel wrong does not compile for sm_90"):
         compiled(broken, tmp_path, 4, monkeypatch)
+
+
+@pytest.fixture
+def unready():
+    """Triton as a process finds it that has compiled nothing."""
+    cached.get_ready.cache_clear()
+    yield
+    cached.get_ready.cache_clear()
+
+
+def test_triton_gets_ready_beside_what_is_lowered(unready, monkeypatch):
+    seen = []
+    monkeypatch.setattr(cached, "compile_source", lambda s, arch: seen.append((s.name, threading.current_thread())))
+    for _ in range(2):
+        with cached.getting_ready("sm_90"):
+            pass
+    assert [name for name, _ in seen] == ["first"] and seen[0][1] is not threading.current_thread()
+
+
+def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_path, monkeypatch):
+    def refuse(source, arch):
+        raise CompileError("expected the package triton")
+
+    monkeypatch.setattr(cached, "compile_source", refuse)
+    with cached.getting_ready("sm_90"):
+        lowered = True
+    with pytest.raises(CompileError, match="expected the package triton"):
+        compiled(program, tmp_path, 4, monkeypatch)
+    assert lowered
 
 
 def test_kernels_that_are_alike_share_a_binary(program, tmp_path, monkeypatch):
