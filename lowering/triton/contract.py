@@ -23,7 +23,7 @@ from oneflow.lowering.triton.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, indexed_loops, linear_form
-from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, Config, Product, choose, shares, together
+from oneflow.lowering.triton.tuning import DESCRIBED, PROCESSORS, Config, Product, choose, pieces, shares
 from oneflow.lowering.triton.writer import V, Writer
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -147,9 +147,9 @@ class Contraction:
         """The source of the kernel for one way."""
         return Emission(self, config).emit()
 
-    def together(self, most: int) -> int:
-        """How many of at most so many calls are best one launch."""
-        return together(self.shape, most)
+    def pieces(self, count: int) -> tuple[int, ...]:
+        """How many of so many calls are each launch."""
+        return pieces(self.shape, count)
 
     def emit_together(self, count: int) -> Source:
         """The source of the kernel that is expected to be fastest where so many run at once, a tile a program."""

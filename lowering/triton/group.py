@@ -26,8 +26,6 @@ MEMBER = "oneflow.member"
 #: parameters of a kernel.
 SMALL = {"pointwise": 264, "row": 264}
 PARAMETERS = 480
-#: Most products of a launch: what they read has to stay until the last of them can begin.
-MOST_PRODUCTS = 12
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
@@ -38,36 +36,44 @@ def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.
     """
     calls = Counter(callee_of(o.operation) for o in entry.regions[0].blocks[0].operations)
     for name in [n for n in sources if calls[n] > 1]:
-        one = _together(functions[name], sources[name], calls[name], read)
-        merged = list(_gathered(entry, name, one.most)) if one is not None else []
-        for group in merged:
-            _merge(module, group, functions, sources, one)
-        if calls[name] == sum(len(g.calls) for g in merged):
+        one = _together(functions[name], sources[name], read)
+        most = PARAMETERS // max(len(sources[name].parameters), 1)
+        merged = [] if one is None else [p for g in _gathered(entry, name, most) for p in _cut(g.calls, one)]
+        for piece in merged:
+            _merge(module, piece, functions, sources, one)
+        if calls[name] == sum(map(len, merged)):
             del sources[name]
 
 
 @dataclass(frozen=True)
 class _Together:
-    """How many calls of a kernel may be one launch at most, and what gives its source for so many."""
+    """How many of so many calls of a kernel are each launch, and what gives the source of a launch of so many."""
 
-    most: int
+    pieces: Callable[[int], Sequence[int]]
     emit: Callable[[int], Source]
 
 
-def _together(function: ir.Operation, source: Source, calls: int,
+def _together(function: ir.Operation, source: Source,
               read: Callable[[ir.Operation], Contraction | None]) -> _Together | None:  # fmt: skip
     """How calls of a kernel are merged: those of tensors of known sizes that have nothing to prepare can be."""
     plain = all(k.startswith("*") and name != FAILURE for name, k in source.parameters)
     if not plain or not source.grid.isdigit() or source.updates or source.fills:
         return None
-    kind, most = _kind(function), PARAMETERS // len(source.parameters)
+    kind = _kind(function)
     if kind != "contraction":
         small = 0 < int(source.grid) <= SMALL.get(kind, 0) and "make_tensor_descriptor" not in source.text
-        return _Together(most, lambda count: source) if small else None
+        return _Together(lambda count: [count], lambda count: source) if small else None
     product = read(function)
-    if product is None:
-        return None
-    return _Together(product.together(min(most, calls, MOST_PRODUCTS)), product.emit_together)
+    return None if product is None else _Together(product.pieces, product.emit_together)
+
+
+def _cut(calls: Sequence[ir.Operation], together: _Together) -> Iterator[Sequence[ir.Operation]]:
+    """Calls in the pieces that are a launch each, without those of one."""
+    first = 0
+    for count in together.pieces(len(calls)):
+        if count > 1:
+            yield calls[first : first + count]
+        first += count
 
 
 def member_of(function: ir.Operation, operand: int, result: int,
@@ -138,16 +144,16 @@ def _number(ops: Sequence[ir.Operation], numbers: dict[ir.Value, int], op: ir.Op
     return len(ops) - 1 if op == ops[-1] else next(i for i, o in enumerate(ops) if o == op)
 
 
-def _merge(module: ir.Module, group: _Group, functions: dict[str, ir.Operation], sources: dict[str, Source],
-           together: _Together) -> None:  # fmt: skip
-    """One call in the place of a group's."""
-    first, count = group.calls[0], len(group.calls)
+def _merge(module: ir.Module, calls: Sequence[ir.Operation], functions: dict[str, ir.Operation],
+           sources: dict[str, Source], together: _Together) -> None:  # fmt: skip
+    """One call in the place of several."""
+    first, count = calls[0], len(calls)
     member, inputs = callee_of(first), len(first.operands) - len(first.results)
     name = f"{member}_x{count}"
     if name not in functions:
         sources[name] = grouped(together.emit(count), name, inputs, count)
-    inputs_of = [v for call in group.calls for v in list(call.operands)[:inputs]]
-    merge_calls(module, group.calls, name, functions, _last(inputs_of))
+    inputs_of = [v for call in calls for v in list(call.operands)[:inputs]]
+    merge_calls(module, calls, name, functions, _last(inputs_of))
 
 
 def merge_calls(module: ir.Module, calls: Sequence[ir.Operation], name: str,

@@ -150,8 +150,9 @@ OTHERS = 64
 #: of one, and the elements below which one processor is enough.
 MOST_PARTS, LEAST_DEPTH = 64, 256
 EACH, COLUMNS, LEAST_WORK = 8, 64, 1 << 17
-#: What is not worth more: time that is so many times the least.
-NEARLY = 1.04
+#: Most products of a launch (what they read has to stay until the last of them can begin), how many times as long
+#: several count as they take, and by how much more for each of them.
+MOST_PRODUCTS, WORTH, LONGER = 12, 1.05, 0.002
 
 
 @functools.cache
@@ -238,14 +239,18 @@ def shares(loops: Iterable[int | None], elements: int | None) -> float:
 
 
 @functools.cache
-def together(product: Product, most: int) -> int:
-    """How many equal products are best one launch of the `most` there are: the fewest nearly as fast as any number.
+def pieces(product: Product, count: int) -> tuple[int, ...]:
+    """How many of so many equal products are each launch; few where more are hardly faster.
 
     Tiles of one product often leave processors of the last round idle, those of several fill it.
     """
-    each = [_batched(product, n + 1) / (n + 1) for n in range(most)]
-    enough = next(n for n, taken in enumerate(each) if taken <= NEARLY * min(each))
-    return enough + 1 if each[enough] < NEARLY**-2 * each[0] else 1
+    worth = [1.0, *(WORTH + n * LONGER for n in range(2, min(count, MOST_PRODUCTS) + 1))]
+    costs = [_batched(product, n) * factor for n, factor in enumerate(worth, start=1)]
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    for n in range(1, count + 1):
+        ends = enumerate(costs[:n], start=1)
+        best.append(min((best[n - k][0] + cost, (*best[n - k][1], k)) for k, cost in ends))
+    return best[count][1]
 
 
 def _batched(product: Product, count: int) -> float:

@@ -13,6 +13,7 @@ from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.group import grouped
 from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.tuning import Product, pieces
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
@@ -144,6 +145,16 @@ def test_gradients_of_equal_weights_fill_the_device_together():
         "main_kernel_0_x7": str(7 * 72), "main_kernel_0_x5": str(5 * 72)
     }  # fmt: skip
     assert all(s.stages == 4 and "make_tensor_descriptor" in s.text for s in program.sources.values())
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "wanted"),
+    [((768, 768, 8192), 14, (7, 7)), ((768, 768, 8192), 3, (3,)), ((768, 3072, 8192), 2, (1, 1)),
+     ((768, 3072, 8192), 4, (1, 3)), ((8192, 8192, 8192), 5, (1,) * 5)],
+)  # fmt: skip
+def test_how_many_products_are_each_launch(shape, count, wanted):
+    """As many as fill rounds: 18 or 36 tiles of the first, 72 of the second; none where each fills the device."""
+    assert tuple(sorted(pieces(Product(1, *shape, 2, True), count))) == wanted
 
 
 def test_products_that_need_each_other_or_fill_the_device_are_apart():
