@@ -27,6 +27,8 @@ from oneflow.lowering.llvm.writer import Index, Writer
 
 #: Steps of the vectorised outer loop that make one step of the parallel range, where nothing is reduced.
 CHUNK = 8192
+#: The same of steps without lanes.
+SCALARS = 1024
 #: Steps of the parallel range that a reduction down columns should leave, and the elements it may keep in between.
 STEPS, SCRATCH = 4, 1 << 17
 #: One lane of so many may be left idle by wide vectors.
@@ -84,6 +86,7 @@ class Nest(Sweeps):
         super().__post_init__()
         self.vector = self._vector_loop()
         self.width = self._width() if self.vector else None
+        self.swept = self._swept()
 
     def _vector_loop(self) -> Loop | None:
         if self.mode == "scalar":
@@ -92,6 +95,12 @@ class Nest(Sweeps):
         if not loops:
             raise NeedsScalars("no loop for lanes")
         return loops[-1]
+
+    def _swept(self) -> Loop | None:
+        """The outer loop of which a step of the parallel range has a chunk, in which the others stand still."""
+        if self.mode == "column":
+            return self.vector
+        return self.loops.outer[-1] if self.mode == "scalar" and self.loops.outer and not self.loops.inner else None
 
     def _width(self) -> int:
         bits = bits_of(self.structure)
@@ -134,10 +143,10 @@ class Nest(Sweeps):
         """The kernel's function and its launch."""
         w = self.writer
         chunk = self._chunk()
-        factors = [loop.size for loop in self.loops.outer if loop is not self.vector or self.mode != "column"]
-        if self.mode == "column" and self.vector:
+        factors = [loop.size for loop in self.loops.outer if loop is not self.swept]
+        if self.swept:
             with w.buffered() as lines:
-                factors.append(w.ceildiv(self.vector.size, chunk))
+                factors.append(w.ceildiv(self.swept.size, chunk))
             w.head.extend(lines)
         with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
             self._outer(factors, chunk)
@@ -159,7 +168,7 @@ class Nest(Sweeps):
         loops = self._make_loops(w)
         sizes = [loop.size for loop in loops.outer]
         steps = [loop.size for loop in loops.inner]
-        if self.mode == "column":
+        if self.swept:
             size = sizes.pop()
             sizes.append(w.ceildiv(size, chunk))
             steps.append(min(chunk, size) if isinstance(size, int) else chunk)
@@ -170,16 +179,19 @@ class Nest(Sweeps):
         return launch_text(self.kernel, w, count, work, w.lines)
 
     def _chunk(self) -> int:
-        assert self.mode != "column" or self.width
-        return (CHUNK if not self.loops.inner else self.width or 1) if self.mode == "column" else 1
+        if self.mode == "scalar":
+            return SCALARS if self.swept else 1
+        return (CHUNK if not self.loops.inner else self.width or 1) if self.swept else 1
 
     def _outer(self, factors: Sequence[Index], chunk: int) -> None:
         """The positions of the outer loops from the step's number, and the step's work."""
         w, digits = self.writer, self.digits(factors)
-        loops = [loop for loop in self.loops.outer if loop is not self.vector or self.mode != "column"]
+        loops = [loop for loop in self.loops.outer if loop is not self.swept]
         self.position = {loop.id: d for loop, d in zip(loops, digits, strict=False)}
         if self.mode == "column":
             self._column(digits[-1], chunk)
+        elif self.swept:
+            self._scalars_of(self.swept, digits[-1], chunk)
         else:
             self._step(Lanes(w, self.kernel, None, captured=self._scalars))
 
@@ -191,16 +203,29 @@ class Nest(Sweeps):
             rest = rest if size == 1 else self.writer.binary("divui", rest, size)
         return [rest, *reversed(digits)] if factors else []
 
+    def _bounds(self, loop: Loop, number: Index, chunk: int) -> tuple[Index, Index]:
+        """Where a chunk of a loop begins and ends."""
+        w = self.writer
+        if isinstance(loop.size, int) and loop.size <= chunk:
+            return 0, loop.size
+        begin = w.mul(number, chunk)
+        if isinstance(loop.size, int) and loop.size % chunk == 0:
+            return begin, w.add(begin, chunk)
+        return begin, w.binary("minui", w.add(begin, chunk), loop.size)
+
+    def _scalars_of(self, loop: Loop, number: Index, chunk: int) -> None:
+        """One position after the other of one chunk of the last outer loop."""
+        w = self.writer
+        begin, end = self._bounds(loop, number, chunk)
+        self.position[loop.id] = w.fresh()
+        with w.block(f"scf.for {self.position[loop.id]} = {w.index(begin)} to {w.index(end)} step {w.index(1)} {{"):
+            self._step(Lanes(w, self.kernel, None, captured=self._scalars))
+
     def _column(self, number: Index, chunk: int) -> None:
         """Vectors along one chunk of the last outer loop: whole ones, then one under a mask."""
         w, loop, width = self.writer, self.vector, self.width
         assert loop is not None and width is not None
-        begin = w.mul(number, chunk)
-        end: Index = w.binary("minui", w.add(begin, chunk), loop.size)
-        if isinstance(loop.size, int) and loop.size <= chunk:
-            begin, end = 0, loop.size
-        elif isinstance(loop.size, int) and loop.size % chunk == 0:
-            end = w.add(begin, chunk)
+        begin, end = self._bounds(loop, number, chunk)
         whole = isinstance(loop.size, int) and loop.size % width == 0
         middle = end if whole else w.floor_to(end, width)
         self._column_loop(begin, middle, masked=False)
