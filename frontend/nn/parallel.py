@@ -16,9 +16,9 @@ class DistributedDataParallel(Module):
     """A module whose parameters are whole on every rank, and whose arguments are split along the batch.
 
     All ranks pass the same whole batch; targets that the loss takes are best split like it (`to_global`). Results
-    along the batch stay split, their gradients too, so that gradients of parameters are sums over ranks and no activations
-    move. Losses and gradients are those of the whole batch: sums over ranks are part of the compiled program. It is
-    called within functions of `flow.compile` or `nn.Graph`.
+    along the batch stay split, their gradients too, so that gradients of parameters are sums over ranks and no
+    activations move. Losses and gradients are those of the whole batch: sums over ranks are part of the compiled
+    program. It is called within functions of `flow.compile` or `nn.Graph`.
 
     Args:
         module: the module; its parameters become global tensors, those of rank 0.
