@@ -275,6 +275,30 @@ def test_a_graph_is_a_training_step():
     assert net.weight.grad is None and "oneflow.sgd_update" in step.ir()
 
 
+def test_what_is_no_training_step_is_refused():
+    net, x = nn.Linear(3, 1), np.ones((5, 3), np.float32)
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+
+    class Forgotten(nn.Graph):
+        def __init__(self):
+            self.net = net
+
+    class Loss(nn.Graph):
+        def build(self, x):
+            return net(x).square().sum()
+
+    with pytest.raises(AttributeError, match=r"expected Forgotten\.__init__ to call super\(\)\.__init__\(\) first"):
+        Forgotten()(x)
+    with pytest.raises(TypeError, match=r"expected an optimizer of flow\.optim, got Linear"):
+        Loss().add_optimizer(net)
+    with pytest.raises(TypeError, match=r"expected a schedule whose step takes nothing, .* after the graph"):
+        Loss().add_optimizer(optimizer, optim.lr_scheduler.ReduceLROnPlateau(optimizer))
+    graph = Loss()
+    graph.add_optimizer(optimizer)
+    with pytest.raises(flow.OneFlowError, match=r"expected build of Loss to call backward .* has a gradient"):
+        graph(x)
+
+
 def replaced_by_loading(optimizer, saved):
     optimizer.load_state_dict(saved)
 
