@@ -127,7 +127,8 @@ def _compute(op: Call) -> Stage:
     filters, outs = _filters(op, layout), _outs(op, sizes)
     shape = layout.arrange(lead, grouped(op, filters), outs)
     operands = by_group(op, layout, op.in_), filters_by_group(op, op.weight)
-    product = transposed(*operands, shape, layout, windows_of(op))
+    dtype = op.in_.dtype if op._add_to_output is None else op.in_.dtype.accumulator
+    product = transposed(*operands, shape, layout, windows_of(op), dtype)
     whole = c.reshape(product, layout.arrange(lead, [filters], outs)) if op.groups > 1 else product
     return scale_and_add(whole, 1.0, op._add_to_output, op.in_.dtype)
 
