@@ -85,8 +85,7 @@ def _first(entry: ir.Operation, functions: dict[str, ir.Operation], sources: dic
     """Calls that become one launch, None where nothing is left to merge."""
     graph = Graph([o.operation for o in entry.regions[0].blocks[0].operations])
     wait_for_readers(entry, graph)
-    # Who comes too late to read an argument before it is updated need not be waited for.
-    needs = [graph.needs[i] | {n for n in graph.waits.get(i, ()) if n < i} for i in range(len(graph.ops))]
+    needs = needs_of(graph)
     by_level: dict[int, list[_Window]] = {}
     for number, level in enumerate(_levels(graph, needs)):
         op = graph.ops[number]
@@ -100,6 +99,15 @@ def _first(entry: ir.Operation, functions: dict[str, ir.Operation], sources: dic
         home = next((w for w in known if w.takes(one)), None)
         known.append(one) if home is None else home.add(one)
     return next((w for found in by_level.values() for w in found if len(w.calls) > 1), None)
+
+
+def needs_of(graph: Graph) -> list[set[int]]:
+    """What each operation comes after; who reads an argument and who updates it never run side by side."""
+    needs = [set(found) for found in graph.needs]
+    for updater, readers in graph.waits.items():
+        for reader in readers:
+            needs[max(updater, reader)].add(min(updater, reader))
+    return needs
 
 
 def _levels(graph: Graph, needs: Sequence[set[int]]) -> list[int]:
@@ -126,11 +134,17 @@ def _is_small(source: Source, call: ir.Operation) -> bool:
     plain = all(kind.startswith("*") for _, kind in source.parameters)
     if not plain or source.updates or source.fills or ALONE.search(source.text) or source.warps > WARPS:
         return False
-    if any(isinstance(v, ir.BlockArgument) or v.owner.name != "tensor.empty" for v in call.operands[_inputs(call) :]):
+    if not all(_is_fresh(v) for v in list(call.operands)[_inputs(call) :]):
         return False
     kinds = [ir.ShapedType(v.type) for v in call.operands]
     known = all(k.has_static_shape for k in kinds) and 0 < _programs(source) <= PROGRAMS
     return known and sum(_bytes(k) for k in kinds) <= BYTES
+
+
+def _is_fresh(destination: ir.Value) -> bool:
+    """Whether a destination is memory for one call alone."""
+    made = not isinstance(destination, ir.BlockArgument) and destination.owner.name == "tensor.empty"
+    return made and len(list(destination.uses)) == 1
 
 
 def _bytes(kind: ir.ShapedType) -> int:

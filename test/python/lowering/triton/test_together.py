@@ -1,5 +1,7 @@
 """Small kernels of a short program that are one launch: values, places and what is left apart."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -101,3 +103,9 @@ def test_two_kernels_of_one_launch():
     one, other = interpret_program(lower(two(41)), x, y)
     np.testing.assert_allclose(one, np.exp(x) / np.exp(x).sum(1, keepdims=True), 1e-5)
     np.testing.assert_allclose(other, y - np.log(np.exp(y).sum(1, keepdims=True)), 1e-4, 1e-5)
+
+
+def test_who_reads_an_argument_and_who_updates_it_are_apart():
+    """Whichever comes first: the updates of 1 wait for 0, and come before 2."""
+    graph = SimpleNamespace(needs=[set(), set(), set()], waits={1: {0, 2}})
+    assert together.needs_of(graph) == [set(), {0}, {1}]
