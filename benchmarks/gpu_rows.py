@@ -156,21 +156,28 @@ def cross_entropy_row() -> Row:
     return both("cross_entropy and gradient, 8192 x 50304 bf16", function, [logits, labels], bytes=moved)
 
 
-#: Products: M, N, K, whether the second operand is stored transposed.
+#: Products: M, N, K, and which operands are stored transposed (t) or not (n).
 PRODUCTS = [
-    (512, 512, 512, False), (1024, 1024, 1024, False), (2048, 2048, 2048, False), (4096, 4096, 4096, False),
-    (4096, 4096, 4096, True), (8192, 8192, 8192, False), (8192, 3072, 768, True), (8192, 768, 3072, True),
-    (8192, 2304, 768, True), (128, 4096, 4096, False), (16, 4096, 4096, True), (1, 4096, 4096, True),
-    (256, 256, 16384, False), (64, 64, 65536, False), (1000, 777, 1001, False), (4096, 4096, 64, False),
+    (512, 512, 512, "nn"), (1024, 1024, 1024, "nn"), (1536, 1536, 1536, "nn"), (2048, 2048, 2048, "nn"),
+    (3000, 3000, 3000, "nn"), (4096, 4096, 4096, "nn"), (4096, 4096, 4096, "nt"), (4096, 4096, 4096, "tn"),
+    (4096, 4096, 4096, "tt"), (8192, 8192, 8192, "nn"), (16384, 16384, 16384, "nn"), (16384, 4096, 4096, "nn"),
+    (8192, 4096, 1024, "nn"), (8192, 1024, 4096, "nn"), (8192, 1024, 1024, "nn"), (2048, 8192, 512, "nn"),
+    (8192, 2048, 512, "nt"), (16384, 512, 2048, "nt"), (512, 16384, 2048, "nn"), (4096, 4096, 64, "nn"),
+    (8192, 768, 768, "nt"), (8192, 2304, 768, "nt"), (8192, 3072, 768, "nt"), (8192, 768, 3072, "nt"),
+    (8192, 50304, 768, "nt"), (8192, 768, 3072, "nn"), (8192, 768, 50304, "nn"), (768, 768, 8192, "tn"),
+    (768, 3072, 8192, "tn"), (50304, 768, 8192, "tn"), (1024, 3072, 768, "nt"), (1024, 768, 3072, "nt"),
+    (1, 4096, 4096, "nt"), (16, 4096, 4096, "nt"), (64, 4096, 4096, "nt"), (128, 4096, 4096, "nn"),
+    (512, 4096, 4096, "nt"), (256, 256, 16384, "nn"), (64, 64, 65536, "nn"), (1000, 777, 1001, "nn"),
 ]  # fmt: skip
 
 
 def matmul() -> Iterator[Callable[[], Row]]:
     """Products; eager is cuBLAS."""
-    for m, n, k, transposed in PRODUCTS:
-        yield lambda m=m, n=n, k=k, t=transposed: product_row(m, n, k, t, "bf16")
-    yield lambda: product_row(4096, 4096, 4096, False, "f16")
-    yield lambda: product_row(4096, 4096, 4096, False, "f32")
+    for m, n, k, form in PRODUCTS:
+        yield lambda m=m, n=n, k=k, f=form: product_row(m, n, k, f, "bf16")
+    yield lambda: product_row(4096, 4096, 4096, "nn", "f16")
+    yield lambda: product_row(4096, 4096, 4096, "nn", "f32")
+    yield lambda: weight_gradients_row(7, 768, 3072, 8192)
     yield lambda: both(
         "gelu(a @ b.T + c) 8192 x 3072 x 768 bf16",
         lambda lib: lambda a, b, c: lib.nn.functional.gelu(lib.nn.functional.linear(a, b, c), approximate="tanh"),
@@ -179,15 +186,31 @@ def matmul() -> Iterator[Callable[[], Row]]:
     )
 
 
-def product_row(m: int, n: int, k: int, transposed: bool, dtype: str) -> Row:
-    """One product."""
-    right = normal(n, k, dtype=dtype) if transposed else normal(k, n, dtype=dtype)
-    name = f"matmul {m} x {n} x {k} {'nt' if transposed else 'nn'} {dtype}"
+def product_row(m: int, n: int, k: int, form: str, dtype: str) -> Row:
+    """One product, of operands as they are stored."""
+    left = normal(*((k, m) if form[0] == "t" else (m, k)), dtype=dtype)
+    right = normal(*((n, k) if form[1] == "t" else (k, n)), dtype=dtype)
+
+    def stored(a: Any, how: str) -> Any:
+        return a.transpose(0, 1) if how == "t" else a
 
     def function(lib: Any) -> Callable[..., Any]:
-        return lambda a, b: a @ b.transpose(0, 1) if transposed else a @ b
+        return lambda a, b: stored(a, form[0]) @ stored(b, form[1])
 
-    row = both(name, function, [normal(m, k, dtype=dtype), right], flops=2.0 * m * n * k)
+    row = both(f"matmul {m} x {n} x {k} {form} {dtype}", function, [left, right], flops=2.0 * m * n * k)
+    row.compiled = None
+    return row
+
+
+def weight_gradients_row(count: int, m: int, n: int, k: int) -> Row:
+    """Products that do not need each other, as the gradients of equal layers' weights."""
+    name = f"{count} times matmul {m} x {n} x {k} tn bf16"
+
+    def function(lib: Any) -> Callable[..., Any]:
+        return lambda *x: tuple(a.transpose(0, 1) @ b for a, b in zip(x[::2], x[1::2], strict=True))
+
+    arrays = [normal(k, size, dtype="bf16") for _ in range(count) for size in (m, n)]
+    row = both(name, function, arrays, flops=2.0 * count * m * n * k)
     row.compiled = None
     return row
 
