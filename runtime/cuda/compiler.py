@@ -19,6 +19,8 @@ from oneflow.lowering.triton.source import GLUON, Source
 
 #: The versions of Triton whose Gluon is known.
 KNOWN = "3.6."
+#: The most bytes of shared memory that a program can have, by compute capability (CUDA's programming guide).
+SHARED = {80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 103: 232448, 120: 101376}
 #: How Triton was found, and what the package that has it is called here.
 HINT = "expected the package triton (pip install oneflow-mlir[gpu])"
 
@@ -78,21 +80,29 @@ def load_function(source: Source) -> Any:
 
 
 def compile_source(source: Source, arch: str = "sm_90") -> Binary:
-    """Compiles a kernel for an architecture.
+    """Compiles a kernel for an architecture, with fewer stages of blocks underway where those take too much memory.
 
     Raises:
-        CompileError: Triton is missing or refuses the kernel.
+        CompileError: Triton is missing or refuses the kernel, or it takes more shared memory than there is.
     """
     signature = dict(source.parameters)
     pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
     ast = _language(source)(load_function(source), signature, {}, hints)
     target = triton("backends.compiler").GPUTarget("cuda", parse_arch(arch), 32)
-    options = {"num_warps": source.warps, "num_stages": source.stages, "maxnreg": source.registers or None}
-    try:
-        made, facts = _stages(ast, target, options)
-    except Exception as error:
-        raise CompileError(f"kernel {source.name} does not compile for {arch}: {error}") from error
+    most = SHARED.get(target.arch)
+    for stages in range(source.stages, 0, -1):
+        options = {"num_warps": source.warps, "num_stages": stages, "maxnreg": source.registers or None}
+        try:
+            made, facts = _stages(ast, target, options)
+        except Exception as error:
+            raise CompileError(f"kernel {source.name} does not compile for {arch}: {error}") from error
+        if most is None or facts["shared"] <= most:
+            break
+    else:
+        raise CompileError(
+            f"kernel {source.name}: expected at most {most} bytes of shared memory on {arch}, got {facts['shared']}"
+        )
     sizes = facts["shared"], facts["num_warps"], facts["global_scratch_size"]
     return Binary(facts["name"], made["cubin"], made["ptx"], *sizes)
 

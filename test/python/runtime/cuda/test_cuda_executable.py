@@ -11,10 +11,11 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.external import as_array, python_kernel
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.triton.source import Source
 from oneflow.runtime.arguments import ArgumentError
-from oneflow.runtime.cuda import driver, executable
+from oneflow.runtime.cuda import compiler, driver, executable
 from oneflow.runtime.cuda.array import DeviceArray, Spares, clear_spares, from_other, is_on_device
-from oneflow.runtime.cuda.compiler import CompileError, parse_arch
+from oneflow.runtime.cuda.compiler import CompileError, compile_source, parse_arch
 from oneflow.runtime.cuda.stream import Stream, current, using
 from oneflow.runtime.executable import KernelError, PositionError
 from oneflow.testing.host_cuda import host_cuda
@@ -422,3 +423,29 @@ def _has_device():
         return driver.device(0) is not None
     except driver.CudaError:
         return False
+
+
+DEEP = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def deep(a, b, out):
+    rows, columns = tl.arange(0, 128)[:, None], tl.arange(0, 128)[None, :]
+    within = tl.arange(0, 64)
+    total = tl.zeros((128, 128), tl.float32)
+    for k in range(0, 4096, 64):
+        x = tl.load(a + rows * 4096 + k + within[None, :])
+        y = tl.load(b + (k + within[:, None]) * 128 + columns)
+        total = tl.dot(x, y, total)
+    tl.store(out + rows * 128 + columns, total)
+"""
+
+
+def test_stages_are_as_many_as_there_is_memory_for(monkeypatch):
+    source = Source("deep", DEEP, (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32")), "1", 8, 9)
+    many, few = compile_source(source), compile_source(source, "sm_80")
+    assert 150_000 < few.shared <= 166_912 < many.shared <= 232_448
+    monkeypatch.setitem(compiler.SHARED, 90, 1000)
+    with pytest.raises(CompileError, match=r"kernel deep: expected at most 1000 bytes of shared memory on sm_90"):
+        compile_source(source)
