@@ -65,7 +65,7 @@ def cross_entropy(
 ) -> Tensor:
     """`nll_loss` of `log_softmax(input, 1)`; targets may also be probabilities in the shape of `input`.
 
-    `input` is (n, classes, ..), or (classes,) alone. `label_smoothing` is the share of a target that all classes get
+    `input` is (n, classes, ..), or (classes,) alone; `weight` is one number per class. `label_smoothing` is the share of a target that all classes get
     alike.
     """
     x, target = as_tensor(input), as_tensor(target)
@@ -82,23 +82,32 @@ def cross_entropy(
         loss = sh.squeeze(loss, 0)
     if not label_smoothing:
         return loss
-    if weight is not None:
-        raise fail("expected no weight beside label_smoothing; smooth and weigh targets that are probabilities")
     counts = e.ne(target, ignore_index)
-    even = e.where(counts, e.neg(r.mean(logs, 1)), 0.0)
-    spread = e.div(r.sum(even), r.sum(counts)) if reduction == "mean" else reduced(even, reduction)
-    return e.add(e.mul(loss, 1 - label_smoothing), e.mul(sh.reshape(spread, loss.shape), label_smoothing))
+    even = e.where(counts, e.neg(r.mean(_weighed(logs, weight, 1), 1)), 0.0)
+    if reduction == "mean":
+        even = e.div(r.sum(even), r.sum(counts if weight is None else _weights_of(target, weight, counts)))
+    else:
+        even = reduced(even, reduction)
+    return e.add(e.mul(loss, 1 - label_smoothing), e.mul(sh.reshape(even, loss.shape), label_smoothing))
+
+
+def _weights_of(target: Tensor, weight: Any, counts: Tensor) -> Tensor:
+    """The weight of each target that counts, else 0."""
+    return e.where(counts, dispatch("gather", weight, e.where(counts, target, 0), axis=0), 0.0)
+
+
+def _weighed(logs: Tensor, weight: Any, dim: int) -> Tensor:
+    """Values along the classes, each times its class's weight if there are such."""
+    return logs if weight is None else e.mul(logs, sh.reshape(weight, (-1, *[1] * (logs.rank - 1 - dim))))
 
 
 def _from_probabilities(
     logs: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float, dim: int
 ) -> Tensor:
     """The cross entropy of targets that are probabilities; its mean is over the rows."""
-    if weight is not None:
-        raise fail("expected no weight beside targets that are probabilities; multiply the targets instead")
     if smoothing:
         target = e.add(e.mul(target, 1 - smoothing), smoothing / logs.size(dim))
-    return reduced(e.neg(r.sum(e.mul(target, logs), dim)), reduction)
+    return reduced(e.neg(r.sum(e.mul(target, _weighed(logs, weight, dim)), dim)), reduction)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:

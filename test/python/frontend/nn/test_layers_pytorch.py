@@ -225,3 +225,22 @@ def test_channels_are_dropped_whole(spatial):
     np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy())
     assert set(np.unique(first)) == {np.float32(0), np.float32(1 / 0.75)} and 0.7 < (first > 0).mean() < 0.8
     np.testing.assert_array_equal(layer.eval()(x[0]).detach().numpy(), np.ones((50, *[2] * spatial)))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("shape,target", [
+    (ROWS, np.array([0, 3, 1])), ((2, 4, 3), np.array([[0, 3, 1], [2, 1, 0]])), ((4,), np.array(2)),
+    (ROWS, np.abs(drawn(*ROWS))), ((2, 4, 3), np.abs(drawn(2, 4, 3))), ((4,), np.abs(drawn(4))),
+])  # fmt: skip
+def test_weights_of_classes(shape, target, smoothing, reduction):
+    weight, x, grads = np.float32([0.5, 2, 0, 1]), drawn(*shape), []
+    ignored = {} if target.dtype == np.float32 else {"ignore_index": 1}
+    options = {"label_smoothing": smoothing, "reduction": reduction, **ignored}
+    for lib in (flow, torch):
+        logits = lib.tensor(x, requires_grad=True)
+        loss = lib.nn.CrossEntropyLoss(lib.tensor(weight), **options)(logits, lib.tensor(target))
+        (loss * loss).sum().backward()
+        grads.append((loss.detach().numpy(), logits.grad.numpy()))
+    for a, b in zip(*grads, strict=True):
+        np.testing.assert_allclose(a, b, 1e-5, 1e-6)
