@@ -14,7 +14,9 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.dispatch import as_tensor
 from oneflow.frontend.eager import from_numpy
+from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.padding import alone
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter
@@ -206,6 +208,9 @@ class _BatchNorm(_Affine):
     `momentum` is the share of the newest batch in those; None averages all batches alike.
     """
 
+    #: The numbers of dimensions that it is for.
+    ranks: tuple[int, ...] = ()
+
     def __init__(
         self,
         num_features: int,
@@ -225,7 +230,14 @@ class _BatchNorm(_Affine):
             self.register_buffer(name, from_numpy(array) if track_running_stats else None)
 
     def forward(self, x: Any) -> Any:
-        """`x` normalized; in training mode the running statistics move."""
+        """`x` normalized; in training mode the running statistics move.
+
+        Raises:
+            OneFlowError: it has other dimensions.
+        """
+        if (rank := as_tensor(x).rank) not in self.ranks:
+            ranks = " or ".join(map(str, self.ranks))
+            raise fail(f"{type(self).__name__}: expected a tensor of {ranks} dimensions, got {rank}")
         training = self.training or self.running_mean is None
         momentum: Any = self.momentum
         if training and self.running_mean is not None:
@@ -242,13 +254,19 @@ class _BatchNorm(_Affine):
 class BatchNorm1d(_BatchNorm):
     """Batch norm of `(batch, channels)` or `(batch, channels, length)`."""
 
+    ranks = (2, 3)
+
 
 class BatchNorm2d(_BatchNorm):
     """Batch norm of images, `(batch, channels, height, width)`."""
 
+    ranks = (4,)
+
 
 class BatchNorm3d(_BatchNorm):
     """Batch norm of volumes."""
+
+    ranks = (5,)
 
 
 class _InstanceNorm(_BatchNorm):

@@ -148,6 +148,16 @@ def test_training_of_batch_norm_is_one_operator_each_way_and_keeps_no_operand_of
     assert len(re.findall(rf"{normalized}\b", text)) == 1
 
 
+@pytest.mark.parametrize(
+    "name,rank", [("BatchNorm1d", 4), ("BatchNorm2d", 2), ("BatchNorm2d", 3), ("BatchNorm3d", 4)]
+)
+def test_batch_norm_of_other_dimensions_is_refused(name, rank):
+    layer = getattr(nn, name)(2)
+    with pytest.raises(flow.OneFlowError, match=rf"{name}: expected a tensor of .* dimensions, got {rank}"):
+        layer(flow.ones(*[2] * rank))
+    assert layer.num_batches_tracked.item() == 0
+
+
 def test_gradient_of_batch_norm():
     x = RNG.uniform(-1, 1, (4, 2, 2, 2))
     probe = RNG.uniform(-1, 1, x.shape)
