@@ -96,7 +96,16 @@ class OneCycleLR(_Cycle):
         super().__init__(optimizer, firsts, cycle_momentum, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
-        """The rate of a group."""
+        """The rate of a group.
+
+        Raises:
+            ValueError: the cycle is over.
+        """
+        total = int(self.ends[-1]) + 1
+        if epoch > total:
+            raise ValueError(
+                f"expected at most {total} steps of OneCycleLR, got one more; give it a larger total_steps"
+            )
         return self._along([level[number] for level in self.levels], epoch)
 
     def momentum(self, epoch: int, number: int) -> float:

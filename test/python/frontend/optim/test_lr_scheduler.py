@@ -79,6 +79,16 @@ def test_momentum_that_there_is_not():
     assert s.CyclicLR(optimizer, 0.1, 0.5, cycle_momentum=False).get_last_lr() == [0.1]
 
 
+def test_more_steps_than_a_cycle_has_are_an_error():
+    schedule = s.OneCycleLR(
+        optim.SGD([nn.Parameter(np.zeros(1, np.float32))], lr=1.0, momentum=0.9), 0.5, total_steps=4
+    )
+    for _ in range(4):
+        schedule.step()
+    with pytest.raises(ValueError, match="expected at most 4 steps of OneCycleLR, got one more"):
+        schedule.step()
+
+
 NO_STEPS = {
     "step_size": lambda o: s.StepLR(o, 0),
     "T_max": lambda o: s.CosineAnnealingLR(o, 0),
