@@ -25,13 +25,13 @@ def donations(
     functions: Mapping[str, ir.Operation],
 ) -> dict[int, int]:  # fmt: skip
     """The arguments of an entry that results lie in, by the number of the result."""
-    found = {}
+    found, free = {}, _Free(ops, functions)
     returned = list(ops[-1].operands)
     for number, result in _offers(entry).items():
         argument, value = entry.regions[0].blocks[0].arguments[number], returned[result]
         made = _root(buffers[value])
         fits = value.type == argument.type and made.kind == "temporary" and made.result == result
-        if fits and _is_free(argument, buffers[argument].last, made, ops, functions):
+        if fits and free(argument, returned[result], buffers[argument].last, made):
             found[result] = number
     return found
 
@@ -50,24 +50,43 @@ def _root(buffer: Buffer) -> Buffer:
     return buffer
 
 
-def _is_free(
-    argument: ir.Value, last: int, made: Buffer, ops: Sequence[ir.Operation], functions: Mapping[str, ir.Operation]
-) -> bool:
-    """Whether the argument is no longer needed once `made` is written to."""
-    if last != made.first:
-        return last < made.first
-    op = ops[last]
-    callee = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
-    places = [i for i, v in enumerate(op.operands) if v == argument]
-    if callee not in functions or len(places) != 1:
-        return False
-    results = [i for i, v in enumerate(op.results) if v in _returned(ops, made.result)]
-    found = member_of(functions[callee], places[0], results[0], functions) if len(results) == 1 else None
-    return found is not None and _in_place(*found)
+class _Free:
+    """Whether an argument is no longer needed once the buffer of a value is written to. What is found out is kept:
+    the updates of many parameters are calls of few kernels.
+    """
 
+    def __init__(self, ops: Sequence[ir.Operation], functions: Mapping[str, ir.Operation]) -> None:
+        self._ops, self._functions = ops, functions
+        self._operands: dict[int, dict[ir.Value, list[int]]] = {}
+        self._known: dict[tuple[str, int, int], bool] = {}
 
-def _returned(ops: Sequence[ir.Operation], result: int | None) -> list[ir.Value]:
-    return [] if result is None else [ops[-1].operands[result]]
+    def __call__(self, argument: ir.Value, value: ir.Value, last: int, made: Buffer) -> bool:
+        if last != made.first:
+            return last < made.first
+        op = self._ops[last]
+        callee = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
+        places = self._places(last).get(argument, [])
+        if callee not in self._functions or len(places) != 1 or value.owner != op:
+            return False
+        key = callee, places[0], ir.OpResult(value).result_number
+        if key not in self._known:
+            found = member_of(self._functions[callee], places[0], key[2], self._functions)
+            self._known[key] = found is not None and self._in_place(*found)
+        return self._known[key]
+
+    def _places(self, number: int) -> dict[ir.Value, list[int]]:
+        """Where operation `number` has each of its operands."""
+        if number not in self._operands:
+            known = self._operands[number] = {}
+            for place, value in enumerate(self._ops[number].operands):
+                known.setdefault(value, []).append(place)
+        return self._operands[number]
+
+    def _in_place(self, function: ir.Operation, operand: int, result: int) -> bool:
+        key = ir.StringAttr(function.attributes["sym_name"]).value, operand, result
+        if key not in self._known:
+            self._known[key] = _in_place(function, operand, result)
+        return self._known[key]
 
 
 def _in_place(function: ir.Operation, operand: int, result: int) -> bool:
