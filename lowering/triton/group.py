@@ -20,7 +20,7 @@ from oneflow.lowering.triton.kernel import FAILURE
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source, cdiv
 
-#: The attribute of a function that stands for several calls: the functions that they are of.
+#: The attribute of a function that stands for several calls: the functions that they are of, or the one that all are.
 MEMBER = "oneflow.member"
 #: Programs of a call that is small, by the kind of its kernel (larger ones fill the device alone), and the most
 #: parameters of a kernel.
@@ -81,14 +81,23 @@ def member_of(function: ir.Operation, operand: int, result: int,
     """The kernel that a function stands for, its operand and its result; None where those are of different calls."""
     if not is_grouped(function):
         return function, operand, result
-    for name in function.attributes[MEMBER]:
-        member = functions[ir.StringAttr(name).value]
-        kind = ir.FunctionType(ir.TypeAttr(member.attributes["function_type"]).value)
-        inputs, results = len(kind.inputs) - len(kind.results), len(kind.results)
+    names = [ir.StringAttr(name).value for name in function.attributes[MEMBER]]
+    if len(names) == 1:
+        inputs, results = _counts(functions[names[0]])
+        alike = operand // inputs == result // results
+        return (functions[names[0]], operand % inputs, result % results) if alike else None
+    for name in names:
+        inputs, results = _counts(functions[name])
         if operand < inputs or result < results:
-            return (member, operand, result) if operand < inputs and result < results else None
+            return (functions[name], operand, result) if operand < inputs and result < results else None
         operand, result = operand - inputs, result - results
     return None
+
+
+def _counts(function: ir.Operation) -> tuple[int, int]:
+    """How many inputs and results a kernel has."""
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return len(kind.inputs) - len(kind.results), len(kind.results)
 
 
 def is_grouped(function: ir.Operation) -> bool:
@@ -194,7 +203,8 @@ def _declare(module: ir.Module, member: ir.Operation, name: str, values: Sequenc
         block = function.add_entry_block()
         func.ReturnOp(list(block.arguments)[len(kinds) - results :], ip=ir.InsertionPoint(block))
     function.attributes["oneflow.kernel"] = member.attributes["oneflow.kernel"]
-    function.attributes[MEMBER] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in of])
+    names = of[:1] if len(set(of)) == 1 else of
+    function.attributes[MEMBER] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
     return function.operation
 
 
