@@ -160,3 +160,10 @@ def test_how_many_products_are_each_launch(shape, count, wanted):
 def test_products_that_need_each_other_or_fill_the_device_are_apart():
     assert lower(products(3, (128, 128, 128), dependent=True)).plan.count("run.launch") == 3
     assert lower(products(3, (8192, 8192, 1024))).plan.count("run.launch") == 3
+
+
+def test_products_of_one_launch_have_no_other_ways():
+    """Those are for a product by itself; a launch of several is chosen for all of them."""
+    tuned = 'module attributes {{oneflow.autotune = "true"}} {{\n{}\n}}'
+    apart = lower(tuned.format(products(1, (768, 768, 8192))))
+    assert apart.choices["main_kernel_0"] and not lower(tuned.format(products(3, (768, 768, 8192)))).choices
