@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.images import Sizes, each
-from oneflow.frontend.functional.shape import permute, reshape, transpose
+from oneflow.frontend.functional.padding import alone, pad
+from oneflow.frontend.functional.shape import permute, reshape, slice, stack, transpose, unbind
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle",
+    "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
 ]  # fmt: skip
 
 #: The mode that interpolates linearly, for each number of spatial dimensions, and the attributes with scales.
@@ -89,3 +94,75 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
     batch, channels, *inside = x.sizes()
     parts = reshape(x, (batch, groups, channels // groups, *inside))
     return reshape(transpose(parts, 1, 2), (batch, channels, *inside))
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Where blocks of images lie that slide over them."""
+
+    kernel: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    @classmethod
+    def of(cls, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> _Blocks:
+        numbers = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
+        return cls(*(each(value, 2, name) for name, value in numbers.items()))
+
+    def counts(self, sizes: Sequence[Any]) -> list[Any]:
+        """How many blocks there are along each dimension of padded images."""
+        rows = zip(sizes, self.kernel, self.dilation, self.stride, strict=True)
+        return [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in rows]
+
+    def slices(self, counts: Sequence[Any]) -> list[list[tuple[Any, Any, int]]]:
+        """For each element of a block, where it lies in all of them: (start, stop, step) along each dimension."""
+        rows = [range(0, k * d, d) for k, d in zip(self.kernel, self.dilation, strict=True)]
+        return [
+            [(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begins, counts, self.stride, strict=True)]
+            for begins in itertools.product(*rows)
+        ]
+
+    def border(self, sign: int) -> list[int]:
+        """The padding as `pad` takes it."""
+        height, width = (sign * p for p in self.padding)
+        return [width, width, height, height]
+
+
+def unfold(input: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
+    """Blocks that slide over images, as columns: `(n, c, h, w)` gives `(n, c * elements of a block, blocks)`."""
+    blocks = _Blocks.of(kernel_size, dilation, padding, stride)
+    x, taken_out = alone(as_tensor(input), 2)
+    x = pad(x, blocks.border(1))
+    batch, channels, *sizes = x.sizes()
+    counts = blocks.counts(sizes)
+    parts = [slice(x, [(None, None, None)] * 2 + at) for at in blocks.slices(counts)]
+    return taken_out(reshape(stack(parts, 2), (batch, channels * len(parts), counts[0] * counts[1])))
+
+
+def fold(
+    input: Any,
+    output_size: Sizes,
+    kernel_size: Sizes,
+    dilation: Sizes = 1,
+    padding: Sizes = 0,
+    stride: Sizes = 1,
+) -> Tensor:
+    """Images of the sizes `output_size` that are the sums of blocks, which are columns as `unfold` gives them."""
+    blocks = _Blocks.of(kernel_size, dilation, padding, stride)
+    x = as_tensor(input)
+    x, taken_out = alone(x, 1)
+    count = math.prod(blocks.kernel)
+    wide = [n + 2 * p for n, p in zip(each(output_size, 2, "output_size"), blocks.padding, strict=True)]
+    counts = blocks.counts(wide)
+    if x.rank != 3 or None in x.shape or x.shape[1] % count or x.shape[2] != counts[0] * counts[1]:
+        wanted = f"(batch, multiple of {count}, {counts[0] * counts[1]})"
+        raise fail(f"expected {wanted} of static sizes for fold, got {x.desc}")
+    batch, channels = x.shape[0], x.shape[1] // count
+    parts = unbind(reshape(x, (batch, channels, count, *counts)), 2)
+    shape, placed = [batch, channels, *wide], []
+    for part, at in zip(parts, blocks.slices(counts), strict=True):
+        start, stop, step = zip((0, batch, 1), (0, channels, 1), *at, strict=True)
+        placed.append(dispatch("slice_grad", part, like_shape=shape, start=start, stop=stop, step=step))
+    whole = placed[0] if count == 1 else dispatch("add_n", placed)
+    return taken_out(pad(whole, blocks.border(-1)))
