@@ -84,6 +84,15 @@ class Embedding(Module):
         self.weight = made(num_embeddings, embedding_dim, dtype=dtype)
         self.reset_parameters()
 
+    @classmethod
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
+        """A layer with the rows of a tensor, which share its memory and are trained unless `freeze`."""
+        if embeddings.dim() != 2:
+            raise ValueError(f"expected embeddings of 2 dimensions, got {embeddings.desc}")
+        layer = cls(*embeddings.shape, padding_idx, dtype=embeddings.dtype)
+        layer.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
+        return layer
+
     def reset_parameters(self) -> None:
         """Draws the rows again, from the normal distribution."""
         init.normal_(self.weight)

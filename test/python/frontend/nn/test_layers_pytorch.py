@@ -248,3 +248,20 @@ def test_weights_of_classes(shape, target, smoothing, reduction):
         grads.append((loss.detach().numpy(), logits.grad.numpy()))
     for a, b in zip(*grads, strict=True):
         np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_embeddings_from_rows(freeze):
+    rows, at, found = drawn(5, 3), np.array([0, 4, 0]), []
+    for lib in (flow, torch):
+        layer = lib.nn.Embedding.from_pretrained(lib.tensor(rows), freeze=freeze, padding_idx=4)
+        scale = lib.tensor(rows[:3], requires_grad=True)
+        y = layer(lib.tensor(at)) * scale
+        (y * y).sum().backward()
+        grad = layer.weight.grad
+        found.append([y.detach().numpy(), scale.grad.numpy(), np.zeros(0) if grad is None else grad.numpy()])
+        assert layer.weight.requires_grad is not freeze and layer.padding_idx == 4
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, 1e-5)
+    with pytest.raises(ValueError, match="expected embeddings of 2 dimensions, got tensor<5xf32>"):
+        flow.nn.Embedding.from_pretrained(flow.ones(5))
