@@ -244,6 +244,8 @@ class _Gradient:
             grads = reverse.pull_back(self.ops, self.program.entries, seeds, inputs, before)
             refuse_integers(self.program.entries, seeds, inputs, grads)
             return grads
+        except reverse.NotDifferentiable as error:
+            raise PassError(str(error), self.program.places[id(error.entry)]) from None
         except OperatorError as error:
             raise PassError(str(error), place) from None
 
