@@ -114,7 +114,9 @@ def in_place(kernel: Kernel, operand: int, result: int) -> bool:
     if len(reads) != len(list(value.uses)) or not _writes_once(structure, writer):
         return False
     place = _place(writer, writer.outputs[writer.results.index(returned)])
-    order = {node: (phase, nodes.index(node)) for node, phase in phases_of(structure).items()}
+    inner, phases = set(structure.inner), phases_of(structure)
+    # What does not sweep comes before the sweep of its phase, wherever it stands.
+    order = {node: (phases[node], bool(node.loops & inner), nodes.index(node)) for node in nodes}
     return all(order[node] <= order[writer] and _place(node, use) == place for node, use in reads)
 
 

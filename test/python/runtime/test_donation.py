@@ -236,3 +236,23 @@ def test_a_run_that_fails_after_the_update_says_so():
     with pytest.raises(PositionError, match=r"got (80|81); updated in place before: 'x'$"):
         executable(x, np.full((40, 40), 81, np.float32), np.eye(40, dtype=np.float32))
     np.testing.assert_allclose(x, np.full((40, 40), 81), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(6, 16), (64, 16), (5, 3)], ids=str)
+def test_an_update_before_a_sweep_that_reads_the_old_value(shape):
+    """A number of each column is updated by the column's sum, and every element of the column needs the old one."""
+    whole, column = f"tensor<{shape[0]}x{shape[1]}xf32>", f"tensor<{shape[1]}xf32>"
+    run = build(f"""
+    func.func @main(%g: {column} {{oneflow.donated = 1 : i64, oneflow.name = "g"}},
+                    %x: {whole}) -> ({whole}, {column}) {{
+      %s = "oneflow.reduce_sum"(%x) {{axis = array<i32: 0>, keepdims = false}} : ({whole}) -> {column}
+      %a = "oneflow.broadcast_sub"(%x, %s) : ({whole}, {column}) -> {whole}
+      %y = "oneflow.broadcast_mul"(%a, %g) : ({whole}, {column}) -> {whole}
+      %r = "oneflow.broadcast_sub"(%g, %s) : ({column}, {column}) -> {column}
+      return %y, %r : {whole}, {column}
+    }}""")
+    x, g = RNG.standard_normal(shape).astype(np.float32), RNG.standard_normal(shape[1]).astype(np.float32)
+    old, total = g.copy(), x.sum(0)
+    whole, updated = run(g, x)
+    np.testing.assert_allclose(whole, (x - total) * old, 1e-4, 1e-4)
+    np.testing.assert_allclose(updated, old - total, 1e-4, 1e-4)
