@@ -13,7 +13,7 @@ from oneflow.frontend.functional import reduction
 from oneflow.frontend.functional.padding import pad
 from oneflow.frontend.functional.rules import cast, describe
 from oneflow.frontend.functional.shape import axis, narrow, on_vector, transpose
-from oneflow.frontend.functional.source import full
+from oneflow.frontend.functional.source import full, zeros_like
 from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor
 
@@ -166,7 +166,7 @@ def _by_batch(x: Tensor, running: Sequence[Any], gamma: Tensor, beta: Tensor, mo
     if x.numel() // _channels(x, "batch_norm") < 2:
         raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
     # The share may be a tensor, so they move here: from nothing, all that the operator gives is new.
-    nothing = full(gamma.shape, 0, dtype=gamma.dtype)
+    nothing = zeros_like(gamma)
     y, _, _, *new = dispatch_all("normalization", x, nothing, nothing, gamma, beta, **given, update_moving=True)
     for old, moved in zip(running, new, strict=True):
         _move(old, moved, momentum)
