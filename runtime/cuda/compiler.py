@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import linecache
 import os
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from oneflow.lowering.triton.source import GLUON, Source
 KNOWN = "3.6."
 #: The most bytes of shared memory that a program can have, by compute capability (CUDA's programming guide).
 SHARED = {80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 103: 232448, 120: 101376}
+#: Held while Python's parser makes trees: threads that do so at once count their depth together before Python 3.13.
+_parsing = threading.Lock()
 #: How Triton was found, and what the package that has it is called here.
 HINT = "expected the package triton (pip install oneflow-mlir[gpu])"
 
@@ -134,7 +137,8 @@ def _stages(ast: Any, target: Any, options: dict[str, int | None]) -> tuple[dict
     ir.load_dialects(context)
     backend.load_dialects(context)
     functions, modules = backend.get_codegen_implementation(chosen), backend.get_module_map()
-    module = ast.make_ir(target, chosen, functions, modules, context)
+    with _parsing:
+        module = ast.make_ir(target, chosen, functions, modules, context)
     facts = {"target": target, **vars(chosen)}
     made: dict[str, Any] = {}
     for name, stage in stages.items():

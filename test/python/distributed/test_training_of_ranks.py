@@ -14,7 +14,7 @@ from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.oneflow import create_context, desc_of
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.triton import plan
+from oneflow.lowering.triton import plan, together
 from oneflow.lowering.triton.program import read_program
 from oneflow.passes.sbp.collectives import collectives_of
 from oneflow.runtime import distributed
@@ -103,6 +103,7 @@ def test_what_follows_runs_beside_the_first_gradients(monkeypatch: pytest.Monkey
     monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     monkeypatch.setattr(plan, "APART", 0)
+    monkeypatch.setattr(together, "SHORT", 0)
     found = read_program(program_source(module, "step", REGISTRY).lower("triton"))
     kernels = {i: ExternalKernel(0, 0, str, None, True, recorded=True) for i in range(3)}
     script = record(found, [()] * 8, {}, kernels)
@@ -115,4 +116,4 @@ def test_what_follows_runs_beside_the_first_gradients(monkeypatch: pytest.Monkey
     kernel = {n: re.sub(r"_x\d+$", "", c.kernel) for n, c in enumerate(script.commands) if isinstance(c, Launch)}
     known = {name for n, name in kernel.items() if n < sums[0]}
     back = [n for n, name in kernel.items() if sums[0] < n < sums[-1] and name in known]
-    assert len(back) == 4 and not any(max(s for s in sums if s < n) in before[n] for n in back), found
+    assert len(back) == 3 and not any(max(s for s in sums if s < n) in before[n] for n in back), found
