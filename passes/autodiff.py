@@ -1,7 +1,7 @@
 """`oneflow-autodiff`: functions that compute the gradients of others.
 
 The gradient is IR like any other: the operators' gradient slots build it, over a copy of the function. Imports
-`dialect.reverse`, the pass interface and `passes.inline`.
+`dialect.reverse`, the pass interface, `passes.inline` and `passes.structure`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from oneflow.passes.base import Pass, PassError
 from oneflow.passes.inline import RETURN, body_of, functions_of, inline_calls
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.structure import operands_of
 
 NAME = "oneflow.name"
 #: Operations of other dialects that may be removed when nothing uses them.
@@ -108,7 +109,7 @@ class _Program:
         if op.name.startswith(dialect.PREFIX):
             call = dialect.operand_call(op, dialect.record_of(op, registry), self.value)
             return dialect.bind_results(op, call, [self._define(r) for r in op.results])
-        operands = tuple(self.value(v) for v in _operands(op) if from_mlir(v.type) is not None)
+        operands = tuple(self.value(v) for v in operands_of(op) if from_mlir(v.type) is not None)
         if op.name == dialect.CAST and operands:
             return reverse.Renamed((operands[0],), (self._define(op.results[0], operands[0]),))
         results = [r for r in op.results if from_mlir(r.type) is not None]
@@ -146,20 +147,6 @@ def _named(source: ir.Attribute, suffix: str) -> ir.DictAttr:
     known = {named.name: named.attr for named in ir.DictAttr(source)}
     named = {NAME: ir.StringAttr.get(f"{known[NAME].value}.{suffix}")} if NAME in known else {}
     return ir.DictAttr.get(named)
-
-
-def _operands(op: ir.Operation) -> list[ir.Value]:
-    """Operands, those of operations inside included."""
-    if not len(op.regions):
-        return list(op.operands)
-    found: list[ir.Value] = []
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        found.extend(inner.operands)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found
 
 
 def _top_level(function: ir.Operation) -> list[ir.Operation]:

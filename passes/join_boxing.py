@@ -21,7 +21,7 @@ from oneflow.passes.sbp.collectives import JOINED
 from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.layouts import Layouts
 from oneflow.passes.sbp.submeshes import crosses, read_submeshes
-from oneflow.passes.structure import Function, Structure
+from oneflow.passes.structure import Function, Structure, operands_of
 
 #: Steps whose results are no larger than what they are made of: they are carried out as soon as that is there.
 EARLY = ("all_reduce", "all_max", "reduce_scatter")
@@ -143,7 +143,7 @@ class _Joiner:
                 self._close(key)
 
     def _visit(self, op: ir.Operation) -> None:
-        for value in _operands(op):
+        for value in operands_of(op):
             if value in self.home:
                 self._close(self.home[value])
         cast = self.casts.get(op)
@@ -173,15 +173,3 @@ def _hoist(op: ir.Operation) -> None:
     maker = op.operands[0].owner
     if not isinstance(maker, ir.Block) and maker.operation.block == op.block:
         op.move_after(maker.operation)
-
-
-def _operands(op: ir.Operation) -> list[ir.Value]:
-    """What an operation and everything in its regions takes."""
-    found: list[ir.Value] = []
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        found.extend(inner.operands)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found

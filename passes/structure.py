@@ -169,6 +169,20 @@ class Structure:
                 self.fixed[value].append(Operand(op, index))
 
 
+def operands_of(op: ir.Operation) -> list[ir.Value]:
+    """Operands, those of operations inside included."""
+    if not len(op.regions):
+        return list(op.operands)
+    found: list[ir.Value] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        found.extend(inner.operands)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return found
+
+
 def _scope(op: ir.Operation) -> list[str]:
     """The modules around an operation but for the outermost, outside first: their symbols, else positions."""
     module = op.parent
