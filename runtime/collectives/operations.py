@@ -100,16 +100,6 @@ def _terms(transport: Transport, array: Array) -> Array:
     return array if transport.adds_short else _wide(array)
 
 
-def _sum_into(transport: Transport, target: Array, reduce: Callable[[Array], None]) -> None:
-    """Has `reduce` write a sum into the flat elements of `target`."""
-    flat = target.reshape(-1)
-    is_short = target.dtype.itemsize == 2 and not transport.adds_short
-    total = np.empty(flat.shape, np.float32) if is_short else flat
-    reduce(total)
-    if total is not flat:
-        flat[:] = total
-
-
 def ordered(array: Array) -> Array:
     """Integers in the order of floats, NaN the largest; applied to such integers, the bits of the floats.
 
@@ -173,8 +163,10 @@ def _reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) ->
         _all_reduce(transport, attrs, [source], [target])
     else:
         counts = [source.size * (member == attrs["root"]) for member in range(attrs["members"])]
-        terms, into = _terms(transport, source.reshape(-1)), target if is_root else target.reshape(-1)[:0]
-        _sum_into(transport, into, lambda total: transport.reduce_scatter(terms, total, counts))
+        terms, into = _terms(transport, source.reshape(-1)), target.reshape(-1)[: counts[attrs["index"]]]
+        total = _total(transport, [into], terms.dtype)
+        transport.reduce_scatter(terms, total, counts)
+        _unpack(transport, total, [into])
     if not is_root:
         transport.clear(target)
 
