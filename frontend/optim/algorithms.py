@@ -84,7 +84,20 @@ class SGD(Optimizer):
         return id(momentum) in self._made and momentum.variable.version == 0
 
 
-class Adam(Optimizer):
+class Adaptive(Optimizer):
+    """An optimizer by running means of gradients and of something like their squares."""
+
+    def __init__(
+        self, params: Iterable[Any], lr: float, betas: tuple[float, float], eps: float, decay: float, **more: Any
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": decay, **more})
+
+    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+        """Both means and the number of steps."""
+        return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
+
+
+class Adam(Adaptive):
     """Adam: the running mean of gradients over the root of that of their squares, both corrected for their start.
 
     `weight_decay` adds that much of the parameter to its gradient. With `amsgrad` the largest mean square so far is
@@ -106,13 +119,12 @@ class Adam(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        numbers = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**numbers, "amsgrad": amsgrad, "maximize": maximize})
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
 
     def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """Both means and the number of steps."""
+        """Both means, the number of steps, and with `amsgrad` the largest mean square."""
         most = {"max_exp_avg_sq": zeros(p)} if group["amsgrad"] else {}
-        return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p), **most}
+        return {**super().kept(p, group), **most}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
@@ -142,7 +154,7 @@ class AdamW(Adam):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
 
-class LAMB(Optimizer):
+class LAMB(Adaptive):
     """Lamb: a step of Adam, as long in proportion to the parameter as its direction; the decay is apart from it."""
 
     operator = "lamb_update"
@@ -157,12 +169,7 @@ class LAMB(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        numbers = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**numbers, "maximize": maximize})
-
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """Both means and the number of steps."""
-        return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
+        super().__init__(params, lr, betas, eps, weight_decay, maximize=maximize)
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""

@@ -1,4 +1,4 @@
-"""Adamax, NAdam, RAdam and Rprop, whose steps are written out, with PyTorch's arguments. Imports `optimizer`.
+"""Adamax, NAdam, RAdam and Rprop, whose steps are written out, with PyTorch's arguments. Imports `algorithms`.
 
 In a compiled function a step becomes one kernel all the same.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.optim.algorithms import Adaptive
 from oneflow.frontend.optim.formulas import directed
 from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, zeros
 from oneflow.frontend.tensor import Tensor
@@ -39,20 +40,7 @@ def _moments(grad: Any, group: Group, state: dict[str, Any]) -> tuple[Tensor, Te
     return mean, state["exp_avg_sq"] * second + grad * grad * (1.0 - second)
 
 
-class _Adaptive(Optimizer):
-    """An optimizer by running means of gradients and of something like their squares."""
-
-    def __init__(
-        self, params: Iterable[Any], lr: float, betas: tuple[float, float], eps: float, decay: float, **more: Any
-    ) -> None:
-        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": decay, **more})
-
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """Both means and the number of steps."""
-        return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
-
-
-class Adamax(_Adaptive):
+class Adamax(Adaptive):
     """Adam with the largest gradient, which fades by the second beta, in place of the root of the mean square."""
 
     def __init__(
@@ -81,7 +69,7 @@ class Adamax(_Adaptive):
         return p - mean / largest * (rate / corrected), mean, largest
 
 
-class NAdam(_Adaptive):
+class NAdam(Adaptive):
     """Adam that looks a step ahead along its mean, as Nesterov's momentum does.
 
     The share of the mean grows with the steps, as `momentum_decay` says. With `decoupled_weight_decay` the decay is
@@ -122,7 +110,7 @@ class NAdam(_Adaptive):
         return p_ - (along * own + mean * kept) / size, product.to(state["mu_product"].dtype), mean, square
 
 
-class RAdam(_Adaptive):
+class RAdam(Adaptive):
     """Adam that is told how far its mean square is to be trusted, and takes the mean alone at first.
 
     With `decoupled_weight_decay` the decay is apart from the gradient.
