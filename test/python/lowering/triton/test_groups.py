@@ -2,29 +2,15 @@
 
 import numpy as np
 import pytest
+from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.dialect._mlir import ir
-from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.reader import read_module
-from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.group import grouped
-from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tuning import Product, pieces
-from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
-
-
-def lower(text):
-    context = create_context()
-    with context, ir.Location.unknown():
-        module = read_module(text, context)
-        Pipeline.parse(pipeline_between(None, "triton"), context).run(module, REGISTRY)
-        return read_program(module)
 
 
 def updates(count, extra=""):

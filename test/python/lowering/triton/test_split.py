@@ -3,15 +3,10 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from lowered import lower
 
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.dialect._mlir import ir
-from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.reader import read_module
-from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton import contract, split
-from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.tuning import (
     DESCRIBED,
     NARROW,
@@ -23,18 +18,8 @@ from oneflow.lowering.triton.tuning import (
     split_depth,
     split_parts,
 )
-from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
-
-
-def lower(text):
-    context = create_context()
-    with context, ir.Location.unknown():
-        module = read_module(text, context)
-        Pipeline.parse(pipeline_between(None, "triton"), context).run(module, REGISTRY)
-        return read_program(module)
-
 
 #: A filter gradient of 3 x 3, channels last.
 THREE = (

@@ -4,18 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.trace import trace
-from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton import together
-from oneflow.lowering.triton.program import read_program
-from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.failures import PositionError
 from oneflow.testing.interpreter import interpret
@@ -23,14 +19,6 @@ from oneflow.testing.triton_interpreter import interpret_program
 
 F = flow.nn.functional
 SHAPES = [(8, 30), (8,), (20, 30), (20,), (10, 20), (10,)]
-
-
-def lower(text):
-    context = create_context()
-    with context, ir.Location.unknown():
-        module = read_module(text, context)
-        Pipeline.parse(pipeline_between(None, "triton"), context).run(module, REGISTRY)
-        return read_program(module)
 
 
 def loss(x, y, *parameters):
