@@ -31,7 +31,7 @@ from oneflow.runtime import cache
 from oneflow.runtime.cuda.compiler import Binary, CompileError, compile_source, speaks_gluon
 
 #: Raised when what is stored, or how kernels are compiled, changes.
-VERSION = "5"
+VERSION = "6"
 #: The kernel that is compiled before any other.
 FIRST = Source(
     "first",

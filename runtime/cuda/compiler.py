@@ -1,6 +1,6 @@
 """The one module that imports Triton: kernels compiled to PTX and machine code, for a device that need not be here.
 
-Triton is imported when it is first needed. Imports `lowering.triton.source`.
+Triton is imported when it is first needed. Imports `lowering.triton.source` and `ptx`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.runtime.cuda.ptx import halves_apart
 
 #: The versions of Triton whose Gluon is known.
 KNOWN = "3.6."
@@ -142,5 +143,6 @@ def _stages(ast: Any, target: Any, options: dict[str, int | None]) -> tuple[dict
     facts = {"target": target, **vars(chosen)}
     made: dict[str, Any] = {}
     for name, stage in stages.items():
-        made[name] = module = stage(module, facts)
+        module = stage(module, facts)
+        made[name] = module = halves_apart(module) if name == "ptx" else module
     return made, facts

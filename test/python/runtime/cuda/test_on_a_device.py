@@ -172,6 +172,34 @@ def test_training_equals_the_cpus(algorithm, compile_step):
         np.testing.assert_allclose(one, other, 1e-2, 1e-3)
 
 
+def classify_images(device, dtype, steps=3):
+    """A stem with a padded pool and two convolutions, whose padded dimensions are alike in rows and columns."""
+    flow.manual_seed(4)
+    nn = flow.nn
+    stem = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(64), nn.ReLU())
+    body = nn.Sequential(nn.MaxPool2d(3, 2, 1), nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64))
+    net = nn.Sequential(stem, body, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    net = net.to(dtype).to(device)
+    optimizer = flow.optim.SGD(net.parameters(), lr=0.05)
+
+    @flow.compile
+    def step(x, y):
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    labels = flow.tensor(np.arange(16) % 10).to(device)
+    images = [flow.tensor(floats(16, 3, 224, 224, seed=n)).to(dtype).to(device) for n in range(steps)]
+    return [float(step(x, labels).float().item()) for x in images]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(flow.float32, 1e-3), (flow.bfloat16, 3e-2)])
+def test_images_are_classified_as_on_the_cpu(dtype, tolerance):
+    np.testing.assert_allclose(classify_images("cuda", dtype), classify_images("cpu", dtype), tolerance)
+
+
 def test_a_position_out_of_range():
     function = flow.compile(lambda x, i: flow.index_select(x, 0, i), device="cuda")
     x = floats(5, 4)
