@@ -228,17 +228,17 @@ def _max_grad_compute(op: Call) -> Stage:
     sizes = layout.split(op.x.shape)[2]
     if windows.tile(sizes):
         return _tiled(op, lambda at, place: s.where(op.indice[at].eq(_flat(place, sizes)), op.dy[at], 0))
-    # Places are spread over as much as the image: in 32 bits, where they fit, they are half as much to move.
+    # Places in 32 bits, where they fit, are half as much to read.
     small = all(isinstance(n, int) for n in sizes) and (count(sizes) or 0) < 2**31
     places = c.convert(op.indice, dtypes.int32 if small else dtypes.int64)
-    dy, indice = (windows.spaced(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (places, -1)))
+    dy, indice = (windows.bordered(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (places, -1)))
 
     def term(*position: Expr) -> Expr:
         lead, channels, image = layout.split(position[: op.x.rank])
-        there = layout.arrange(lead, channels, windows.back(image, position[op.x.rank :]))
+        there = layout.arrange(lead, channels, windows.over(image, position[op.x.rank :]))
         return s.where(indice[there].eq(s.cast(_flat(image, sizes), indice.dtype)), dy[there], 0)
 
-    return c.sum_(op.x.shape, windows.kernel, term, op.x.dtype)
+    return c.sum_(op.x.shape, windows.most, term, op.x.dtype)
 
 
 def _max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
@@ -320,13 +320,14 @@ def _avg_grad_compute(op: Call) -> Stage:
     )
     if windows.tile(sizes):
         return _tiled(op, lambda at, place: share[at])
-    spaced = windows.spaced(share, layout, sizes, 0)
+    bordered = windows.bordered(share, layout, sizes, 0)
 
     def term(*position: Expr) -> Expr:
-        lead, channels, image = layout.split(position[: op.x.rank])
-        return spaced[layout.arrange(lead, channels, windows.back(image, position[op.x.rank :]))]
+        (lead, channels, image), numbers = layout.split(position[: op.x.rank]), position[op.x.rank :]
+        value = bordered[layout.arrange(lead, channels, windows.over(image, numbers))]
+        return s.where(windows.reaches(image, numbers), value, 0) if windows.part else value
 
-    return c.sum_(op.x.shape, windows.kernel, term, op.x.dtype)
+    return c.sum_(op.x.shape, windows.most, term, op.x.dtype)
 
 
 def _numpy_divisor(spans: Sequence[range], sizes: Sequence[int], op: dict[str, Any]) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.record import Call
@@ -120,10 +121,36 @@ class Windows:
         pairs = zip(windows, self.stride, offsets, self.dilation, strict=True)
         return tuple(i * stride + k * dilation for i, stride, k, dilation in pairs)
 
-    def back(self, positions: Sequence[Any], offsets: Sequence[Any]) -> tuple[Any, ...]:
-        """Where, in what `spaced` gives, the window is whose element `offsets` is at `positions` of the image."""
-        pairs = zip(positions, self.padding, self.reach, offsets, self.dilation, strict=True)
-        return tuple(i + (padding + reach) - k * dilation for i, padding, reach, k, dilation in pairs)
+    @property
+    def most(self) -> tuple[int, ...]:
+        """How many windows an element of an image can be in, in each dimension."""
+        return tuple(reach // stride + 1 for reach, stride in zip(self.reach, self.stride, strict=True))
+
+    def over(self, positions: Sequence[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
+        """Where in what `bordered` gives windows that have positions of the image are, by number, the last first."""
+        pairs = zip(positions, self.padding, self.stride, self.most, numbers, strict=True)
+        return tuple((i + padding) // stride + (most - 1) - k for i, padding, stride, most, k in pairs)
+
+    def bordered(self, y: Stage, layout: Layout, sizes: Sequence[Size], fill: float) -> Stage:
+        """Values of windows, and `fill` for those before and behind that `over` asks for."""
+        lead, channels, _ = layout.split(y.shape)
+        rows = zip(sizes, self.padding, self.stride, self.most, strict=True)
+        wide = [(n - 1 + padding) // stride + most for n, padding, stride, most in rows]
+        offsets = layout.arrange([0], [0] * len(channels), [most - 1 for most in self.most])
+        return c.place(layout.arrange(lead, channels, wide), fill, [(y, offsets)], y.dtype)
+
+    @property
+    def part(self) -> bool:
+        """Whether some of the windows that `over` gives end before the position."""
+        return any((reach + 1) % stride for reach, stride in zip(self.reach, self.stride, strict=True))
+
+    def reaches(self, positions: Sequence[Any], numbers: Sequence[Any]) -> Expr:
+        """Whether the windows that `over` gives end at positions of the image or behind them."""
+        inside = s.const(True, dtypes.bool_)
+        rows = zip(positions, self.padding, self.stride, self.reach, numbers, strict=True)
+        for i, padding, stride, reach, k in rows:
+            inside = inside & ((i + padding) % stride + k * stride <= reach)
+        return inside
 
     def padded(self, x: Stage, layout: Layout, fill: float) -> Stage:
         """Images with `fill` around them, as far as windows reach."""
@@ -134,15 +161,6 @@ class Windows:
         wide = [n + (2 * p + more) for n, p, more in zip(sizes, self.padding, hang, strict=True)]
         offsets = layout.arrange([0], [0] * len(channels), self.padding)
         return c.place(layout.arrange(lead, channels, wide), fill, [(x, offsets)], x.dtype)
-
-    def spaced(self, y: Stage, layout: Layout, sizes: Sequence[Size], fill: float) -> Stage:
-        """Values of windows at the place of each window's first element, `fill` between; see `back`."""
-        lead, channels, _ = layout.split(y.shape)
-        ones = [1] * len(channels)
-        wide = [n + (2 * p + r) for n, p, r in zip(sizes, self.padding, self.reach, strict=True)]
-        offsets = layout.arrange([0], [0] * len(channels), self.reach)
-        strides = layout.arrange([1], ones, self.stride)
-        return c.place(layout.arrange(lead, channels, wide), fill, [(y, offsets, strides)], y.dtype)
 
 
 def expect_windows(op: Call, spatial: int, least: dict[str, int]) -> None:

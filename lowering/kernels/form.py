@@ -8,11 +8,13 @@ each group into a private function with destinations, emit equal functions once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir, passmanager, scf
 from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.access import find_any_node
 from oneflow.lowering.kernels.donation import wait_for_readers
 from oneflow.lowering.kernels.expect import callable_names, expect_linalg
 from oneflow.lowering.kernels.graph import Graph, grow
@@ -152,7 +154,7 @@ def _moves(op: ir.Operation) -> bool:
 def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
     block = entry.regions[0].blocks[0]
     graph = Graph([o.operation for o in block.operations])
-    nodes = _read_nodes(graph)
+    nodes = _read_nodes(graph, find_any_node if chosen.processors else find_node)
     wait_for_readers(entry.operation, graph)
     # Numbers come last: joined with one another they would keep apart the rows that give some and need others.
     order = sorted(nodes, key=lambda n: (_gives_number(nodes[n]), n))
@@ -210,8 +212,8 @@ def _join_insertions(graph: Graph) -> None:
             graph.merge(graph.group[target], graph.group[number])
 
 
-def _read_nodes(graph: Graph) -> dict[int, Node]:
-    found = ((number, find_node(op)) for number, op in enumerate(graph.ops))
+def _read_nodes(graph: Graph, find: Callable[[ir.Operation], Node | None]) -> dict[int, Node]:
+    found = ((number, find(op)) for number, op in enumerate(graph.ops))
     return {number: node for number, node in found if node is not None}
 
 

@@ -13,9 +13,10 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir, linalg, tensor
 from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.access import find_any_node, read_any_node
 from oneflow.lowering.kernels.cut import new_generic
 from oneflow.lowering.kernels.form import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction, is_gathered, read_node
+from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction, is_gathered
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -79,7 +80,7 @@ class Layouts:
     def of(cls, function: func.FuncOp) -> Layouts:
         """The layouts of a function, in which convolutions have chosen."""
         ops = [o.operation for o in function.regions[0].blocks[0].operations]
-        nodes = {op: node for op in ops if (node := find_node(op)) is not None}
+        nodes = {op: node for op in ops if (node := find_any_node(op)) is not None}
         touching: dict[ir.Value, list[Node]] = {}
         for node in nodes.values():
             for value in (*(u.value for u in node.inputs), *node.results):
@@ -152,8 +153,8 @@ class Layouts:
             _insert(op, *(moved.get(v, tuple(range(RANK))) for v in (op.operands[0], op.results[0])))
         for node in changed:
             if not is_contraction(node):
-                _interchange(read_node(node.op))
-                _drop_copy(read_node(node.op))
+                _interchange(read_any_node(node.op))
+                _drop_copy(read_any_node(node.op))
 
 
 def _is_new(value: ir.Value) -> bool:

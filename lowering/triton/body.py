@@ -12,8 +12,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.access import to_python
 from oneflow.lowering.kernels.nodes import Uncovered
-from oneflow.lowering.triton.access import to_python
 from oneflow.lowering.triton.kernel import FAILURE, Kernel, triton_type
 from oneflow.lowering.triton.tile import Tile, constant_text
 from oneflow.lowering.triton.writer import V

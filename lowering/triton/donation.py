@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.nodes import Node, Uncovered, analyse, loop_size
 from oneflow.lowering.llvm.memory import Buffer
-from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.group import member_of
 
 DONATED = "oneflow.donated"

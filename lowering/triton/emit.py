@@ -15,10 +15,10 @@ from typing import ClassVar, TypeVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.expect import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse
 from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
-from oneflow.lowering.triton.access import read_any_node
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
 from oneflow.lowering.triton.group import group_calls, is_grouped

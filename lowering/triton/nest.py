@@ -160,7 +160,11 @@ class Nest:
         if self.open is None:
             return
         step = f", {self.blocks.inner}" if self.blocks.inner > 1 else ""
-        header = f"for r_at in range(0, {self.row.size}{step}):"
+        steps = f"0, {self.row.size}{step}"
+        steps = (
+            f"tl.range({steps}, loop_unroll_factor={self.row.size})" if self.blocks.unrolled else f"range({steps})"
+        )
+        header = f"for r_at in {steps}:"
         self.writer.close(header, self.before)
         for accumulator in self.open:
             self._finish(accumulator)

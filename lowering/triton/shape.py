@@ -21,6 +21,9 @@ CHUNK = 4096
 #: Elements of a block where reduced elements lie apart, and how many lie beside each other there: few where there are
 #: only so many for each processor, so that the way down is shorter.
 STRIDED, COLUMNS, FEW = 2048, 64, 16
+#: The most elements that lie apart and are reduced one after the other, so that threads read those beside each other
+#: in vectors, and the least elements of a block that does so where there are few.
+STEPS, SPREAD = 16, 128
 #: The elements of a block that is read along one loop and written along another, and its longest side.
 CROSSED, SIDE = 4096, 64
 #: Bytes of a row that a thread holds, and elements of a block where nothing is reduced.
@@ -29,12 +32,13 @@ HELD, EACH = 64, 8
 
 @dataclass(frozen=True)
 class Blocks:
-    """Sizes of a block, the mode of the inner loops (see `nest`), and warps."""
+    """Sizes of a block, the mode of the inner loops (see `nest`), warps, and whether steps are written out."""
 
     outer: int
     inner: int
     mode: str
     warps: int
+    unrolled: bool = False
 
 
 def choose_blocks(
@@ -47,11 +51,16 @@ def choose_blocks(
     if inner == 1:
         block = min(POINTWISE, wide)
         return Blocks(block, 1, "once", warps_of(block // EACH))
+    strided, few = _strided(structure, forms), inner is not None and inner <= STEPS and not structure.rowwise
+    if few and (strided or not regroups):
+        spread = power_of_two((outer or POINTWISE * PROCESSORS) // PROCESSORS or 1)
+        block = min(POINTWISE, wide, max(spread, SPREAD))
+        return Blocks(block, 1, "step", warps_of(block // EACH), True)
     if not regroups:
         block = min(128, wide)
         return Blocks(block, 1, "step", warps_of(block // 16))
     row = power_of_two(inner) if inner is not None else CHUNK
-    if _strided(structure, forms):
+    if strided:
         beside = COLUMNS if outer is None or outer > FEW * PROCESSORS else FEW
         columns = min(max(beside, STRIDED // row), wide)
         depth = min(row, STRIDED // columns)
@@ -96,13 +105,13 @@ def sides(across: int | None, along: int | None) -> tuple[int, int]:
 def _strided(structure: Structure, forms: Sequence[Form]) -> bool:
     """Whether elements along the inner loops lie apart in the tensor that is swept, those along outer ones not."""
     last, every, one = structure.inner[-1], {*structure.outer, *structure.inner}, Size.of(1)
-    swept = [f.loops for f in forms if last in f.loops]
-    most = max((len(every & set(f)) for f in swept), default=0)
-    swept = [f for f in swept if len(every & set(f)) == most]
+    swept = [f for f in forms if last in f.walked]
+    most = max((len(every & f.walked) for f in swept), default=0)
+    swept = [f for f in swept if len(every & f.walked) == most]
     return (
         bool(swept)
-        and all(f[last] != one for f in swept)
-        and any(f.get(n) == one for f in swept for n in structure.outer)
+        and all(f.loops.get(last) != one for f in swept)
+        and any(f.loops.get(n) == one for f in swept for n in structure.outer)
     )
 
 

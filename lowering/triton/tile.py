@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.access import Computed
 from oneflow.lowering.kernels.nodes import Node, Use
-from oneflow.lowering.triton.access import Computed
 from oneflow.lowering.triton.kernel import Kernel, Tensor, triton_type
 from oneflow.lowering.triton.sizes import Size, product
 from oneflow.lowering.triton.writer import NONE, Axes, V, Writer
@@ -24,6 +24,11 @@ class Form:
     loops: Mapping[int, Size]
     constant: Size = field(default_factory=Size)
     computed: tuple[tuple[Computed, Size], ...] = ()
+
+    @property
+    def walked(self) -> set[int]:
+        """The loops that the offset depends on."""
+        return set(self.loops).union(*(position.dims for position, _ in self.computed))
 
 
 @dataclass

@@ -69,6 +69,14 @@ def read_any_node(op: ir.Operation) -> Node:
     return Node(op, reductions, uses[:count], uses[count:], names=list(range(len(iterators))))
 
 
+def find_any_node(op: ir.Operation) -> Node | None:
+    """An operation as a node, whatever its positions are, None where it is none."""
+    try:
+        return read_any_node(op)
+    except Uncovered:
+        return None
+
+
 def _access(affine_map: ir.AffineMap) -> Access:
     return tuple(_position(affine_map, e) for e in affine_map.results)
 
