@@ -31,13 +31,18 @@ class Joined:
 
 def longest(node: Node) -> int | None:
     """The reduced loop of most steps that is a dimension of operands; no body may ask where it is."""
-    asked = {ir.IntegerAttr(o.operation.attributes["dim"]).value for o in node.body.operations
-             if o.operation.name == "linalg.index"}  # fmt: skip
     uses = [*node.inputs, *node.outputs]
     tangled = {d for u in uses for f in u.access if f.dim is None for d in f.dims}
-    sizes = {d: loop_size([node], node.names[d]) for d in node.folds - asked - tangled}
-    known = {d: s for d, s in sizes.items() if s}
+    known = {d: size for d, size in reduced_loops(node).items() if d not in tangled}
     return max(known, key=lambda d: (known[d], -d), default=None)
+
+
+def reduced_loops(node: Node) -> dict[int, int]:
+    """The reduced loops of known steps, with these; no body may ask where they are."""
+    asked = {ir.IntegerAttr(o.operation.attributes["dim"]).value for o in node.body.operations
+             if o.operation.name == "linalg.index"}  # fmt: skip
+    sizes = {d: loop_size([node], node.names[d]) for d in sorted(node.folds - asked)}
+    return {d: size for d, size in sizes.items() if size}
 
 
 #: How each result of a node combines; None where the node stays whole, or Uncovered is raised.
@@ -47,10 +52,10 @@ Combiners: TypeAlias = Callable[[Node], "Sequence[Joined] | None"]
 def cut_reductions(
     module: ir.Module,
     combiners: Combiners,
-    parts: Callable[[Node, int], int],
+    parts: Callable[[Node], tuple[int | None, int]],
     order: Callable[[Node], Sequence[int] | None] = lambda node: None,
 ) -> None:
-    """Cuts the longest loop of each reduction of `module` into what `parts(node, loop)` says.
+    """Cuts a loop of each reduction of `module` in parts: which, and how many, `parts(node)` says.
 
     One that is left whole stays as it is, unless its results are to have another `order`: then it is one part.
     """
@@ -59,8 +64,7 @@ def cut_reductions(
         views: dict[object, ir.Value] = {}
         for op in [o.operation for o in function.regions[0].blocks[0].operations]:
             node, joined = _combined(op, combiners)
-            loop = longest(node) if node and joined else None
-            count = 1 if node is None or loop is None else parts(node, loop)
+            loop, count = parts(node) if node and joined else (None, 1)
             turned = order(node) if node and joined else None
             if node and (count > 1 or turned is not None):
                 Cut(node, joined, loop if count > 1 else None, count, views, turned).replace()
@@ -79,7 +83,8 @@ def _combined(op: ir.Operation, combiners: Combiners) -> tuple[Node | None, Sequ
 class Cut:
     """Cuts loop `loop` of a reduction in `parts`, one `Joined` for each result; None is cut in one part.
 
-    `views` has the tensors that are cut already. `order` are the dimensions of the results as the partial ones have
+    Dimensions along it become two; where it is part of a position, as in windows, that says both. `views` has the
+    tensors that are cut already. `order` are the dimensions of the results as the partial ones have
     them, which may lie better for who makes them.
     """
 
@@ -136,15 +141,23 @@ class Cut:
 
     def _shifted(self, reading: ir.AffineMap, is_result: bool) -> ir.AffineMap:
         """A map behind the new first loop."""
-        count = reading.n_dims
+        count, part = reading.n_dims, ir.AffineExpr.get_dim(0)
         dims = [ir.AffineExpr.get_dim(i + 1) for i in range(count)]
         moved = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
-        part = ir.AffineExpr.get_dim(0)
         if is_result:
             return ir.AffineMap.get(count + 1, 0, [part, *(moved[i] for i in self._order(len(moved)))])
+        if self.loop is not None:
+            dims[self.loop] = dims[self.loop] + part * self._steps
+        whole = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
         cut = [_is_dim(e, self.loop) for e in reading.results]
-        both = [[part, e] if split else [e] for e, split in zip(moved, cut, strict=True)]
+        both = [[part, e] if split else [w] for e, w, split in zip(moved, whole, cut, strict=True)]
         return ir.AffineMap.get(count + 1, 0, [e for pair in both for e in pair])
+
+    @property
+    def _steps(self) -> int:
+        """The steps of the loop in a part."""
+        size = None if self.loop is None else loop_size([self.node], self.node.names[self.loop])
+        return (size or 0) // self.parts
 
     def _start(self, number: int) -> ir.Value:
         """Neutral elements for every part."""

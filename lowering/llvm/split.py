@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.cut import Joined, cut_reductions
+from oneflow.lowering.kernels.cut import Joined, cut_reductions, longest
 from oneflow.lowering.kernels.form import fuse_elementwise
 from oneflow.lowering.kernels.nodes import Node, Uncovered, is_contraction, loop_size
 from oneflow.lowering.llvm.combine import combiner_of
@@ -50,7 +50,7 @@ class SplitForThreads(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits what is worth it in every function with a body."""
         fuse_elementwise(module)
-        cut_reductions(module, _combiners, _parts, _order)
+        cut_reductions(module, _combiners, _choose, _order)
 
 
 def _combiners(node: Node) -> list[Joined]:
@@ -68,6 +68,12 @@ def _joined(node: Node, number: int) -> Joined:
     combiner = combiner_of(node, number)
     typed = "" if combiner.element == "i1" else f" : {combiner.element}"
     return Joined(combiner.op, ir.Attribute.parse(f"{combiner.neutral}{typed}"))
+
+
+def _choose(node: Node) -> tuple[int | None, int]:
+    """Which loop to cut, and in how many parts."""
+    loop = longest(node)
+    return loop, 1 if loop is None else _parts(node, loop)
 
 
 def _parts(node: Node, loop: int) -> int:

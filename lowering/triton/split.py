@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.cut import Joined, cut_reductions, longest
+from oneflow.lowering.kernels.cut import Joined, cut_reductions, longest, reduced_loops
 from oneflow.lowering.kernels.form import fuse_elementwise
 from oneflow.lowering.kernels.nodes import (
     Node,
@@ -50,7 +50,7 @@ class SplitReductions(Pass):
         """Splits what is worth it in every function with a body."""
         fuse_elementwise(module)
         flatten_reductions(module, _gives_more_parts)
-        cut_reductions(module, _combiners, _parts)
+        cut_reductions(module, _combiners, _choose)
 
 
 def _combiners(node: Node) -> list[Joined] | None:
@@ -60,17 +60,20 @@ def _combiners(node: Node) -> list[Joined] | None:
     return [_joined(node, f) for f in folds]
 
 
+def _choose(node: Node) -> tuple[int | None, int]:
+    """Which loop to cut, and in how many parts; 1 leaves it whole."""
+    loop = longest(node)
+    if is_contraction(node):
+        return _product_parts(node, loop)
+    return loop, 1 if loop is None else _parts(node, loop)
+
+
 def _parts(node: Node, loop: int, size: int = 0) -> int:
     """How many parts to cut a loop in, which may be one of `size` steps with others; 1 leaves it whole."""
-    sizes = [loop_size([node], n) for n in node.names]
-    if any(s is None for s in sizes):
+    known = _sizes(node)
+    kept = 0 if known is None else math.prod(s for d, s in enumerate(known) if d not in node.reductions)
+    if known is None or kept * known[loop] == 0:
         return 1
-    known = [s or 0 for s in sizes]
-    kept = math.prod(s for d, s in enumerate(known) if d not in node.reductions)
-    if kept * known[loop] == 0:
-        return 1
-    if is_contraction(node):
-        return _product_parts(node, known, loop)
     last = max(node.folds)
     beside = any(u.access and u.access[-1].dim not in (None, *node.folds) and u.access[-1].dim not in node.units
                  for u in node.inputs if u.access and last in set().union(*(f.dims for f in u.access)))  # fmt: skip
@@ -83,7 +86,25 @@ def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:
     return loop is not None and _parts(node, loops[0], size) > _parts(node, loop)
 
 
-def _product_parts(node: Node, sizes: list[int], loop: int) -> int:
+def _sizes(node: Node) -> list[int] | None:
+    """The steps of every loop, None where one is not known."""
+    sizes = [loop_size([node], n) for n in node.names]
+    known = [s for s in sizes if s is not None]
+    return known if len(known) == len(sizes) else None
+
+
+def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
+    """Which loop of a product's depth to cut, `first` or one that is better, and in how many parts."""
+    sizes, loops = _sizes(node), [*([] if first is None else [first]), *reduced_loops(node)]
+    product = _product(node, sizes) if sizes and math.prod(sizes) else None
+    if product is None or not loops:
+        return None, 1
+    number, parts = split_depth(product, tuple(sizes[d] for d in loops))
+    return loops[number], parts
+
+
+def _product(node: Node, sizes: list[int]) -> Product | None:
+    """A product as tuning sees it, None where tensor cores do not have it."""
     left, right = (set().union(*(f.dims for f in u.access)) for u in node.inputs)
     kept = [d for d in range(len(sizes)) if d not in node.reductions]
     batch, rows, columns = (
@@ -92,14 +113,13 @@ def _product_parts(node: Node, sizes: list[int], loop: int) -> int:
     )
     element = str(node.inputs[0].value.type.element_type)
     if element not in ("f16", "bf16", "f32") or min(rows, columns) <= 1:
-        return 1
+        return None
     depth, width = math.prod(sizes[d] for d in node.folds), bytes_of(element)
     gathered = is_gathered(node)
     described = width == 2 and is_straight(node) and all(size % 8 == 0 for size in (rows, columns, depth))
     shared = [shares((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
     pair, along = (shared[0], shared[1]), lies_along(node)
-    product = Product(batch, rows, columns, depth, width, described, gathered, pair, along)
-    return split_depth(product, sizes[loop])
+    return Product(batch, rows, columns, depth, width, described, gathered, pair, along)
 
 
 def _elements(use: Use) -> int:

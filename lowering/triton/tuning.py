@@ -263,16 +263,19 @@ def _batched(product: Product, count: int) -> float:
 
 
 @functools.cache
-def split_depth(product: Product, loop: int) -> int:
-    """In how many parts to cut a product's depth, by cutting a loop of `loop` steps; 1 leaves it whole."""
-    best, parts = 0.95 * microseconds(choose(product)[0], product), 1
-    for count in _divisors(loop, MOST_PARTS):
+def split_depth(product: Product, loops: tuple[int, ...]) -> tuple[int, int]:
+    """Which of the loops of so many steps that a product's depth is made of to cut, and in how many parts: 1 is none.
+
+    Parts of several loops may fill the last round of processors better than those of the longest.
+    """
+    best, found = 0.95 * microseconds(choose(product)[0], product), (0, 1)
+    for number, count in ((n, c) for n, loop in enumerate(loops) for c in _divisors(loop, MOST_PARTS)):
         piece = replace(product, batch=product.batch * count, depth=product.depth // count, finished=4, widest=4)
         joined = FOLLOW + 4 * count * product.batch * product.rows * product.columns / NEAR
         taken = microseconds(choose(piece)[0], piece) + joined
         if piece.depth >= LEAST_DEPTH and taken < best:
-            best, parts = taken, count
-    return parts
+            best, found = taken, (number, count)
+    return found
 
 
 def split_parts(loop: int, reduced: int, kept: int, beside: bool) -> int:

@@ -82,7 +82,7 @@ def test_a_deep_product_in_parts(flip):
 @pytest.mark.parametrize(("parts", "described"), [(4, True), (5, False)])
 def test_parts_of_a_depth_are_places_in_it(parts, described, monkeypatch):
     """Whole blocks are parts of a descriptor's dimension; where one would be in two, they are read by pointers."""
-    monkeypatch.setattr(split, "split_depth", lambda product, loop: parts)
+    monkeypatch.setattr(split, "split_depth", lambda product, loops: (0, parts))
     monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[-1], NARROW[3]])
     depth = 1024 if described else 1000
     a, b = normal(64, depth).astype(np.float16), normal(depth, 128).astype(np.float16)
@@ -193,9 +193,11 @@ def test_products_of_f32_along_their_depth_keep_sums_apart(shape, along):
 
 
 def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
-    assert split_depth(Product(1, 64, 64, 65536, 2, True), 65536) >= 32
-    assert split_depth(Product(1, 256, 256, 16384, 2, True), 16384) == 16
-    assert split_depth(Product(1, 8192, 8192, 8192, 2, True), 8192) == 1
+    assert split_depth(Product(1, 64, 64, 65536, 2, True), (65536,))[1] >= 32
+    assert split_depth(Product(1, 256, 256, 16384, 2, True), (16384,)) == (0, 16)
+    assert split_depth(Product(1, 8192, 8192, 8192, 2, True), (8192,)) == (0, 1)
+    # 18 tiles: 7 parts fill 132 processors better than 4 or 8.
+    assert split_depth(Product(1, 256, 2304, 25088, 2, False, shared=(1.0, 7.0)), (128, 14)) == (1, 7)
     assert split_parts(65536, 65536, 1024, True) > 32 and split_parts(64, 64, 8192, True) == 1
     # Where windows overlap, an operand is read from memory once.
     apart, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
@@ -228,13 +230,17 @@ def test_a_filter_gradient_fills_the_processors():
     kinds = ["128x28x28x128xbf16", "128x28x28x128xbf16"]
     program = lower(call("conv_filter_grad", kinds, THREE, "128x3x3x128xbf16"))
     (source,) = [s for s in program.sources.values() if "tl.dot" in s.text]
-    config = choose(Product(16, 128, 1152, 6272, 2, False, False, (1, 8), finished=4, widest=4))[0]
-    assert source.grid == str(16 * -(-128 // config.rows) * -(-1152 // config.columns))
+    config = choose(Product(28, 128, 1152, 3584, 2, False, False, (1, 8), finished=4, widest=4))[0]
+    assert source.grid == str(28 * -(-128 // config.rows) * -(-1152 // config.columns))
 
 
-def test_a_filter_gradient_in_parts():
+@pytest.mark.parametrize(("loop", "parts"), [(0, 4), (2, 3), (3, 2)])
+def test_a_filter_gradient_in_parts(loop, parts, monkeypatch):
+    """Parts of images, of rows or of columns, which windows read as well."""
+    monkeypatch.setattr(split, "split_depth", lambda product, loops: (loop, parts))
     x, dy = (normal(32, 6, 6, 16).astype(ml_dtypes.bfloat16) for _ in range(2))
     program = lower(call("conv_filter_grad", ["32x6x6x16xbf16"] * 2, THREE, "16x3x3x16xbf16"))
+    assert f"b1 * { {0: 4608, 2: 192, 3: 48}[loop] }" in program.text
     (got,) = interpret_program(program, dy, x)
     padded = np.pad(x.astype(np.float32), [(0, 0), (1, 1), (1, 1), (0, 0)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, (6, 6), (1, 2))
