@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.access import find_any_node
 from oneflow.lowering.kernels.donation import wait_for_readers
 from oneflow.lowering.kernels.expect import callable_names, expect_linalg
 from oneflow.lowering.kernels.graph import Graph, grow
-from oneflow.lowering.kernels.nodes import Node, Structure, analyse, find_node, is_contraction, loop_size
+from oneflow.lowering.kernels.nodes import Node, Structure, Use, analyse, find_node, is_contraction, loop_size
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
@@ -244,6 +244,8 @@ def joins(nodes: list[Node], beside: int = 64, processors: int = 0) -> bool:
     if contractions:
         others = [n for n in nodes if n is not contractions[0]]
         loops = contractions[0].loops & set(structure.outer)
+        if processors and _scatters(contractions[0], others):
+            return False
         return _costs(nodes, others) <= beside and all(not n.folds and n.loops == loops for n in others)
     if not structure.inner:
         return True
@@ -260,6 +262,22 @@ def _costs(nodes: list[Node], others: list[Node]) -> int:
     read = {u.value for n in others for u in n.inputs if u.value not in made and len(u.access) == len(n.loops)}
     left = [r for r in made if any(u.owner.operation not in ops for u in r.uses)]
     return len(read) + 2 * max(len(left) - 1, 0)
+
+
+def _scatters(product: Node, others: list[Node]) -> bool:
+    """Whether what follows a product walks a tensor of its size whose neighbours are neither in a row of the result
+    nor in a column, as filters have them that are written with channels first.
+    """
+    rows = {product.names[d] for f in product.inputs[0].access for d in f.dims}
+    ends = [_trail(product, product.outputs[0], rows), _trail(product, product.outputs[0], product.loops - rows)]
+    whole = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.names))
+    return any(_trail(n, u, n.loops) not in ends for n, u in whole)
+
+
+def _trail(node: Node, use: Use, loops: set[int]) -> int | None:
+    """The one of some loops that is the last dimension of a tensor among them."""
+    walked = [node.names[f.dim] for f in use.access if f.dim is not None]
+    return next((n for n in reversed(walked) if n in loops), None)
 
 
 def _lies_along(structure: Structure) -> bool:
