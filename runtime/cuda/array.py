@@ -69,7 +69,7 @@ class Memory:
     def __init__(self, size: int, stream: Stream, spares: Spares | None = None) -> None:
         self.stream, self.spares = stream, spares
         self.users: set[int] = set()
-        self.address = _take(spares) or _allocate(size, stream)
+        self.address = spares.addresses.pop() if spares is not None and spares.addresses else _allocate(size, stream)
 
     def __del__(self, driver: Any = driver) -> None:
         try:
@@ -84,11 +84,6 @@ class Memory:
             driver.free(self.address, self.stream.handle)
         except (driver.CudaError, AttributeError, TypeError):
             return
-
-
-def _take(spares: Spares | None) -> int:
-    """A spare address, 0 where there is none."""
-    return spares.addresses.pop() if spares is not None and spares.addresses else 0
 
 
 def _allocate(size: int, stream: Stream) -> int:

@@ -102,7 +102,9 @@ class Device:
 
     def use(self) -> None:
         """Makes the device's context current in the calling thread."""
-        call("cuCtxSetCurrent", self.context)
+        (status,) = _cuda().cuCtxSetCurrent(self.context)
+        if status != 0:
+            raise _failure("cuCtxSetCurrent", status)
 
     def memory(self) -> tuple[int, int]:
         """The bytes in use by this process's arrays and programs, and the most that were since `reset_peak`."""
@@ -285,6 +287,13 @@ class Function:
         status = _library().cuLaunchKernel(handle, *sizes, ctypes.c_void_p(int(stream)), parameters, None)
         if status != 0:
             raise _failure("cuLaunchKernel", _cuda().CUresult(status))
+
+
+def launch_graph(program: Any, stream: Any) -> None:
+    """Launches a graph."""
+    (status,) = _cuda().cuGraphLaunch(program, stream)
+    if status != 0:
+        raise _failure("cuGraphLaunch", status)
 
 
 class Module:

@@ -1,7 +1,8 @@
 """Programs on a CUDA device: `compile_cuda(module, entry)` gives an executable to call with arrays.
 
 The plan of the `triton` stage is recorded once for each set of sizes (`script`), then its steps run on the present
-stream, from the second time on as one graph (`steps`). Imports those, `array`, `cached` and the runtime's arguments.
+stream, from the second time on as one graph (`steps`). Imports those, `again`, `array`, `cached` and the runtime's
+arguments.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ctypes
 import os
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda.again import Again, Known, known
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program, getting_ready, program_on
 from oneflow.runtime.cuda.direct import Direct
@@ -113,6 +115,8 @@ class CudaExecutable:
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
         self._no_sizes = ((),) * len(inputs)
         self._fixed = [c.address for c in self.constants]
+        self._again: Again | None = None
+        self._passed: Known = {}
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
@@ -165,12 +169,20 @@ class CudaExecutable:
         with self._lock, stream.lock:
             self.device.use()
             self.check()
-            return self._start(self._arguments(given, stream), stream)
+            again = self._again
+            arguments = None if again is None else again.arguments(given, stream, self._arguments)
+            if again is None or arguments is None:
+                self._again = None
+                return self._start(given, self._arguments(enumerate(given), stream), stream)
+            results = self._results(again.steps, arguments, stream)
+            again.steps.run(again.addresses(arguments, results), stream.handle)
+            return results
 
-    def _arguments(self, given: Sequence[Any], stream: Stream) -> list[DeviceArray]:
-        """The arguments on the device; what can be passed as it is is found out at once."""
+    def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[DeviceArray]:
+        """Arguments by number on the device; what can be passed as it is is found out at once."""
         found = []
-        for number, (value, (shape, dtype)) in enumerate(zip(given, self._kinds, strict=True)):
+        for number, value in numbered:
+            shape, dtype = self._kinds[number]
             plain = type(value) is DeviceArray and value.stream is stream and value.address % ALIGNMENT == 0
             same = plain and value.shape == shape and value.dtype is dtype
             found.append(value if same else self._argument(number, value, stream))
@@ -201,35 +213,42 @@ class CudaExecutable:
         self._numbers[number] = array, *known[1:]
         return known[2]
 
-    def _start(self, arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
+    def _start(self, given: Sequence[Any], arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
         steps = self._steps(arguments)
         if steps is None:
             return Direct(self, arguments, stream).run()
-        if steps.taken:
-            arguments = self._own(arguments, steps)
-        results = self._results(steps, arguments, stream)
+        passed = self._own(arguments, steps) if steps.taken else arguments
+        results = self._results(steps, passed, stream)
         workspace = stream.workspace(steps.script.workspace)
-        addresses = [0, self.failure, workspace, *[a.address for a in arguments], *[r.address for r in results]]
+        addresses = [0, self.failure, workspace, *[a.address for a in passed], *[r.address for r in results]]
         addresses += self._fixed
         if self.program.choices:
             self._tune(steps, addresses, stream)
-            return self._start(arguments, stream)
+            return self._start(given, passed, stream)
         steps.run(addresses, stream.handle)
+        if steps.graphs and passed is arguments and not self._is_dynamic:
+            self._note(steps, addresses, given, arguments, stream)
         return results
 
-    def _results(self, steps: Steps, arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
+    def _note(
+        self, steps: Steps, addresses: Sequence[int], given: Sequence[Any], arguments: Sequence[DeviceArray],
+        stream: Stream,
+    ) -> None:  # fmt: skip
+        """Notes what need not be looked at if it is passed again, where it was passed in the last two runs."""
+        last, self._passed = self._passed, known(given, arguments, stream)
+        kept = {n: same for n, same in self._passed.items() if last.get(n) is same}
+        self._again = Again(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
+
+    def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """Where results go: memory of their own, or that of arguments."""
         check = None if self.words is None else self.check
+        for number in steps.taken:
+            arguments[number].check = check
+        results: list[Any] = [None if n is None else arguments[n] for n in steps.sources]
         spares = steps.spares_on(stream)
-        results = []
-        for number, (size, shape, argument) in enumerate(steps.kinds):
-            if argument is None:
-                memory = Memory(size, stream, spares[number])
-                array = DeviceArray(memory, memory.address, shape, self.outputs[number].dtype, stream, check)
-            else:
-                array = arguments[argument]
-                array.check = check
-            results.append(array)
+        for number, size, shape in steps.made_results:
+            memory = Memory(size, stream, spares[number])
+            results[number] = DeviceArray(memory, memory.address, shape, self.outputs[number].dtype, stream, check)
         return results
 
     def _tune(self, steps: Steps, addresses: Sequence[int], stream: Stream) -> None:

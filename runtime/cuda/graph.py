@@ -76,7 +76,7 @@ class Graph:
 
     def launch(self, stream: Any) -> None:
         """Runs it."""
-        driver.call("cuGraphLaunch", self.program, stream)
+        driver.launch_graph(self.program, stream)
 
     def __del__(self, call: Any = driver.call, error: Any = driver.CudaError) -> None:
         try:

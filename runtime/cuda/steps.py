@@ -32,8 +32,10 @@ GRAPHS = 2
 
 #: Gives kernel `number` of those made elsewhere, on memory of the device, to a stream.
 ExternalCall = Callable[[int, Sequence[int], Any], None]
-#: Where the addresses of regions that there is one of are in the list that steps run with.
-FIXED = {"absolute": 0, "temporary": 0, "failure": 1, "workspace": 2}
+#: Where addresses are in the list that steps run with: the workspace's, and those of arguments, then results.
+WORKSPACE, ARGUMENTS = 2, 3
+#: Those of regions that there is one of.
+FIXED = {"absolute": 0, "temporary": 0, "failure": 1, "workspace": WORKSPACE}
 
 
 class Kernel:
@@ -246,8 +248,9 @@ class Steps:
         self.fixed = {n for n, s in enumerate(self.steps) if isinstance(s, ExternalStep) and s.recorded}
         apart = sum(isinstance(s, ExternalStep) and not s.recorded for s in self.steps)
         self.graphs &= len(self.steps) - apart >= GRAPH_FROM
-        self.kinds = [(r.size, r.shape, r.argument) for r in self.script.results]
-        self.taken = {r.argument for r in self.script.results if r.argument is not None}
+        self.sources = [r.argument for r in self.script.results]
+        self.made_results = [(n, r.size, r.shape) for n, r in enumerate(self.script.results) if r.argument is None]
+        self.taken = {n for n in self.sources if n is not None}
         self.order = [self._number(r) for r in self.script.regions]
         self.runs, self.made = 0, list[Made]()
         self.spares, self.none = list[Spares](), [None] * len(self.script.results)
@@ -266,8 +269,8 @@ class Steps:
 
     def _number(self, region: Region) -> int:
         """Where the address of a region is in the list that `run` gets."""
-        first = {"argument": 3, "result": 3 + self.counts[0], "constant": 3 + sum(self.counts)}
-        return FIXED[region.kind] if region.kind in FIXED else first[region.kind] + region.number
+        first = {"argument": 0, "result": self.counts[0], "constant": sum(self.counts)}
+        return FIXED[region.kind] if region.kind in FIXED else ARGUMENTS + first[region.kind] + region.number
 
     def run(self, addresses: Sequence[int], stream: Any) -> None:
         """Gives a stream the commands. Memory lies at `addresses`: none, for failures, the workspace, arguments,

@@ -1,0 +1,76 @@
+"""What a program on a device knows of its last runs: most arguments are the same arrays again and again.
+
+Parameters and states need not be looked at where the same objects are passed: their addresses are known, and what
+remains are arguments that come anew and memory for results. Imports `array`, `steps`, `stream`.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.steps import ARGUMENTS, WORKSPACE, Steps
+from oneflow.runtime.cuda.stream import Stream
+
+#: Gives arguments by number as arrays on a stream.
+Look = Callable[[Iterable[tuple[int, Any]], Stream], list[DeviceArray]]
+Known = dict[int, weakref.ref[Any]]
+
+
+def known(given: Sequence[Any], arguments: Sequence[DeviceArray], stream: Stream) -> Known:
+    """The arguments that need not be looked at when they are passed again: arrays on the device that are passed as
+    they are, and numbers as long as they have the same value.
+    """
+    pairs = enumerate(zip(given, arguments, strict=True))
+    return {n: weakref.ref(v) for n, (v, a) in pairs if (v is a and a.stream is stream) or is_number(v)}
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is an array of NumPy without dimensions."""
+    return type(value) is np.ndarray and not value.ndim
+
+
+class Again:
+    """Runs of `steps` with `kept` arguments that lie where they did, as all of `addresses` are known to.
+
+    Arrays are known weakly: who gives up a tensor gives up its memory.
+    """
+
+    def __init__(
+        self, steps: Steps, addresses: Sequence[int], kept: Known, given: Sequence[Any], stream: Stream
+    ) -> None:
+        self.steps, self._stream, self._addresses = steps, stream, list(addresses)
+        self._kept, self._same = list(kept), list(kept.values())
+        self._numbers = [(n, given[n].tobytes()) for n in kept if is_number(given[n])]
+        self._fresh = [n for n in range(steps.counts[0]) if n not in kept]
+        self._taken = {addresses[ARGUMENTS + n] for n in steps.taken}
+
+    def arguments(self, given: Sequence[Any], stream: Stream, look: Look) -> list[DeviceArray] | None:
+        """The arguments of a run; None where those that were kept are others now, or one lies in their way."""
+        kept = map(given.__getitem__, self._kept)
+        if stream is not self._stream or not all(map(operator.is_, kept, map(operator.call, self._same))):
+            return None
+        for number, data in self._numbers:
+            if given[number].tobytes() != data:
+                return None
+        found = list(given)
+        for number, array in zip(self._fresh, look([(n, given[n]) for n in self._fresh], stream), strict=True):
+            if array.address in self._taken:
+                return None
+            found[number] = array
+        return found
+
+    def addresses(self, arguments: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> list[int]:
+        """Where everything lies in a run."""
+        found = self._addresses.copy()
+        found[WORKSPACE] = self._stream.workspace(self.steps.script.workspace)
+        for number in self._fresh:
+            found[ARGUMENTS + number] = arguments[number].address
+        for number, *_ in self.steps.made_results:
+            found[ARGUMENTS + len(arguments) + number] = results[number].address
+        return found
