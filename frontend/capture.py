@@ -123,15 +123,17 @@ class Unaltered:
 
     def __init__(self) -> None:
         self._tensors: dict[int, tuple[EagerTensor, Leaf | None, TensorDesc, EagerTensor]] = {}
-        self._owners: list[EagerTensor] = []
+        self._watched: list[tuple[EagerTensor, Leaf | None, TensorDesc]] = []
+        self._sharing: list[tuple[EagerTensor, EagerTensor]] = []
         self._gradients: list[GradientOf] = []
 
     def watch(self, tensor: EagerTensor, owner: EagerTensor) -> None:
         """Adds a tensor in the memory of `owner`, the first one that was captured of those."""
         if id(tensor) not in self._tensors:
             self._tensors[id(tensor)] = tensor, tensor.variable.leaf, tensor.variable.desc, owner
-            if tensor is owner:
-                self._owners.append(owner)
+            self._watched.append((tensor, tensor.variable.leaf, tensor.variable.desc))
+            if tensor is not owner:
+                self._sharing.append((tensor, owner))
             if isinstance(tensor, GradientOf):
                 self._gradients.append(tensor)
 
@@ -149,15 +151,17 @@ class Unaltered:
 
     def __call__(self, leaves: bool = True) -> bool:
         """Whether that is so, `leaves` aside: tensors may require no gradient for now."""
-        if any(gradient.present is None for gradient in self._gradients):
+        if self._gradients and any(gradient.present is None for gradient in self._gradients):
             return True  # what is not there is not altered; another guard says that it is not there
-        for tensor, leaf, desc, owner in self._tensors.values():
+        for tensor, leaf, desc in self._watched:
             now = tensor.handle
-            if (now.leaf is not leaf and leaves) or now.handle is not owner.handle.handle:
+            if (now.leaf is not leaf and leaves) or (now.desc is not desc and now.desc != desc):
                 return False
-            if now.desc is not desc and now.desc != desc:
+        for tensor, owner in self._sharing:
+            if tensor.handle.handle is not owner.handle.handle:
                 return False
-        return len({id(owner.handle.handle) for owner in self._owners}) == len(self._owners)
+        memories = {id(tensor.handle.handle) for tensor, _, _ in self._watched}
+        return len(memories) == len(self._watched) - len(self._sharing)
 
 
 @dataclass
@@ -331,7 +335,7 @@ class Effects:
         """The further results of the program."""
         return [s.now for s in self.updated] + [g.now for g in self.made]
 
-    @property
+    @functools.cached_property
     def count(self) -> int:
         """How many further results there are."""
         return len(self.updated) + len(self.made)
@@ -357,16 +361,32 @@ class Effects:
 
     def apply(self, arrays: Sequence[Data], writer: str) -> None:
         """Puts the results of a run where they belong."""
-        count = len(self.updated)
-        for state, array in zip(self.updated, arrays[:count], strict=True):
+        for state, array in zip(self.updated, arrays, strict=False):
             outside = state.outside
             variable = outside.handle
             if outside.shows is None and variable.handle is array and variable.memory is not None:
                 variable.memory.write(writer)
             else:
                 outside.overwrite(array, writer)
-        for gradient, desc, array in zip(self.made, self.descs, arrays[count:], strict=True):
-            gradient.leaf.grad = from_numpy(array) if desc is None else from_program(array, desc)
-        given = [value.present if isinstance(value, GradientOf) else value for _, value in self.kept]
-        for (leaf, _), value in zip(self.kept, given, strict=True):
+        if self.made:
+            self._give(arrays[len(self.updated) :])
+        given = [value.present if isinstance(value, GradientOf) else value for _, value in self._set]
+        for leaf in self._forgotten:
+            leaf.grad = None
+        for (leaf, _), value in zip(self._set, given, strict=True):
             leaf.grad = value
+
+    def _give(self, arrays: Sequence[Data]) -> None:
+        """Makes arrays the gradients of leaves."""
+        for gradient, desc, array in zip(self.made, self.descs, arrays, strict=True):
+            gradient.leaf.grad = from_numpy(array) if desc is None else from_program(array, desc)
+
+    @functools.cached_property
+    def _forgotten(self) -> list[Leaf]:
+        """The leaves that have no gradient afterwards."""
+        return [leaf for leaf, value in self.kept if value is None]
+
+    @functools.cached_property
+    def _set(self) -> list[tuple[Leaf, Any]]:
+        """Those that have one from outside."""
+        return [(leaf, value) for leaf, value in self.kept if value is not None]

@@ -30,7 +30,7 @@ from oneflow.frontend.mode import tracing
 from oneflow.frontend.outside import puller, recorded_call
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.spec import TensorSpec
-from oneflow.frontend.specialization import Specialization, place_of_tensors
+from oneflow.frontend.specialization import Quick, Specialization, place_of_tensors, unknown
 from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
 from oneflow.lowering.triton.names import AUTOTUNE
@@ -38,7 +38,6 @@ from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
-from oneflow.runtime.quick import never
 
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
@@ -74,9 +73,9 @@ class CompiledFunction:
         self._given = specs
         self._spec = None if specs is None or callee.awaits_self else _flat(_bind_specs(fn, specs))
         self._known: dict[Any, list[Specialization]] = {}
-        self._seen: dict[Any, tuple[Specialization, Device | None, Callable[[Sequence[Any]], Any]]] = {}
+        self._seen: dict[Any, tuple[Specialization, Device | None, Quick]] = {}
         self._last: Specialization | None = None
-        self._quick: Callable[[Sequence[Any]], Any] = never
+        self._quick: Quick = unknown
         self._lock = Lock()
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
@@ -111,8 +110,8 @@ class CompiledFunction:
         if tracing():
             bind(self._fn, args, kwargs)
             return self._fn(*args, **kwargs)
-        value = None if kwargs else self._quick(args)
-        if value is not None:
+        value = NotImplemented if kwargs else self._quick(args)
+        if value is not NotImplemented:
             return value
         key = None if kwargs or self._spec is not None else _tokens(args)
         found = None if key is None else self._seen.get(key)
@@ -136,9 +135,9 @@ class CompiledFunction:
         return self._finish(special, leaves, values, tree)
 
     def _keep(self, special: Specialization, args: Sequence[Any]) -> None:
-        """Notes the program of the latest call, and the quick way into it where the call was with arrays alone."""
+        """Notes the program of the latest call, and the quick way into it for others like that."""
         self._last = special
-        self._quick = special.quick if set(map(type, args)) <= {np.ndarray} else never
+        self._quick = special.quick(args, self.__name__)
 
     def _finish(
         self, special: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None

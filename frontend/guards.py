@@ -34,8 +34,12 @@ class Guard:
     @property
     def holds(self) -> bool:
         """Whether it is still so."""
-        now, then = self.get(), self.value
-        return now is then or not (isinstance(now, Tensor) or isinstance(then, Tensor) or now != then)
+        return not self.differs(self.get())
+
+    def differs(self, now: Any) -> bool:
+        """Whether it is something else now; tensors are compared by identity."""
+        then = self.value
+        return now is not then and (isinstance(now, Tensor) or isinstance(then, Tensor) or bool(now != then))
 
 
 class Presence:

@@ -6,7 +6,6 @@ Imports `trace`, `capture` and `devices`.
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,23 +14,26 @@ import numpy as np
 
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data, place_of
+from oneflow.frontend.capture import GradientOf
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
 from oneflow.frontend.errors import CallError
+from oneflow.frontend.guards import Guard
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.placements import GlobalProgram
+from oneflow.frontend.tape import MODE
 from oneflow.frontend.trace import Traced
 from oneflow.frontend.tree import Tree
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
 from oneflow.runtime.global_array import GlobalArray
-from oneflow.runtime.quick import never
 
+#: Gives a function's value for arguments, or NotImplemented where they have to be looked at.
+Quick = Callable[[Sequence[Any]], Any]
 #: The placement and layout of a tensor that lies on no ranks.
 NOWHERE = None, None
-_HOLDS = operator.attrgetter("holds")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Specialization:
 
     def holds(self, place: Device | None) -> bool:
         """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
-        if not all(map(_HOLDS, self.traced.guards)):
+        if not self._stands():
             return False
         if place is not self.device and not (place is None and self._is_home()) and not self._is_at(place):
             return False
@@ -58,6 +60,18 @@ class Specialization:
             if (now[0] is not placement or now[1] is not nd) and now != (placement, nd):
                 return False
         return True
+
+    def _stands(self) -> bool:
+        """Whether what was seen when it was traced is still so."""
+        for get, value, guard in self._guards:
+            now = get()
+            if now is not value and guard.differs(now):
+                return False
+        return True
+
+    @functools.cached_property
+    def _guards(self) -> list[tuple[Callable[[], Any], Any, Guard]]:
+        return [(guard.get, guard.value, guard) for guard in self.traced.guards]
 
     def _is_home(self) -> bool:
         """Whether the first tensor from outside is on the device where it was when all of this held last."""
@@ -98,32 +112,65 @@ class Specialization:
 
     def rebuild(self, results: Sequence[Data], eager: bool) -> Any:
         """What the function returns when its result tensors are `results`: tensors, or arrays as they are."""
-        if not eager:
-            return self.traced.rebuild(x.numpy() if isinstance(x, GlobalArray) else x for x in results)
-        pairs = zip(results, self._descs, strict=True)
-        return self.traced.rebuild([from_numpy(x) if d is None else from_program(x, d) for x, d in pairs])
+        if eager:
+            pairs = zip(results, self._descs, strict=True)
+            found: list[Any] = [from_numpy(x) if d is None else from_program(x, d) for x, d in pairs]
+        else:
+            found = [x.numpy() if isinstance(x, GlobalArray) else x for x in results]
+        return found[0] if self._is_single else self.traced.rebuild(found)
+
+    @functools.cached_property
+    def _is_single(self) -> bool:
+        """Whether the function returns one tensor and nothing else."""
+        return self.traced.leaves == (None,) and self.traced.outputs.kind is None
 
     @functools.cached_property
     def uses_tensors(self) -> bool:
         """Whether tensors from outside are used."""
         return any(isinstance(c, EagerTensor) for c in self.traced.captured)
 
-    @functools.cached_property
-    def quick(self) -> Callable[[Sequence[Any]], Any]:
-        """What gives the function's value for arrays on the host, or None where they are not those that it takes.
+    def quick(self, leaves: Sequence[Any], name: str) -> Quick:
+        """What gives the function's value for arguments like `leaves`, NotImplemented where they are others.
 
-        There is such a way where nothing but them decides what happens.
+        There is such a way for arrays alone where nothing but them decides what happens, and on a device.
         """
+        kinds = set(map(type, leaves))
+        if isinstance(self.executable, CudaExecutable) and kinds and kinds <= {DeviceArray, EagerTensor}:
+            return self._quick_on_device(leaves, name)
+        return self._quick_on_the_host if kinds <= {np.ndarray} else unknown
+
+    @functools.cached_property
+    def _quick_on_the_host(self) -> Quick:
         traced, program = self.traced, self.executable
         outside = traced.captured or traced.guards or traced.effects.results or traced.effects.kept
         if outside or not isinstance(program, Executable):
-            return never
+            return unknown
         call, rebuild = program.quick, traced.rebuild
-        if traced.leaves == (None,) and traced.outputs.kind is None:
-            return lambda arrays: None if (results := call(arrays)) is None else results[0]
+        if self._is_single:
+            return lambda arrays: NotImplemented if (results := call(arrays)) is None else results[0]
         if traced.outputs.kind is None:
-            return never
-        return lambda arrays: None if (results := call(arrays)) is None else rebuild(results)
+            return unknown
+        return lambda arrays: NotImplemented if (results := call(arrays)) is None else rebuild(results)
+
+    def _quick_on_device(self, leaves: Sequence[Any], name: str) -> Quick:
+        """Where every argument is a tensor or an array there, and the call is not recorded."""
+        given = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
+        if not all(isinstance(a, DeviceArray) for a in given):
+            return unknown
+        kinds = [(type(x), a.shape, a.dtype, a.device) for x, a in zip(leaves, given, strict=True)]
+        eager = self.uses_tensors or EagerTensor in map(type, leaves)
+        is_recorded = bool(self.traced.reach) and not self.traced.effects.sets_leaves
+
+        def call(args: Sequence[Any]) -> Any:
+            arrays = _taken(kinds, args)
+            if arrays is None or (is_recorded and MODE.recording) or not self._stands():
+                return NotImplemented
+            passed = self._passed(arrays)
+            if GlobalArray in map(type, passed):
+                return NotImplemented
+            return self.rebuild(self._run(passed, arrays, name), eager)
+
+        return call
 
     def run(self, arrays: Sequence[Data], name: str) -> list[Data]:
         """The results of the function; what it updates outside is updated.
@@ -131,8 +178,10 @@ class Specialization:
         Raises:
             CallError: tensors are on different devices; one is named. Or one is passed that the function updates.
         """
-        traced = self.traced
-        passed = self._passed(arrays)
+        return self._run(self._passed(arrays), arrays, name)
+
+    def _run(self, passed: list[Data], arrays: Sequence[Data], name: str) -> list[Data]:
+        """The same for all inputs of the program, which begin with the arguments."""
         self._check_apart(passed, len(arrays), name)
         if isinstance(self.executable, GlobalProgram):
             results: list[Data] = self.executable.run(passed)
@@ -140,21 +189,27 @@ class Specialization:
             results = list(self.executable(*passed))
         else:
             results = self._run_on_device(passed, arrays)
-        count = len(results) - traced.effects.count
-        traced.effects.apply(results[count:], name)
+        count = len(results) - self.traced.effects.count
+        self.traced.effects.apply(results[count:], name)
         return results[:count]
+
+    @functools.cached_property
+    def _sources(self) -> tuple[list[EagerTensor], list[tuple[int, Any]]]:
+        """The tensors from outside whose arrays are passed as they are, and by their numbers the other inputs."""
+        pairs = list(enumerate(self.traced.captured))
+        return [c for _, c in pairs if _is_root(c)], [(n, c) for n, c in pairs if not _is_root(c)]
 
     def _passed(self, arrays: Sequence[Data]) -> list[Data]:
         """All inputs of the program."""
-        passed = list(arrays)
-        for number, given in enumerate(self.traced.captured):
-            plain = isinstance(given, EagerTensor) and given.shows is None
-            passed.append(given.handle.handle if plain else self._present(number, given))
+        tensors, others = self._sources
+        passed = [*arrays, *[tensor.handle.handle for tensor in tensors]]
+        for number, given in others:
+            passed.insert(len(arrays) + number, self._present(number, given))
         return passed
 
     def _check_apart(self, passed: list[Data], count: int, name: str) -> None:
         """A program reads its arguments as they were before: none may be what it updates meanwhile."""
-        given, updated = set(map(id, passed[:count])), self.traced.effects.arguments
+        given, updated = {*map(id, passed[:count])}, self.traced.effects.arguments
         if given and updated and not given.isdisjoint([id(passed[count + n]) for n in updated]):
             raise CallError(
                 f"{name}: expected arguments apart from the tensors from outside that it updates, got one in their "
@@ -165,7 +220,7 @@ class Specialization:
         """Results come to the host where nothing that was passed or captured is on the device."""
         assert isinstance(self.executable, CudaExecutable)
         results = self.executable.launch(passed)
-        stay = any(isinstance(a, DeviceArray) for a in arrays) or place_of_tensors(self.traced.captured) is not None
+        stay = DeviceArray in map(type, arrays) or place_of_tensors(self.traced.captured) is not None
         return list(results) if stay else [r.numpy() for r in results]
 
     def _present(self, number: int, captured: Any) -> Data:
@@ -178,6 +233,40 @@ class Specialization:
         if number not in self.constants:
             self.constants[number] = move(captured, self.device)
         return self.constants[number]
+
+
+def _is_root(given: Any) -> bool:
+    """Whether it is a tensor, always the same, and no view: so it stays."""
+    return isinstance(given, EagerTensor) and not isinstance(given, GradientOf) and given.shows is None
+
+
+def unknown(args: Sequence[Any]) -> Any:
+    """The quick way where there is none."""
+    return NotImplemented
+
+
+def _taken(kinds: Sequence[tuple[type, Any, Any, Any]], args: Sequence[Any]) -> list[Data] | None:
+    """The arrays of arguments on a device, each of a kind: a class, sizes, an element type, a device; else None.
+
+    Tensors are no views and want no gradient.
+    """
+    if len(args) != len(kinds):
+        return None
+    found: list[Data] = []
+    for data, (kind, shape, dtype, device) in zip(args, kinds, strict=True):
+        if type(data) is not kind:
+            return None
+        if kind is EagerTensor:
+            variable = data.handle
+            if data.shows is not None or variable.node is not None or variable.leaf is not None:
+                return None
+            data = variable.handle
+        if type(data) is not DeviceArray or data.stream.device is not device:
+            return None
+        if data.shape != shape or data.dtype is not dtype:
+            return None
+        found.append(data)
+    return found
 
 
 def place_of_tensors(captured: Sequence[Any]) -> str | None:

@@ -124,7 +124,7 @@ class Optimizer(Stateful):
 
     def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
         builder = current_builder()
-        builder.guard(lambda: self._settings(group))
+        builder.guard(_unchanged(lambda: self._settings(group)))
         rate = builder.number(lambda: group["lr"], dtypes.float32)
         updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
         for number, p, grad in updated:
@@ -135,12 +135,14 @@ class Optimizer(Stateful):
                 builder.assign(target, value, f"oneflow.{self.operator}" if self.operator else type(self).__name__)
             if steps is not None:
                 steps.add_(1)
-        builder.guard(lambda: self._identities([number for number, _, _ in updated]))
+        numbers = [number for number, _, _ in updated if self.state[number]]
+        if numbers:
+            builder.guard(_unchanged(lambda: self._identities(numbers)))
 
-    def _settings(self, group: Group) -> tuple[Any, ...]:
+    def _settings(self, group: Group) -> list[Any]:
         """The numbers that are part of a program."""
         asked = self.cycles if group.get(CYCLED) else ""
-        return tuple(_unasked(v) if k == asked else v for k, v in group.items() if k not in RATES)
+        return [_unasked(v) if k == asked else v for k, v in group.items() if k not in RATES]
 
     def _identities(self, numbers: list[int]) -> list[int]:
         """Which tensors are kept: a program, which holds those that it updates, is for no others."""
@@ -242,6 +244,12 @@ class Optimizer(Stateful):
     def __repr__(self) -> str:
         numbers = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
         return f"{type(self).__name__}({', '.join(map(str, numbers))})"
+
+
+def _unchanged(get: Callable[[], Any]) -> Callable[[], bool]:
+    """Whether something is what it is now."""
+    then = get()
+    return lambda: bool(get() == then)
 
 
 def _unasked(momentum: Any) -> Any:

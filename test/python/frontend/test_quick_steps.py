@@ -1,0 +1,319 @@
+"""Compiled training steps on a device that are called again, after something has changed: each change is seen.
+
+The same steps on the host, without compiling, say what is right.
+"""
+
+import threading
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.frontend.errors import CallError
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.testing.host_cuda import host_cuda
+
+
+@pytest.fixture(autouse=True)
+def cuda(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    with host_cuda() as made:
+        yield made
+
+
+def floats(*shape, seed=5):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def there(array):
+    return flow.tensor(array).to("cuda")
+
+
+class Training:
+    """A model and its steps; `looked` counts calls that were looked at as if they were the first."""
+
+    def __init__(self, compiled, algorithm=flow.optim.SGD, **numbers):
+        flow.manual_seed(3)
+        self.place = "cuda" if compiled else "cpu"
+        layers = flow.nn.Linear(4, 6, bias=False), flow.nn.BatchNorm1d(6), flow.nn.Linear(6, 3)
+        self.net = flow.nn.Sequential(*layers).to(self.place)
+        self.optimizer = algorithm(self.net.parameters(), lr=0.1, **numbers)
+        self.looked = 0
+        self.step = flow.compile(lambda x, y: self.one(x, y)) if compiled else self.one
+        if compiled:
+            finish = self.step._finish
+            self.step._finish = lambda *given: self.counted(finish, *given)
+
+    def counted(self, finish, *given):
+        self.looked += 1
+        return finish(*given)
+
+    def one(self, x, y):
+        loss = flow.nn.functional.cross_entropy(self.net(x), y)
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss
+
+    def there(self, array):
+        return flow.tensor(array).to(self.place)
+
+    def run(self, *seeds):
+        """The losses of steps with data of their own."""
+        labels = self.there(np.arange(5) % 3)
+        return [self.step(self.there(floats(5, 4, seed=seed)), labels).item() for seed in seeds]
+
+    @property
+    def state(self):
+        return [t.detach().cpu().numpy() for t in (*self.net.parameters(), *self.net.buffers())]
+
+
+def equal(one, other):
+    np.testing.assert_allclose(one[0], other[0], 1e-4)
+    for a, b in zip(one[1], other[1], strict=True):
+        np.testing.assert_allclose(a, b, 1e-3, 1e-5)
+
+
+def set_rate(training):
+    training.optimizer.param_groups[0]["lr"] = 0.01
+
+
+def set_decay(training):
+    training.optimizer.param_groups[0]["weight_decay"] = 0.5
+
+
+def evaluate(training):
+    training.net.eval()
+
+
+def freeze(training):
+    training.net[0].weight.requires_grad_(False)
+
+
+def replace_parameter(training):
+    training.net[2].bias = flow.nn.Parameter(training.there(floats(3)))
+
+
+def replace_data(training):
+    training.net[2].weight.data = training.there(floats(3, 6))
+
+
+def replace_layer(training):
+    training.net[1] = flow.nn.Identity()
+
+
+def write_parameter(training):
+    with flow.no_grad():
+        training.net[2].weight.copy_(training.there(floats(3, 6)))
+
+
+def hang_hook(training):
+    training.net[0].register_forward_hook(lambda module, args, result: result * 0.5)
+
+
+def hang_tensor_hook(training):
+    training.net[0].weight.register_hook(lambda grad: grad * 0.5)
+
+
+def leave_gradient(training):
+    training.net[0].weight.grad = training.there(floats(6, 4))
+
+
+def load_state(training):
+    training.net.load_state_dict({k: v.cpu().numpy() * 0.5 for k, v in training.net.state_dict().items()})
+
+
+def load_optimizer(training):
+    state = training.optimizer.state_dict()
+    halved = {n: {k: v * 0.5 for k, v in kept.items() if v.ndim} for n, kept in state["state"].items()}
+    training.optimizer.load_state_dict({**state, "state": halved})
+
+
+def share_memory(training):
+    training.net[1].bias.data = training.net[1].weight.detach()
+
+
+CHANGES = [
+    set_rate, set_decay, evaluate, freeze, replace_parameter, replace_data, replace_layer, write_parameter, hang_hook,
+    hang_tensor_hook, leave_gradient, load_state, load_optimizer, share_memory,
+]  # fmt: skip
+
+
+def changed(compiled, change, **numbers):
+    training = Training(compiled, momentum=0.9)
+    losses = training.run(0, 1)
+    assert training.looked == (1 if compiled else 0)
+    change(training)
+    return losses + training.run(2, 3), training.state
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
+def test_changes_between_steps_are_seen(change):
+    equal(changed(True, change), changed(False, change))
+
+
+def test_rates_that_change_at_every_step_are_asked_for():
+    def run(compiled):
+        training, losses = Training(compiled, flow.optim.Adam), []
+        for number in range(4):
+            training.optimizer.param_groups[0]["lr"] = 0.1 / (number + 1)
+            losses += training.run(number)
+        assert training.looked == (1 if compiled else 0)
+        return losses, training.state
+
+    equal(run(True), run(False))
+
+
+@pytest.fixture
+def training():
+    made = Training(True)
+    made.run(0, 1, 2)
+    assert made.looked == 1
+    return made
+
+
+def test_other_arguments_have_programs_of_their_own(training):
+    other = Training(False)
+    other.run(0, 1, 2)
+    for each in (training, other):
+        labels = each.there(np.arange(5) % 3)
+        each.step(each.there(floats(5, 4)), labels.to(flow.int32))
+        each.run(3)
+        each.step(each.there(floats(7, 4)), each.there(np.arange(7) % 3))
+        each.step(x=each.there(floats(5, 4)), y=labels)
+        each.run(4)
+    equal(([], training.state), ([], other.state))
+    with pytest.raises(CallError, match="missing a required argument"):
+        training.step(there(floats(5, 4)))
+
+
+def test_views_are_taken_anew(training):
+    other = Training(False)
+    other.run(0, 1, 2)
+    for each in (training, other):
+        whole = each.there(floats(5, 8))
+        part, labels = whole[:, ::2], each.there(np.arange(5) % 3)
+        for _ in range(2):
+            whole.add_(0.5)
+            each.step(part, labels)
+    equal(([], training.state), ([], other.state))
+
+
+def test_gradients_of_arguments_are_recorded(training):
+    fixed = flow.compile(lambda x: flow.softmax(x @ training.net[0].weight.detach()) * 2.0)
+    x = there(floats(5, 6))
+    for _ in range(3):
+        fixed(x)
+    for leaf in (x.clone().requires_grad_(), (there(floats(5, 6)).requires_grad_() * 1.0)):
+        assert fixed(leaf).requires_grad
+    assert not fixed(x).requires_grad
+
+
+def test_calls_are_recorded_where_captured_tensors_want_gradients():
+    weight = there(floats(4, 4)).requires_grad_()
+    double = flow.compile(lambda x: flow.softmax(x @ weight) * 2.0)
+    x = there(floats(5, 4))
+    for _ in range(2):
+        assert all(double(x).requires_grad for _ in range(3))
+        with flow.no_grad():
+            assert not any(double(x).requires_grad for _ in range(3))
+
+
+def test_an_argument_is_apart_from_what_is_updated(training):
+    weight = flow.tensor(floats(5, 4)).to("cuda")
+
+    @flow.compile
+    def grow(x):
+        weight.add_(x)
+        return flow.softmax(flow.softmax(flow.softmax(x @ x.transpose(0, 1)) @ x) @ x.transpose(0, 1))
+
+    for seed in range(3):
+        grow(there(floats(5, 4, seed=seed)))
+    with pytest.raises(CallError, match="apart from the tensors"):
+        grow(weight.detach())
+    before = weight.cpu().numpy()
+    got = grow(flow.from_numpy(_Alias(weight.storage)))
+    np.testing.assert_allclose(weight.cpu().numpy(), before * 2, 1e-6)
+    np.testing.assert_allclose(got.cpu().numpy(), grow(there(before)).cpu().numpy(), 1e-5)
+
+
+class _Alias:
+    """Another library's array in the memory of one."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+def test_a_model_that_moves_to_the_host_runs_there(training, cuda):
+    training.net.to("cpu")
+    x, y = flow.tensor(floats(5, 4)), flow.tensor(np.arange(5) % 3)
+    assert training.step(x, y).device == "cpu"
+
+
+def test_a_tensor_that_becomes_global_is_seen():
+    weight = there(floats(4, 4))
+    soft = flow.compile(lambda x: flow.softmax(x @ weight))
+    for _ in range(3):
+        soft(there(floats(5, 4)))
+    whole = flow.tensor(floats(4, 4))
+    weight.data = whole.to_global(placement=flow.placement("cpu", ranks=[0]), sbp=flow.sbp.broadcast)
+    assert soft(there(floats(5, 4))).is_global
+
+
+def test_memory_of_a_model_that_moves_is_given_back(training, cuda):
+    before = len(cuda.live)
+    training.net.to("cpu")
+    assert len(cuda.live) <= before - 6
+
+
+def test_steps_that_give_nothing_run_once():
+    total = there(np.zeros(4, np.float32))
+
+    @flow.compile
+    def step(x):
+        total.add_(x)
+
+    for _ in range(5):
+        assert step(there(np.ones(4, np.float32))) is None
+    np.testing.assert_array_equal(total.cpu().numpy(), np.full(4, 5))
+
+
+def test_arrays_in_arrays_out():
+    weight = flow.compile(lambda a, b: (a @ b, {"sum": a + b}))
+    a, b = (there(floats(4, 4, seed=n)).storage for n in (1, 2))
+    for _ in range(3):
+        product, rest = weight(a, b)
+        assert isinstance(product, DeviceArray)
+        np.testing.assert_allclose(product.numpy(), floats(4, 4, seed=1) @ floats(4, 4, seed=2), 1e-5)
+        np.testing.assert_allclose(rest["sum"].numpy(), floats(4, 4, seed=1) + floats(4, 4, seed=2), 1e-6)
+    for _ in range(3):
+        assert isinstance(weight(flow.from_numpy(a), flow.from_numpy(b))[0], flow.Tensor)
+    assert isinstance(weight(a, b)[0], DeviceArray)
+
+
+def test_in_another_function_it_becomes_part_of_that():
+    double = flow.compile(lambda x: x * 2.0)
+    x = there(floats(4, 4))
+    for _ in range(3):
+        double(x)
+    outer = flow.compile(lambda x: double(x) + double(x))
+    np.testing.assert_allclose(outer(x).cpu().numpy(), floats(4, 4) * 4)
+
+
+def test_threads(training):
+    scale = there(floats(4, 4))
+    chain = flow.compile(lambda x: flow.softmax(flow.softmax(flow.softmax(x @ scale) @ scale) @ scale))
+    given = [there(floats(4, 4, seed=seed)) for seed in range(3)]
+    wanted = [chain(x).cpu().numpy() for x in given]
+    wrong = []
+
+    def work(number):
+        got = [chain(given[number]).cpu().numpy() for _ in range(5)]
+        wrong.extend(number for g in got if not np.allclose(g, wanted[number], 1e-4))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
