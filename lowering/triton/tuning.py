@@ -284,8 +284,8 @@ def split_parts(loop: int, reduced: int, kept: int, beside: bool) -> int:
     `beside` says that elements beside each other in memory are kept apart, as in column sums.
     """
     programs = -(-kept // COLUMNS) if beside else kept
-    enough, least = (2 * PROCESSORS, 64) if beside else (PROCESSORS, 4096)
-    if programs >= enough or kept * reduced < LEAST_WORK or reduced < 4 * least:
+    enough, least, whole = (2 * PROCESSORS, 64, 1024) if beside else (PROCESSORS, 4096, 16384)
+    if programs >= enough or kept * reduced < LEAST_WORK or reduced < whole:
         return 1
     most = min(EACH * PROCESSORS // programs, reduced // least)
     return max(_divisors(loop, most), default=1)

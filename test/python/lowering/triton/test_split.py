@@ -199,6 +199,8 @@ def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
     # 18 tiles: 7 parts fill 132 processors better than 4 or 8.
     assert split_depth(Product(1, 256, 2304, 25088, 2, False, shared=(1.0, 7.0)), (128, 14)) == (1, 7)
     assert split_parts(65536, 65536, 1024, True) > 32 and split_parts(64, 64, 8192, True) == 1
+    # A second launch takes as long as some more rows for each program.
+    assert split_parts(528, 528, 768, True) == 1 and split_parts(2048, 2048, 768, True) > 1
     # Where windows overlap, an operand is read from memory once.
     apart, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
     assert microseconds(choose(shared)[0], shared) < microseconds(choose(apart)[0], apart)
