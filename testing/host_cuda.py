@@ -30,6 +30,7 @@ from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import cached, driver
 from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.compiler import Binary
+from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 
 SUCCESS: tuple[Any, ...] = (0,)
@@ -375,6 +376,7 @@ def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
     with (
         mock.patch.multiple(driver, _cuda=lambda: made, _library=lambda: made),
         mock.patch.object(cached, "compile_source", _compile),
+        mock.patch.object(Helpers, "start"),
     ):
         try:
             yield made

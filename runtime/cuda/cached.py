@@ -26,20 +26,13 @@ from oneflow.dialect.tensor_desc import parse_desc
 from oneflow.lowering.triton.cover import HostKernel
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.program import Program
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime import cache
-from oneflow.runtime.cuda.compiler import Binary, CompileError, compile_source, speaks_gluon
+from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source, speaks_gluon
+from oneflow.runtime.cuda.helpers import Helpers
 
 #: Raised when what is stored, or how kernels are compiled, changes.
 VERSION = "6"
-#: The kernel that is compiled before any other.
-FIRST = Source(
-    "first",
-    "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef first(p0):\n    tl.store(p0, 1.0)\n",
-    (("p0", "*fp32"),),
-    "1",
-    1,
-)
 
 
 @functools.cache
@@ -53,12 +46,16 @@ def get_ready(arch: str) -> None:
 
 
 @contextlib.contextmanager
-def getting_ready(arch: str) -> Iterator[None]:
-    """`get_ready` beside what is done within it; what fails there fails again when a kernel is compiled."""
+def getting_ready(helpers: Helpers, operations: int) -> Iterator[None]:
+    """Has what compiling needs get ready beside what is done within it: helpers, or for a program with few operations
+    Triton here. What fails there fails again when a kernel is compiled.
+    """
 
     def run() -> None:
-        with contextlib.suppress(CompileError):
-            get_ready(arch)
+        helpers.start(operations)
+        if not helpers:
+            with contextlib.suppress(CompileError):
+                get_ready(helpers.arch)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -73,7 +70,9 @@ def program_on(program: Program, arch: str) -> Program:
     return program.on(arch) if speaks_gluon() else program
 
 
-def compile_all(program: Program, arch: str, cached: bool = True) -> dict[str, Binary]:
+def compile_all(
+    program: Program, arch: str, cached: bool = True, helpers: Helpers | None = None
+) -> dict[str, Binary]:
     """Every kernel that is ever launched, from the disk or compiled side by side; those alike share a binary.
 
     Raises:
@@ -84,7 +83,7 @@ def compile_all(program: Program, arch: str, cached: bool = True) -> dict[str, B
     shared = {s.name: alike.setdefault(_meaning(s), s) for s in sources}
     found = {s.name: _find(s, arch) if cached else None for s in alike.values()}
     missing = [s for s in alike.values() if found[s.name] is None]
-    for source, binary in zip(missing, _compile(missing, arch), strict=True):
+    for source, binary in zip(missing, _compile(missing, arch, helpers), strict=True):
         found[source.name] = binary
         if cached:
             _store(source, arch, binary)
@@ -97,17 +96,25 @@ def _meaning(source: Source) -> str:
     return json.dumps(replace(source, name="", text=text).to_dict())
 
 
-def _compile(sources: list[Source], arch: str) -> list[Binary]:
-    """The longest first, so that none is waited for at last.
-
-    Threads work side by side: Triton's passes, LLVM and ptxas do not hold Python's lock.
-    """
-    if sources:
+def _compile(sources: list[Source], arch: str, helpers: Helpers | None) -> list[Binary]:
+    """By helpers, or where there are none by threads here, of which Triton's passes, LLVM and ptxas need no turns."""
+    if sources and not helpers:
         get_ready(arch)
-    order = sorted(sources, key=lambda s: (-len(s.text), s.name))
-    with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
-        done = dict(pool.map(lambda s: (s.name, compile_source(s, arch)), order))
+    order = sorted(sources, key=_effort, reverse=True)
+
+    def write(source: Source) -> tuple[str, Binary]:
+        return source.name, helpers.compile(source) if helpers else compile_source(source, arch)
+
+    with ThreadPoolExecutor(len(helpers or ()) or os.cpu_count() or 1) as pool:
+        done = dict(pool.map(write, order))
     return [done[s.name] for s in sources]
+
+
+def _effort(source: Source) -> tuple[bool, int, str]:
+    """Orders kernels by how long they take to compile, so that none is waited for at last: products need most, ptxas
+    then takes longer than for a long text.
+    """
+    return "tl.dot(" in source.text or source.language == GLUON, len(source.text), source.name
 
 
 def _key(source: Source, arch: str) -> str:

@@ -23,6 +23,14 @@ from oneflow.runtime.cuda.ptx import halves_apart
 KNOWN = "3.6."
 #: The most bytes of shared memory that a program can have, by compute capability (CUDA's programming guide).
 SHARED = {80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 103: 232448, 120: 101376}
+#: A kernel that compiles fast: after it Triton is loaded.
+FIRST = Source(
+    "first",
+    "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef first(p0):\n    tl.store(p0, 1.0)\n",
+    (("p0", "*fp32"),),
+    "1",
+    1,
+)
 #: Held while Python's parser makes trees: threads that do so at once count their depth together before Python 3.13.
 _parsing = threading.Lock()
 #: How Triton was found, and what the package that has it is called here.

@@ -31,6 +31,7 @@ from oneflow.runtime.cuda.again import Again, Known, known
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program, getting_ready, program_on
 from oneflow.runtime.cuda.direct import Direct
+from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
@@ -67,13 +68,14 @@ def compile_cuda(
     source = program_source(module, entry, registry)
 
     def make() -> Program:
-        with getting_ready(found.arch):
+        with getting_ready(helpers, source.text.count("\n")):
             return read_program(source.lower("triton"))
 
     key = cache.key_of("cuda", source.text, entry, source.fingerprint(module)) if options.cached else ""
-    program = find_program(key, make) if options.cached else make()
-    program = replace(program, sites=source.sites("gpu-linalg", program.sites))
-    return CudaExecutable(source, inputs, outputs, program, found, options.cached, collectives)
+    with Helpers(found.arch) as helpers:
+        program = find_program(key, make) if options.cached else make()
+        program = replace(program, sites=source.sites("gpu-linalg", program.sites))
+        return CudaExecutable(source, inputs, outputs, program, found, options.cached, collectives, helpers)
 
 
 class CudaExecutable:
@@ -86,11 +88,11 @@ class CudaExecutable:
 
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
                  device: driver.Device, cached: bool = True,
-                 collectives: Collectives | None = None) -> None:  # fmt: skip
+                 collectives: Collectives | None = None, helpers: Helpers | None = None) -> None:  # fmt: skip
         program = program_on(program, device.arch)
         self._source, self.inputs, self.outputs, self.program = source, inputs, outputs, program
         self.device, self._cached = device, cached
-        binaries = compile_all(program, device.arch, cached)
+        binaries = compile_all(program, device.arch, cached, helpers)
         device.use()
         self.kernels = {name: Kernel(program.sources[name], binary) for name, binary in binaries.items()}
         self.scratch = {name: binary.scratch for name, binary in binaries.items()}

@@ -15,6 +15,7 @@ from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import cached
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, load_function
+from oneflow.runtime.cuda.helpers import Helpers
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_triton_gets_ready_beside_what_is_lowered(unready, monkeypatch):
     seen = []
     monkeypatch.setattr(cached, "compile_source", lambda s, arch: seen.append((s.name, threading.current_thread())))
     for _ in range(2):
-        with cached.getting_ready("sm_90"):
+        with cached.getting_ready(Helpers("sm_90"), 1):
             pass
     assert [name for name, _ in seen] == ["first"] and seen[0][1] is not threading.current_thread()
 
@@ -80,7 +81,7 @@ def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_
         raise CompileError("expected the package triton")
 
     monkeypatch.setattr(cached, "compile_source", refuse)
-    with cached.getting_ready("sm_90"):
+    with cached.getting_ready(Helpers("sm_90"), 1):
         lowered = True
     with pytest.raises(CompileError, match="expected the package triton"):
         compiled(program, tmp_path, 4, monkeypatch)

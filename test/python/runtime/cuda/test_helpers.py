@@ -1,0 +1,93 @@
+"""Processes that compile kernels give what this one would, and are gone afterwards."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from oneflow.runtime.cuda import cached, helpers
+from oneflow.runtime.cuda.compiler import FIRST, CompileError, compile_source
+from oneflow.runtime.cuda.helpers import FEWEST, OPERATIONS, Helpers
+
+ENOUGH = FEWEST * OPERATIONS
+
+
+def kernel(name, before="", **fields):
+    return replace(FIRST, name=name, text=before + FIRST.text.replace("first", name), **fields)
+
+
+#: The first prints where Triton does.
+SOURCES = [kernel("loud", before="print('noise')\n"), kernel("few", warps=2), kernel("many", warps=8)]
+
+
+@pytest.fixture
+def some(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with Helpers("sm_90") as found:
+        found.start(ENOUGH)
+        assert len(found) == 2
+        yield found
+
+
+def test_kernels_are_those_of_this_process(some, monkeypatch):
+    monkeypatch.setattr(helpers, "compile_source", None)
+    assert cached._compile(SOURCES, "sm_90", some) == [compile_source(s) for s in SOURCES]
+
+
+def test_what_a_helper_refuses_is_raised_here(some):
+    bad = replace(FIRST, name="wrong", text="import triton\n@triton.jit\ndef wrong(p0):\n    missing(p0)\n")
+    with pytest.raises(CompileError, match="kernel wrong does not compile for sm_90"):
+        cached._compile([bad, *SOURCES], "sm_90", some)
+
+
+def test_kernels_of_a_helper_that_is_gone_are_compiled_here(some):
+    for helper in some._all:
+        helper.process.kill()
+        helper.process.wait()
+    assert cached._compile(SOURCES, "sm_90", some) == [compile_source(s) for s in SOURCES]
+
+
+def test_helpers_are_gone_after_the_block(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with Helpers("sm_90") as some:
+        some.start(ENOUGH)
+        running = [h.process.poll() for h in some._all]
+    assert running == [None, None] and all(h.process.returncode is not None for h in some._all)
+
+
+def test_there_are_no_more_than_processors(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(helpers, "Helper", lambda arch: None)
+    monkeypatch.setattr(Helpers, "__exit__", lambda self, *_: helpers._take(-self._places))
+    for _ in range(2):
+        with Helpers("sm_90") as one, Helpers("sm_90") as other:
+            one.start(ENOUGH)
+            other.start(ENOUGH)
+            assert (len(one), len(other)) == (3, 0)
+
+
+def test_small_programs_have_none(monkeypatch):
+    monkeypatch.setattr(helpers, "Helper", None)
+    with Helpers("sm_90") as some:
+        some.start(ENOUGH - 1)
+        assert not some
+
+
+def test_without_processes_threads_compile(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(helpers.Helper, "__init__", refuse)
+    with Helpers("sm_90") as some:
+        some.start(ENOUGH)
+        assert cached._compile(SOURCES, "sm_90", some) == [compile_source(s) for s in SOURCES]
+
+
+def test_products_are_compiled_first(monkeypatch):
+    seen = []
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(cached, "compile_source", lambda s, arch: seen.append(s.name))
+    long = replace(FIRST, name="long", text=FIRST.text + "# " * 99)
+    product = replace(FIRST, name="product", text=FIRST.text + "# tl.dot(a, b)")
+    cached._compile([FIRST, long, product], "sm_90", None)
+    assert [n for n in seen if n in ("product", "long")] == ["product", "long"] and seen[-1] == "first"
