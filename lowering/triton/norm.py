@@ -1,14 +1,13 @@
 """`oneflow-join-norm-gradients`: the gradients of a normalization of rows by all that it takes, in one reading.
 
 A program goes over rows: it gives their gradient, and keeps sums for the parameters, which a small reduction adds up.
+Where nothing else needs the normalization, the program finds mean and variance of its rows itself.
 Imports `templates` and the IR builder.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +19,7 @@ from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.finish import origins
-from oneflow.lowering.triton.kernel import TYPES, Tensor
+from oneflow.lowering.triton.kernel import TYPES
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.sizes import power_of_two
@@ -30,34 +29,47 @@ from oneflow.lowering.triton.tuning import PROCESSORS
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-#: The longest rows that a program keeps sums of, the fewest rows that are worth it, elements of a step, programs.
-LONGEST, FEWEST, STEP, PROGRAMS = 8192, 256, 4096, 2 * PROCESSORS
+#: The longest rows that a program keeps sums of, and the fewest rows that are worth it.
+LONGEST, FEWEST = 8192, 256
+#: Elements of a thread, warps of a processor, elements of a row that a warp reads at once, and stages of loads
+#: underway, which are worth it where all warps read one row.
+EACH, WARPS, WIDE, STAGES = 16, 16, 256, 3
 ELEMENTS = (dtypes.float16, dtypes.bfloat16, dtypes.float32)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """A normalization: the operators that give its gradients, and what their operands are called.
+    """A normalization: the operator, and what the operands of those that give its gradients are called.
 
-    `sums` are the sums over rows that the kernel keeps for the parameters, in the order of their gradients: `beta`
-    of dy, `scale` of dy times what is normalized.
+    `statistics` are the results that these take, 1 / deviation the last. `sums` are the sums over rows that the
+    kernel keeps for the parameters, in the order of their gradients: `beta` of dy, `scale` of dy times what is
+    normalized.
     """
 
-    gradient: str
-    parameters: str
-    inverse: str
+    forward: str
+    statistics: tuple[str, ...]
     weight: str
     sums: tuple[str, ...]
 
     @property
+    def gradient(self) -> str:
+        """The operator that gives the gradient by the rows."""
+        return f"{self.forward}_grad"
+
+    @property
+    def parameters(self) -> str:
+        """The operator that gives the gradients by parameters."""
+        return f"{self.forward}_param_grad"
+
+    @property
     def template(self) -> str:
         """The name of the template, which is no operator."""
-        return f"{self.gradient}ients"
+        return f"{self.forward}_gradients"
 
 
 NORMS = (
-    Norm("layer_norm_grad", "layer_norm_param_grad", "inv_variance", "gamma", ("beta", "scale")),
-    Norm("rms_norm_grad", "rms_norm_param_grad", "inv_rms", "weight", ("scale",)),
+    Norm("layer_norm", ("mean", "inv_variance"), "gamma", ("beta", "scale")),
+    Norm("rms_norm", ("inv_rms",), "weight", ("scale",)),
 )
 
 
@@ -73,7 +85,8 @@ class JoinNormGradients(Pass):
         %db = "oneflow.reduce_sum"(%b) {axis = [0 : si32]}
         %dg = "oneflow.reduce_sum"(%g) {axis = [0 : si32]}
 
-    where rows fit in registers and there are many.
+    where rows fit in registers and there are many. %mean and %inv are found in the kernel as well where the
+    normalization that gives them is needed for nothing else.
     """
 
     name: ClassVar[str] = "oneflow-join-norm-gradients"
@@ -121,7 +134,7 @@ def _fits(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation, places: 
     added, weight = row.inputs.get("_add_to_output"), row.inputs[norm.weight]
     if desc.shape is None or None in desc.shape or desc.dtype not in ELEMENTS or added is not None:
         return False
-    begin = row.inputs[norm.inverse].rank
+    begin = row.inputs[norm.statistics[-1]].rank
     same = begin == parameter.attrs.get("begin_params_axis", begin) % desc.rank
     whole = weight is None or weight.rank == desc.rank - begin
     count, length = math.prod(desc.shape[:begin]), math.prod(desc.shape[begin:])
@@ -141,84 +154,158 @@ def _join(
     first = min(by_row, by_parameter, key=lambda op: places[op.results[0]])
     ops = IRBuilder(registry, ir.InsertionPoint(first), first.location)
     call = _call(by_row, ops)
-    begin, shape = call.inputs[norm.inverse].rank, call.x.shape
-    programs, _ = _division(math.prod(shape[:begin]), math.prod(shape[begin:]))
-    sums = TensorDesc((programs, *shape[begin:]), dtypes.float32).to_mlir()
-    names = [n for n, v in call.inputs.items() if v is not None]
-    about = {"op": norm.template, "part": "", "attributes": {}, "operands": names}
+    begin, shape = call.inputs[norm.statistics[-1]].rank, call.x.shape
+    forward = _needed_by(norm, by_row, by_parameter)
+    known = norm.statistics if forward is not None else ()
+    operands = {n: v.handle for n, v in call.inputs.items() if v is not None and n not in known}
+    attributes = {"begin": begin, **({} if forward is None else {"epsilon": _call(forward, ops).attrs["epsilon"]})}
+    division = _Division.of(math.prod(shape[:begin]), math.prod(shape[begin:]))
+    sums = TensorDesc((division.programs, *shape[begin:]), dtypes.float32).to_mlir()
+    about = {"op": norm.template, "part": "", "attributes": attributes, "operands": list(operands)}
     kinds = [by_row.results[0].type, *(sums for _ in norm.sums)]
-    dx, *partial = call_template(module, first, list(by_row.operands), kinds, about)
+    dx, *partial = call_template(module, first, list(operands.values()), kinds, about)
     by_row.results[0].replace_all_uses_with(dx)
     for old, part in zip(by_parameter.results, partial, strict=True):
         whole: Value = ops.reduce_sum(ops.wrap(part), axis=[0], keepdims=False)
         whole = whole if call.x.dtype is dtypes.float32 else ops.cast(whole, dtype=call.x.dtype)
         old.replace_all_uses_with(whole.handle)
-    for op in (by_row, by_parameter):
+    for op in (by_row, by_parameter, *([] if forward is None else [forward])):
         op.erase()
 
 
-def _division(count: int, length: int) -> tuple[int, int]:
-    """How many programs there are, and how many rows one takes at a time."""
-    rows = max(STEP // power_of_two(length), 1)
-    return min(PROGRAMS, -(-count // rows)), rows
+def _needed_by(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation) -> ir.Operation | None:
+    """The normalization that the gradients are of, where nothing else needs it."""
+    x, *statistics = list(by_parameter.operands)[1:]
+    if isinstance(statistics[-1], ir.BlockArgument):
+        return None
+    op = statistics[-1].owner
+    same = op.name == dialect.PREFIX + norm.forward and op.operands[0] == x and list(op.results)[1:] == statistics
+    users = {use.owner for r in op.results for use in r.uses}
+    return op if same and users <= {by_row, by_parameter} else None
+
+
+@dataclass(frozen=True)
+class _Division:
+    """How many programs there are, how many rows one takes at a time, and its warps."""
+
+    programs: int
+    rows: int
+    warps: int
+
+    @staticmethod
+    def of(count: int, length: int) -> _Division:
+        """The division of `count` rows: programs stay on a processor, whose warps they fill."""
+        block = power_of_two(length)
+        warps = max(min(block // WIDE, 4), block // (32 * EACH), 1)
+        rows = max(32 * EACH * warps // block, 1)
+        return _Division(min(PROCESSORS * WARPS // warps, -(-count // rows)), rows, warps)
 
 
 def _emit(filled: Filled, norm: Norm) -> Source:
     """dx, and sums of dy and of dy * normal over the rows of each program."""
     tensors = filled.tensors
-    lead = len(tensors[norm.inverse].shape)
-    sizes = [s.static or 0 for s in tensors["x"].shape]
-    count, length = math.prod(sizes[:lead]), math.prod(sizes[lead:])
-    block, (programs, rows) = power_of_two(length), _division(count, length)
-    there = "rows < " + str(count) + ("" if block == length else f") & (columns < {length}")
-    weight = [f"weight = {_loaded(tensors, norm.weight, 'columns', f'columns < {length}')}"]
+    sizes, begin = [s.static or 0 for s in tensors["x"].shape], int(filled.attributes["begin"])
+    count, length = math.prod(sizes[:begin]), math.prod(sizes[begin:])
+    block, division = power_of_two(length), _Division.of(count, length)
+    programs, rows, stages = division.programs, division.rows, STAGES if block >= WIDE else 1
+    inside = "" if block == length else f"columns < {length}"
+    known = "" if count % rows == 0 else f"rows < {count}"
+    step = _Step(filled, norm, length, known, inside)
     lines = [
         f"columns = tl.arange(0, {block})[None, :]",
-        *(weight if norm.weight in tensors else []),
+        *([f"weight = {step.loaded(norm.weight, 'columns', inside)}"] if norm.weight in tensors else []),
         *(f"sum_of_{name} = tl.full(({rows}, {block}), 0.0, tl.float32)" for name in norm.sums),
-        f"for at in range(tl.program_id(0) * {rows}, {count}, {programs * rows}):",
+        f"for at in tl.range(tl.program_id(0) * {rows}, {count}, {programs * rows}, num_stages={stages}):",
         f"    rows = at + tl.arange(0, {rows})[:, None]",
-        f"    there = ({there}) & (columns >= 0)",
         f"    place = rows.to(tl.int64) * {length} + columns",
-        *("    " + line for line in _rows(filled, norm, count, length)),
-        f"target = tl.program_id(0) * {length} + tl.arange(0, {block})",
+        *("    " + line for line in step.lines()),
+        f"target = tl.program_id(0) * {length} + columns",
         *(
-            f"tl.store({tensors[name].name} + target, tl.sum(sum_of_{name}, 0), tl.arange(0, {block}) < {length})"
+            f"tl.store({tensors[name].name} + target, tl.sum(sum_of_{name}, 0)[None, :]{_after(inside)})"
             for name in norm.sums
         ),
     ]
     kernel = filled.kernel
     names = [n for n, _ in kernel.parameters]
     text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, lines)
-    return Source(kernel.name, text, tuple(kernel.parameters), str(programs), 8 if block * rows >= STEP else 4)
+    return Source(kernel.name, text, tuple(kernel.parameters), str(programs), division.warps)
 
 
-def _loaded(tensors: Mapping[str, Tensor], name: str, place: str, mask: str) -> str:
-    """Elements of a tensor as f32, 0 outside of the mask."""
-    return f"tl.load({tensors[name].name} + {place}, {mask}, 0.0).to(tl.float32)"
+def _after(*texts: str) -> str:
+    """Further arguments of a call, those that are not empty."""
+    return "".join(f", {t}" for t in texts if t)
 
 
-def _rows(filled: Filled, norm: Norm, count: int, length: int) -> list[str]:
-    """The lines for some rows at `place`, those that are `there`."""
-    tensors = filled.tensors
-    element = f"tl.{TYPES[tensors['x'].element]}"
-    loaded = functools.partial(_loaded, tensors)
-    centred = "mean" in tensors
-    centre = [f"mean = {loaded('mean', 'rows', f'rows < {count}')}"] if centred else []
-    shift = [f"shift = tl.sum(slope, 1)[:, None] / {length}"] if centred else []
-    added = {"beta": "dy", "scale": "dy * normal"}
-    return [
-        f"dy = {loaded('dy', 'place', 'there')}",
-        f"inverse = {loaded(norm.inverse, 'rows', f'rows < {count}')}",
-        *centre,
-        f"normal = tl.where(there, ({loaded('x', 'place', 'there')}{' - mean' if centred else ''}) * inverse, 0.0)",
-        "slope = dy * weight" if norm.weight in tensors else "slope = dy",
-        *shift,
-        f"along = tl.sum(slope * normal, 1)[:, None] / {length}",
-        f"dx = (slope{' - shift' if centred else ''} - normal * along) * inverse",
-        f"tl.store({tensors['dx'].name} + place, dx.to({element}), there)",
-        *(f"sum_of_{name} += {added[name]}" for name in norm.sums),
-    ]
+@dataclass(frozen=True)
+class _Step:
+    """Some rows of `length` elements at `place`; the masks of rows and columns are empty where all are there."""
+
+    filled: Filled
+    norm: Norm
+    length: int
+    known: str
+    inside: str
+
+    def lines(self) -> list[str]:
+        """dx of the rows, and what they add to the sums."""
+        tensors, length = self.filled.tensors, self.length
+        shift = f" - shift / {length}" if self._centred else ""
+        added = {"beta": "dy", "scale": "dy * normal"}
+        return [
+            f"dy = {self.loaded('dy', 'place', self._there)}",
+            f"x = {self.loaded('x', 'place', self._there)}",
+            "slope = dy * weight" if self.norm.weight in tensors else "slope = dy",
+            *(self._found() if "epsilon" in self.filled.attributes else self._given()),
+            f"dx = (slope{shift} - normal * (along / {length})) * inverse",
+            f"tl.store({tensors['dx'].name} + place, dx.to(tl.{TYPES[tensors['x'].element]}){_after(self._there)})",
+            *(f"sum_of_{name} += {added[name]}" for name in self.norm.sums),
+        ]
+
+    def _found(self) -> list[str]:
+        """Statistics of the rows, and sums of slopes beside them: a reduction takes long whatever it adds up."""
+        length, epsilon = self.length, self.filled.attributes["epsilon"]
+        centre = [f"mean, shift = {_sums('x', 'slope')}", f"x = {self._real(f'x - mean / {length}')}"]
+        return [
+            *(centre if self._centred else []),
+            f"square, along = {_sums('x * x', 'slope * x')}",
+            f"inverse = 1.0 / tl.sqrt(square / {length} + {epsilon!r})",
+            f"normal = {self._real('x * inverse')}",
+            "along = along * inverse",
+        ]
+
+    def _given(self) -> list[str]:
+        """Statistics that are read, and sums of slopes."""
+        *mean, inverse = (self.loaded(n, "rows", self.known) for n in self.norm.statistics)
+        return [
+            *(f"x = x - {m}" for m in mean),
+            f"inverse = {inverse}",
+            f"normal = {self._real('x * inverse')}",
+            f"shift, along = {_sums('slope', 'slope * normal')}" if mean else f"along = {_sums('slope * normal')}",
+        ]
+
+    @property
+    def _centred(self) -> bool:
+        return len(self.norm.statistics) > 1
+
+    @property
+    def _there(self) -> str:
+        """The mask of elements."""
+        return " & ".join(f"({m})" for m in (self.known, self.inside) if m)
+
+    def _real(self, value: str) -> str:
+        """A value, 0 in lanes that are not there."""
+        return f"tl.where({self._there}, {value}, 0.0)" if self._there else value
+
+    def loaded(self, name: str, place: str, mask: str) -> str:
+        """Elements of a tensor as f32, 0 outside of the mask."""
+        masked = _after(mask, "0.0") if mask else ""
+        return f"tl.load({self.filled.tensors[name].name} + {place}{masked}).to(tl.float32)"
+
+
+def _sums(*values: str) -> str:
+    """The sums of one or two values along rows."""
+    given, function = (values[0], "add") if len(values) == 1 else (f"({', '.join(values)})", "add_pairs")
+    return f"tl.reduce({given}, 1, {function}, keep_dims=True)"
 
 
 def _register(norm: Norm) -> None:

@@ -23,6 +23,7 @@ FUNCTIONS = {
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 """,
     "add": "(a, b):\n    return a + b\n",
+    "add_pairs": "(a, b, c, d):\n    return a + c, b + d\n",
     "multiply": "(a, b):\n    return a * b\n",
     "greater": "(a, b):\n    return tl.maximum(a, b)\n",
     "less": "(a, b):\n    return tl.minimum(a, b)\n",

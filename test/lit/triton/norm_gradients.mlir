@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --oneflow-join-norm-gradients | FileCheck %s
 
 // One kernel reads the rows; what it adds up for the parameters is finished by small sums. It stands where the first did.
-// CHECK: func.func private @oneflow_layer_norm_gradients_0({{.*}}) -> (tensor<512x64xbf16>, tensor<8x64xf32>, tensor<8x64xf32>) attributes {oneflow.kernel = "template"
+// CHECK: func.func private @oneflow_layer_norm_gradients_0({{.*}}) -> (tensor<512x64xbf16>, tensor<64x64xf32>, tensor<64x64xf32>) attributes {oneflow.kernel = "template"
 // CHECK-LABEL: func.func @main
 // CHECK: %[[G:.*]]:3 = call @oneflow_layer_norm_gradients_0(%arg0, %arg1, %arg2, %arg3, %arg4,
 // CHECK: %[[B:.*]] = "oneflow.reduce_sum"(%[[G]]#1) {axis = array<i32: 0>}
@@ -29,7 +29,7 @@ func.func @apart(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512
 
 // An RMS normalization has a weight alone.
 // CHECK-LABEL: func.func @rms
-// CHECK: %[[R:.*]]:2 = call @oneflow_rms_norm_gradients_1(%arg0, %arg1, %arg2, %arg3,
+// CHECK: %[[R:.*]]:2 = call @oneflow_rms_norm_gradients_{{.*}}(%arg0, %arg1, %arg2, %arg3,
 // CHECK: "oneflow.reduce_sum"(%[[R]]#1) {axis = array<i32: 0>}
 // CHECK-NOT: rms_norm_grad
 // CHECK: return %[[R]]#0,
@@ -37,4 +37,25 @@ func.func @rms(%dy: tensor<512x64xbf16>, %x: tensor<512x64xbf16>, %i: tensor<512
   %d = "oneflow.rms_norm_grad"(%dy, %x, %i, %w) : (tensor<512x64xbf16>, tensor<512x64xbf16>, tensor<512xf32>, tensor<64xbf16>) -> tensor<512x64xbf16>
   %b = "oneflow.rms_norm_param_grad"(%dy, %x, %i) : (tensor<512x64xbf16>, tensor<512x64xbf16>, tensor<512xf32>) -> tensor<64xbf16>
   return %d, %b : tensor<512x64xbf16>, tensor<64xbf16>
+}
+
+// Where nothing else needs the normalization, the kernel finds mean and deviation itself.
+// CHECK-LABEL: func.func @alone
+// CHECK-NOT: "oneflow.layer_norm"
+// CHECK: call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %arg2, %{{[0-9]+}},
+// CHECK-LABEL: func.func @beside
+// CHECK: %[[Y:.*]]:3 = "oneflow.layer_norm"
+// CHECK: call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %[[Y]]#1, %[[Y]]#2, %arg2,
+func.func @alone(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %g: tensor<64xf32>) -> (tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %y, %m, %i = "oneflow.layer_norm"(%x, %g) {begin_norm_axis = 1 : si64, begin_params_axis = 1 : si64, scale = true, epsilon = 1.0e-05 : f64, operandSegmentSizes = array<i32: 1, 0, 1>} : (tensor<512x64xf32>, tensor<64xf32>) -> (tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>)
+  %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %g) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
+  %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+  return %d, %b, %c : tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>
+}
+
+func.func @beside(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %g: tensor<64xf32>) -> (tensor<512x64xf32>, tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %y, %m, %i = "oneflow.layer_norm"(%x, %g) {begin_norm_axis = 1 : si64, begin_params_axis = 1 : si64, scale = true, epsilon = 1.0e-05 : f64, operandSegmentSizes = array<i32: 1, 0, 1>} : (tensor<512x64xf32>, tensor<64xf32>) -> (tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>)
+  %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %g) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
+  %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+  return %y, %d, %b, %c : tensor<512x64xf32>, tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>
 }

@@ -17,13 +17,15 @@ EPSILON = 1e-5
 TYPES = {"f32": (flow.float32, np.float32, 1e-4), "bf16": (flow.bfloat16, ml_dtypes.bfloat16, 3e-2)}
 
 
-def program_of(shape, dtype, axes=1, affine=True):
-    def gradients(x, gamma, beta, dy):
-        def loss(x, gamma, beta):
-            pair = (gamma, beta) if affine else (None, None)
-            return (flow.nn.functional.layer_norm(x, shape[-axes:], *pair, eps=EPSILON) * dy).to(flow.float32).sum()
+def program_of(shape, dtype, axes=1, affine=True, result=False):
+    """The gradients, and the normalized rows where they are a `result` too."""
 
-        return flow.grad(loss, argnums=(0, 1, 2) if affine else 0)(x, gamma, beta)
+    def normalized(x, gamma=None, beta=None):
+        return flow.nn.functional.layer_norm(x, shape[-axes:], gamma, beta, eps=EPSILON)
+
+    def gradients(x, gamma, beta, dy):
+        y, pull = flow.vjp(normalized, *((x, gamma, beta) if affine else (x,)))
+        return (*pull(dy), y) if result else pull(dy)
 
     kind = TYPES[dtype][0]
     specs = [flow.TensorSpec(s, kind) for s in (shape, shape[-axes:], shape[-axes:], shape)]
@@ -43,20 +45,37 @@ def expected(x, gamma, dy, axes):
     return dx, (dy * normal).sum(lead), dy.sum(lead)
 
 
+@pytest.mark.parametrize("result", [False, True])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
-    ("shape", "axes"), [((300, 40), 1), ((3, 100, 128), 1), ((257, 6, 10), 2), ((256, 5000), 1)], ids=str
+    ("shape", "axes"), [((300, 40), 1), ((3, 128, 128), 1), ((257, 6, 10), 2), ((256, 5000), 1)], ids=str
 )
-def test_all_gradients(shape, axes, dtype):
-    program = program_of(shape, dtype, axes)
-    assert sum("layer_norm_gradients" in name for name in program.sources) == 1
+def test_all_gradients(shape, axes, dtype, result):
+    program = program_of(shape, dtype, axes, result=result)
+    (source,) = [s for n, s in program.sources.items() if "layer_norm_gradients" in n]
+    assert ("tl.sqrt(" in source.text) != result
     _, kind, tolerance = TYPES[dtype]
     rng = np.random.default_rng(7)
     x, gamma, beta, dy = (rng.standard_normal(s).astype(kind) for s in (shape, shape[-axes:], shape[-axes:], shape))
     got = interpret_program(program, x, gamma, beta, dy)
-    for one, want in zip(got, expected(x, gamma, dy, axes), strict=True):
+    assert len(got) == 3 + result
+    for one, want in zip(got[:3], expected(x, gamma, dy, axes), strict=True):
         found = np.asarray(one).view(kind).astype(np.float64)
         np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
+def test_statistics_are_found_where_they_are_needed_alone():
+    """One kernel reads x; the sums for the parameters are one launch."""
+    assert program_of((1024, 1024), "bf16").plan.count("run.launch") == 2
+
+
+@pytest.mark.parametrize(
+    ("length", "programs", "warps", "stages"),
+    [(128, 2112, 1, 1), (256, 2112, 1, 3), (1024, 528, 4, 3), (4096, 264, 8, 3), (8192, 132, 16, 3)],
+)
+def test_programs_fill_the_processors(length, programs, warps, stages):
+    (source,) = [s for n, s in program_of((16384, length), "bf16").sources.items() if "layer_norm_gradients" in n]
+    assert (source.grid, source.warps) == (str(programs), warps) and f"num_stages={stages})" in source.text
 
 
 @pytest.mark.parametrize("shape", [(100, 64), (300, 20000)], ids=str)
@@ -74,13 +93,11 @@ def test_it_compiles_for_a_device(length):
     assert compile_source(source).cubin[:4] == b"\x7fELF"
 
 
-def rms_program(shape, dtype, axes=1, affine=True):
+def rms_program(shape, dtype, axes=1, affine=True, result=False):
     def gradients(x, weight, dy):
-        def loss(x, weight):
-            y = flow.rms_norm(x, shape[-axes:], weight if affine else None, eps=EPSILON)
-            return (y * dy).to(flow.float32).sum()
-
-        return flow.grad(loss, argnums=(0, 1) if affine else 0)(x, weight)
+        normalized = lambda x, weight=None: flow.rms_norm(x, shape[-axes:], weight, eps=EPSILON)  # noqa: E731
+        y, pull = flow.vjp(normalized, *((x, weight) if affine else (x,)))
+        return (*pull(dy), y) if result else pull(dy)
 
     specs = [flow.TensorSpec(s, TYPES[dtype][0]) for s in (shape, shape[-axes:], shape)]
     module = flow.trace(gradients, *specs)
@@ -89,11 +106,13 @@ def rms_program(shape, dtype, axes=1, affine=True):
         return read_program(module)
 
 
+@pytest.mark.parametrize("result", [False, True])
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("shape", "axes"), [((300, 40), 1), ((3, 100, 128), 1), ((257, 6, 10), 2)], ids=str)
-def test_gradients_of_rms_norm(shape, axes, dtype):
-    program = rms_program(shape, dtype, axes)
-    assert sum("rms_norm_gradients" in name for name in program.sources) == 1
+@pytest.mark.parametrize(("shape", "axes"), [((300, 40), 1), ((3, 128, 128), 1), ((257, 6, 10), 2)], ids=str)
+def test_gradients_of_rms_norm(shape, axes, dtype, result):
+    program = rms_program(shape, dtype, axes, result=result)
+    (source,) = [s for n, s in program.sources.items() if "rms_norm_gradients" in n]
+    assert ("tl.sqrt(" in source.text) != result
     _, kind, tolerance = TYPES[dtype]
     rng = np.random.default_rng(7)
     given = [rng.standard_normal(s).astype(kind) for s in (shape, shape[-axes:], shape)]
@@ -102,7 +121,7 @@ def test_gradients_of_rms_norm(shape, axes, dtype):
     inverse = 1 / np.sqrt((x**2).mean(row, keepdims=True) + EPSILON)
     normal, slope = x * inverse, dy * weight
     wanted = (slope - normal * (slope * normal).mean(row, keepdims=True)) * inverse, (dy * normal).sum(lead)
-    for one, want in zip(interpret_program(program, *given), wanted, strict=True):
+    for one, want in zip(interpret_program(program, *given)[:2], wanted, strict=True):
         found = np.asarray(one).view(kind).astype(np.float64)
         np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
 
