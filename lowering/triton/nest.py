@@ -159,12 +159,15 @@ class Nest:
     def _close(self) -> None:
         if self.open is None:
             return
-        step = f", {self.blocks.inner}" if self.blocks.inner > 1 else ""
-        steps = f"0, {self.row.size}{step}"
-        steps = (
-            f"tl.range({steps}, loop_unroll_factor={self.row.size})" if self.blocks.unrolled else f"range({steps})"
-        )
-        header = f"for r_at in {steps}:"
+        block, size, mask = self.blocks.inner, self.row.size.static or 0, self.tile.mask(INNER)
+        whole = size // block * block if mask and self.structure.rowwise else 0
+        step = f", {block}" if block > 1 else ""
+        if whole:  # Where a mask is known to hold, Triton leaves out what depends on it.
+            true = f"tl.full(({'1, ' * (self.rank - 1)}{block},), True, tl.int1)"
+            self.before += self.writer.repeated(f"for r_at in range(0, {whole}{step}):", mask or "", true)
+        steps = f"{whole}, {self.row.size}{step}"
+        written_out = f"tl.range({steps}, loop_unroll_factor={self.row.size})"
+        header = f"for r_at in {written_out if self.blocks.unrolled else f'range({steps})'}:"
         self.writer.close(header, self.before)
         for accumulator in self.open:
             self._finish(accumulator)

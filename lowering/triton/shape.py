@@ -68,8 +68,7 @@ def choose_blocks(
     if inner is not None and row <= (ROW if structure.rowwise else REDUCED):
         block = max(1, min(wide, POINTWISE // row))
         return Blocks(block, row, "whole", warps_of(block * row * _width(kernel) // HELD))
-    again = structure.rowwise and _width(kernel) > 2
-    return Blocks(1, 2 * CHUNK if again else CHUNK, "chunk", 8)
+    return Blocks(1, 2 * CHUNK if structure.rowwise else CHUNK, "chunk", 8)
 
 
 def _width(kernel: Kernel) -> int:

@@ -76,7 +76,10 @@ def indexed_loops(nodes: Iterable[Node]) -> set[int]:
 
 @dataclass
 class Tile:
-    """The elements of one program; `policy` says how long the cache keeps full blocks that are read."""
+    """The elements of one program; `policy` says how long the cache keeps full blocks that are read.
+
+    Where there is one, those that are written are not read again.
+    """
 
     kernel: Kernel
     writer: Writer
@@ -192,9 +195,12 @@ class Tile:
         """The element at an offset; bools are bytes in memory."""
         place = f"{tensor.name} + {offset}" if offset else tensor.name
         mask = self.mask(axes)
-        kept = f', eviction_policy="{self.policy}"' if self.policy and len(axes) == len(self.spread) else ""
-        text = f"tl.load({place}, {mask}, {other}{kept})" if mask else f"tl.load({place}{kept})"
+        text = f"tl.load({place}{f', {mask}, {other}' if mask else ''}{self._kept(self.policy, axes)})"
         return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
+
+    def _kept(self, policy: str, axes: Axes) -> str:
+        """The argument that says how long the cache keeps a full block."""
+        return f', eviction_policy="{policy}"' if policy and len(axes) == len(self.spread) else ""
 
     def store(self, tensor: Tensor, form: Form, value: V) -> None:
         """Writes a value where a linear form says."""
@@ -207,7 +213,8 @@ class Tile:
         place = f"{tensor.name} + {offset}" if offset else tensor.name
         mask = self.mask(axes)
         name = f"{value.name}.to(tl.int8)" if tensor.element == "i1" else value.name
-        text = f"tl.store({place}, {name}, {mask})" if mask else f"tl.store({place}, {name})"
+        kept = "evict_first" if self.policy else ""
+        text = f"tl.store({place}, {name}{f', {mask}' if mask else ''}{self._kept(kept, axes)})"
         self.writer.scope(axes | value.axes).lines.append(text)
 
     def broadcast(self, value: V) -> V:

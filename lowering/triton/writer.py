@@ -67,6 +67,11 @@ class Writer:
         """Begins a scope."""
         self.scopes.append(Scope(inner))
 
+    def repeated(self, header: str, name: str, text: str) -> list[str]:
+        """The lines of the innermost scope under `header`, with `text` for the value `name`."""
+        lines = (f"{name} = {text}" if line.startswith(f"{name} = ") else line for line in self.scopes[-1].lines)
+        return [header, *(f"    {line}" for line in lines)]
+
     def close(self, header: str | None, before: Iterable[str] = (), after: Iterable[str] = ()) -> None:
         """Ends the innermost scope: its lines under `header`, between lines `before` and `after`."""
         inner = self.scopes.pop()
