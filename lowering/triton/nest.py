@@ -48,7 +48,8 @@ class Nest:
         self.selections = {n.op: s for n in nodes if n.reductions and (s := read_selection(n)) is not None}
         uses = [(n, u) for n in nodes for u in (*n.inputs, *n.outputs)]
         forms = [linear_form(self.kernel, n, u) for n, u in uses]
-        self.blocks: Blocks = choose_blocks(self.kernel, self.structure, self.sizes, forms, self._regroups())
+        rescaled = read_rescaled(nodes, self.folds)
+        self.blocks = choose_blocks(self.kernel, self.structure, self.sizes, forms, self._regroups(), bool(rescaled))
         self.row = Axis("r", self.structure.inner, self.blocks.inner, scalar=self.blocks.mode == "step")
         start = f"{program_id(self.kernel)} * {self.blocks.outer}"
         self.columns = [Axis("x", self.structure.outer, self.blocks.outer, start)]
@@ -58,7 +59,7 @@ class Nest:
         if crossed is not None:
             self._cross(*crossed)
         self.bodies = Bodies(self.tile)
-        self.rescaled = read_rescaled(nodes, self.folds) if self.blocks.mode == "chunk" else {}
+        self.rescaled = rescaled if self.blocks.mode == "chunk" else {}
         self.anchors = {r.anchor: "" for r in self.rescaled.values()}
         self.makers = {r: n for n in nodes for r in n.results}
         self.rank = len(self.tile.spread)

@@ -14,7 +14,8 @@ from oneflow.lowering.triton.sizes import Size, power_of_two, product
 from oneflow.lowering.triton.tile import Form
 from oneflow.lowering.triton.tuning import PROCESSORS
 
-#: The largest row that is kept in registers where it is read again, and where it is only reduced.
+#: The largest row that is kept in registers where it is read again (half of it where elements have 16 bits and two
+#: readings are enough), and where it is only reduced.
 ROW, REDUCED = 32768, 8192
 POINTWISE = 1024
 CHUNK = 4096
@@ -26,7 +27,7 @@ STRIDED, COLUMNS, FEW = 2048, 64, 16
 STEPS, SPREAD = 16, 128
 #: The elements of a block that is read along one loop and written along another, and its longest side.
 CROSSED, SIDE = 4096, 64
-#: Bytes of a row that a thread holds, and elements of a block where nothing is reduced.
+#: Bytes of a row that a thread holds (twice as many in long rows), and elements of a block where nothing is reduced.
 HELD, EACH = 64, 8
 
 
@@ -41,10 +42,11 @@ class Blocks:
     unrolled: bool = False
 
 
-def choose_blocks(
-    kernel: Kernel, structure: Structure, sizes: Mapping[int, Size], forms: Sequence[Form], regroups: bool
-) -> Blocks:
-    """The blocks of a nest; `regroups` says that every reduction is associative."""
+def choose_blocks(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size], forms: Sequence[Form],
+                  regroups: bool, online: bool) -> Blocks:  # fmt: skip
+    """The blocks of a nest; `regroups` says that every reduction is associative, `online` that sums of exponentials
+    can be found beside their maximum.
+    """
     outer = product(sizes[n] for n in structure.outer).static
     inner = product(sizes[n] for n in structure.inner).static
     wide = power_of_two(outer) if outer is not None else POINTWISE
@@ -65,9 +67,12 @@ def choose_blocks(
         columns = min(max(beside, STRIDED // row), wide)
         depth = min(row, STRIDED // columns)
         return Blocks(columns, depth, "whole" if inner is not None and row <= depth else "chunk", 4)
-    if inner is not None and row <= (ROW if structure.rowwise else REDUCED):
+    width = _width(kernel)
+    most = ROW // 2 if online and width == 2 else ROW
+    if inner is not None and row <= (most if structure.rowwise else REDUCED):
         block = max(1, min(wide, POINTWISE // row))
-        return Blocks(block, row, "whole", warps_of(block * row * _width(kernel) // HELD))
+        held = block * row * width
+        return Blocks(block, row, "whole", max(warps_of(held // HELD), min(32, held // (64 * HELD))))
     return Blocks(1, 2 * CHUNK if structure.rowwise else CHUNK, "chunk", 8)
 
 

@@ -71,6 +71,23 @@ def test_a_row_longer_than_registers_hold_is_read_in_blocks(element):
     assert all('"evict_first"' in line for line in stores) and len(stores) == 2
 
 
+@pytest.mark.parametrize(
+    ("op", "size", "element", "warps", "blocks"),
+    [("softmax", 16384, "f32", 16, False), ("softmax", 32768, "f32", 32, False), ("softmax", 32768, "bf16", 8, True),
+     ("layer_norm", 32768, "f32", 32, False), ("layer_norm", 32768, "bf16", 16, False)],
+)  # fmt: skip
+def test_long_rows_are_spread_over_warps_or_read_in_blocks(op, size, element, warps, blocks):
+    kind, attributes = f"2x{size}x{element}", "begin_norm_axis = 1 : si64, epsilon = 1.0e-05 : f64"
+    row = op == "layer_norm"
+    program = lower(f"""func.func @main(%x: tensor<{kind}>) -> tensor<{kind}> {{
+      %0{":3" if row else ""} = "oneflow.{op}"(%x) {{{attributes if row else ""}}} : (tensor<{kind}>)
+        -> {f"(tensor<{kind}>, tensor<2xf32>, tensor<2xf32>)" if row else f"tensor<{kind}>"}
+      return %0{"#0" if row else ""} : tensor<{kind}>
+    }}""")
+    (source,) = program.sources.values()
+    assert (source.warps, "for r_at" in source.text) == (warps, blocks)
+
+
 def test_nan_stays_in_a_maximum():
     x = floats(4, 5000)
     x[1, 4999] = np.nan
