@@ -361,11 +361,11 @@ class Effects:
 
     def apply(self, arrays: Sequence[Data], writer: str) -> None:
         """Puts the results of a run where they belong."""
-        for state, array in zip(self.updated, arrays, strict=False):
-            outside = state.outside
+        for outside, array in zip(self._outside, arrays, strict=False):
             variable = outside.handle
-            if outside.shows is None and variable.handle is array and variable.memory is not None:
-                variable.memory.write(writer)
+            memory = variable.memory
+            if memory is not None and variable.handle is array and outside.shows is None:
+                memory.write(writer)
             else:
                 outside.overwrite(array, writer)
         if self.made:
@@ -380,6 +380,11 @@ class Effects:
         """Makes arrays the gradients of leaves."""
         for gradient, desc, array in zip(self.made, self.descs, arrays, strict=True):
             gradient.leaf.grad = from_numpy(array) if desc is None else from_program(array, desc)
+
+    @functools.cached_property
+    def _outside(self) -> list[EagerTensor]:
+        """The tensors that are updated."""
+        return [state.outside for state in self.updated]
 
     @functools.cached_property
     def _forgotten(self) -> list[Leaf]:

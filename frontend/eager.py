@@ -152,7 +152,7 @@ class EagerTensor(Tensor):
     handle: Variable
 
     def __init__(self, variable: Variable) -> None:
-        super().__init__(BUILDER, variable, variable.desc)
+        self.builder, self.handle, self.desc = BUILDER, variable, variable.desc
         self.shows: Any = None
         self.unused_leaf: Leaf | None = None
 

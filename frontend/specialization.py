@@ -209,12 +209,17 @@ class Specialization:
 
     def _check_apart(self, passed: list[Data], count: int, name: str) -> None:
         """A program reads its arguments as they were before: none may be what it updates meanwhile."""
-        given, updated = {*map(id, passed[:count])}, self.traced.effects.arguments
-        if given and updated and not given.isdisjoint([id(passed[count + n]) for n in updated]):
+        updated = map(passed.__getitem__, self._updated)
+        if count and not {*map(id, passed[:count])}.isdisjoint(map(id, updated)):
             raise CallError(
                 f"{name}: expected arguments apart from the tensors from outside that it updates, got one in their "
                 "memory: pass x.clone(), or use that tensor in the function without passing it"
             )
+
+    @functools.cached_property
+    def _updated(self) -> list[int]:
+        """Where the tensors from outside that are updated are among all inputs, from the end."""
+        return [number - len(self.traced.captured) for number in self.traced.effects.arguments]
 
     def _run_on_device(self, passed: list[Data], arrays: Sequence[Data]) -> list[Data]:
         """Results come to the host where nothing that was passed or captured is on the device."""

@@ -59,7 +59,8 @@ class Again:
             if given[number].tobytes() != data:
                 return None
         found = list(given)
-        for number, array in zip(self._fresh, look([(n, given[n]) for n in self._fresh], stream), strict=True):
+        fresh = zip(self._fresh, map(given.__getitem__, self._fresh), strict=True)
+        for number, array in zip(self._fresh, look(fresh, stream), strict=True):
             if array.address in self._taken:
                 return None
             found[number] = array
