@@ -4,7 +4,9 @@ Everything else in the project imports MLIR from here, so another wheel that ser
 `dialects.ext` needs a change in this file alone. Imports nothing of the project.
 """
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from torch_mlir import _mlir_libs, execution_engine, ir, passmanager, rewrite
 from torch_mlir.dialects import (
@@ -40,6 +42,7 @@ __all__ = [
     "execution_engine",
     "ext",
     "func",
+    "has_no_module",
     "ir",
     "linalg",
     "llvm",
@@ -52,3 +55,9 @@ __all__ = [
     "transform",
     "vector",
 ]
+
+
+def has_no_module(dialect: str) -> None:
+    """Tells the bindings that no module has classes of a dialect; they would look on the disk at every operation."""
+    name = f"{ir.__name__.rpartition('.')[0]}.dialects.{dialect}"
+    sys.modules.setdefault(name, ModuleType(name))

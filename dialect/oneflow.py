@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.dialect._mlir import ext, ir
+from oneflow.dialect._mlir import ext, has_no_module, ir
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import (
     REGISTRY,
@@ -68,6 +68,7 @@ def _dialect_class(registry: Registry) -> Any:
 
 
 def _make_dialect(records: Sequence[Operator]) -> Any:
+    has_no_module("oneflow")
     dialect: Any = python_types.new_class("OneFlow", (ext.Dialect,), {"name": "oneflow"})
     for record in records:
         options = {"name": record.name, "traits": [ext.Pure] if record.pure else []}
@@ -322,17 +323,19 @@ class Verifier:
 
         def visit(op: ir.Operation) -> ir.WalkResult:
             nonlocal ok
-            if op.name == CAST:
+            name = op.name
+            if name == CAST:
                 self.inference.casts[op.results[0]] = op.operands[0]
-            elif op.name.startswith(PREFIX):
+            elif name.startswith(PREFIX):
                 message = self.check(op)
                 if message is not None:
                     ok = False
                     op.location.emit_error(message)
-            return ir.WalkResult.ADVANCE
+            # Bodies compute elements, operators are on tensors.
+            return ir.WalkResult.SKIP if name == "linalg.generic" else ir.WalkResult.ADVANCE
 
         self.inference.casts.clear()
-        root.walk(visit)
+        root.walk(visit, ir.WalkOrder.PRE_ORDER)
         return ok
 
 

@@ -110,6 +110,6 @@ def clone_with(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operati
                 inner.operands[number] = values[operand]
         return ir.WalkResult.ADVANCE
 
-    copy.walk(place)
+    copy.walk(place) if len(copy.regions) else place(copy)
     values.update(zip(op.results, copy.results, strict=True))
     return copy

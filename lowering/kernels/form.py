@@ -8,7 +8,7 @@ each group into a private function with destinations, emit equal functions once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -83,30 +83,32 @@ def fuse_elementwise(module: ir.Module) -> None:
 
     It is kept from reshapes as well: it would move loops of one step between operations that share the others.
     """
-    for op in _collect(module, "linalg.generic"):
+    found = _collect(module, {"linalg.generic", *RESHAPES})
+    for op in (o for o in found if o.name not in RESHAPES):
         read_through(op)
         _protect(op)
-    for name in RESHAPES:
-        for op in _collect(module, name):
-            _wall(op, 0)
-            for use in list(op.results[0].uses):
-                _wall(use.owner.operation, use.operand_number)
+    for op in (o for o in found if o.name in RESHAPES):
+        _wall(op, 0)
+        for use in list(op.results[0].uses):
+            _wall(use.owner.operation, use.operand_number)
     passmanager.PassManager.parse(FUSION).run(module.operation)
-    for op in _collect(module, "scf.execute_region"):
+    for op in _collect(module, {"scf.execute_region"}):
         block = op.regions[0].blocks[0]
         op.results[0].replace_all_uses_with(block.operations[len(block.operations) - 1].operands[0])
         op.erase()
 
 
-def _collect(module: ir.Module, name: str) -> list[ir.Operation]:
+def _collect(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:
+    """The operations on tensors that have one of the names."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == name:
+        name = op.name
+        if name in names:
             found.append(op)
-        return ir.WalkResult.ADVANCE
+        return ir.WalkResult.SKIP if name == "linalg.generic" else ir.WalkResult.ADVANCE
 
-    module.operation.walk(visit)
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
 
 
@@ -114,7 +116,7 @@ def _protect(op: ir.Operation) -> None:
     node = find_node(op)
     if node is None:
         return
-    every, windows = set(range(len(node.names))), is_contraction(node) and len(node.folds) > 1
+    every, windows = set(range(len(node.names))), len(node.folds) > 1 and is_contraction(node)
     for number, use in enumerate(node.inputs):
         covered = set().union(*[f.dims for f in use.access])
         if covered == every or isinstance(use.value, ir.BlockArgument):

@@ -22,20 +22,20 @@ def is_external_call(op: ir.Operation) -> bool:
 
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:
-    """The operands of an operation and of everything nested in it."""
-    found = list(op.operands)
+    """The operands of an operation, and what everything nested in it takes from outside."""
     if not len(op.regions):
-        return found
+        return list(op.operands)
+    taken, made = list[ir.Value](), set[ir.Value]()
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
-        found.extend(inner.operands)
+        taken.extend(inner.operands)
+        made.update(inner.results)
+        for region in inner.regions:
+            made.update(argument for block in region for argument in block.arguments)
         return ir.WalkResult.ADVANCE
 
-    for region in op.regions:
-        for block in region:
-            for inner in block:
-                inner.operation.walk(visit)
-    return found
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return [v for v in taken if v not in made]
 
 
 @dataclass

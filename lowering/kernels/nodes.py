@@ -8,6 +8,7 @@ Imports the MLIR seam.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,16 +28,16 @@ class Linear:
     terms: tuple[tuple[int, int], ...]
     constant: int = 0
 
-    @property
+    @functools.cached_property
     def dim(self) -> int | None:
         """The loop dimension that this is, or None if it is anything else."""
         (first, *rest) = self.terms or ((None, 0),)
         return first[0] if not rest and first[1] == 1 and self.constant == 0 else None
 
-    @property
-    def dims(self) -> set[int]:
+    @functools.cached_property
+    def dims(self) -> frozenset[int]:
         """The dimensions it depends on."""
-        return {d for d, _ in self.terms}
+        return frozenset(d for d, _ in self.terms)
 
     @property
     def is_zero(self) -> bool:
@@ -129,9 +130,9 @@ class Node:
         return any(f.dims & self.folds for f in self.outputs[number].access)
 
 
-_Attributes = tuple[tuple[Access, ...], frozenset[int], int]
-#: What attributes say, by their addresses: a context keeps each of them once, as long as it is there.
-_KNOWN: weakref.WeakKeyDictionary[ir.Context, dict[tuple[int, int], _Attributes]] = weakref.WeakKeyDictionary()
+_Read = tuple[tuple[Access, ...], frozenset[int], int, frozenset[int]]
+#: What attributes and types say, by their addresses: a context keeps each of them once, as long as it is there.
+_KNOWN: weakref.WeakKeyDictionary[ir.Context, dict[tuple[int, ...], _Read]] = weakref.WeakKeyDictionary()
 
 
 def read_node(op: ir.Operation) -> Node:
@@ -140,23 +141,31 @@ def read_node(op: ir.Operation) -> Node:
     Raises:
         Uncovered: it is another operation, a position is not linear, or an operand is a number.
     """
-    if op.name != "linalg.generic" or not all(isinstance(v.type, ir.RankedTensorType) for v in op.operands):
+    if op.name != "linalg.generic":
         raise Uncovered(op.name)
-    accesses, reductions, loops = _attributes(op)
-    uses = [Use(v, access) for v, access in zip(op.operands, accesses, strict=True)]
+    operands = list(op.operands)
+    accesses, reductions, loops, units = _read(op, [v.type for v in operands])
+    uses = [Use(v, access) for v, access in zip(operands, accesses, strict=True)]
     count = len(uses) - len(op.results)
-    return Node(op, reductions, uses[:count], uses[count:], _units(uses), list(range(loops)))
+    return Node(op, reductions, uses[:count], uses[count:], units, list(range(loops)))
 
 
-def _attributes(op: ir.Operation) -> _Attributes:
-    """The accesses, the loops that are reductions, and how many loops there are."""
+def _read(op: ir.Operation, types: Sequence[ir.Type]) -> _Read:
+    """The accesses, the loops that are reductions, how many loops there are, and those of one step.
+
+    Raises:
+        Uncovered: as `read_node`.
+    """
     maps, kinds = op.attributes["indexing_maps"], op.attributes["iterator_types"]
     known = _KNOWN.setdefault(op.context, {})
-    key = hash(maps), hash(kinds)
+    key = hash(maps), hash(kinds), *map(hash, types)
     if key not in known:
+        if not all(isinstance(t, ir.RankedTensorType) for t in types):
+            raise Uncovered(op.name)
         iterators = [str(a) for a in kinds]
         reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
-        known[key] = tuple(read_access(a.value) for a in maps), reductions, len(iterators)
+        accesses = tuple(read_access(a.value) for a in maps)
+        known[key] = accesses, reductions, len(iterators), _units(types, accesses)
     return known[key]
 
 
@@ -168,9 +177,10 @@ def find_node(op: ir.Operation | None) -> Node | None:
         return None
 
 
-def _units(uses: Sequence[Use]) -> frozenset[int]:
-    places = ((u.value, axis, f.dim) for u in uses for axis, f in enumerate(u.access) if f.dim is not None)
-    return frozenset(dim for value, axis, dim in places if static_size(value, axis) == 1)
+def _units(types: Sequence[ir.Type], accesses: Sequence[Access]) -> frozenset[int]:
+    pairs = zip(types, accesses, strict=True)
+    places = ((kind, axis, form.dim) for kind, access in pairs for axis, form in enumerate(access))
+    return frozenset(dim for kind, axis, dim in places if dim is not None and _size(kind, axis) == 1)
 
 
 @dataclass
@@ -321,7 +331,10 @@ def _fits(node: Node, outer: list[int], inner: list[int]) -> bool:
 
 def static_size(value: ir.Value, position: int) -> int | None:
     """The size of a tensor's dimension, None where it is dynamic."""
-    shaped = ir.ShapedType(value.type)
+    return _size(ir.ShapedType(value.type), position)
+
+
+def _size(shaped: ir.Type, position: int) -> int | None:
     return None if shaped.is_dynamic_dim(position) else shaped.get_dim_size(position)
 
 
@@ -343,13 +356,14 @@ _WIDEN = frozenset({"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", 
 
 def is_contraction(node: Node) -> bool:
     """Whether the node sums products of two operands that are each read more than once."""
-    ops = [o.operation for o in node.body.operations]
-    names = [o.name for o in ops if o.name not in _WIDEN]
-    if not node.reductions or names not in (["arith.mulf", "arith.addf", "linalg.yield"],
-                                            ["arith.muli", "arith.addi", "linalg.yield"]):  # fmt: skip
+    if not node.reductions or len(node.inputs) != 2:
+        return False
+    names = [o.operation.name for o in node.body.operations]
+    if [n for n in names if n not in _WIDEN] not in (["arith.mulf", "arith.addf", "linalg.yield"],
+                                                    ["arith.muli", "arith.addi", "linalg.yield"]):  # fmt: skip
         return False
     covered = [set().union(*[f.dims for f in u.access]) for u in node.inputs]
-    return len(node.inputs) == 2 and all(c < set(range(len(node.names))) for c in covered)
+    return all(c < set(range(len(node.names))) for c in covered)
 
 
 def is_gathered(node: Node) -> bool:

@@ -136,11 +136,8 @@ class _Group:
         self.scalars: list[ir.Value] = []
         self.copies: list[ir.Operation] = []
         self._empties: list[ir.Operation] = []
-        local = _nested_values(ops)
-        for op in ops:
-            for value in operands_of(op):
-                if value not in made and value not in local:
-                    self._capture(value)
+        for value in (v for op in ops for v in operands_of(op) if v not in made):
+            self._capture(value)
 
     def _capture(self, value: ir.Value) -> None:
         owner = None if isinstance(value, ir.BlockArgument) else value.owner
@@ -201,23 +198,6 @@ def _restarted(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir
         filled.operands[1] = destination
         return filled.results[0]
     return start
-
-
-def _nested_values(ops: Sequence[ir.Operation]) -> set[ir.Value]:
-    """Values defined inside the regions of operations."""
-    found: set[ir.Value] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        found.update(op.results)
-        for region in op.regions:
-            for block in region:
-                found.update(block.arguments)
-        return ir.WalkResult.ADVANCE
-
-    for op in ops:
-        if len(op.regions):
-            op.walk(visit)
-    return found
 
 
 def _outer(op: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation:

@@ -5,6 +5,7 @@ Imports `kernels.nodes` (to tell whether a kernel may write over an input) and t
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -159,14 +160,14 @@ def place(buffers: Sequence[Buffer], apart: bool = False) -> int:
     for buffer in shared:
         root = _root(buffer)
         root.last = max(root.last, buffer.last)
-    placed: list[Buffer] = []
+    placed: list[tuple[int, int, Buffer]] = []
     fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
     for buffer in sorted((b for b in fixed if b.shares is None), key=lambda b: -(b.bytes or 0)):
-        buffer.offset = _lowest(buffer, [p for p in placed if apart or _meet(p, buffer)])
-        placed.append(buffer)
+        buffer.offset = _lowest(buffer, placed, apart)
+        bisect.insort(placed, (buffer.offset, _end(buffer), buffer), key=lambda p: p[:2])
     for buffer in shared:
         buffer.offset = _root(buffer).offset
-    return max((_end(b) for b in placed), default=0)
+    return max((end for _, end, _ in placed), default=0)
 
 
 def _root(buffer: Buffer) -> Buffer:
@@ -180,17 +181,12 @@ def _end(buffer: Buffer) -> int:
     return -(-(buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT
 
 
-def _meet(one: Buffer, other: Buffer) -> bool:
-    """Whether both live at some time."""
-    return one.first <= other.last and other.first <= one.last
-
-
-def _lowest(buffer: Buffer, others: Sequence[Buffer]) -> int:
-    """The first place for a buffer beside others."""
-    offset = 0
-    for other in sorted(others, key=lambda p: p.offset or 0):
-        assert other.offset is not None and buffer.bytes is not None
-        if offset + buffer.bytes <= other.offset:
-            break
-        offset = max(offset, _end(other))
+def _lowest(buffer: Buffer, placed: Sequence[tuple[int, int, Buffer]], apart: bool) -> int:
+    """The first place for a buffer beside others that it must not share memory with, each from where to where."""
+    offset, size, first, last = 0, buffer.bytes or 0, buffer.first, buffer.last
+    for begin, end, other in placed:
+        if end > offset and (apart or (first <= other.last and other.first <= last)):
+            if offset + size <= begin:
+                break
+            offset = end
     return offset

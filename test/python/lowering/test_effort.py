@@ -1,0 +1,92 @@
+"""What passes do for each operation, they do not do again: for those inside of bodies, for equal ones."""
+
+import sys
+
+import pytest
+
+import oneflow as flow
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import Verifier, create_context
+from oneflow.lowering.kernels import nodes
+from oneflow.lowering.kernels.form import fuse_elementwise
+from oneflow.lowering.kernels.graph import operands_of
+from oneflow.lowering.kernels.nodes import read_node
+
+
+def generic(result, x, body="%0 = arith.addf %a, %a : f32", y="%0"):
+    """An element-wise operation on 8 numbers."""
+    return f"""
+  {result} = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]}} ins({x} : tensor<8xf32>) outs(%e : tensor<8xf32>) {{
+  ^bb0(%a: f32, %b: f32):
+    {body}
+    linalg.yield {y} : f32
+  }} -> tensor<8xf32>"""
+
+
+def program(*operations, last):
+    return ir.Module.parse(
+        f"func.func @main(%x: tensor<8xf32>, %s: f32) -> tensor<8xf32> {{\n  %e = tensor.empty() : tensor<8xf32>"
+        f"{''.join(operations)}\n  return {last} : tensor<8xf32>\n}}",
+        create_context(),
+    )
+
+
+def calls(function, *arguments):
+    """How many functions of Python are called."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("work", [lambda m: Verifier().verify(m.operation), fuse_elementwise])
+def test_bodies_are_not_looked_through(work):
+    lines = ["%0 = math.exp %a : f32", *(f"%{i} = math.exp %{i - 1} : f32" for i in range(1, 30))]
+    few, many = (program(generic("%y", "%x", "\n".join(lines[:n]), f"%{n - 1}"), last="%y") for n in (2, 30))
+    counts = []
+    for module in (few, many):
+        with module.context, ir.Location.unknown():
+            work(module)
+            counts.append(calls(work, module))
+    assert counts[0] == counts[1]
+
+
+def test_equal_operations_are_read_once(monkeypatch):
+    size, asked = nodes._size, []
+    monkeypatch.setattr(nodes, "_size", lambda kind, axis: asked.append(axis) or size(kind, axis))
+    module = program(generic("%y", "%x"), generic("%z", "%y"), last="%z")
+    found = [o.operation for o in module.body.operations[0].regions[0].blocks[0].operations]
+    one, other = (read_node(op) for op in found if op.name == "linalg.generic")
+    assert asked == [0, 0] and one.inputs[0].access == other.inputs[0].access and one.inputs[0] != other.inputs[0]
+
+
+def test_operands_are_those_from_outside():
+    module = program(generic("%y", "%x", "%1 = arith.mulf %a, %a : f32\n%0 = arith.addf %1, %s : f32"), last="%y")
+    block = module.body.operations[0].regions[0].blocks[0]
+    empty, op = (o.operation for o in list(block.operations)[:2])
+    x, s = block.arguments
+    assert operands_of(op) == [x, empty.results[0], s]
+
+
+def test_no_module_of_the_dialect_is_looked_for(monkeypatch):
+    asked = []
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, *_):
+            asked.append(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    module = flow.trace(flow.relu, flow.TensorSpec((2,)))
+    names = [o.operation.name for o in module.body.operations[0].regions[0].blocks[0].operations]
+    assert names[0] == "oneflow.relu" and not [n for n in asked if n.endswith("dialects.oneflow")]
