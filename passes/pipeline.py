@@ -10,6 +10,8 @@ reader's diagnostics and the dialect's verifier.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import re
 import shlex
 import sys
@@ -75,6 +77,20 @@ class Watch:
             self.stream.write(f"// -----// IR Dump {when} {step.text} //----- //\n{self.show(module)}\n\n")
 
 
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Passes make many objects, few of them in cycles: for these Python would look through all of the process's again
+    and again.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """Passes in the order in which they run."""
@@ -104,6 +120,7 @@ class Pipeline:
     def __str__(self) -> str:
         return format_steps(self.steps)
 
+    @_without_garbage_collection()
     def run(self, module: ir.Module, registry: Registry = REGISTRY, watch: Watch | None = None) -> None:
         """Transforms `module` in place.
 

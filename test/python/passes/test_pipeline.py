@@ -8,7 +8,7 @@ import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -186,6 +186,22 @@ def test_verify_each_can_be_turned_off(context: ir.Context) -> None:
         module, watch=Watch(verify_each=False)
     )
     assert "tensor<7xf32>" in str(module)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, monkeypatch: Any) -> None:
+    """Python would look through all objects again and again. Afterwards it does what it did, if a pass failed too."""
+    seen: list[bool] = []
+    module = module_of(context)
+    monkeypatch.setattr(Spoil, "run", lambda *_: seen.append(gc.isenabled()) or 1 / 0)
+    before = gc.isenabled()
+    try:
+        gc.enable() if enabled else gc.disable()
+        with pytest.raises(PassError):
+            Pipeline.parse("builtin.module(test-spoil)", context).run(module, watch=Watch(reproducers=None))
+        assert not any(seen) and len(seen) == 2 and gc.isenabled() == enabled
+    finally:
+        gc.enable() if before else gc.disable()
 
 
 def test_watching(context: ir.Context) -> None:
