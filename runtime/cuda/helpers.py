@@ -1,7 +1,8 @@
 """Processes that compile kernels beside this one, each with a lock of Python's own.
 
 Triton's first stage is Python, in which the threads of one process take turns, and so do the passes that lower a
-program. A helper needs a fifth of a second to be ready: those of a program start with its passes. Imports `compiler`.
+program. The helpers of a program start with its passes: they are copies of one process, which needs a fifth of a
+second for Triton. Imports `compiler`.
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, Pipe
 
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
 
-#: What a helper runs, given where modules are found and the architecture.
+#: What the first process runs, given where modules are found, the architecture, and the helpers' ends of connections.
 SERVE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); import oneflow.runtime.cuda.helpers as h; h.serve()"
-#: For so many operations of a program there is a helper: starting one takes as long as compiling a kernel or two.
-#: Where that makes fewer than so many, threads of this process compile.
+#: For so many operations of a program there is a helper; where that makes fewer than so many, threads of this process
+#: compile, since few kernels take no longer than loading Triton once more.
 OPERATIONS, FEWEST = 32, 4
-
 
 _counting = threading.Lock()
 _taken = 0
@@ -42,35 +42,14 @@ def _take(count: int) -> bool:
     return free
 
 
-class Helper:
-    """A process that compiles one kernel at a time."""
-
-    def __init__(self, arch: str) -> None:
-        command = [sys.executable or "python", "-c", SERVE, json.dumps(sys.path), arch]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def compile(self, source: Source, arch: str) -> Binary | CompileError:
-        """What `compile_source` gives or raises there.
-
-        Raises:
-            EOFError: the process has ended.
-            OSError: the process has ended.
-        """
-        assert self.process.stdin is not None and self.process.stdout is not None
-        pickle.dump((source, arch), self.process.stdin)
-        self.process.stdin.flush()
-        found: Binary | CompileError = pickle.load(self.process.stdout)
-        return found
-
-
 class Helpers:
     """The helpers of one program, which end with the block that they are used in."""
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
-        self._all: list[Helper] = []
-        self._places = 0
-        self._idle: queue.SimpleQueue[Helper] = queue.SimpleQueue()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._all: list[Connection] = []
+        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -81,22 +60,27 @@ class Helpers:
     def __exit__(self, *_: object) -> None:
         """Ends the helpers; they have nothing to finish."""
         for helper in self._all:
-            helper.process.kill()
-        for helper in self._all:
-            helper.process.communicate()
-        _take(-self._places)
+            with contextlib.suppress(OSError):
+                helper.send(None)
+            helper.close()
+        if self.process is not None:
+            self.process.wait()
+            _take(-len(self._all))
 
     def start(self, operations: int) -> None:
-        """Starts as many as a program of so many operations has use for, and the system allows."""
+        """Starts as many as a program of so many operations has use for, if the system lets us."""
         count = min(operations // OPERATIONS, os.cpu_count() or 1)
-        if operations < FEWEST * OPERATIONS or not _take(count):
+        if operations < FEWEST * OPERATIONS or getattr(sys, "frozen", False) or not _take(count):
             return
-        self._places = count
-        with contextlib.suppress(OSError):
-            for _ in range(count):
-                helper = Helper(self.arch)
-                self._all.append(helper)
-                self._idle.put(helper)
+        pairs = [Pipe() for _ in range(count)]
+        try:
+            self.process = _first(self.arch, [theirs for _, theirs in pairs])
+        except OSError:
+            _take(-count)
+            return
+        self._all = [ours for ours, _ in pairs]
+        for helper in self._all:
+            self._idle.put(helper)
 
     def compile(self, source: Source) -> Binary:
         """A kernel compiled by a helper that is idle; here, should that process be gone.
@@ -106,7 +90,8 @@ class Helpers:
         """
         helper = self._idle.get()
         try:
-            found = helper.compile(source, self.arch)
+            helper.send(source)
+            found: Binary | CompileError = helper.recv()
         except (EOFError, OSError):
             found = compile_source(source, self.arch)
         finally:
@@ -116,17 +101,41 @@ class Helpers:
         return found
 
 
+def _first(arch: str, ends: Sequence[Connection]) -> subprocess.Popen[bytes]:
+    """The process that the helpers are copies of, each with one of the connections."""
+    numbers = [end.fileno() for end in ends]
+    command = [sys.executable or "python", "-c", SERVE, json.dumps(sys.path), arch, *map(str, numbers)]
+    # Interrupts from the keyboard are not for them.
+    process = subprocess.Popen(command, pass_fds=numbers, start_new_session=True)
+    for end in ends:
+        end.close()
+    return process
+
+
 def serve() -> None:
-    """Compiles what comes on the standard input, until its end; what Triton prints goes to the standard error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    given, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    """Becomes the helpers, and ends after them. What Triton prints goes to the standard error."""
     os.dup2(2, 1)
     with contextlib.suppress(CompileError):
         compile_source(FIRST, sys.argv[2])
-    with contextlib.suppress(EOFError):
+    ends = [Connection(int(number)) for number in sys.argv[3:]]
+    while ends:
+        own = ends.pop()
+        if os.fork() == 0:
+            for other in ends:
+                other.close()
+            _answer_all(own, sys.argv[2])
+            os._exit(0)
+        own.close()
+    with contextlib.suppress(ChildProcessError):
         while True:
-            pickle.dump(_answer(*pickle.load(given)), answers)
-            answers.flush()
+            os.wait()
+
+
+def _answer_all(end: Connection, arch: str) -> None:
+    """Compiles what comes, until nothing does."""
+    with contextlib.suppress(EOFError, OSError):
+        while (source := end.recv()) is not None:
+            end.send(_answer(source, arch))
 
 
 def _answer(source: Source, arch: str) -> Binary | CompileError:

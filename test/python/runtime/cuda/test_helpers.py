@@ -1,7 +1,10 @@
 """Processes that compile kernels give what this one would, and are gone afterwards."""
 
 import os
+import signal
+import sys
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 
@@ -41,9 +44,7 @@ def test_what_a_helper_refuses_is_raised_here(some):
 
 
 def test_kernels_of_a_helper_that_is_gone_are_compiled_here(some):
-    for helper in some._all:
-        helper.process.kill()
-        helper.process.wait()
+    os.killpg(some.process.pid, signal.SIGKILL)
     assert cached._compile(SOURCES, "sm_90", some) == [compile_source(s) for s in SOURCES]
 
 
@@ -51,14 +52,16 @@ def test_helpers_are_gone_after_the_block(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     with Helpers("sm_90") as some:
         some.start(ENOUGH)
-        running = [h.process.poll() for h in some._all]
-    assert running == [None, None] and all(h.process.returncode is not None for h in some._all)
+        cached._compile(SOURCES, "sm_90", some)
+        assert some.process.poll() is None
+    assert some.process.returncode == 0
+    with pytest.raises(ProcessLookupError):
+        os.killpg(some.process.pid, 0)
 
 
 def test_there_are_no_more_than_processors(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    monkeypatch.setattr(helpers, "Helper", lambda arch: None)
-    monkeypatch.setattr(Helpers, "__exit__", lambda self, *_: helpers._take(-self._places))
+    monkeypatch.setattr(helpers, "_first", lambda arch, ends: mock.Mock())
     for _ in range(2):
         with Helpers("sm_90") as one, Helpers("sm_90") as other:
             one.start(ENOUGH)
@@ -67,9 +70,18 @@ def test_there_are_no_more_than_processors(monkeypatch):
 
 
 def test_small_programs_have_none(monkeypatch):
-    monkeypatch.setattr(helpers, "Helper", None)
+    monkeypatch.setattr(helpers, "_first", None)
     with Helpers("sm_90") as some:
         some.start(ENOUGH - 1)
+        assert not some
+
+
+def test_frozen_programs_have_none(monkeypatch):
+    """Their executable is no interpreter."""
+    monkeypatch.setattr(helpers, "_first", None)
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with Helpers("sm_90") as some:
+        some.start(ENOUGH)
         assert not some
 
 
@@ -77,7 +89,7 @@ def test_without_processes_threads_compile(monkeypatch):
     def refuse(*_, **__):
         raise OSError("no more processes")
 
-    monkeypatch.setattr(helpers.Helper, "__init__", refuse)
+    monkeypatch.setattr(helpers, "_first", refuse)
     with Helpers("sm_90") as some:
         some.start(ENOUGH)
         assert cached._compile(SOURCES, "sm_90", some) == [compile_source(s) for s in SOURCES]
