@@ -10,7 +10,7 @@ A call moves to where the last operand of its group is there, if nothing needs i
 
 from __future__ import annotations
 
-from collections import Counter
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,14 +34,17 @@ def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.
 
     `read` gives the product that a kernel is, None where it is computed otherwise.
     """
-    calls = Counter(callee_of(o.operation) for o in entry.regions[0].blocks[0].operations)
-    for name in [n for n in sources if calls[n] > 1]:
+    *ops, end = (o.operation for o in entry.regions[0].blocks[0].operations)
+    calls: dict[str, list[ir.Operation]] = {}
+    for op in ops:
+        calls.setdefault(callee_of(op), []).append(op)
+    for name in [n for n in sources if len(calls.get(n, ())) > 1]:
         one = _together(functions[name], sources[name], read)
         most = PARAMETERS // max(len(sources[name].parameters), 1)
-        merged = [] if one is None else [p for g in _gathered(entry, name, most) for p in _cut(g.calls, one)]
+        merged = [] if one is None else [p for g in _gathered(calls[name], end, most) for p in _cut(g, one)]
         for piece in merged:
             _merge(module, piece, functions, sources, one)
-        if calls[name] == sum(map(len, merged)):
+        if len(calls[name]) == sum(map(len, merged)):
             del sources[name]
 
 
@@ -111,46 +114,51 @@ def _kind(function: ir.Operation) -> str:
 
 @dataclass
 class _Group:
-    """Calls in order; they can stand anywhere behind operation `low` and before operation `high`."""
+    """Calls in order; they can stand anywhere behind `low`, if that is an operation, and before `high`."""
 
-    calls: list[ir.Operation]
-    low: int
-    high: int
+    calls: dict[ir.Operation, None]
+    low: ir.Operation | None
+    high: ir.Operation
 
 
-def _gathered(entry: ir.Operation, name: str, most: int) -> Iterator[_Group]:
-    """The groups of two and at most `most` calls of a kernel."""
-    ops = [o.operation for o in entry.regions[0].blocks[0].operations]
-    numbers = {r: i for i, op in enumerate(ops) for r in op.results}
+def _gathered(calls: Sequence[ir.Operation], end: ir.Operation, most: int) -> Iterator[Sequence[ir.Operation]]:
+    """The groups of two and at most `most` of the calls of a kernel, given in order; `end` ends the entry."""
     groups: list[_Group] = []
-    for op in ops:
-        if callee_of(op) != name:
-            continue
-        inputs = list(op.operands)[: len(op.operands) - len(op.results)]
-        low = max((numbers.get(v, -1) for v in inputs), default=-1)
-        users = [u.owner.operation for r in op.results for u in r.uses]
-        high = min((_number(ops, numbers, user) for user in users), default=len(ops) - 1)
-        read = {numbers.get(v, -1) for v in inputs}
-        free = (g for g in groups if max(g.low, low) < min(g.high, high))
-        home = next((g for g in free if not any(numbers[c.results[0]] in read for c in g.calls)), None)
+    for op in calls:
+        makers = _makers(list(op.operands)[: len(op.operands) - len(op.results)])
+        users = (u.owner.operation for r in op.results for u in r.uses)
+        low, high = functools.reduce(_later, makers, None), functools.reduce(_earlier, users, end)
+        free = (g for g in groups if _is_before(_later(g.low, low), _earlier(g.high, high)))
+        home = next((g for g in free if g.calls.keys().isdisjoint(makers)), None)
         if home is not None and len(home.calls) < most:
-            home.calls.append(op)
-            home.low, home.high = max(home.low, low), min(home.high, high)
+            home.calls[op] = None
+            home.low, home.high = _later(home.low, low), _earlier(home.high, high)
         else:
-            groups.insert(0, _Group([op], low, high))
-    yield from (g for g in groups if len(g.calls) > 1)
+            groups.insert(0, _Group({op: None}, low, high))
+    yield from (list(g.calls) for g in groups if len(g.calls) > 1)
+
+
+def _makers(values: Sequence[ir.Value]) -> set[ir.Operation]:
+    """The operations that give values; arguments have none."""
+    return {v.owner.operation for v in values if not isinstance(v, ir.BlockArgument)}
+
+
+def _is_before(one: ir.Operation | None, other: ir.Operation) -> bool:
+    return one is None or bool(one.is_before_in_block(other))
+
+
+def _later(one: ir.Operation | None, other: ir.Operation | None) -> ir.Operation | None:
+    """The later of two operations, of which None is before any."""
+    return other if other is not None and _is_before(one, other) else one
+
+
+def _earlier(one: ir.Operation, other: ir.Operation) -> ir.Operation:
+    return one if _is_before(one, other) else other
 
 
 def callee_of(op: ir.Operation) -> str:
     """The function that an operation calls, nothing for another operation."""
     return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
-
-
-def _number(ops: Sequence[ir.Operation], numbers: dict[ir.Value, int], op: ir.Operation) -> int:
-    """Where an operation of the entry stands."""
-    if len(op.results):
-        return numbers[op.results[0]]
-    return len(ops) - 1 if op == ops[-1] else next(i for i, o in enumerate(ops) if o == op)
 
 
 def _merge(module: ir.Module, calls: Sequence[ir.Operation], functions: dict[str, ir.Operation],
@@ -162,7 +170,7 @@ def _merge(module: ir.Module, calls: Sequence[ir.Operation], functions: dict[str
     if name not in functions:
         sources[name] = grouped(together.emit(count), name, inputs, count)
     inputs_of = [v for call in calls for v in list(call.operands)[:inputs]]
-    merge_calls(module, calls, name, functions, _last(inputs_of))
+    merge_calls(module, calls, name, functions, functools.reduce(_later, _makers(inputs_of), None))
 
 
 def merge_calls(module: ir.Module, calls: Sequence[ir.Operation], name: str,
@@ -183,15 +191,6 @@ def merge_calls(module: ir.Module, calls: Sequence[ir.Operation], name: str,
         for old in call.results:
             old.replace_all_uses_with(next(results))
         call.erase()
-
-
-def _last(operands: Sequence[ir.Value]) -> ir.Operation | None:
-    """The last operation that gives an operand, None where all are arguments."""
-    made = [v.owner.operation for v in operands if not isinstance(v, ir.BlockArgument)]
-    last = None
-    for op in made:
-        last = op if last is None or last.is_before_in_block(op) else last
-    return last
 
 
 def _declare(module: ir.Module, member: ir.Operation, name: str, values: Sequence[ir.Value], results: int,

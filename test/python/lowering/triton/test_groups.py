@@ -6,6 +6,7 @@ from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
+from oneflow.lowering.triton import group
 from oneflow.lowering.triton.group import grouped
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tuning import Product, pieces
@@ -40,6 +41,32 @@ def test_updates_are_one_launch(count):
     for number, got in enumerate(results):
         np.testing.assert_allclose(got, arrays[2 * number] - 0.5 * arrays[2 * number + 1], 1e-6)
     assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
+
+
+def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
+    """Updates of 3 and of 9 sizes: there are 3 times as many kernels and calls, so 3 times as much is asked."""
+
+    def program(sizes):
+        lines = [
+            f'%r{n}_{i} = "oneflow.relu"(%p{n}_{i}) : (tensor<{n}xf32>) -> tensor<{n}xf32>'
+            for n in sizes for i in range(4)
+        ]  # fmt: skip
+        kinds = [f"tensor<{n}xf32>" for n in sizes for _ in range(4)]
+        names = [f"{n}_{i}" for n in sizes for i in range(4)]
+        arguments = ", ".join(f"%p{name}: {kind}" for name, kind in zip(names, kinds, strict=True))
+        results = ", ".join(f"%r{name}" for name in names)
+        kinds_text = ", ".join(kinds)
+        body = "\n".join(lines)
+        return f"func.func @main({arguments}) -> ({kinds_text}) {{\n{body}\nreturn {results} : {kinds_text}\n}}"
+
+    asked, callee_of = [], group.callee_of
+    monkeypatch.setattr(group, "callee_of", lambda op: asked.append(op) or callee_of(op))
+    counts = []
+    for sizes in (range(40, 43), range(40, 49)):
+        asked.clear()
+        assert len(lower(program(sizes)).sources) == len(sizes)
+        counts.append(len(asked))
+    assert counts[1] <= 3 * counts[0]
 
 
 def test_few_choices_stand_beside_many_names():
