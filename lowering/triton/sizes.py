@@ -34,13 +34,19 @@ class Size:
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     def __add__(self, other: Size) -> Size:
+        if (one := self.static) is not None and (two := other.static) is not None:
+            return Size.of(one + two)
         return _collect((*self.terms, *other.terms))
 
     def __mul__(self, other: Size) -> Size:
+        if (one := self.static) is not None and (two := other.static) is not None:
+            return Size.of(one * two)
         return _collect((tuple(sorted((*a, *b))), x * y) for a, x in self.terms for b, y in other.terms)
 
     def renamed(self, names: Mapping[str, Size]) -> Size:
         """With sizes in the place of names."""
+        if self.static is not None:
+            return self
         total = Size()
         for monomial, factor in self.terms:
             total = total + product([Size.of(factor), *(names.get(n, Size.of(n)) for n in monomial)])

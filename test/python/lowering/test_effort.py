@@ -12,6 +12,8 @@ from oneflow.lowering.kernels import nodes
 from oneflow.lowering.kernels.form import fuse_elementwise
 from oneflow.lowering.kernels.graph import operands_of
 from oneflow.lowering.kernels.nodes import read_node
+from oneflow.lowering.triton import sizes
+from oneflow.lowering.triton.sizes import Size
 
 
 def generic(result, x, body="%0 = arith.addf %a, %a : f32", y="%0"):
@@ -90,3 +92,9 @@ def test_no_module_of_the_dialect_is_looked_for(monkeypatch):
     module = flow.trace(flow.relu, flow.TensorSpec((2,)))
     names = [o.operation.name for o in module.body.operations[0].regions[0].blocks[0].operations]
     assert names[0] == "oneflow.relu" and not [n for n in asked if n.endswith("dialects.oneflow")]
+
+
+def test_sizes_that_are_numbers_are_computed_as_numbers(monkeypatch):
+    monkeypatch.setattr(sizes, "_collect", None)
+    assert Size.of(3) * Size.of(4) + Size.of(2) == Size.of(14) and Size.of(3) * Size() == Size()
+    assert Size.of(7).renamed({"p0": Size.of(2)}) == Size.of(7)
