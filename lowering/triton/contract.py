@@ -177,7 +177,7 @@ class Emission:
         axes = [
             Axis("b", source.batch, 1, "batch", scalar=True),
             Axis("m", source.rows, config.rows, f"row * {config.rows}"),
-            Axis("n", source.columns, columns, start),
+            Axis("n", source.columns, columns, start, whole=config.columns),
             Axis("ka", source.depth, config.depth, "k_at", index="[None, :]"),
             Axis("kb", source.depth, config.depth, "k_at", index="[:, None]"),
         ]

@@ -6,6 +6,7 @@ group, so that positions need few divisions. Imports `kernel`, `sizes`, `writer`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,7 +36,8 @@ class Form:
 class Axis:
     """One axis: its loops in order, its block (1: a scalar position), and `start`, the text of its first position.
 
-    `index` says where the axis lies in blocks of other axes than a full one.
+    `index` says where the axis lies in blocks of other axes than a full one. Where blocks are parts of others, these
+    cover `whole` positions each.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Axis:
     scalar: bool = False
     index: str | None = None
     size: Size = field(default_factory=lambda: Size.of(1))
+    whole: int = 1
 
 
 def linear_form(kernel: Kernel, node: Node, use: Use) -> Form:
@@ -118,7 +121,8 @@ class Tile:
             self.masks[axis.name] = None if axis.scalar or axis.block == 1 else self._mask(axis, text, axes)
             return
         flat = self.writer.define(text, "position", axes, axis.name)
-        exact = axis.scalar or ((axis.size.static or 0) > 0 and (axis.size.static or 0) % axis.block == 0)
+        size, covered = axis.size.static or 0, math.lcm(axis.block, axis.whole)
+        exact = axis.scalar or (size > 0 and size % covered == 0)
         self.masks[axis.name] = None if exact else self._mask(axis, flat.name, axes)
         self._decompose(axis, flat)
 

@@ -126,6 +126,19 @@ def test_no_stage_is_lost_to_what_a_tile_is_finished_with(config, monkeypatch):
     assert compile_source(source).shared <= SHARED
 
 
+def test_columns_that_end_within_a_tile(monkeypatch):
+    """Its second half is beyond them: what it is finished with is not there, and it writes to no other row."""
+    monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[0]])
+    rows, columns = 264, 384
+    a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
+    x = normal(rows, columns).astype(np.float16)
+    program = lower(RELU_GRADIENT.format(m=rows, n=columns, k=72))
+    assert "tl.store(" in program.text
+    (got,) = interpret_program(program, x, a, b)
+    want = np.where(x > 0, a.astype(np.float32) @ b.astype(np.float32), 0)
+    np.testing.assert_allclose(got.astype(np.float32), want, 1e-2, 2e-2)
+
+
 def test_a_product_is_finished_by_pointers(monkeypatch):
     """What has no room beside the stages of 128 x 256."""
     monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[0]])
