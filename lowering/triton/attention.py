@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from oneflow.dialect.record import Call
 from oneflow.lowering.triton import hopper
+from oneflow.lowering.triton.gluon import ARCH
 from oneflow.lowering.triton.heads import BY_QUERY, LOG2E, Shape, Text, blocks_of, whole_of
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import Source
@@ -125,7 +126,7 @@ def _forward(filled: Filled) -> Source:
         f"tl.store({statistics.name} + place, most * {math.log(2)} + tl.log(total), rows < {text.length})",
     )
     special = hopper.forward(filled, s)
-    return replace(text.finish(s.length, s.rows, s.heads, 4, 3), special={hopper.ARCH: special} if special else {})
+    return replace(text.finish(s.length, s.rows, s.heads, 4, 3), special={ARCH: special} if special else {})
 
 
 def _widest(filled: Filled) -> int:

@@ -2,64 +2,24 @@
 
 A group makes the scores of a block of keys while the weights of the one before are multiplied by its values, so that
 tensor cores do not wait for exponentials. Programs stay and go over blocks of queries; with `causal` a light block
-follows each heavy one. Gluon keeps no promise of stability: see `compiler.speaks_gluon`. Imports `heads`.
+follows each heavy one. Imports `gluon`.
 """
 
 from __future__ import annotations
 
-from oneflow.lowering.triton.finish import origins
+from oneflow.lowering.triton.gluon import GROUP, Turned, described, side_by_side, widest
 from oneflow.lowering.triton.heads import LOG2E, Shape
-from oneflow.lowering.triton.kernel import TYPES
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.sizes import power_of_two
-from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import Filled
 from oneflow.lowering.triton.tuning import PROCESSORS
 
-#: The architecture that these kernels are for, and the queries of a group of warps.
-ARCH, GROUP = "sm_90", 64
 #: By the width of heads: groups of warps, keys of a block, stages, registers of a thread in a group and on average,
 #: and whether groups take turns at the tensor cores.
 WAYS = {64: (3, 128, 2, 160, 128, True), 128: (2, 128, 2, 240, 168, False)}
 #: The same for narrow heads with `causal` and at most so many queries: smaller blocks have less that is masked.
 SHORT, FEW = 2048, (2, 128, 2, 240, 168, True)
 
-HEAD = """from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
-)
-
-
-@gluon.jit
-def place(turn, blocks, units, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
-    # The block and the head of a program's turn, and whether there is one; with PAIRS light blocks follow heavy ones.
-    if PAIRS:
-        unit = turn // 2 * gl.num_programs(0) + gl.program_id(0)
-        pairs = (blocks + 1) // 2
-        light = unit % pairs
-        heavy = blocks - 1 - light
-        block = gl.where(turn % 2 == 0, heavy, light)
-        return block, unit // pairs, (unit < units) & ((turn % 2 == 0) | (light != heavy))
-    else:
-        unit = turn * gl.num_programs(0) + gl.program_id(0)
-        block = unit % blocks
-        if CAUSAL:
-            block = blocks - 1 - block
-        return block, unit // blocks, unit < units
-
-
-@gluon.jit
-def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
-    # How many blocks of keys a block of queries sees, and how many of these, the last ones, are masked.
-    end = size
-    whole = size // KEYS
-    if CAUSAL:
-        end = gl.minimum((block + 1) * ROWS, size)
-        whole = gl.minimum(block * ROWS // KEYS, whole)
-    steps = gl.cdiv(end, KEYS)
-    return steps, steps - whole
-
+ATTEND = """
 
 @gluon.jit
 def read(inputs, memory, bars, sizes, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
@@ -201,86 +161,33 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
             logarithm = most * (scale * 0.6931471805599453) + gl.log(total)
             gl.store(statistics + number * length + rows, logarithm, rows < length)
     tma.store_wait(0)
-
-
-@gluon.jit
-def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
-    # Barriers that so many arrive at.
-    bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(COUNT):
-        mbarrier.init(bars.index(i), count=ARRIVALS)
-    return bars
 """
 
 
 def forward(filled: Filled, shape: Shape) -> Source | None:
     """The kernel of a call; None where the plain one has to do, or is as fast: few queries, other widths, masks."""
-    widths = {max(GROUP, power_of_two(n)) for n in (shape.width, shape.out)}
-    plain = "mask" in filled.tensors or float(filled.attributes["rate"]) > 0 or float(filled.attributes["scale"]) <= 0
-    if plain or not widths <= WAYS.keys() or min(shape.width, shape.out) <= GROUP // 2:
+    width = widest(filled, shape)
+    if width not in WAYS:
         return None
-    sizes = [size.static for size in (shape.batch, shape.length, shape.size)]
-    if None in sizes:
-        return None
-    found = _Forward(filled, shape, max(widths))
+    found = _Forward(filled, shape, width)
     return found.source() if found.tiles >= PROCESSORS and found.length >= 2 * GROUP else None
 
 
-class _Forward:
+class _Forward(Turned):
     """The kernel of one call, all sizes known."""
 
-    def __init__(self, filled: Filled, shape: Shape, widest: int) -> None:
-        self.filled, self.shape = filled, shape
-        self.batch, self.length, self.size = (n.static or 0 for n in (shape.batch, shape.length, shape.size))
-        self.causal = bool(filled.attributes["causal"])
-        few = self.causal and widest == min(WAYS) and self.length <= SHORT
-        self.groups, self.keys, self.stages, self.own, self.registers, self.turns = FEW if few else WAYS[widest]
-        self.rows = GROUP * self.groups
-        self.blocks = -(-self.length // self.rows)
-        self.tiles = self.blocks * self.batch * shape.heads
-
-    @property
-    def units(self) -> int:
-        """What programs have in their turns: blocks, or pairs of these where there are enough."""
-        pairs = -(-self.blocks // 2) * self.batch * self.shape.heads
-        return pairs if self.paired else self.tiles
-
-    @property
-    def paired(self) -> bool:
-        """Whether a light block follows each heavy one."""
-        return self.causal and self.tiles >= 2 * PROCESSORS
+    def __init__(self, filled: Filled, shape: Shape, width: int) -> None:
+        length = shape.length.static or 0
+        few = bool(filled.attributes["causal"]) and width == min(WAYS) and length <= SHORT
+        self.groups, self.keys, self.stages, self.own, self.registers, self.alternate = FEW if few else WAYS[width]
+        super().__init__(filled, shape, shape.heads, length, GROUP * self.groups)
 
     def source(self) -> Source:
         """The source."""
-        kernel = self.filled.kernel
-        names = [name for name, _ in kernel.parameters]
-        body = "\n".join(f"    {line}" for line in self._lines())
-        comments = "".join(f"# {origin}\n" for origin in origins([kernel.func]))
-        text = f"{comments}{HEAD}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)}):\n{body}\n"
-        programs = str(min(self.units, PROCESSORS))
-        return Source(
-            kernel.name, text, tuple(kernel.parameters), programs, warps=4, registers=self.registers, language=GLUON
-        )
-
-    def _lines(self) -> list[str]:
         parts = (("query", GROUP, self.groups), ("key", self.keys, self.stages), ("value", self.keys, self.stages),
                  ("out", GROUP, self.groups))  # fmt: skip
-        described = [line for part in parts for line in self._described(*part)]
-        return [*described, *self._barriers(), *self._sizes(), *self._start()]
-
-    def _described(self, name: str, rows: int, count: int) -> list[str]:
-        """A descriptor of blocks of a tensor and room for several."""
-        tensor = self.filled.tensors[name]
-        block = f"[1, 1, {rows}, {max(GROUP, power_of_two(tensor.shape[3].static or 0))}]"
-        kind = f"gl.{TYPES[tensor.element]}"
-        sizes, strides = (", ".join(map(str, numbers)) for numbers in (tensor.shape, tensor.strides))
-        return [
-            f"{name}_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for({block}, {kind})",
-            f"all_{name} = tma.make_tensor_descriptor(",
-            f"    {tensor.pointer}, [{sizes}], [{strides}], {block}, {name}_layout",
-            ")",
-            f"{name} = gl.allocate_shared_memory({kind}, [{count}, {block[1:]}, {name}_layout)",
-        ]
+        lines = [line for name, *part in parts for line in described(self.filled.tensors[name], name, *part)]
+        return self.written(ATTEND, [*lines, *self._barriers(), *self._sizes(), *self._start()], self.registers)
 
     def _barriers(self) -> list[str]:
         stages, groups = self.stages, self.groups
@@ -294,11 +201,10 @@ class _Forward:
         ]
 
     def _sizes(self) -> list[str]:
-        heads, turns = self.shape.heads, -(-self.units // PROCESSORS) * (2 if self.paired else 1)
         statistics = self.filled.tensors["logsumexp"]
         return [
             "memory = query, key, value, out",
-            f"sizes = {self.size}, {self.blocks}, {self.units}, {turns}, {heads}, {self.shape.share}",
+            f"sizes = {self.size}, {self.blocks}, {self.units}, {self.turns}, {self.heads}, {self.shape.share}",
             "inputs = all_query, all_key, all_value",
             f"outputs = all_out, {statistics.name}",
         ]
@@ -307,12 +213,7 @@ class _Forward:
         """Every group and the warp that reads, side by side."""
         scale = float(self.filled.attributes["scale"]) * LOG2E
         how = f"{self.causal}, {self.paired}"
-        rest = f"{how}, {self.causal or self.size % self.keys != 0}, {self.turns}"
+        rest = f"{how}, {self.causal or self.size % self.keys != 0}, {self.alternate}"
         given = f"outputs, memory, bars, sizes, {self.length}, {scale}"
-        registers = [str(self.own)] * (self.groups - 1)
-        return [
-            "gl.warp_specialize([",
-            *(f"    (attend, ({given}, {group}, {rest}))," for group in range(self.groups)),
-            f"    (read, (inputs, memory, bars, sizes, {how})),",
-            f"], [{'4, ' * (self.groups - 1)}1], [{', '.join([*registers, '24'])}])",
-        ]
+        groups = [f"(attend, ({given}, {group}, {rest}))" for group in range(self.groups)]
+        return side_by_side(groups, f"(read, (inputs, memory, bars, sizes, {how}))", self.own)
