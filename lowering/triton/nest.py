@@ -101,10 +101,8 @@ class Nest:
             self._node(node)
         self._close()
         ops = [n.op for n in self.structure.nodes]
-        return finish_ops(self.kernel, self.writer, ops, self._grid(), self.blocks.warps, functions=self.functions)
-
-    def _grid(self) -> str:
-        return " * ".join(tiles(axis) for axis in self.columns)
+        grid = " * ".join(tiles(axis) for axis in self.columns)
+        return finish_ops(self.kernel, self.writer, ops, grid, self.blocks.warps, functions=self.functions)
 
     def _sweeps(self, node: Node) -> bool:
         return bool(set(node.names) & set(self.structure.inner))
@@ -166,10 +164,9 @@ class Nest:
         if whole:  # Where a mask is known to hold, Triton leaves out what depends on it.
             true = f"tl.full(({'1, ' * (self.rank - 1)}{block},), True, tl.int1)"
             self.before += self.writer.repeated(f"for r_at in range(0, {whole}{step}):", mask or "", true)
-        steps = f"{whole}, {self.row.size}{step}"
-        written_out = f"tl.range({steps}, loop_unroll_factor={self.row.size})"
-        header = f"for r_at in {written_out if self.blocks.unrolled else f'range({steps})'}:"
-        self.writer.close(header, self.before)
+        unrolled = f", loop_unroll_factor={self.row.size}" if self.blocks.unrolled else ""
+        steps = f"{'tl.' if unrolled else ''}range({whole}, {self.row.size}{step}{unrolled})"
+        self.writer.close(f"for r_at in {steps}:", self.before)
         for accumulator in self.open:
             self._finish(accumulator)
         self.open, pairs, self.pairs = None, self.pairs, []
