@@ -24,8 +24,9 @@ from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates import Filled, Part, Template, call_template, register_template
+from oneflow.lowering.triton.templates import Filled, Part, Template, call_template, register_template, sums_of
 from oneflow.lowering.triton.tuning import PROCESSORS
+from oneflow.lowering.triton.views import View
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
@@ -34,6 +35,9 @@ LONGEST, FEWEST = 8192, 256
 #: Elements of a thread, warps of a processor, elements of a row that a warp reads at once, and stages of loads
 #: underway, which are worth it where all warps read one row.
 EACH, WARPS, WIDE, STAGES = 16, 16, 256, 3
+#: The operand that is added to the gradient by rows, and what a program adds up, by the tensors that it goes to.
+ADDED = "_add_to_output"
+SUMS = {"beta": "sum_of_beta", "scale": "sum_of_scale", "dx_sums": "sum_of_dx"}
 ELEMENTS = (dtypes.float16, dtypes.bfloat16, dtypes.float32)
 
 
@@ -86,7 +90,8 @@ class JoinNormGradients(Pass):
         %dg = "oneflow.reduce_sum"(%g) {axis = [0 : si32]}
 
     where rows fit in registers and there are many. %mean and %inv are found in the kernel as well where the
-    normalization that gives them is needed for nothing else.
+    normalization that gives them is needed for nothing else. A tensor that %dx is only added to is added there, and
+    sums of what is given over rows (the gradient of a bias before a residual) come from the kernel too.
     """
 
     name: ClassVar[str] = "oneflow-join-norm-gradients"
@@ -101,13 +106,12 @@ class JoinNormGradients(Pass):
 
         module.operation.walk(visit)
         places = {r: i for i, op in enumerate(found) for r in op.results}
-        pairs = [(norm, *pair) for norm in NORMS for pair in _pairs(norm, found, places, registry)]
-        for norm, by_row, by_parameter in pairs:
-            _join(module, norm, by_row, by_parameter, places, registry)
+        for pair in [pair for norm in NORMS for pair in _pairs(norm, found, places, registry)]:
+            pair.join(module, registry)
 
 
 def _pairs(norm: Norm, found: list[ir.Operation], places: dict[ir.Value, int],
-           registry: Registry) -> list[tuple[ir.Operation, ir.Operation]]:  # fmt: skip
+           registry: Registry) -> list[_Pair]:  # fmt: skip
     """The gradients of a kind that are to be joined."""
     names = norm.gradient, norm.parameters
     rows, parameters = ([op for op in found if op.name == dialect.PREFIX + n] for n in names)
@@ -117,7 +121,8 @@ def _pairs(norm: Norm, found: list[ir.Operation], places: dict[ir.Value, int],
         partner = next((o for o in rows if list(o.operands)[: len(given)] == given), None)
         if partner is not None and _fits(norm, partner, op, places, registry):
             rows.remove(partner)
-            pairs.append((partner, op))
+            first = min(partner, op, key=lambda o: places[o.results[0]])
+            pairs.append(_Pair(norm, partner, op, first, _added(partner, places[first.results[0]], places, registry)))
     return pairs
 
 
@@ -131,8 +136,8 @@ def _fits(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation, places: 
     ops = IRBuilder(registry)
     row, parameter = _call(by_row, ops), _call(by_parameter, ops)
     desc: TensorDesc = row.x.desc
-    added, weight = row.inputs.get("_add_to_output"), row.inputs[norm.weight]
-    if desc.shape is None or None in desc.shape or desc.dtype not in ELEMENTS or added is not None:
+    weight = row.inputs[norm.weight]
+    if desc.shape is None or None in desc.shape or desc.dtype not in ELEMENTS:
         return False
     begin = row.inputs[norm.statistics[-1]].rank
     same = begin == parameter.attrs.get("begin_params_axis", begin) % desc.rank
@@ -143,45 +148,72 @@ def _fits(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation, places: 
     return same and whole and early and count >= FEWEST and 1 < length <= LONGEST
 
 
-def _join(
-    module: ir.Module,
-    norm: Norm,
-    by_row: ir.Operation,
-    by_parameter: ir.Operation,
-    places: dict[ir.Value, int],
-    registry: Registry,
-) -> None:
-    first = min(by_row, by_parameter, key=lambda op: places[op.results[0]])
-    ops = IRBuilder(registry, ir.InsertionPoint(first), first.location)
-    call = _call(by_row, ops)
-    begin, shape = call.inputs[norm.statistics[-1]].rank, call.x.shape
-    forward = _needed_by(norm, by_row, by_parameter)
-    known = norm.statistics if forward is not None else ()
-    operands = {n: v.handle for n, v in call.inputs.items() if v is not None and n not in known}
-    attributes = {"begin": begin, **({} if forward is None else {"epsilon": _call(forward, ops).attrs["epsilon"]})}
-    division = _Division.of(math.prod(shape[:begin]), math.prod(shape[begin:]))
-    sums = TensorDesc((division.programs, *shape[begin:]), dtypes.float32).to_mlir()
-    about = {"op": norm.template, "part": "", "attributes": attributes, "operands": list(operands)}
-    kinds = [by_row.results[0].type, *(sums for _ in norm.sums)]
-    dx, *partial = call_template(module, first, list(operands.values()), kinds, about)
-    by_row.results[0].replace_all_uses_with(dx)
-    for old, part in zip(by_parameter.results, partial, strict=True):
-        whole: Value = ops.reduce_sum(ops.wrap(part), axis=[0], keepdims=False)
-        whole = whole if call.x.dtype is dtypes.float32 else ops.cast(whole, dtype=call.x.dtype)
-        old.replace_all_uses_with(whole.handle)
-    for op in (by_row, by_parameter, *([] if forward is None else [forward])):
-        op.erase()
-
-
-def _needed_by(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation) -> ir.Operation | None:
-    """The normalization that the gradients are of, where nothing else needs it."""
-    x, *statistics = list(by_parameter.operands)[1:]
-    if isinstance(statistics[-1], ir.BlockArgument):
+def _added(by_row: ir.Operation, first: int, places: dict[ir.Value, int], registry: Registry) -> ir.Operation | None:
+    """What adds a gradient to a tensor that is there before place `first`, where nothing else reads the gradient."""
+    (dx,), users = by_row.results, [use.owner for use in by_row.results[0].uses]
+    adds = len(users) == 1 and users[0].name == f"{dialect.PREFIX}broadcast_add"
+    if not adds or _call(by_row, IRBuilder(registry)).inputs.get(ADDED) is not None:
         return None
-    op = statistics[-1].owner
-    same = op.name == dialect.PREFIX + norm.forward and op.operands[0] == x and list(op.results)[1:] == statistics
-    users = {use.owner for r in op.results for use in r.uses}
-    return op if same and users <= {by_row, by_parameter} else None
+    like = all(v.type == dx.type and (v == dx or places.get(v, -1) < first) for v in users[0].operands)
+    return users[0] if like else None
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The gradients of a normalization, the first of both, and what adds that by rows to another tensor."""
+
+    norm: Norm
+    by_row: ir.Operation
+    by_parameter: ir.Operation
+    first: ir.Operation
+    added: ir.Operation | None
+
+    def join(self, module: ir.Module, registry: Registry) -> None:
+        """Puts one kernel and sums of what it adds up in the place of both."""
+        ops = IRBuilder(registry, ir.InsertionPoint(self.first), self.first.location)
+        call, forward, total = _call(self.by_row, ops), self._forward(), (self.added or self.by_row).results[0]
+        begin, shape = call.inputs[self.norm.statistics[-1]].rank, call.x.shape
+        known = self.norm.statistics if forward is not None else ()
+        operands = {n: v.handle for n, v in call.inputs.items() if v is not None and n not in known}
+        if self.added is not None:
+            operands[ADDED] = next(v for v in self.added.operands if v != self.by_row.results[0])
+        summed = sums_of(total, View.whole(tuple(shape)), math.prod(shape[begin:]), registry)
+        epsilon = {} if forward is None else {"epsilon": _call(forward, ops).attrs["epsilon"]}
+        about = {
+            "op": self.norm.template, "part": "", "attributes": {"begin": begin, **epsilon},
+            "operands": list(operands), "sums": ["dx"] if summed else [],
+        }  # fmt: skip
+        division = _Division.of(math.prod(shape[:begin]), math.prod(shape[begin:]))
+        sums = TensorDesc((division.programs, *shape[begin:]), dtypes.float32).to_mlir()
+        kinds = [total.type, *(sums for _ in (*self.norm.sums, *about["sums"]))]
+        dx, *partial = call_template(module, self.first, list(operands.values()), kinds, about)
+        for old, part in zip(self.by_parameter.results, partial[: len(self.norm.sums)], strict=True):
+            _add_up(old, part, ops)
+        for op in summed:
+            _add_up(op.results[0], partial[-1], IRBuilder(registry, ir.InsertionPoint(op), op.location))
+        total.replace_all_uses_with(dx)
+        for op in (*summed, self.added, self.by_row, self.by_parameter, forward):
+            if op is not None:
+                op.erase()
+
+    def _forward(self) -> ir.Operation | None:
+        """The normalization that the gradients are of, where nothing else needs it."""
+        x, *statistics = list(self.by_parameter.operands)[1:]
+        if isinstance(statistics[-1], ir.BlockArgument):
+            return None
+        op = statistics[-1].owner
+        made = op.name == dialect.PREFIX + self.norm.forward and list(op.results)[1:] == statistics
+        users = {use.owner for r in op.results for use in r.uses}
+        return op if made and op.operands[0] == x and users <= {self.by_row, self.by_parameter} else None
+
+
+def _add_up(old: ir.Value, partial: ir.Value, ops: IRBuilder) -> None:
+    """The sum of what programs added up in the place of a value."""
+    whole: Value = ops.reduce_sum(ops.wrap(partial), axis=[0], keepdims=False)
+    wanted = ops.wrap(old).desc
+    whole = whole if wanted.dtype is dtypes.float32 else ops.cast(whole, dtype=wanted.dtype)
+    whole = whole if whole.shape == wanted.shape else ops.reshape(whole, shape=list(wanted.shape))
+    old.replace_all_uses_with(whole.handle)
 
 
 @dataclass(frozen=True)
@@ -211,18 +243,19 @@ def _emit(filled: Filled, norm: Norm) -> Source:
     inside = "" if block == length else f"columns < {length}"
     known = "" if count % rows == 0 else f"rows < {count}"
     step = _Step(filled, norm, length, known, inside)
+    sums = {name: kept for name, kept in SUMS.items() if name in tensors}
     lines = [
         f"columns = tl.arange(0, {block})[None, :]",
         *([f"weight = {step.loaded(norm.weight, 'columns', inside)}"] if norm.weight in tensors else []),
-        *(f"sum_of_{name} = tl.full(({rows}, {block}), 0.0, tl.float32)" for name in norm.sums),
+        *(f"{name} = tl.full(({rows}, {block}), 0.0, tl.float32)" for name in sums.values()),
         f"for at in tl.range(tl.program_id(0) * {rows}, {count}, {programs * rows}, num_stages={stages}):",
         f"    rows = at + tl.arange(0, {rows})[:, None]",
         f"    place = rows.to(tl.int64) * {length} + columns",
         *("    " + line for line in step.lines()),
         f"target = tl.program_id(0) * {length} + columns",
         *(
-            f"tl.store({tensors[name].name} + target, tl.sum(sum_of_{name}, 0)[None, :]{_after(inside)})"
-            for name in norm.sums
+            f"tl.store({tensors[name].name} + target, tl.sum({kept}, 0)[None, :]{_after(inside)})"
+            for name, kept in sums.items()
         ),
     ]
     kernel = filled.kernel
@@ -250,26 +283,27 @@ class _Step:
         """dx of the rows, and what they add to the sums."""
         tensors, length = self.filled.tensors, self.length
         shift = f" - shift / {length}" if self._centred else ""
-        added = {"beta": "dy", "scale": "dy * normal"}
+        added = f" + {self.loaded(ADDED, 'place', self._there)}" if ADDED in tensors else ""
+        kept = {"beta": "dy", "scale": "dy * normal", "dx_sums": _real("dx", self.known)}
         return [
             f"dy = {self.loaded('dy', 'place', self._there)}",
             f"x = {self.loaded('x', 'place', self._there)}",
             "slope = dy * weight" if self.norm.weight in tensors else "slope = dy",
             *(self._found() if "epsilon" in self.filled.attributes else self._given()),
-            f"dx = (slope{shift} - normal * (along / {length})) * inverse",
+            f"dx = (slope{shift} - normal * (along / {length})) * inverse{added}",
             f"tl.store({tensors['dx'].name} + place, dx.to(tl.{TYPES[tensors['x'].element]}){_after(self._there)})",
-            *(f"sum_of_{name} += {added[name]}" for name in self.norm.sums),
+            *(f"{SUMS[name]} += {value}" for name, value in kept.items() if name in tensors),
         ]
 
     def _found(self) -> list[str]:
         """Statistics of the rows, and sums of slopes beside them: a reduction takes long whatever it adds up."""
         length, epsilon = self.length, self.filled.attributes["epsilon"]
-        centre = [f"mean, shift = {_sums('x', 'slope')}", f"x = {self._real(f'x - mean / {length}')}"]
+        centre = [f"mean, shift = {_sums('x', 'slope')}", f"x = {_real(f'x - mean / {length}', self.inside)}"]
         return [
             *(centre if self._centred else []),
             f"square, along = {_sums('x * x', 'slope * x')}",
             f"inverse = 1.0 / tl.sqrt(square / {length} + {epsilon!r})",
-            f"normal = {self._real('x * inverse')}",
+            f"normal = {_real('x * inverse', self.known)}",
             "along = along * inverse",
         ]
 
@@ -279,7 +313,7 @@ class _Step:
         return [
             *(f"x = x - {m}" for m in mean),
             f"inverse = {inverse}",
-            f"normal = {self._real('x * inverse')}",
+            "normal = x * inverse",
             f"shift, along = {_sums('slope', 'slope * normal')}" if mean else f"along = {_sums('slope * normal')}",
         ]
 
@@ -290,16 +324,18 @@ class _Step:
     @property
     def _there(self) -> str:
         """The mask of elements."""
-        return " & ".join(f"({m})" for m in (self.known, self.inside) if m)
-
-    def _real(self, value: str) -> str:
-        """A value, 0 in lanes that are not there."""
-        return f"tl.where({self._there}, {value}, 0.0)" if self._there else value
+        masks = [m for m in (self.known, self.inside) if m]
+        return masks[0] if len(masks) == 1 else " & ".join(f"({m})" for m in masks)
 
     def loaded(self, name: str, place: str, mask: str) -> str:
         """Elements of a tensor as f32, 0 outside of the mask."""
         masked = _after(mask, "0.0") if mask else ""
         return f"tl.load({self.filled.tensors[name].name} + {place}{masked}).to(tl.float32)"
+
+
+def _real(value: str, mask: str) -> str:
+    """A value, 0 in lanes that are not there."""
+    return f"tl.where({mask}, {value}, 0.0)" if mask else value
 
 
 def _sums(*values: str) -> str:

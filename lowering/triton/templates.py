@@ -218,7 +218,7 @@ class _Outlined:
             return []
         row = math.prod(shape[i] for i in kept)
         tensors = [(value, View.whole(tuple(value.type.shape))), *self.views.uses(value)]
-        return [op for v, seen in tensors for op in _sums_of(v, seen, row, self.views.registry)]
+        return [op for v, seen in tensors for op in sums_of(v, seen, row, self.views.registry)]
 
     def _add_up(self, partial: ir.Value, sums: Sequence[ir.Operation]) -> None:
         """The sums of parts in place of `sums`."""
@@ -254,7 +254,7 @@ class _Outlined:
         return shaped.handle
 
 
-def _sums_of(value: ir.Value, view: View, row: int, registry: Registry) -> list[ir.Operation]:
+def sums_of(value: ir.Value, view: View, row: int, registry: Registry) -> list[ir.Operation]:
     """The sums of a tensor over all but the `row` elements that lie together."""
     users = dict.fromkeys(use.owner.operation for use in value.uses)
     found = []

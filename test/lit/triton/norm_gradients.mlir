@@ -59,3 +59,28 @@ func.func @beside(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %g: tensor<64
   %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xf32>, tensor<64xf32>)
   return %y, %d, %b, %c : tensor<512x64xf32>, tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>
 }
+
+// What the gradient is added to, and sums of both over rows, are the kernel's as well; not a tensor that comes later.
+// CHECK-LABEL: func.func @residual
+// CHECK: %[[D:.*]]:4 = call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5,
+// CHECK-NOT: broadcast_add
+// CHECK: "oneflow.reduce_sum"(%[[D]]#3) {axis = array<i32: 0>}
+// CHECK: return %[[D]]#0,
+// CHECK-LABEL: func.func @late
+// CHECK: %[[L:.*]]:3 = call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %arg2, %arg3, %arg4, %{{[0-9]}},
+// CHECK: "oneflow.broadcast_add"(%[[L]]#0,
+func.func @residual(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512xf32>, %i: tensor<512xf32>, %g: tensor<64xf32>, %o: tensor<512x64xf32>) -> (tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %g) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
+  %t = "oneflow.broadcast_add"(%o, %d) : (tensor<512x64xf32>, tensor<512x64xf32>) -> tensor<512x64xf32>
+  %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+  %s = "oneflow.reduce_sum"(%t) {axis = [0 : si32]} : (tensor<512x64xf32>) -> tensor<64xf32>
+  return %t, %b, %c, %s : tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
+}
+
+func.func @late(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512xf32>, %i: tensor<512xf32>, %g: tensor<64xf32>, %o: tensor<512x64xf32>) -> (tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %g) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
+  %r = "oneflow.relu"(%o) : (tensor<512x64xf32>) -> tensor<512x64xf32>
+  %t = "oneflow.broadcast_add"(%d, %r) : (tensor<512x64xf32>, tensor<512x64xf32>) -> tensor<512x64xf32>
+  %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+  return %t, %b, %c : tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>
+}

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
@@ -62,6 +63,61 @@ def test_all_gradients(shape, axes, dtype, result):
     for one, want in zip(got[:3], expected(x, gamma, dy, axes), strict=True):
         found = np.asarray(one).view(kind).astype(np.float64)
         np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
+def residual(shape, dtype):
+    """The gradient by rows added to another, its sums over rows, and the gradients of the parameters."""
+
+    def gradients(x, gamma, beta, dy, other):
+        normalized = lambda x, *pair: flow.nn.functional.layer_norm(x, shape[-1:], *pair, eps=EPSILON)  # noqa: E731
+        y, pull = flow.vjp(normalized, x, gamma, beta)
+        dx, dgamma, dbeta = pull(dy)
+        total = dx + other
+        return total, dgamma, dbeta, total.sum((0, 1)), y
+
+    specs = [flow.TensorSpec(s, TYPES[dtype][0]) for s in (shape, shape[-1:], shape[-1:], shape, shape)]
+    module = flow.trace(gradients, *specs)
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+        return read_program(module)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(3, 101, 40), (2, 256, 256)], ids=str)
+def test_a_gradient_is_added_to_another_and_summed_where_it_is_made(shape, dtype):
+    program = residual(shape, dtype)
+    assert program.plan.count("run.launch") <= 4  # The normalization, its gradients, and what programs added up.
+    _, kind, tolerance = TYPES[dtype]
+    rng = np.random.default_rng(7)
+    given = [rng.standard_normal(s).astype(kind) for s in (shape, shape[-1:], shape[-1:], shape, shape)]
+    dx, dgamma, dbeta = expected(given[0], given[1], given[3], 1)
+    total = dx + given[4].astype(np.float64)
+    wanted = total, dgamma, dbeta, total.sum((0, 1))
+    for one, want in zip(interpret_program(program, *given), wanted, strict=False):
+        found = np.asarray(one).view(kind).astype(np.float64)
+        np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
+def test_a_tensor_that_the_operator_adds():
+    program = lower("""
+      func.func @main(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512xf32>, %i: tensor<512xf32>,
+                      %o: tensor<512x64xf32>) -> (tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+        %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %o) {begin_norm_axis = 1 : si64,
+          operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1>} : (tensor<512x64xf32>, tensor<512x64xf32>,
+          tensor<512xf32>, tensor<512xf32>, tensor<512x64xf32>) -> tensor<512x64xf32>
+        %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64}
+          : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>)
+          -> (tensor<64xf32>, tensor<64xf32>)
+        return %d, %b, %c : tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>
+      }""")
+    assert any("layer_norm_gradients" in name for name in program.sources)
+    rng = np.random.default_rng(7)
+    dy, x, other = (rng.standard_normal((512, 64)).astype(np.float32) for _ in range(3))
+    mean, inverse = x.mean(1), 1 / np.sqrt(x.var(1) + EPSILON)
+    got = interpret_program(program, dy, x, mean, inverse, other)
+    dx, dgamma, dbeta = expected(x, np.ones(64), dy, 1)
+    for one, want in zip(got, (dx + other, dbeta, dgamma), strict=True):
+        np.testing.assert_allclose(one, want, rtol=1e-4, atol=1e-3)
 
 
 def test_statistics_are_found_where_they_are_needed_alone():
