@@ -7,7 +7,7 @@
 It has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. Memory that was not allocated is not
 touched: a copy or a fill beyond a block fails. Graphs run their nodes in another order than they were added in, as
 far as their edges allow; what is recorded is done when its graph is launched. Imports `triton_interpreter`,
-`runtime.cuda`, and eager mode, whose kernels it forgets.
+`host_maps`, `runtime.cuda`, and eager mode, whose kernels it forgets.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from oneflow.runtime.cuda import cached, driver
 from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.helpers import Helpers
+from oneflow.testing import host_maps
 from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 
 SUCCESS: tuple[Any, ...] = (0,)
@@ -267,6 +268,8 @@ class HostCuda:
     def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[int, int]:  # noqa: N802
         return 0, module
 
+    cuTensorMapEncodeTiled = staticmethod(host_maps.encode)  # noqa: N815
+
     def cuLaunchKernel(self, function: Any, programs: Any, *rest: Any) -> int:  # noqa: N802
         """As the library has it: the status alone."""
         self.log.append("launch")
@@ -275,9 +278,11 @@ class HostCuda:
 
     def _arguments(self, function: int, parameters: int) -> list[Any]:
         """The values that an array of pointers leads to."""
-        kinds = [kind for _, kind in self.modules[function].parameters]
+        source, kinds = self.modules[function], [kind for _, kind in self.modules[function].parameters]
         pointers = (ctypes.c_void_p * len(kinds)).from_address(parameters)
-        return [_unpacked(kind, ctypes.string_at(p, 8)) for kind, p in zip(kinds, pointers, strict=True)]
+        values = [_unpacked(kind, ctypes.string_at(p, 8)) for kind, p in zip(kinds, pointers, strict=True)]
+        host_maps.check(source, parameters + ctypes.sizeof(pointers), values)
+        return values
 
     def _run(self, function: int, programs: int, arguments: Sequence[Any]) -> None:
         source = self.modules[function]
@@ -364,7 +369,8 @@ def _unpacked(kind: str, data: bytes) -> Any:
 
 
 def _compile(source: Source, arch: str) -> Binary:
-    return Binary(source.name, json.dumps(source.to_dict()).encode(), "", 0, source.warps, 0)
+    cubin = json.dumps(source.to_dict()).encode()
+    return Binary(source.name, cubin, "", 0, source.warps, 0, host_maps.maps_of(source))
 
 
 @contextlib.contextmanager

@@ -80,17 +80,13 @@ def padded(width: int) -> int:
 
 
 def described(tensor: Tensor, name: str, rows: int, count: int = 0) -> list[str]:
-    """A descriptor of blocks of a tensor, and room for so many."""
+    """A descriptor of blocks of a tensor, on one line as `runtime.cuda.maps` finds it, and room for so many."""
     block, kind = f"[1, 1, {rows}, {padded(tensor.shape[3].static or 0)}]", f"gl.{TYPES[tensor.element]}"
     sizes, strides = (", ".join(map(str, numbers)) for numbers in (tensor.shape, tensor.strides))
-    room = f"{name} = gl.allocate_shared_memory({kind}, [{count}, {block[1:]}, {name}_layout)"
-    return [
-        f"{name}_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for({block}, {kind})",
-        f"all_{name} = tma.make_tensor_descriptor(",
-        f"    {tensor.pointer}, [{sizes}], [{strides}], {block}, {name}_layout",
-        ")",
-        *([room] if count else []),
-    ]
+    lists, layout = f"[{sizes}], [{strides}], {block}", "gl.NVMMASharedLayout(128, 16, 4)"
+    room = f"{name} = gl.allocate_shared_memory({kind}, [{count}, {block[1:]}, {layout})"
+    made = f"all_{name} = tma.make_tensor_descriptor({tensor.pointer}, {lists}, {layout})"
+    return [made, *([room] if count else [])]
 
 
 class Turned:

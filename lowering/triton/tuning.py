@@ -135,9 +135,9 @@ SPEED, BUSY = {2: 5.26e6, 4: 0.20e6}, {2: 4, 4: 6}
 #: Bytes in a microsecond: of operands to one processor and to all, of results from one that does nothing else and
 #: from one that reads the next tile's operands meanwhile (by descriptors, by pointers), between memory and all.
 LOAD, LOADS, FINISH, STORE, SCATTER, MOVE = 4.98e5, 1.855e7, 6.6e4, 4.98e5, 1.9e5, 3.0e6
-#: Microseconds until the first block is there by pointers and by descriptors and until the next tile's is; those of
-#: a load; of a launch, and of one that follows another and reads its result in the cache at so many bytes in each.
-START, DESCRIBE, NEXT, LATENCY, LAUNCH, FOLLOW, NEAR = 0.98, 3.48, 0.09, 0.72, 4.0, 3.0, 5.2e6
+#: Microseconds until the first block is there and until the next tile's is; those of a load; of a launch, and of one
+#: that follows another and reads its result in the cache at so many bytes in each.
+START, NEXT, LATENCY, LAUNCH, FOLLOW, NEAR = 0.98, 0.09, 0.72, 4.0, 3.0, 5.2e6
 #: How many times as long a step takes whose operands are gathered, and loads of elements that are not aligned.
 GATHERED, SINGLY = 8, 18
 #: How sharp the largest of several times is the time of all, the part of a tile's beginning and end that other
@@ -183,7 +183,7 @@ def microseconds(config: Config, product: Product) -> float:
     rounds, rest = divmod(_tiles(config, product), PROCESSORS * resident)
     taken = rounds * _round(config, product, resident, PROCESSORS)
     taken += _round(config, product, -(-rest // PROCESSORS), min(rest, PROCESSORS)) if rest else 0
-    taken += _start(config) if config.stays else 0
+    taken += START if config.stays else 0
     left, right = product.shared
     operands = (product.rows / left + product.columns / right) * product.depth * product.width
     moved = product.batch * (operands + product.rows * product.columns * product.finished) / MOVE
@@ -207,7 +207,7 @@ def _round(config: Config, product: Product, programs: int, active: int) -> floa
     result = config.rows * config.columns * product.finished
     if config.stays:
         return inner + result / (STORE if config.is_direct(product) else SCATTER) + NEXT
-    return inner + (BARE if programs > 1 else 1) * (_start(config) + programs * result / FINISH)
+    return inner + (BARE if programs > 1 else 1) * (START + programs * result / FINISH)
 
 
 def _step(config: Config, product: Product, programs: int, active: int) -> float:
@@ -220,10 +220,6 @@ def _step(config: Config, product: Product, programs: int, active: int) -> float
     if single:
         return _side_by_side(computed, read) + LATENCY / programs
     return _side_by_side(computed, read, LATENCY / max(config.fitted(product).stages - 1, 1))
-
-
-def _start(config: Config) -> float:
-    return DESCRIBE if config.described else START
 
 
 def _side_by_side(*times: float) -> float:

@@ -30,9 +30,10 @@ from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime import cache
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source, speaks_gluon
 from oneflow.runtime.cuda.helpers import Helpers
+from oneflow.runtime.cuda.maps import TensorMap
 
 #: Raised when what is stored, or how kernels are compiled, changes.
-VERSION = "6"
+VERSION = "7"
 
 
 @functools.cache
@@ -130,13 +131,15 @@ def _find(source: Source, arch: str) -> Binary | None:
     if found is None:
         return None
     try:
-        return Binary(cubin=found[0].read_bytes(), ptx="", **found[1]["kernel"])
+        kernel = found[1]["kernel"]
+        maps = tuple(map(TensorMap.of, kernel["maps"]))
+        return Binary(cubin=found[0].read_bytes(), ptx="", **{**kernel, "maps": maps})
     except (OSError, TypeError, KeyError):
         return None
 
 
 def _store(source: Source, arch: str, binary: Binary) -> None:
-    kernel = {"name": binary.name, "shared": binary.shared, "warps": binary.warps, "scratch": binary.scratch}
+    kernel = {k: v for k, v in asdict(binary).items() if k not in ("cubin", "ptx")}
     cache.store(_key(source, arch), binary.cubin, {"kernel": kernel}, "cubin")
 
 

@@ -1,6 +1,6 @@
 """The one module that imports Triton: kernels compiled to PTX and machine code, for a device that need not be here.
 
-Triton is imported when it is first needed. Imports `lowering.triton.source` and `ptx`.
+Triton is imported when it is first needed. Imports `lowering.triton.source`, `maps` and `ptx`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.runtime.cuda.maps import TensorMap, lift, settled
 from oneflow.runtime.cuda.ptx import halves_apart
 
 #: The versions of Triton whose Gluon is known.
@@ -43,7 +44,7 @@ class CompileError(RuntimeError):
 
 @dataclass(frozen=True)
 class Binary:
-    """A compiled kernel: machine code, PTX, and how it is launched."""
+    """A compiled kernel: machine code, PTX, and how it is launched; `maps` follow the parameters of its source."""
 
     name: str
     cubin: bytes
@@ -51,6 +52,7 @@ class Binary:
     shared: int
     warps: int
     scratch: int
+    maps: tuple[TensorMap, ...] = ()
 
 
 @functools.cache
@@ -97,6 +99,7 @@ def compile_source(source: Source, arch: str = "sm_90") -> Binary:
     Raises:
         CompileError: Triton is missing or refuses the kernel, or it takes more shared memory than there is.
     """
+    source, lifted = lift(source, parse_arch(arch))
     signature = dict(source.parameters)
     pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
@@ -116,7 +119,7 @@ def compile_source(source: Source, arch: str = "sm_90") -> Binary:
             f"kernel {source.name}: expected at most {most} bytes of shared memory on {arch}, got {facts['shared']}"
         )
     sizes = facts["shared"], facts["num_warps"], facts["global_scratch_size"]
-    return Binary(facts["name"], made["cubin"], made["ptx"], *sizes)
+    return Binary(facts["name"], made["cubin"], made["ptx"], *sizes, settled(lifted, facts["tensordesc_meta"]))
 
 
 def _language(source: Source) -> Any:

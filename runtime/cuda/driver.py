@@ -10,12 +10,15 @@ import ctypes
 import functools
 import importlib
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 HINT = "expected CUDA's Python bindings (pip install oneflow-mlir[gpu])"
 #: The handle of the stream that work without a stream goes to.
 LEGACY = 1
+#: Of tensor maps: elements one after the other, the cache takes 128 bytes at once, 0 outside of the tensor.
+PLAIN, NEAR, ZEROS = 0, 2, 0
 
 
 class CudaError(RuntimeError):
@@ -323,13 +326,37 @@ def load(cubin: bytes, name: str, warps: int, shared: int) -> Function:
 
 
 class Parameters:
-    """Arguments of a launch in memory, as the driver takes them: a slot of 8 bytes each."""
+    """Arguments of a launch in memory, as the driver takes them: a slot of 8 bytes each.
 
-    def __init__(self, count: int) -> None:
+    `others` are the addresses of more of them, before the last two, which are Triton's.
+    """
+
+    def __init__(self, count: int, others: Sequence[int] = ()) -> None:
         self.slots = (ctypes.c_int64 * count)()
         base = ctypes.addressof(self.slots)
-        self.pointers = (ctypes.c_void_p * count)(*(base + 8 * i for i in range(count)))
+        places = [base + 8 * i for i in range(count)]
+        places[count - 2 : count - 2] = others
+        self.pointers = (ctypes.c_void_p * len(places))(*places)
         self.address = ctypes.addressof(self.pointers)
+
+
+def tiled(sizes: Sequence[int], strides: Sequence[int], block: Sequence[int], element: int, kind: int,
+          swizzle: int) -> tuple[Any, ...]:  # fmt: skip
+    """How `encode` describes a tensor: sizes, strides in elements and what is copied at once, outermost first."""
+    rank = len(sizes)
+    bounds = (ctypes.c_uint64 * rank)(*reversed(sizes))
+    steps = (ctypes.c_uint64 * rank)(*(element * s for s in reversed(strides[:-1])))
+    box, ones = (ctypes.c_uint32 * rank)(*reversed(block)), (ctypes.c_uint32 * rank)(*[1] * rank)
+    return kind, rank, bounds, steps, box, ones, PLAIN, swizzle, NEAR, ZEROS
+
+
+def encode(target: int, address: int, how: tuple[Any, ...]) -> None:
+    """Writes the tensor map of memory at an address, described by `tiled`, to memory of the host."""
+    kind, rank, *rest = how
+    place = ctypes.c_void_p(target), kind, rank, ctypes.c_void_p(address)
+    status = _library().cuTensorMapEncodeTiled(*place, *rest)
+    if status != 0:
+        raise _failure("cuTensorMapEncodeTiled", _cuda().CUresult(status))
 
 
 def copy_params(target: int, source: int, size: int) -> Any:

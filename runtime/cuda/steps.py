@@ -3,7 +3,7 @@
 `Steps` runs them one by one on a stream, or as a graph in which what is independent runs side by side. Kernels made
 elsewhere that may be recorded are nodes too, which cannot be changed: what they touch has to stay. Others part it
 into several graphs. Where memory lies as in one of the runs before, a run is a launch of that run's graphs; else the
-commands that touch what has moved are changed. Imports `driver`, `graph`, `script`, `array`.
+commands that touch what has moved are changed. Imports `driver`, `graph`, `maps`, `script`, `array`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import Spares
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.graph import Graph
+from oneflow.runtime.cuda.maps import MapArgument
 from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, External, Fill, Launch, Region, Script
 from oneflow.runtime.cuda.stream import Stream
 
@@ -44,6 +45,7 @@ class Kernel:
     def __init__(self, source: Source, binary: Binary) -> None:
         self.function = driver.load(binary.cubin, binary.name, binary.warps, binary.shared)
         self.floats = {i: FLOATS[k] for i, (_, k) in enumerate(source.parameters) if k in FLOATS}
+        self.maps = binary.maps
 
     def pack(self, number: int, value: Any) -> int:
         """A scalar as the 8 bytes of its slot."""
@@ -56,7 +58,8 @@ class LaunchStep:
 
     def __init__(self, command: Launch, kernel: Kernel) -> None:
         self.function, self.programs = kernel.function, command.programs
-        self.parameters = driver.Parameters(len(command.arguments))
+        self.maps = [MapArgument(about) for about in kernel.maps]
+        self.parameters = driver.Parameters(len(command.arguments), [p for m in self.maps for p in m.places])
         self.places = {i: command.arguments[i] for i in command.pointers}
         self.prepared = self.function.prepare(self.programs, self.parameters.address)
         for number, value in enumerate(command.arguments):
@@ -68,6 +71,8 @@ class LaunchStep:
         slots = self.parameters.slots
         for number, place in self.places.items():
             slots[number] = bases[place >> SHIFT] + (place & OFFSET)
+        for described in self.maps:
+            described.set(slots)
 
     def launch(self, stream: Any) -> None:
         """Gives it to a stream."""

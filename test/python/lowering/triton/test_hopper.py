@@ -61,6 +61,7 @@ def test_it_compiles_and_products_do_not_wait(call):
     assert "gl.warp_specialize" in source.text and 0 < int(source.grid) <= 132
     binary = compile_source(source)
     assert binary.cubin[:4] == b"\x7fELF" and binary.shared <= 232448
+    assert len(binary.maps) == 4 and binary.scratch == 0
     assert binary.warps * THREADS * source.registers <= REGISTERS
     assert "serialized" not in assembled(binary.ptx)
 

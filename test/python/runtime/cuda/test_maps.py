@@ -1,0 +1,70 @@
+"""Descriptors as parameters: what is lifted out of kernels, and that maps follow the memory they are of."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.lowering.triton import contract
+from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.tuning import DESCRIBED
+from oneflow.runtime.cuda.compiler import compile_source
+from oneflow.runtime.cuda.maps import TensorMap, lift
+from oneflow.testing.host_cuda import host_cuda
+
+TEXT = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(n, p0, p1):
+    block1 = tl.make_tensor_descriptor(p0 + 768, [96, 128], [256, 1], [64, 64])
+    block2 = tl.make_tensor_descriptor(p1, [n, 128], [128, 1], [64, 64])
+    block3 = tl.make_tensor_descriptor(p1, [96, 128], [128, 1], [64, 128])
+    block3.store([0, 0], tl.full((64, 128), 0.0, tl.bfloat16))
+    block2.store([0, 0], block1.load([0, 64]))
+"""
+SOURCE = Source("copy", TEXT, (("n", "i32"), ("p0", "*bf16"), ("p1", "*bf16")), "1")
+
+
+def test_descriptors_of_known_sizes_are_parameters():
+    lifted, found = lift(SOURCE, 90)
+    assert found == [(1, 768, (96, 128), (256, 1)), (2, 0, (96, 128), (128, 1))]
+    assert lifted.parameters[3:] == (("block1", "tensordesc<bf16[64, 64]>"), ("block3", "tensordesc<bf16[64, 128]>"))
+    assert "def copy(n, p0, p1, block1, block3):" in lifted.text and lifted.text.count("make_tensor_descriptor") == 1
+    assert lift(SOURCE, 80) == (SOURCE, [])
+
+
+def test_maps_say_how_blocks_are_copied():
+    """128 columns of bf16 are two copies: a swizzled row has 128 bytes."""
+    binary, how = compile_source(SOURCE), ((64, 64), 2, 9, 3)
+    assert binary.maps == (
+        TensorMap(1, 768, (96, 128), (256, 1), *how),
+        TensorMap(2, 0, (96, 128), (128, 1), *how),
+    )
+    assert binary.scratch == 128, "one descriptor is left to the kernel"
+    assert binary.ptx.count(".param .align 64 .b8") == 2
+
+
+@pytest.mark.parametrize("graphs", ["0", "1"])
+def test_maps_follow_the_memory(graphs, tmp_path, monkeypatch):
+    """Results that are kept move the memory of the next ones: the driver checks the map of each launch."""
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("ONEFLOW_CUDA_GRAPHS", graphs)
+    monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[-1]])
+    x, w = (np.random.default_rng(n).standard_normal((128, 128)).astype(ml_dtypes.bfloat16) for n in (1, 2))
+    want = np.float32(x)
+    for _ in range(4):
+        want = np.float32((want @ np.float32(w) / 16).astype(ml_dtypes.bfloat16))
+    with host_cuda() as cuda:
+        function = flow.compile(_four, device="cuda")
+        kept = [function(x, w) for _ in range(5)]
+        assert ("change" in cuda.log) == (graphs == "1")
+        for got in kept:
+            np.testing.assert_allclose(np.float32(got), want, 0.1, 0.1)
+
+
+def _four(x, w):
+    for _ in range(4):
+        x = x @ w / 16
+    return x
