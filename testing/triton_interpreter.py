@@ -29,7 +29,7 @@ from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.program import Program, read_program
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import triton
 from oneflow.runtime.cuda.host import HostProgram
@@ -37,6 +37,7 @@ from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import position_error, size_error
 from oneflow.testing.backend import call_module
 from oneflow.testing.checks import assert_close, make_call
+from oneflow.testing.gluon_interpreter import interpret_gluon
 from oneflow.testing.sample import Sample
 
 #: libdevice's functions whose names differ from NumPy's.
@@ -199,8 +200,11 @@ class _Run:
 
 def interpret_kernel(source: Source, arguments: Sequence[int]) -> None:
     """Runs a kernel on addresses and sizes, every program in order; within `interpreting`."""
-    interpreter, function = triton("runtime.interpreter"), _function(source.text, source.name)
     programs = source.programs(dict(zip((n for n, _ in source.parameters), arguments, strict=True)))
+    if source.language == GLUON:
+        kinds = [kind for _, kind in source.parameters]
+        return interpret_gluon(source.text, identifier(source.name), kinds, arguments, programs)
+    interpreter, function = triton("runtime.interpreter"), _function(source.text, source.name)
     builder = interpreter.interpreter_builder
     builder.set_grid_dim(max(programs, 1), 1, 1)
     tensors = [_argument(kind, value) for (_, kind), value in zip(source.parameters, arguments, strict=True)]

@@ -1,26 +1,27 @@
-"""Attention for Hopper: which calls have the form in Gluon, that kernels compile and leave room for others.
-
-What the form in Gluon computes is in `test_on_a_device`: nothing interprets it.
-"""
+"""Attention for Hopper: which calls have the forms in Gluon, what these compute, that kernels compile."""
 
 import dataclasses
 import json
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton import gluon, hopper
 from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import cached, compiler
 from oneflow.runtime.cuda.compiler import compile_source, triton
+from oneflow.testing.triton_interpreter import interpret_program
 
 NAME = "oneflow_attention_0"
+GRADIENTS = ("oneflow_attention_grad_1", "oneflow_attention_grad_2")
 #: What is compiled, and what the assembler says of it, is that of one version of Triton.
 of_known_triton = pytest.mark.skipif(
     not compiler.speaks_gluon(), reason=f"the form in Gluon is for Triton {compiler.KNOWN}x, and so are its registers"
@@ -35,10 +36,27 @@ def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False,
 
     shapes = [(batch, heads, length, width), (batch, groups, size, width), (batch, groups, size, out)]
     shapes += [(length, size)] if mask else []
+    return program_of(function, shapes, dtype)
+
+
+def program_of(function, shapes, dtype):
     module = flow.trace(function, *(flow.TensorSpec(s, dtype) for s in shapes))
     with module.context, ir.Location.unknown():
         Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
         return read_program(module)
+
+
+def lower_gradients(batch, heads, groups, length, size, width, out, is_causal, mask=False, dtype=flow.bfloat16):
+    def gradients(dy, q, k, v, *added):
+        def function(*x):
+            y = flow.nn.functional.scaled_dot_product_attention(*x, *added, is_causal=is_causal)
+            return (y * dy).sum()
+
+        return flow.grad(function, argnums=(0, 1, 2))(q, k, v)
+
+    shapes = [(batch, heads, length, out), (batch, heads, length, width), (batch, groups, size, width)]
+    shapes += [(batch, groups, size, out)] + ([(length, size)] if mask else [])
+    return program_of(gradients, shapes, dtype)
 
 
 PLAIN = (4, 16, 16, 1024, 1024, 64, 64, True)
@@ -52,6 +70,51 @@ CALLS = [
 @pytest.fixture(scope="module")
 def program():
     return lower(*PLAIN)
+
+
+#: Calls that are interpreted: rows that are whole blocks or not, shared keys, more queries or keys, other widths.
+INTERPRETED = [
+    (1, 2, 2, 256, 256, 64, 64, True), (2, 4, 2, 300, 300, 64, 64, True), (2, 4, 2, 200, 333, 64, 128, False),
+    (2, 2, 2, 300, 150, 128, 96, True),
+]  # fmt: skip
+
+
+@pytest.fixture
+def few_processors(monkeypatch):
+    """So that programs have several turns."""
+    for module in (gluon, hopper):
+        monkeypatch.setattr(module, "PROCESSORS", 3)
+
+
+def operands(batch, heads, groups, length, size, width, out, is_causal):
+    """Gradients of the result, queries, keys and values."""
+    rows = ((heads, length, out), (heads, length, width), (groups, size, width), (groups, size, out))
+    rng = np.random.default_rng(width)
+    return [rng.standard_normal((batch, *s)).astype(np.float16) for s in rows]
+
+
+def expected(dy, q, k, v, is_causal):
+    """The result and the gradients by queries, keys and values."""
+    share, scale = q.shape[1] // k.shape[1], q.shape[3] ** -0.5
+    dy, q, k, v = (x.astype(np.float64) for x in (dy, q, np.repeat(k, share, 1), np.repeat(v, share, 1)))
+    scores = q @ k.swapaxes(2, 3) * scale
+    scores = np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf) if is_causal else scores
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = e / e.sum(-1, keepdims=True)
+    direct = dy @ v.swapaxes(2, 3)
+    slope = weights * (direct - (weights * direct).sum(-1, keepdims=True)) * scale
+    by_keys = (slope.swapaxes(2, 3) @ q, weights.swapaxes(2, 3) @ dy)
+    dk, dv = (x.reshape(len(x), -1, share, *x.shape[2:]).sum(2) for x in by_keys)
+    return weights @ v, slope @ k, dk, dv
+
+
+@pytest.mark.parametrize("call", INTERPRETED, ids=str)
+def test_it_computes_attention(call, few_processors):
+    given = operands(*call)
+    program = lower(*call, dtype=flow.float16).on("sm_90")
+    assert "gl.warp_specialize" in program.sources[NAME].text
+    (got,) = interpret_program(program, *given[1:])
+    np.testing.assert_allclose(got, expected(*given, call[-1])[0], 1e-2, 1e-3)
 
 
 @of_known_triton
@@ -128,17 +191,8 @@ def test_it_is_kept_on_the_disk(program):
 def test_plain_gradients_leave_room_for_other_programs(width, programs, is_causal):
     """Of each kernel so many fit on a processor, by registers, and its products do not wait for each other."""
 
-    def gradients(q, k, v, dy):
-        def function(*x):
-            return (flow.nn.functional.scaled_dot_product_attention(*x, is_causal=is_causal) * dy).sum()
-
-        return flow.grad(function, argnums=(0, 1, 2))(q, k, v)
-
-    module = flow.trace(gradients, *[flow.TensorSpec((2, 8, 1024, width), flow.bfloat16)] * 4)
-    with module.context, ir.Location.unknown():
-        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
-        sources = read_program(module).sources
-    for name in ("oneflow_attention_grad_1", "oneflow_attention_grad_2"):
+    sources = lower_gradients(2, 8, 8, 1024, 1024, width, width, is_causal).sources
+    for name in GRADIENTS:
         told = assembled(compile_source(sources[name]).ptx)
         registers = int(re.search(r"Used (\d+) registers", told)[1])
         assert "serialized" not in told and "0 bytes spill stores" in told

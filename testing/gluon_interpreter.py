@@ -1,0 +1,230 @@
+"""Runs kernels in Gluon on NumPy memory: the warps that a kernel starts side by side are threads.
+
+Barriers wait as a device's do, and a wait that nothing ends raises; memory shared by warps holds NaN before it is
+written, and blocks past a tensor's end hold 0. Copies and products are done at once, and layouts mean nothing: what
+goes wrong on a device because it is done later is not seen. Imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import math
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+KINDS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "int64": np.int64}
+POINTEES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+#: How many seconds a barrier is waited for.
+PATIENCE = 60.0
+
+
+class Block(np.ndarray):
+    """A tensor in registers."""
+
+    def to(self, kind: Any) -> Block:
+        """The elements as another type."""
+        return self.astype(kind)
+
+
+def block(values: Any) -> Block:
+    """An array as a tensor in registers."""
+    return np.asarray(values).view(Block)
+
+
+class Shared:
+    """Memory that warps share, or a part of it."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.dtype, self.type = array, array.dtype, SimpleNamespace(shape=array.shape)
+
+    def index(self, number: int) -> Shared:
+        return Shared(self.array[number])
+
+    def reshape(self, shape: Sequence[int]) -> Shared:
+        return Shared(self.array.reshape(shape))
+
+    def permute(self, order: Sequence[int]) -> Shared:
+        return Shared(self.array.transpose(order))
+
+    def load(self, layout: Any) -> Block:
+        return block(self.array.copy())
+
+    def store(self, value: np.ndarray) -> None:
+        self.array[...] = value
+
+
+class Barrier:
+    """A barrier that completes phase after phase: after so many arrivals, and when all bytes expected have come."""
+
+    def __init__(self) -> None:
+        self.count = self.pending = self.bytes = self.phase = 0
+        self.changed = threading.Condition()
+
+    def init(self, count: int) -> None:
+        self.count = self.pending = count
+
+    def wait(self, phase: int, pred: bool = True) -> None:
+        with self.changed:
+            if pred and not self.changed.wait_for(lambda: self.phase & 1 != phase, PATIENCE):
+                raise TimeoutError("expected a barrier to complete its phase")
+
+    def arrive(self, count: int = 1, pred: bool = True, size: int = 0) -> None:
+        with self.changed:
+            self.pending -= count if pred else 0
+            self.bytes += size
+            if self.pending == 0 and self.bytes == 0:
+                self.phase, self.pending = self.phase + 1, self.count
+                self.changed.notify_all()
+
+
+class Barriers(list[Barrier]):
+    """Barriers that lie behind each other."""
+
+    def index(self, number: int) -> Barrier:  # type: ignore[override]
+        return self[number]
+
+
+@dataclass
+class Pointer:
+    """The address of elements of a type, or several."""
+
+    address: int
+    kind: Any
+    offset: Any = 0
+
+    def __add__(self, offset: Any) -> Pointer:
+        return Pointer(self.address, self.kind, self.offset + offset)
+
+    def memory(self, count: int) -> np.ndarray:
+        """The elements from the address on."""
+        size = np.dtype(self.kind).itemsize
+        return np.frombuffer((ctypes.c_uint8 * (count * size)).from_address(self.address), self.kind)
+
+    def places(self, inside: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Elements up to the last address, and which of the addresses there are."""
+        offsets, inside = np.broadcast_arrays(self.offset, inside)
+        return self.memory(int(offsets[inside].max(initial=-1)) + 1), inside
+
+    def load(self, inside: Any = True, other: float = 0.0) -> Block:
+        memory, inside = self.places(inside)
+        found = np.full(inside.shape, other, self.kind)
+        found[inside] = memory[self.offset[inside]]
+        return block(found)
+
+    def store(self, value: np.ndarray, inside: Any = True) -> None:
+        memory, inside = self.places(inside)
+        memory[np.broadcast_to(self.offset, inside.shape)[inside]] = value[inside]
+
+
+@dataclass
+class Descriptor:
+    """Blocks of a tensor in memory."""
+
+    pointer: Pointer
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block: Sequence[int]
+    array: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        last = sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
+        memory = self.pointer.memory(self.pointer.offset + last + 1)[self.pointer.offset :]
+        self.array = np.lib.stride_tricks.as_strided(memory, self.shape, [s * memory.itemsize for s in self.strides])
+
+    def part(self, at: Sequence[int]) -> tuple[slice, ...]:
+        """Where in the tensor a block lies."""
+        assert all(first >= 0 for first in at)
+        return tuple(slice(first, first + size) for first, size in zip(at, self.block, strict=True))
+
+    def load(self, at: Sequence[int], bar: Barrier, target: Shared) -> None:
+        found = self.array[self.part(at)]
+        padded = np.zeros(self.block, found.dtype)
+        padded[tuple(map(slice, found.shape))] = found
+        target.array[...] = padded.reshape(target.array.shape)
+        bar.arrive(0, size=-padded.nbytes)
+
+    def store(self, at: Sequence[int], source: Shared) -> None:
+        place = self.array[self.part(at)]
+        place[...] = source.array.reshape(self.block)[tuple(map(slice, place.shape))]
+
+
+def multiply(a: Any, b: Shared, acc: Block, use_acc: bool = True, is_async: bool = False) -> Block:
+    """A product of blocks of 16-bit floats, added to another unless that is dropped."""
+    left = a.array if isinstance(a, Shared) else np.asarray(a)
+    product = left.astype(np.float32) @ b.array.astype(np.float32)
+    return block(acc + product if use_acc else product)
+
+
+def allocate(kind: Any, shape: Sequence[int], layout: Any) -> Any:
+    """Barriers, or memory that nothing has been written to."""
+    return Barriers(Barrier() for _ in range(shape[0])) if kind is np.int64 else Shared(np.full(shape, np.nan, kind))
+
+
+def specialize(calls: Sequence[tuple[Callable[..., None], tuple[Any, ...]]], warps: Any, registers: Any) -> None:
+    """Runs functions side by side.
+
+    Raises:
+        TimeoutError: one waits for a barrier in vain.
+    """
+
+    def run(call: tuple[Callable[..., None], tuple[Any, ...]]) -> None:
+        with np.errstate(all="ignore"):
+            call[0](*call[1])
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        list(pool.map(run, calls))
+
+
+def language(program: int, programs: int) -> dict[str, Any]:
+    """The names that the text of a kernel uses, for one of so many programs."""
+    layout = lambda *given, **named: given  # noqa: E731
+    gl = SimpleNamespace(
+        constexpr=lambda value: value, static_range=range, convert_layout=lambda x, layout: x,
+        program_id=lambda axis: program, num_programs=lambda axis: programs, cdiv=lambda a, b: -(-a // b),
+        NVMMADistributedLayout=layout, DotOperandLayout=layout, SliceLayout=layout,
+        NVMMASharedLayout=type("Layout", (), {"__new__": layout, "get_default_for": layout}),
+        where=lambda c, a, b: block(np.where(c, a, b)) if np.ndim(c) else (a if c else b),
+        maximum=lambda a, b: np.maximum(a, b) if np.ndim(a) else max(a, b),
+        minimum=lambda a, b: np.minimum(a, b) if np.ndim(a) else min(a, b),
+        exp2=np.exp2, log=np.log, max=lambda x, axis: block(x.max(axis)), sum=lambda x, axis: block(x.sum(axis)),
+        zeros=lambda shape, kind, layout: block(np.zeros(shape, kind)),
+        full=lambda shape, value, kind, layout: block(np.full(shape, value, kind)),
+        arange=lambda first, end, layout: block(np.arange(first, end)),
+        load=lambda pointer, *given: pointer.load(*given), store=lambda pointer, *given: pointer.store(*given),
+        allocate_shared_memory=allocate, warp_specialize=specialize, **KINDS,
+    )  # fmt: skip
+    tma = SimpleNamespace(
+        make_tensor_descriptor=lambda *given: Descriptor(*given[:4]),
+        async_copy_global_to_shared=Descriptor.load, async_copy_shared_to_global=Descriptor.store,
+        store_wait=lambda pending: None,
+    )  # fmt: skip
+    bars = SimpleNamespace(
+        MBarrierLayout=layout, init=Barrier.init, wait=Barrier.wait, arrive=Barrier.arrive,
+        expect=lambda bar, size: bar.arrive(size=size),
+    )  # fmt: skip
+    return {
+        "gluon": SimpleNamespace(jit=lambda function: function), "gl": gl, "tma": tma, "mbarrier": bars,
+        "fence_async_shared": lambda: None, "warpgroup_mma": multiply,
+        "warpgroup_mma_wait": lambda pending, deps: deps if len(deps) > 1 else deps[0],
+    }  # fmt: skip
+
+
+def interpret_gluon(text: str, name: str, kinds: Sequence[str], addresses: Sequence[int], programs: int) -> None:
+    """Runs the kernel `name` of a text on addresses of elements of types like `*bf16`, every program in order."""
+    assert math.prod(map(len, kinds)) > 0 and all(kind.startswith("*") for kind in kinds)
+    tree = ast.parse(text)
+    tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    code = compile(tree, f"<gluon {name}>", "exec")
+    pointers = [Pointer(a, KINDS[POINTEES[k[1:]]]) for a, k in zip(addresses, kinds, strict=True)]
+    for number in range(programs):
+        names = language(number, programs)
+        exec(code, names)
+        names[name](*pointers)
