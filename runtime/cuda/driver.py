@@ -10,7 +10,7 @@ import ctypes
 import functools
 import importlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -279,15 +279,19 @@ class Function:
     shared: int
     module: Any = None
 
-    def prepare(self, programs: int, parameters: int) -> tuple[Any, ...]:
-        """A launch of `programs` blocks; `parameters` is the address of an array of pointers to the arguments."""
+    def prepare(self, programs: int, parameters: int, stream: Any) -> tuple[Any, ...]:
+        """A launch of `programs` blocks on a stream; `parameters` is the address of an array of pointers to values."""
         sizes = map(ctypes.c_uint, (programs, 1, 1, self.threads, 1, 1, self.shared))
-        return ctypes.c_void_p(int(self.handle)), tuple(sizes), ctypes.c_void_p(parameters)
+        given = (self.handle, stream, parameters)
+        handle, to, arguments = (ctypes.c_void_p(int(value)) for value in given)
+        return (handle, *sizes, to, arguments, None)
 
-    def launch(self, prepared: tuple[Any, ...], stream: Any) -> None:
-        """Launches what was prepared."""
-        handle, sizes, parameters = prepared
-        status = _library().cuLaunchKernel(handle, *sizes, ctypes.c_void_p(int(stream)), parameters, None)
+
+def launch(prepared: Iterable[tuple[Any, ...]]) -> None:
+    """Launches what was prepared, one after the other."""
+    run = _library().cuLaunchKernel
+    for given in prepared:
+        status = run(*given)
         if status != 0:
             raise _failure("cuLaunchKernel", _cuda().CUresult(status))
 

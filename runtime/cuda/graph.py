@@ -23,7 +23,7 @@ class Graph:
     recorder: Any = None
 
     def launch_node(self, function: driver.Function, programs: int, parameters: int, after: Sequence[Any]) -> Any:
-        """A launch; see `Function.launch`."""
+        """A launch; see `Function.prepare`."""
         made = _launch_params(function, programs, parameters)
         return driver.call("cuGraphAddKernelNode", self.handle, list(after), len(after), made)
 

@@ -8,8 +8,9 @@ commands that touch what has moved are changed. Imports `driver`, `graph`, `maps
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,7 +62,7 @@ class LaunchStep:
         self.maps = [MapArgument(about) for about in kernel.maps]
         self.parameters = driver.Parameters(len(command.arguments), [p for m in self.maps for p in m.places])
         self.places = {i: command.arguments[i] for i in command.pointers}
-        self.prepared = self.function.prepare(self.programs, self.parameters.address)
+        self.pointers = [(number, place >> SHIFT, place & OFFSET) for number, place in self.places.items()]
         for number, value in enumerate(command.arguments):
             if number not in self.places:
                 self.parameters.slots[number] = kernel.pack(number, value)
@@ -69,14 +70,18 @@ class LaunchStep:
     def set(self, bases: Sequence[int]) -> None:
         """Fills in where regions lie."""
         slots = self.parameters.slots
-        for number, place in self.places.items():
-            slots[number] = bases[place >> SHIFT] + (place & OFFSET)
+        for number, region, offset in self.pointers:
+            slots[number] = bases[region] + offset
         for described in self.maps:
             described.set(slots)
 
     def launch(self, stream: Any) -> None:
         """Gives it to a stream."""
-        self.function.launch(self.prepared, stream)
+        driver.launch([self.prepared(stream)])
+
+    def prepared(self, stream: Any) -> tuple[Any, ...]:
+        """It as the driver takes it for a stream."""
+        return self.function.prepare(self.programs, self.parameters.address, stream)
 
     def add(self, graph: Graph, after: Sequence[Any]) -> Any:
         """Makes it a node of a graph."""
@@ -258,6 +263,8 @@ class Steps:
         self.taken = {n for n in self.sources if n is not None}
         self.order = [self._number(r) for r in self.script.regions]
         self.runs, self.made = 0, list[Made]()
+        self.queued: tuple[Any, list[Any]] | None = None
+        self.filled: list[int] | None = None  # where regions lie for what steps have filled in
         self.spares, self.none = list[Spares](), [None] * len(self.script.results)
         self.touching: list[list[int]] = [[] for _ in self.order]
         for number, step in enumerate(self.steps):
@@ -292,9 +299,29 @@ class Steps:
             found.addresses = addresses
             self._launch(found, stream)
             return
-        for step in self.steps:
-            step.set(bases)
-            step.launch(stream)
+        self._one_by_one(bases, stream)
+
+    def _one_by_one(self, bases: list[int], stream: Any) -> None:
+        """Gives a stream each command by itself."""
+        if bases != self.filled:
+            for step in self.steps:
+                step.set(bases)
+            self.filled = bases
+        if self.queued is None or self.queued[0] is not stream:
+            self.queued = stream, list(self._queue(stream))
+        for part in self.queued[1]:
+            if isinstance(part, list):
+                driver.launch(part)
+            else:
+                part.launch(stream)
+
+    def _queue(self, stream: Any) -> Iterator[list[tuple[Any, ...]] | Step]:
+        """The commands in order for a stream, launches in a row as one list."""
+        for kind, steps in itertools.groupby(self.steps, type):
+            if kind is LaunchStep:
+                yield [step.prepared(stream) for step in steps]
+            else:
+                yield from steps
 
     def _launch(self, made: Made, stream: Any) -> None:
         if not self.fixed:
@@ -315,7 +342,7 @@ class Steps:
         made, numbers = min(zip(self.made, touched, strict=True), key=lambda p: (bool(p[1] & self.fixed), len(p[1])))
         if numbers & self.fixed:
             return self._replaced(bases)
-        made.bases = bases
+        made.bases, self.filled = bases, None
         for number in sorted(numbers):
             made.change(number, self.steps[number])
         return made
@@ -334,7 +361,7 @@ class Steps:
         return self.made[-1]
 
     def _make(self, bases: list[int]) -> Made:
-        made = Made(self.context, bases)
+        made, self.filled = Made(self.context, bases), None
         for step, after in zip(self.steps, self.script.after, strict=True):
             made.add(step, after)
         made.finish()

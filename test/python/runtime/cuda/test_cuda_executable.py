@@ -13,7 +13,7 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.arguments import ArgumentError
-from oneflow.runtime.cuda import compiler, driver, executable
+from oneflow.runtime.cuda import compiler, driver, executable, steps
 from oneflow.runtime.cuda.array import DeviceArray, Spares, clear_spares, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, parse_arch
 from oneflow.runtime.cuda.stream import Stream, current, using
@@ -196,10 +196,40 @@ def test_a_graph_is_changed_where_memory_lies_elsewhere(cuda):
 
 def test_graphs_can_be_switched_off(cuda, monkeypatch):
     monkeypatch.setenv(executable.GRAPHS, "0")
-    function = flow.compile(chain, device="cuda")
-    for _ in range(3):
-        function(floats(6, 9), floats(9, 9))
-    assert "graph" not in cuda.log
+    function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
+    filled, real = [], steps.LaunchStep.set
+    monkeypatch.setattr(steps.LaunchStep, "set", lambda step, bases: filled.append(step) or real(step, bases))
+    first, second, w = on(floats(6, 9)), on(floats(6, 9, seed=8)), on(floats(9, 9))
+    counts = []
+    for x in (first, first, second, first):
+        for got, other in zip(function(x, w), want(x.numpy(), w.numpy()), strict=True):
+            np.testing.assert_allclose(got.numpy(), other, 1e-4, 1e-5)
+        counts.append(len(filled))
+    assert "graph" not in cuda.log and counts[0] < counts[2] < counts[3]
+    for _ in range(5):
+        function(first, w)
+        counts.append(len(filled))
+    assert counts[-1] < counts[3] + 5 * counts[0], "memory of results comes again"
+
+
+def test_launches_one_by_one_go_to_the_present_stream(cuda, monkeypatch):
+    monkeypatch.setenv(executable.GRAPHS, "0")
+    seen, real = [], cuda.cuLaunchKernel
+    monkeypatch.setattr(cuda, "cuLaunchKernel", lambda *given: seen.append(given[8].value) or real(*given))
+    function, x, w = flow.compile(chain, device="cuda"), on(floats(6, 9)), on(floats(9, 9))
+    own, other = current(driver.device(0)), Stream(driver.device(0))
+    for stream in (own, other, other, own):
+        seen.clear()
+        with using(stream):
+            function(x, w)
+        assert len(seen) > 3 and set(seen) == {int(stream.handle)}
+
+
+def test_a_launch_that_is_refused_says_so(cuda, monkeypatch):
+    monkeypatch.setattr(cuda, "cuLaunchKernel", lambda *given: 719)
+    monkeypatch.setattr(cuda, "CUresult", lambda status: status, raising=False)
+    with pytest.raises(driver.CudaError, match="cuLaunchKernel: 719"):
+        flow.compile(chain, device="cuda")(floats(6, 9), floats(9, 9))
 
 
 def test_other_sizes_of_one_program(cuda):
