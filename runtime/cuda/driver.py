@@ -280,7 +280,7 @@ class Function:
     module: Any = None
 
     def prepare(self, programs: int, parameters: int, stream: Any) -> tuple[Any, ...]:
-        """A launch of `programs` blocks on a stream; `parameters` is the address of an array of pointers to values."""
+        """A launch of `programs` blocks on a stream; at the address `parameters` are pointers to the arguments."""
         sizes = map(ctypes.c_uint, (programs, 1, 1, self.threads, 1, 1, self.shared))
         given = (self.handle, stream, parameters)
         handle, to, arguments = (ctypes.c_void_p(int(value)) for value in given)
