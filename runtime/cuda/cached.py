@@ -111,11 +111,13 @@ def _compile(sources: list[Source], arch: str, helpers: Helpers | None) -> list[
     return [done[s.name] for s in sources]
 
 
-def _effort(source: Source) -> tuple[bool, int, str]:
-    """Orders kernels by how long they take to compile, so that none is waited for at last: products need most, ptxas
-    then takes longer than for a long text.
+def _effort(source: Source) -> tuple[bool, bool, int, str]:
+    """Orders kernels by how long they take to compile, so that none is waited for at last: products need most, above
+    all those of blocks without descriptors, whose loops ptxas unrolls.
     """
-    return "tl.dot(" in source.text or source.language == GLUON, len(source.text), source.name
+    product = "tl.dot(" in source.text
+    unrolled = product and "make_tensor_descriptor" not in source.text
+    return unrolled, product or source.language == GLUON, len(source.text), source.name
 
 
 def _key(source: Source, arch: str) -> str:
