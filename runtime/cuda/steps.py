@@ -345,6 +345,8 @@ class Steps:
         made.bases, self.filled = bases, None
         for number in sorted(numbers):
             made.change(number, self.steps[number])
+        # The next to change, of those that are no nearer, is the one that was changed longest ago.
+        self.made = [*(m for m in self.made if m is not made), made]
         return made
 
     def _touched(self, made: Made, bases: list[int]) -> set[int]:

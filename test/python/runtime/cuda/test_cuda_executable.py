@@ -194,6 +194,17 @@ def test_a_graph_is_changed_where_memory_lies_elsewhere(cuda):
         np.testing.assert_allclose(one.numpy(), want, 1e-4, 1e-5)
 
 
+def test_two_sets_of_memory_in_turn_have_a_graph_each(cuda):
+    function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
+    given = [on(floats(6, 9, seed=seed)) for seed in range(3)]
+    for x in (*given, *given[:2] * 4):
+        cuda.log.append("run")
+        got = [r.numpy() for r in function(x, w)]
+        for one, other in zip(got, want(x.numpy(), w.numpy()), strict=True):
+            np.testing.assert_allclose(one, other, 1e-4, 1e-5)
+    assert cuda.log[-8:] == ["run", "graph"] * 4
+
+
 def test_graphs_can_be_switched_off(cuda, monkeypatch):
     monkeypatch.setenv(executable.GRAPHS, "0")
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
