@@ -216,24 +216,39 @@ def weight_gradients_row(count: int, m: int, n: int, k: int) -> Row:
 
 
 def attention() -> Iterator[Callable[[], Row]]:
-    """Attention forward; eager is PyTorch's choice of library."""
-    for size, head, causal in ((1024, 64, True), (4096, 64, True), (4096, 128, True), (4096, 128, False)):
-        yield lambda t=size, d=head, c=causal: attention_row(t, d, c)
+    """Attention, and with it its gradients; eager is cuDNN."""
+    shapes = [(1024, 64, True), (4096, 64, True), (4096, 64, False), (1024, 128, True), (4096, 128, True),
+              (4096, 128, False), (16384, 128, True)]  # fmt: skip
+    for size, head, causal in shapes:
+        yield lambda t=size, d=head, c=causal: attention_row(t, d, c, False)
+        yield lambda t=size, d=head, c=causal: attention_row(t, d, c, True)
 
 
-def attention_row(size: int, head: int, causal: bool) -> Row:
+def attention_row(size: int, head: int, causal: bool, gradient: bool) -> Row:
     """16k tokens of 2048 channels."""
     shape = 16384 // size, 2048 // head, size, head
-    arrays = [normal(*shape, dtype="bf16") for _ in range(3)]
-    flops = 4.0 * 16384 * size * 2048 / (2 if causal else 1)
-    name = f"attention {size} tokens, heads of {head}{', causal' if causal else ''}, bf16"
+    arrays = [normal(*shape, dtype="bf16") for _ in range(4 if gradient else 3)]
+    flops = 4.0 * 16384 * size * 2048 / (2 if causal else 1) * (3.5 if gradient else 1)
+    name = f"attention{' and gradients' if gradient else ''} {size} tokens, heads of {head}"
 
     def function(lib: Any) -> Callable[..., Any]:
-        return lambda q, k, v: lib.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        forward = lambda q, k, v: lib.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
+        found = backward(lib, forward, 3) if gradient else forward
+        return found if lib is flow else by_cudnn(found)
 
-    row = both(name, function, arrays, flops=flops)
+    row = both(f"{name}{', causal' if causal else ''}, bf16", function, arrays, flops=flops)
     row.compiled = None
     return row
+
+
+def by_cudnn(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose attention is cuDNN's."""
+
+    def run(*arrays: Any) -> Any:
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
+            return function(*arrays)
+
+    return run
 
 
 def training(lib: Any, model: Any, loss: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
