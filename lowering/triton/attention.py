@@ -2,8 +2,8 @@
 
 Scores are kept in units of log 2, so that exponentials are one instruction. A program has a block of queries (or
 keys) and goes over blocks of keys (or queries); with `causal` those that nothing is seen of are left out, and only
-those on the diagonal and at the end are masked. Heads that share keys follow each other. Imports `heads`, `templates`
-and `hopper`, which has another form of the forward kernel.
+those on the diagonal and at the end are masked. Heads that share keys follow each other. Imports `heads`, `hopper`
+and `hopper_gradients`, which have other forms of the kernels, and `templates`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from oneflow.dialect.record import Call
 from oneflow.lowering.triton import hopper
 from oneflow.lowering.triton.gluon import ARCH
 from oneflow.lowering.triton.heads import BY_QUERY, LOG2E, Shape, Text, blocks_of, whole_of
+from oneflow.lowering.triton.hopper_gradients import KEY_SIDE, QUERY_SIDE, gradients
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import Accepts, Filled, Part, Sums, Template, is_half, register_template
@@ -125,8 +126,12 @@ def _forward(filled: Filled) -> Source:
         f"place = {text.row} + rows",
         f"tl.store({statistics.name} + place, most * {math.log(2)} + tl.log(total), rows < {text.length})",
     )
-    special = hopper.forward(filled, s)
-    return replace(text.finish(s.length, s.rows, s.heads, 4, 3), special={ARCH: special} if special else {})
+    return _also(text.finish(s.length, s.rows, s.heads, 4, 3), hopper.forward(filled, s))
+
+
+def _also(plain: Source, special: Source | None) -> Source:
+    """A kernel with its form for Hopper, where it has one."""
+    return replace(plain, special={ARCH: special}) if special else plain
 
 
 def _widest(filled: Filled) -> int:
@@ -186,7 +191,7 @@ def _by_key(filled: Filled) -> Source:
     for name, value in (("dkey", f"(dkey * {text.scale / LOG2E})"), ("dvalue", "dvalue")):
         text.add(text.store(name, "group", f"start * {s.columns}", value, s.columns))
         text.add_sums(name, "group", f"columns < {text.size}", value)
-    return text.finish(s.size, s.columns, s.groups, warps, 2)
+    return _also(text.finish(s.size, s.columns, s.groups, warps, 2), gradients(filled, s, KEY_SIDE))
 
 
 def _row_bounds(text: Text) -> list[tuple[str, str, bool]]:
@@ -246,7 +251,7 @@ def _by_query(filled: Filled) -> Source:
     _passes(text, body, _key_bounds(text))
     text.add(text.store("dquery", "head", f"start * {s.rows}", f"(acc * {text.scale / LOG2E})", s.rows))
     text.add_sums("dquery", "head", f"rows < {text.length}", f"(acc * {text.scale / LOG2E})")
-    return text.finish(s.length, s.rows, s.heads, warps, 2)
+    return _also(text.finish(s.length, s.rows, s.heads, warps, 2), gradients(filled, s, QUERY_SIDE))
 
 
 #: How operands and results may lie in memory: rows in vectors; a mask, which is read by elements, in any way.

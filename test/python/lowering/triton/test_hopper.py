@@ -12,7 +12,7 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton import gluon, hopper
+from oneflow.lowering.triton import gluon, hopper, hopper_gradients
 from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
@@ -82,8 +82,8 @@ INTERPRETED = [
 @pytest.fixture
 def few_processors(monkeypatch):
     """So that programs have several turns."""
-    for module in (gluon, hopper):
-        monkeypatch.setattr(module, "PROCESSORS", 3)
+    for module in (gluon, hopper, hopper_gradients):
+        monkeypatch.setattr(module, "PROCESSORS", 2)
 
 
 def operands(batch, heads, groups, length, size, width, out, is_causal):
@@ -120,13 +120,19 @@ def test_it_computes_attention(call, few_processors):
 @of_known_triton
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_it_compiles_and_products_do_not_wait(call):
-    source = lower(*call).on("sm_90").sources[NAME]
+    check_compiled(lower(*call).on("sm_90").sources[NAME])
+
+
+def check_compiled(source):
+    """What the assembler says of a form in Gluon, which takes the place of the plain one."""
     assert "gl.warp_specialize" in source.text and 0 < int(source.grid) <= 132
     binary = compile_source(source)
     assert binary.cubin[:4] == b"\x7fELF" and binary.shared <= 232448
     assert len(binary.maps) == 4 and binary.scratch == 0
     assert binary.warps * THREADS * source.registers <= REGISTERS
-    assert "serialized" not in assembled(binary.ptx)
+    told = assembled(binary.ptx)
+    assert "serialized" not in told
+    return told
 
 
 def assembled(ptx):
@@ -197,3 +203,74 @@ def test_plain_gradients_leave_room_for_other_programs(width, programs, is_causa
         registers = int(re.search(r"Used (\d+) registers", told)[1])
         assert "serialized" not in told and "0 bytes spill stores" in told
         assert programs * registers * THREADS * sources[name].warps <= REGISTERS
+
+
+#: Calls whose gradients have a form in Gluon: by keys, and by queries.
+BOTH = [
+    PLAIN, (4, 16, 16, 1024, 1024, 64, 64, False), (4, 16, 16, 2048, 2048, 128, 128, True),
+    (4, 16, 16, 2048, 2048, 128, 128, False), (8, 16, 8, 1000, 777, 64, 128, True),
+    (4, 32, 32, 700, 300, 128, 96, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", [*INTERPRETED, (1, 3, 3, 384, 384, 128, 128, True)], ids=str)
+def test_gradients_are_computed(call, few_processors):
+    given = operands(*call)
+    program = lower_gradients(*call, dtype=flow.float16).on("sm_90")
+    assert all("gl.warp_specialize" in program.sources[name].text for name in GRADIENTS)
+    for got, want in zip(interpret_program(program, *given), expected(*given, call[-1])[1:], strict=True):
+        np.testing.assert_allclose(got, want, 1e-2, 4e-3)
+
+
+@of_known_triton
+@pytest.mark.parametrize("call", BOTH, ids=str)
+def test_gradients_compile_and_products_do_not_wait(call):
+    """A few registers are kept in memory where heads are wide."""
+    sources = lower_gradients(*call).on("sm_90").sources
+    for name in GRADIENTS:
+        told = check_compiled(sources[name])
+        assert sum(map(int, re.findall(r"(\d+) bytes spill stores", told))) <= 128
+
+
+@pytest.mark.parametrize(
+    ("call", "by_key", "by_query"),
+    [
+        ((4, 16, 2, 1024, 1024, 64, 64, True), False, True),
+        ((8, 16, 16, 512, 1024, 64, 64, True), False, True),
+        ((8, 16, 16, 512, 1024, 64, 64, False), True, True),
+        ((1, 12, 12, 512, 512, 64, 64, True), False, False),
+        ((4, 16, 16, 1024, 1024, 32, 32, True), False, False),
+        ((4, 16, 16, 1024, 1024, 256, 256, True), False, False),
+        ((None, 16, 16, None, None, 64, 64, True), False, False),
+        ((4, 16, 16, 1024, 1024, 64, 64, False, True), False, False),
+    ],
+    ids=["few keys", "keys unseen", "more keys", "few", "narrow", "wide", "sizes of the run", "mask"],
+)
+def test_some_gradients_have_the_plain_form_alone(call, by_key, by_query):
+    """Where there are too few blocks of keys, or keys that nothing sees, the kernel by queries has its form still."""
+    sources = lower_gradients(*call).sources
+    found = {len(s.parameters): bool(s.special) for n, s in sources.items() if n in GRADIENTS}
+    plain = {len(s.parameters) for n, s in sources.items() if n in GRADIENTS}
+    assert found == {max(plain): by_key, min(plain): by_query}
+
+
+def test_sums_of_gradients_are_made_where_they_are_wanted(few_processors):
+    """The gradients of biases of projections come from the kernels, as the plain ones make them."""
+    shapes = [(2, 2, 200, 64), *[(2, 200, 128)] * 3, *[(128,)] * 3]
+    rng = np.random.default_rng(7)
+    given = [rng.standard_normal(s).astype(np.float16) for s in shapes]
+
+    def gradients(dy, *given):
+        def function(*biases):
+            q, k, v = ((x + b).reshape(2, 200, 2, 64).transpose(1, 2) for x, b in zip(given[:3], biases, strict=True))
+            y = flow.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return (y * dy).to(flow.float32).sum()
+
+        return flow.grad(function, argnums=(0, 1, 2))(*given[3:])
+
+    plain = program_of(gradients, shapes, flow.float16)
+    special = plain.on("sm_90")
+    text = "".join(special.sources[n].text for n in GRADIENTS)
+    assert sorted(re.findall(r"(\w+)_SUMS = gl.constexpr\(64\)", text)) == ["LEFT", "LEFT", "RIGHT"]
+    for got, want in zip(*(interpret_program(p, *given) for p in (special, plain)), strict=True):
+        np.testing.assert_allclose(got, want, 1e-2, 2e-2)

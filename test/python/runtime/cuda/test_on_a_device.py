@@ -129,6 +129,28 @@ def test_attention_with_many_queries(sizes, is_causal):
         np.testing.assert_allclose(got, weights / weights.sum(-1, keepdims=True) @ wide_v, 2e-2, 4e-3)
 
 
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("sizes", [*MANY[:4], (16, 8, 512, 512, 64, 64)], ids=str)
+def test_gradients_of_attention_with_many_queries(sizes, is_causal):
+    """By the forms that the device has, where it has some, against the CPU; they repeat bit for bit."""
+    heads, groups, length, size, width, out = sizes
+    rows = ((heads, length, width), (groups, size, width), (groups, size, out), (heads, length, out))
+    given = [floats(12, *s, seed=number).astype(np.float16) for number, s in enumerate(rows)]
+
+    def function(q, k, v, dy):
+        def loss(*x):
+            return (flow.nn.functional.scaled_dot_product_attention(*x, is_causal=is_causal) * dy).float().sum()
+
+        return flow.grad(loss, argnums=(0, 1, 2))(q, k, v)
+
+    run, wants = flow.compile(function, device="cuda"), flow.compile(function)(*(x.astype(np.float32) for x in given))
+    first = [np.asarray(x) for x in run(*given)]
+    for _ in range(LAST):
+        for got, same, want in zip(run(*given), first, wants, strict=True):
+            np.testing.assert_array_equal(got, same)
+            np.testing.assert_allclose(np.asarray(got, np.float32), want, 2e-2, 1e-2)
+
+
 def test_results_repeat_bit_for_bit():
     function, x, y = flow.compile(random_function(3), device="cuda"), floats(130, 70), floats(130, 70, seed=6)
     first = function(x, y)
