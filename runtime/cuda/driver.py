@@ -303,6 +303,13 @@ def launch_graph(program: Any, stream: Any) -> None:
         raise _failure("cuGraphLaunch", status)
 
 
+def change_launch(program: Any, node: Any, launch: Any) -> None:
+    """Has a launch in a graph take other parameters."""
+    (status,) = _cuda().cuGraphExecKernelNodeSetParams(program, node, launch)
+    if status != 0:
+        raise _failure("cuGraphExecKernelNodeSetParams", status)
+
+
 class Module:
     """Machine code on a device, unloaded with the last that holds it."""
 

@@ -22,10 +22,9 @@ class Graph:
     program: Any = None
     recorder: Any = None
 
-    def launch_node(self, function: driver.Function, programs: int, parameters: int, after: Sequence[Any]) -> Any:
-        """A launch; see `Function.prepare`."""
-        made = _launch_params(function, programs, parameters)
-        return driver.call("cuGraphAddKernelNode", self.handle, list(after), len(after), made)
+    def launch_node(self, launch: Any, after: Sequence[Any]) -> Any:
+        """A launch, as `launch_params` gives it."""
+        return driver.call("cuGraphAddKernelNode", self.handle, list(after), len(after), launch)
 
     def copy_node(self, target: int, source: int, size: int, after: Sequence[Any]) -> Any:
         """A copy on the device."""
@@ -58,11 +57,9 @@ class Graph:
         flags = int(kinds.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) if is_urgent else 0
         self.program = driver.call("cuGraphInstantiate", self.handle, flags)
 
-    def change_launch(self, node: Any, function: driver.Function, programs: int, parameters: int) -> None:
+    def change_launch(self, node: Any, launch: Any) -> None:
         """Has a launch take the parameters that are in its memory now."""
-        driver.call(
-            "cuGraphExecKernelNodeSetParams", self.program, node, _launch_params(function, programs, parameters)
-        )
+        driver.change_launch(self.program, node, launch)
 
     def change_copy(self, node: Any, target: int, source: int, size: int) -> None:
         """Has a copy work on other memory."""
@@ -89,7 +86,8 @@ class Graph:
             return
 
 
-def _launch_params(function: driver.Function, programs: int, parameters: int) -> Any:
+def launch_params(function: driver.Function, programs: int, parameters: int) -> Any:
+    """A launch as nodes take it; see `Function.prepare`."""
     made = driver._cuda().CUDA_KERNEL_NODE_PARAMS()
     made.func, made.kernelParams, made.sharedMemBytes = function.handle, parameters, function.shared
     made.gridDimX, made.gridDimY, made.gridDimZ = programs, 1, 1

@@ -8,7 +8,9 @@ commands that touch what has moved are changed. Imports `driver`, `graph`, `maps
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +21,7 @@ from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import Spares
 from oneflow.runtime.cuda.compiler import Binary
-from oneflow.runtime.cuda.graph import Graph
+from oneflow.runtime.cuda.graph import Graph, launch_params
 from oneflow.runtime.cuda.maps import MapArgument
 from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, External, Fill, Launch, Region, Script
 from oneflow.runtime.cuda.stream import Stream
@@ -83,13 +85,18 @@ class LaunchStep:
         """It as the driver takes it for a stream."""
         return self.function.prepare(self.programs, self.parameters.address, stream)
 
+    @functools.cached_property
+    def node(self) -> Any:
+        """It as nodes of graphs take it."""
+        return launch_params(self.function, self.programs, self.parameters.address)
+
     def add(self, graph: Graph, after: Sequence[Any]) -> Any:
         """Makes it a node of a graph."""
-        return graph.launch_node(self.function, self.programs, self.parameters.address, after)
+        return graph.launch_node(self.node, after)
 
     def change(self, graph: Graph, node: Any) -> None:
         """Has its node take what is filled in now."""
-        graph.change_launch(node, self.function, self.programs, self.parameters.address)
+        graph.change_launch(node, self.node)
 
 
 class CopyStep:
@@ -351,8 +358,7 @@ class Steps:
 
     def _touched(self, made: Made, bases: list[int]) -> set[int]:
         """The steps that touch what lies elsewhere than it does for a graph."""
-        moved = [n for n, (a, b) in enumerate(zip(made.bases, bases, strict=True)) if a != b]
-        return {step for region in moved for step in self.touching[region]}
+        return set().union(*itertools.compress(self.touching, map(operator.ne, made.bases, bases)))
 
     def _replaced(self, bases: list[int]) -> Made | None:
         """New graphs in place of the oldest, where a run was not long ago: some for each run would take longer."""

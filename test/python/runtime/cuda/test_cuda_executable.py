@@ -205,6 +205,18 @@ def test_two_sets_of_memory_in_turn_have_a_graph_each(cuda):
     assert cuda.log[-8:] == ["run", "graph"] * 4
 
 
+def test_what_a_node_takes_is_put_together_once(cuda, monkeypatch):
+    made, w = [], on(floats(9, 9))
+    real = steps.launch_params
+    monkeypatch.setattr(steps, "launch_params", lambda *given: made.append(given) or real(*given))
+    function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
+    given = [on(floats(6, 9, seed=seed)) for seed in range(5)]
+    for x in given * 2:
+        for got, other in zip(function(x, w), want(x.numpy(), w.numpy()), strict=True):
+            np.testing.assert_allclose(got.numpy(), other, 1e-4, 1e-5)
+    assert cuda.log.count("change") > len(made) == len(set(made)) > 3
+
+
 def test_graphs_can_be_switched_off(cuda, monkeypatch):
     monkeypatch.setenv(executable.GRAPHS, "0")
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
