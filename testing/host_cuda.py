@@ -348,12 +348,11 @@ class HostCuda:
         elif hasattr(params, "kernelParams"):
             self._run(params.func, params.gridDimX, params.values)
         elif hasattr(params, "WidthInBytes"):
-            status = self._move(params.dstDevice, params.srcDevice, params.WidthInBytes, params.dstDevice)
-            assert status == SUCCESS
+            moved = params.dstDevice, params.srcDevice, params.WidthInBytes, params.dstDevice
+            assert self._move(*moved) == SUCCESS
         else:
             count = params.width * params.height
-            status = self._set(params.dst, params.value, params.elementSize, count, params.pitch)
-            assert status == SUCCESS
+            assert self._set(params.dst, params.value, params.elementSize, count, params.pitch) == SUCCESS
 
 
 _NOTHING = """Init CtxSynchronize MemPoolSetAttribute MemPoolTrimTo FuncSetAttribute
@@ -369,8 +368,8 @@ def _unpacked(kind: str, data: bytes) -> Any:
 
 
 def _compile(source: Source, arch: str) -> Binary:
-    cubin = json.dumps(source.to_dict()).encode()
-    return Binary(source.name, cubin, "", 0, source.warps, 0, host_maps.maps_of(source))
+    text, maps = json.dumps(source.to_dict()), host_maps.maps_of(source)
+    return Binary(source.name, text.encode(), "", 0, source.warps, 0, maps)
 
 
 @contextlib.contextmanager
