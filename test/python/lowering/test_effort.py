@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from counted import calls_of
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
@@ -35,22 +36,6 @@ def program(*operations, last):
     )
 
 
-def calls(function, *arguments):
-    """How many functions of Python are called."""
-    count = 0
-
-    def note(frame, event, argument):
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        function(*arguments)
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 @pytest.mark.parametrize("work", [lambda m: Verifier().verify(m.operation), fuse_elementwise])
 def test_bodies_are_not_looked_through(work):
     lines = ["%0 = math.exp %a : f32", *(f"%{i} = math.exp %{i - 1} : f32" for i in range(1, 30))]
@@ -59,7 +44,7 @@ def test_bodies_are_not_looked_through(work):
     for module in (few, many):
         with module.context, ir.Location.unknown():
             work(module)
-            counts.append(calls(work, module))
+            counts.append(calls_of(work, module))
     assert counts[0] == counts[1]
 
 

@@ -1,9 +1,8 @@
 """Every sample through the linalg stage, in every element type, against its reference."""
 
-import time
-
 import numpy as np
 import pytest
+from counted import calls_of
 from linalg_runner import Runner
 from samples import SAMPLES
 
@@ -237,12 +236,20 @@ def test_locations_are_kept(context):
     assert 'loc("-":2' in text
 
 
-def test_twenty_operators_convert_quickly(context):
+def _calls_for(context, count):
+    """How many calls it takes to convert a chain of so many products."""
     chain = [f'%{i + 1} = "oneflow.matmul"(%{i}, %{i}) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>'
-             for i in range(20)]  # fmt: skip
-    lines = ["func.func @f(%0: tensor<8x8xf32>) -> tensor<8x8xf32> {", *chain, "return %20 : tensor<8x8xf32> }"]
+             for i in range(count)]  # fmt: skip
+    end = f"return %{count} : tensor<8x8xf32> }}"
+    lines = ["func.func @f(%0: tensor<8x8xf32>) -> tensor<8x8xf32> {", *chain, end]
     module = read_module("\n".join(lines), context)
     with context:
-        begin = time.process_time()
-        ConvertOneflowToLinalg().run(module, REGISTRY)
-        assert time.process_time() - begin < 0.1
+        return calls_of(ConvertOneflowToLinalg().run, module, REGISTRY)
+
+
+def test_work_grows_with_the_number_of_operators(context):
+    """Equal operators take equal work, none more than 10,000 calls."""
+    _calls_for(context, 1)
+    once, twice = (_calls_for(context, count) for count in (20, 40))
+    assert twice < 2.05 * once
+    assert twice < 10_000 * 40
