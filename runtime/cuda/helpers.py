@@ -72,8 +72,8 @@ class Helpers:
         count = min(operations // OPERATIONS, os.cpu_count() or 1)
         if operations < FEWEST * OPERATIONS or getattr(sys, "frozen", False) or not _take(count):
             return
-        pairs = [Pipe() for _ in range(count)]
         try:
+            pairs = [Pipe() for _ in range(count)]
             self.process = _first(self.arch, [theirs for _, theirs in pairs])
         except OSError:
             _take(-count)

@@ -95,6 +95,13 @@ def test_without_processes_threads_compile(monkeypatch):
         assert cached._compile(SOURCES, "sm_90", some) == [compile_source(s) for s in SOURCES]
 
 
+def test_without_connections_places_are_free_again(monkeypatch):
+    monkeypatch.setattr(helpers, "Pipe", mock.Mock(side_effect=OSError("too many open files")))
+    with Helpers("sm_90") as some:
+        some.start(ENOUGH)
+        assert not some and not helpers._taken
+
+
 def test_products_are_compiled_first(monkeypatch):
     seen = []
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
