@@ -20,7 +20,8 @@ from multiprocessing.connection import Connection, Pipe
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
 
-#: What the first process runs, given where modules are found, the architecture, and the helpers' ends of connections.
+#: What the first process runs, given where modules are found (not in the present folder, but for that), the
+#: architecture, and the helpers' ends of connections.
 SERVE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); import oneflow.runtime.cuda.helpers as h; h.serve()"
 #: For so many operations of a program there is a helper; where that makes fewer than so many, threads of this process
 #: compile, since few kernels take no longer than loading Triton once more.
@@ -104,7 +105,9 @@ class Helpers:
 def _first(arch: str, ends: Sequence[Connection]) -> subprocess.Popen[bytes]:
     """The process that the helpers are copies of, each with one of the connections."""
     numbers = [end.fileno() for end in ends]
-    command = [sys.executable or "python", "-c", SERVE, json.dumps(sys.path), arch, *map(str, numbers)]
+    # Python looks for modules in strings alone, whatever else is among them.
+    places = json.dumps([place for place in sys.path if isinstance(place, str)])
+    command = [sys.executable or "python", "-P", "-c", SERVE, places, arch, *map(str, numbers)]
     # Interrupts from the keyboard are not for them.
     process = subprocess.Popen(command, pass_fds=numbers, start_new_session=True)
     for end in ends:

@@ -43,6 +43,18 @@ def test_what_a_helper_refuses_is_raised_here(some):
         cached._compile([bad, *SOURCES], "sm_90", some)
 
 
+def test_helpers_have_modules_from_where_this_process_has_them(tmp_path, monkeypatch):
+    """Not from the folder that it is in, and none from what is no string."""
+    (tmp_path / "json.py").write_text("raise SystemExit('another json')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*filter(None, sys.path), tmp_path])
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    with Helpers("sm_90") as some:
+        some.start(ENOUGH)
+        monkeypatch.setattr(helpers, "compile_source", None)
+        assert some.compile(SOURCES[1]).name == "few"
+
+
 def test_kernels_of_a_helper_that_is_gone_are_compiled_here(some):
     os.killpg(some.process.pid, signal.SIGKILL)
     assert cached._compile(SOURCES, "sm_90", some) == [compile_source(s) for s in SOURCES]
