@@ -311,6 +311,7 @@ class Steps:
     def _one_by_one(self, bases: list[int], stream: Any) -> None:
         """Gives a stream each command by itself."""
         if bases != self.filled:
+            self.filled = None
             for step in self.steps:
                 step.set(bases)
             self.filled = bases
@@ -349,11 +350,13 @@ class Steps:
         made, numbers = min(zip(self.made, touched, strict=True), key=lambda p: (bool(p[1] & self.fixed), len(p[1])))
         if numbers & self.fixed:
             return self._replaced(bases)
+        # Behind the others: the next to change, of those that are no nearer, is the one that was changed longest ago.
+        # It is not among them meanwhile, since one that could not be changed works on memory of two runs.
+        self.made = [m for m in self.made if m is not made]
         made.bases, self.filled = bases, None
         for number in sorted(numbers):
             made.change(number, self.steps[number])
-        # The next to change, of those that are no nearer, is the one that was changed longest ago.
-        self.made = [*(m for m in self.made if m is not made), made]
+        self.made.append(made)
         return made
 
     def _touched(self, made: Made, bases: list[int]) -> set[int]:

@@ -205,6 +205,46 @@ def test_two_sets_of_memory_in_turn_have_a_graph_each(cuda):
     assert cuda.log[-8:] == ["run", "graph"] * 4
 
 
+@pytest.mark.parametrize("failing", range(2))
+def test_a_graph_that_could_not_be_changed_is_not_used_again(cuda, monkeypatch, failing):
+    function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
+    given = [on(floats(6, 9, seed=seed)) for seed in range(4)]
+    kept = [function(x, w) for x in given[:3]]
+    change, numbers = driver.change_launch, iter(range(failing))
+
+    def change_some(*given):
+        if next(numbers, None) is None:
+            raise driver.CudaError("no more")
+        change(*given)
+
+    with monkeypatch.context() as patch, pytest.raises(driver.CudaError, match="no more"):
+        patch.setattr(driver, "change_launch", change_some)
+        function(given[3], w)
+    del kept
+    for x in given * 2:
+        for got, other in zip(function(x, w), want(x.numpy(), w.numpy()), strict=True):
+            np.testing.assert_allclose(got.numpy(), other, 1e-4, 1e-5)
+
+
+def test_launches_that_could_not_be_filled_in_are_filled_in_again(cuda, monkeypatch):
+    monkeypatch.setenv(executable.GRAPHS, "0")
+    function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
+    one, other = on(floats(6, 9)), on(floats(6, 9, seed=8))
+    function(one, w)
+    fill, numbers = steps.LaunchStep.set, iter(range(2))
+
+    def fill_some(step, bases):
+        if next(numbers, None) is None:
+            raise driver.CudaError("no more")
+        fill(step, bases)
+
+    with monkeypatch.context() as patch, pytest.raises(driver.CudaError, match="no more"):
+        patch.setattr(steps.LaunchStep, "set", fill_some)
+        function(other, w)
+    for got, result in zip(function(one, w), want(one.numpy(), w.numpy()), strict=True):
+        np.testing.assert_allclose(got.numpy(), result, 1e-4, 1e-5)
+
+
 def test_what_a_node_takes_is_put_together_once(cuda, monkeypatch):
     made, w = [], on(floats(9, 9))
     real = steps.launch_params
