@@ -80,10 +80,11 @@ class Watch:
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """Passes make many objects, few of them in cycles: for these Python would look through all of the process's again
-    and again.
+    and again. Where it collects none already, that is left to who has said so: passes of another thread may end now.
     """
     enabled = gc.isenabled()
-    gc.disable()
+    if enabled:
+        gc.disable()
     try:
         yield
     finally:

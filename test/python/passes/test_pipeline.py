@@ -204,6 +204,14 @@ def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, 
         gc.enable() if before else gc.disable()
 
 
+def test_garbage_is_collected_after_passes_of_several_threads(context: ir.Context, monkeypatch: Any) -> None:
+    """Those of another thread that end after these have asked, and before they begin."""
+    monkeypatch.setattr(gc, "isenabled", lambda: gc.enable())
+    Pipeline.parse("builtin.module(test-spoil{how=nothing})", context).run(module_of(context))
+    monkeypatch.undo()
+    assert gc.isenabled()
+
+
 def test_watching(context: ir.Context) -> None:
     """The program is printed around the named passes, and each pass is timed."""
     stream = io.StringIO()
