@@ -84,7 +84,7 @@ class Helpers:
             self._idle.put(helper)
 
     def compile(self, source: Source) -> Binary:
-        """A kernel compiled by a helper that is idle; here, should that process be gone.
+        """A kernel compiled by a helper that is idle; here, should that process be gone or not know what is wrong.
 
         Raises:
             CompileError: Triton is missing or refuses it.
@@ -92,11 +92,13 @@ class Helpers:
         helper = self._idle.get()
         try:
             helper.send(source)
-            found: Binary | CompileError = helper.recv()
+            found: Binary | CompileError | None = helper.recv()
         except (EOFError, OSError):
-            found = compile_source(source, self.arch)
+            found = None
         finally:
             self._idle.put(helper)
+        if found is None:
+            return compile_source(source, self.arch)
         if isinstance(found, CompileError):
             raise found
         return found
@@ -141,8 +143,11 @@ def _answer_all(end: Connection, arch: str) -> None:
             end.send(_answer(source, arch))
 
 
-def _answer(source: Source, arch: str) -> Binary | CompileError:
+def _answer(source: Source, arch: str) -> Binary | CompileError | None:
+    """What becomes of a kernel; None where anything else is raised, as it will be where it is compiled once more."""
     try:
         return compile_source(source, arch)
     except CompileError as error:
         return error
+    except Exception:
+        return None

@@ -43,6 +43,14 @@ def test_what_a_helper_refuses_is_raised_here(some):
         cached._compile([bad, *SOURCES], "sm_90", some)
 
 
+def test_a_helper_outlives_what_else_is_raised(some, capfd, monkeypatch):
+    with pytest.raises(SyntaxError):
+        some.compile(replace(FIRST, name="wrong", text="import triton\n1 +\n"))
+    monkeypatch.setattr(helpers, "compile_source", None)
+    assert [some.compile(SOURCES[1]).name for _ in range(2)] == ["few", "few"]
+    assert "SyntaxError" not in capfd.readouterr().err
+
+
 def test_helpers_have_modules_from_where_this_process_has_them(tmp_path, monkeypatch):
     """Not from the folder that it is in, and none from what is no string."""
     (tmp_path / "json.py").write_text("raise SystemExit('another json')")
