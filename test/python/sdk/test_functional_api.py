@@ -157,15 +157,21 @@ FUNCTIONS_API = """
 """
 
 
-@pytest.fixture(scope="module")
-def functions(with_functions, tmp_path_factory):
-    """`flow._C` with the functions of libraries/functions.cpp, whose operators every builder knows meanwhile."""
+@pytest.fixture(scope="session")
+def declared(tmp_path_factory):
+    """One file for all of a run, which may come back to this module after another: functions are declared once."""
     path = tmp_path_factory.mktemp("api") / "functional_api.yaml"
     path.write_text(FUNCTIONS_API)
+    return path
+
+
+@pytest.fixture(scope="module")
+def functions(with_functions, declared):
+    """`flow._C` with the functions of libraries/functions.cpp, whose operators every builder knows meanwhile."""
     added = {r.name: r for r in with_functions if r.name not in REGISTRY}
     REGISTRY.operators.update(added)
-    flow.config.load_functional_api(path)
-    flow.config.load_functional_api(path)
+    flow.config.load_functional_api(declared)
+    flow.config.load_functional_api(declared)
     yield flow._C
     for name in added:
         del REGISTRY.operators[name]
