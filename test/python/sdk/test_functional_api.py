@@ -1,6 +1,8 @@
 """The grammar of functional_api.yaml, and how calls are bound to signatures."""
 
+import contextlib
 import subprocess
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -157,24 +159,20 @@ FUNCTIONS_API = """
 """
 
 
-@pytest.fixture(scope="session")
-def declared(tmp_path_factory):
-    """One file for all of a run, which may come back to this module after another: functions are declared once."""
+@pytest.fixture(scope="module")
+def functions(with_functions, tmp_path_factory):
+    """`flow._C` with the functions of libraries/functions.cpp, whose operators every builder knows meanwhile."""
     path = tmp_path_factory.mktemp("api") / "functional_api.yaml"
     path.write_text(FUNCTIONS_API)
-    return path
-
-
-@pytest.fixture(scope="module")
-def functions(with_functions, declared):
-    """`flow._C` with the functions of libraries/functions.cpp, whose operators every builder knows meanwhile."""
     added = {r.name: r for r in with_functions if r.name not in REGISTRY}
-    REGISTRY.operators.update(added)
-    flow.config.load_functional_api(declared)
-    flow.config.load_functional_api(declared)
-    yield flow._C
-    for name in added:
-        del REGISTRY.operators[name]
+    tables = REGISTRY.operators, flow._C._entries, flow._C._unbound
+    with contextlib.ExitStack() as kept:
+        for table in tables:
+            kept.enter_context(mock.patch.dict(table))
+        REGISTRY.operators.update(added)
+        flow.config.load_functional_api(path)
+        flow.config.load_functional_api(path)
+        yield flow._C
 
 
 V = np.array([[-1.0, 2.0], [3.0, -4.0]])
