@@ -5,19 +5,17 @@
         assert not cuda.live
 
 It has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. Memory that was not allocated is not
-touched: a copy or a fill beyond a block fails. Graphs run their nodes in another order than they were added in, as
-far as their edges allow; what is recorded is done when its graph is launched. Imports `triton_interpreter`,
-`host_maps`, `runtime.cuda`, and eager mode, whose kernels it forgets.
+touched: a copy or a fill beyond a block fails. What is recorded is done when its graph is launched. Imports
+`triton_interpreter`, `host_graphs`, `host_maps`, `runtime.cuda`, and eager mode, whose kernels it forgets.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import ctypes
-import itertools
 import json
 import struct
+import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -32,9 +30,10 @@ from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.testing import host_maps
+from oneflow.testing.host_graphs import SUCCESS, HostGraphs
 from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 
-SUCCESS: tuple[Any, ...] = (0,)
+NO_CONTEXT = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_CONTEXT"),)
 INVALID: tuple[Any, ...] = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
 EXHAUSTED = (types.SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
 
@@ -50,7 +49,7 @@ class _Params(types.SimpleNamespace):
     """A structure of the driver."""
 
 
-class HostCuda:
+class HostCuda(HostGraphs):
     """The driver. `live` are blocks that were not freed, by address; `log` the names of functions called.
 
     `limit` is how many bytes can be allocated; `orders` are the pairs of streams of which the second waits;
@@ -59,24 +58,21 @@ class HostCuda:
 
     CU_MEMHOSTALLOC_DEVICEMAP = CU_MEMHOSTALLOC_PORTABLE = 0
     cuuint64_t = int
-    #: Handles are unique to the process: objects of an earlier driver that are freed late do no harm.
-    numbers = itertools.count(100)
     CUgraphInstantiate_flags = types.SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY=8)
     CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUDA_KERNEL_NODE_PARAMS = CUDA_MEMCPY3D = CUDA_MEMSET_NODE_PARAMS = _Params
 
     def __init__(self, devices: int = 1, limit: int = 1 << 32) -> None:
+        super().__init__()
         self.devices, self.limit = devices, limit
         self.live: dict[int, np.ndarray] = {}
         self.pinned: dict[int, np.ndarray] = {}
-        self.log: list[str] = []
         self.orders: list[tuple[int, int]] = []
         self.modules: dict[int, Source] = {}
         self.events: dict[int, int] = {}
-        self.graphs: dict[int, list[Any]] = {}
         self.streams: set[int] = set()
         self.recording: dict[int, list[Callable[[], Any]]] = {}
-        self.context, self.peak = 0, 0
+        self.peak, self._contexts = 0, threading.local()
 
     def __getattr__(self, name: str) -> Any:
         """Enumerations, and functions that do nothing here."""
@@ -105,12 +101,28 @@ class HostCuda:
         """One that kernels have no special forms for: those cannot be interpreted."""
         return 0, 8 if "MAJOR" in name else 0
 
+    @property
+    def contexts(self) -> list[int]:
+        """The stack of contexts of the calling thread; the last is current."""
+        found: list[int] = self._contexts.__dict__.setdefault("stack", [])
+        return found
+
     def cuCtxSetCurrent(self, context: int) -> tuple[Any, ...]:  # noqa: N802
-        self.context = context
+        self.contexts[-1:] = [context]
         return SUCCESS
 
+    def cuCtxPushCurrent(self, context: int) -> tuple[Any, ...]:  # noqa: N802
+        self.contexts.append(context)
+        return SUCCESS
+
+    def cuCtxPopCurrent(self) -> tuple[int, int]:  # noqa: N802
+        return 0, self.contexts.pop()
+
     def cuCtxGetCurrent(self) -> tuple[int, int]:  # noqa: N802
-        return 0, self.context
+        return 0, self.contexts[-1] if self.contexts else 0
+
+    def cuCtxSynchronize(self) -> tuple[Any, ...]:  # noqa: N802
+        return SUCCESS if self.contexts else NO_CONTEXT
 
     def cuMemPoolGetAttribute(self, pool: int, name: str) -> tuple[int, int]:  # noqa: N802
         return 0, self.peak if "HIGH" in name else self._used()
@@ -263,6 +275,8 @@ class HostCuda:
         return 0, number
 
     def cuModuleUnload(self, module: int) -> tuple[Any, ...]:  # noqa: N802
+        if not self.contexts:
+            return NO_CONTEXT
         return INVALID if self.modules.pop(module, None) is None else SUCCESS
 
     def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[int, int]:  # noqa: N802
@@ -291,71 +305,8 @@ class HostCuda:
         with interpreting():
             interpret_kernel(source, arguments)
 
-    def cuGraphCreate(self, flags: int) -> tuple[int, int]:  # noqa: N802
-        number = next(self.numbers)
-        self.graphs[number] = []
-        return 0, number
 
-    def _add(self, graph: int, after: Sequence[int], count: int, params: Any) -> tuple[int, int]:
-        assert len(after) == count
-        self.graphs[graph].append([list(after), self._taken(params)])
-        return 0, len(self.graphs[graph]) - 1
-
-    def cuGraphAddKernelNode(self, graph: int, after: Any, count: int, params: Any) -> Any:  # noqa: N802
-        return self._add(graph, after, count, params)
-
-    def cuGraphAddMemcpyNode(self, graph: int, after: Any, count: int, params: Any, _: Any) -> Any:  # noqa: N802
-        return self._add(graph, after, count, params)
-
-    def cuGraphAddMemsetNode(self, graph: int, after: Any, count: int, params: Any, _: Any) -> Any:  # noqa: N802
-        return self._add(graph, after, count, params)
-
-    def cuGraphAddChildGraphNode(self, graph: int, after: Any, count: int, child: int) -> Any:  # noqa: N802
-        ((_, recorded),) = self.graphs[child]
-        return self._add(graph, after, count, recorded)
-
-    def _taken(self, params: Any) -> Any:
-        """The driver's copy of what a node does, with the values of parameters."""
-        taken = copy.copy(params)
-        if hasattr(params, "kernelParams"):
-            taken.values = self._arguments(params.func, params.kernelParams)
-        return taken
-
-    def cuGraphInstantiate(self, graph: int, flags: int) -> tuple[int, int]:  # noqa: N802
-        number = next(self.numbers)
-        self.graphs[number] = [list(node) for node in self.graphs[graph]]
-        return 0, number
-
-    def _change(self, program: int, node: int, params: Any, *_: Any) -> tuple[Any, ...]:
-        self.log.append("change")
-        self.graphs[program][node][1] = self._taken(params)
-        return SUCCESS
-
-    cuGraphExecKernelNodeSetParams = cuGraphExecMemcpyNodeSetParams = cuGraphExecMemsetNodeSetParams = _change  # noqa: N815
-
-    def cuGraphLaunch(self, program: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
-        self.log.append("graph")
-        waiting = dict(enumerate(self.graphs[program]))
-        while waiting:
-            ready = max(n for n, (after, _) in waiting.items() if not set(after) & waiting.keys())
-            self._do(waiting.pop(ready)[1])
-        return SUCCESS
-
-    def _do(self, params: Any) -> None:
-        if isinstance(params, list):
-            for act in params:
-                assert act() in (0, SUCCESS)
-        elif hasattr(params, "kernelParams"):
-            self._run(params.func, params.gridDimX, params.values)
-        elif hasattr(params, "WidthInBytes"):
-            moved = params.dstDevice, params.srcDevice, params.WidthInBytes, params.dstDevice
-            assert self._move(*moved) == SUCCESS
-        else:
-            count = params.width * params.height
-            assert self._set(params.dst, params.value, params.elementSize, count, params.pitch) == SUCCESS
-
-
-_NOTHING = """Init CtxSynchronize MemPoolSetAttribute MemPoolTrimTo FuncSetAttribute
+_NOTHING = """Init MemPoolSetAttribute MemPoolTrimTo FuncSetAttribute
     GraphExecDestroy GraphDestroy""".split()
 
 

@@ -40,9 +40,9 @@ class Spares:
 
     def clear(self, driver: Any = driver) -> None:
         """Gives the memory back to the device."""
-        self.stream.device.use()
-        while self.addresses:
-            driver.free(self.addresses.pop(), self.stream.handle)
+        with driver.within(self.stream.device.context):
+            while self.addresses:
+                driver.free(self.addresses.pop(), self.stream.handle)
 
     def __del__(self, driver: Any = driver) -> None:
         try:
@@ -75,15 +75,18 @@ class Memory:
         try:
             spares = self.spares if self.spares is not None and len(self.spares.addresses) < SPARE else None
             if self.users or spares is None:
-                self.stream.device.use()
-            for user in self.users:
-                driver.order(user, self.stream.handle)
+                with driver.within(self.stream.device.context):
+                    self._leave(driver, spares is None)
             if spares is not None:
                 spares.addresses.append(self.address)
-                return
-            driver.free(self.address, self.stream.handle)
         except (driver.CudaError, AttributeError, TypeError):
             return
+
+    def _leave(self, driver: Any, is_freed: bool) -> None:
+        for user in self.users:
+            driver.order(user, self.stream.handle)
+        if is_freed:
+            driver.free(self.address, self.stream.handle)
 
 
 def _allocate(size: int, stream: Stream) -> int:

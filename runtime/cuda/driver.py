@@ -6,11 +6,12 @@ or plain integers. Imports nothing of the project.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,6 +159,16 @@ def _open(number: int) -> Device:
     found = Device(number, handle, context, pool)
     found.use()
     return found
+
+
+@contextlib.contextmanager
+def within(context: Any) -> Iterator[None]:
+    """Makes a context current in the calling thread for a while: things are freed in any thread, amid other work."""
+    call("cuCtxPushCurrent", context)
+    try:
+        yield
+    finally:
+        call("cuCtxPopCurrent")
 
 
 def make_stream() -> Any:
@@ -317,11 +328,11 @@ class Module:
         self.handle = call("cuModuleLoadData", cubin)
         self.context = call("cuCtxGetCurrent")
 
-    def __del__(self, call: Any = call, error: Any = CudaError) -> None:
+    def __del__(self, call: Any = call, within: Any = within, error: Any = CudaError) -> None:
         if hasattr(self, "context"):
             try:
-                call("cuCtxSetCurrent", self.context)
-                call("cuModuleUnload", self.handle)
+                with within(self.context):
+                    call("cuModuleUnload", self.handle)
             except (error, TypeError):
                 return
 

@@ -124,8 +124,9 @@ class CudaExecutable:
     def __del__(self) -> None:
         if getattr(self, "words", None) is not None:
             try:
-                driver.wait()
-                driver.release_words(self.words)
+                with driver.within(self.device.context):
+                    driver.wait()
+                    driver.release_words(self.words)
             except (driver.CudaError, TypeError, AttributeError):
                 return
 

@@ -75,15 +75,19 @@ class Graph:
         """Runs it."""
         driver.launch_graph(self.program, stream)
 
-    def __del__(self, call: Any = driver.call, error: Any = driver.CudaError) -> None:
+    def __del__(self, driver: Any = driver) -> None:
         try:
-            if self.program is not None:
-                call("cuGraphExecDestroy", self.program)
-            call("cuGraphDestroy", self.handle)
-            if self.recorder is not None:
-                call("cuStreamDestroy", self.recorder)
-        except (error, TypeError, AttributeError):
+            with driver.within(self.context):
+                self._destroy(driver.call)
+        except (driver.CudaError, TypeError, AttributeError):
             return
+
+    def _destroy(self, call: Any) -> None:
+        if self.program is not None:
+            call("cuGraphExecDestroy", self.program)
+        call("cuGraphDestroy", self.handle)
+        if self.recorder is not None:
+            call("cuStreamDestroy", self.recorder)
 
 
 def launch_params(function: driver.Function, programs: int, parameters: int) -> Any:

@@ -1,0 +1,60 @@
+"""What programs hold on a device is given back wherever the last reference goes: in any thread, amid other work."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.testing.host_cuda import host_cuda
+
+
+@pytest.fixture
+def cuda(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+        with host_cuda(devices=2) as made:
+            yield made
+
+
+def take(table, ids):
+    """A program that checks positions, whose failures kernels write to memory of the host."""
+    return flow.softmax(flow.gather(table, 0, ids))
+
+
+def drop(held):
+    held.clear()
+    gc.collect()
+
+
+def an_array(device):
+    return [DeviceArray.of(np.eye(4, dtype=np.float32), driver.device(device))]
+
+
+def a_program(device):
+    """With enough runs that it has a graph, and its last result."""
+    function, table = flow.compile(take, device=f"cuda:{device}"), an_array(device)[0]
+    ids = DeviceArray.of(np.zeros((4, 4), np.int64), driver.device(device))
+    return [function, [function(table, ids) for _ in range(4)]]
+
+
+def test_in_a_thread_that_has_used_no_device(cuda):
+    held = a_program(0)[:1]
+    assert cuda.pinned and cuda.modules
+    thread = threading.Thread(target=drop, args=(held,))
+    thread.start()
+    thread.join()
+    assert not cuda.pinned and not cuda.modules
+
+
+@pytest.mark.parametrize("make", [a_program, an_array])
+def test_amid_work_for_another_device(cuda, make):
+    held = make(1)
+    before = len(cuda.live)
+    driver.device(0).use()
+    drop(held)
+    assert len(cuda.live) < before and not cuda.pinned and not cuda.modules
+    assert driver.call("cuCtxGetCurrent") == driver.device(0).context
