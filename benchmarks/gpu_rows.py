@@ -1,4 +1,4 @@
-"""What `benchmarks/gpu.py` measures: the rows of its tables, in groups, each with the check of its results.
+"""What `benchmarks/gpu.py` measures: the rows of its tables, in groups; products, attention and whole steps are here.
 
 A row is made when it is measured, so that one that fails leaves the others alone.
 """
@@ -8,153 +8,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import gpu_models as models
 import torch
+from gpu_bandwidth import pointwise, rows
+from gpu_row import DTYPES, Action, Row, backward, both, compare, normal
 
 import oneflow as flow
-
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-Action = Callable[[], object]
-
-
-@dataclass
-class Row:
-    """What is compared: actions by who does them, `bytes` moved or `flops` done, and what is expected of the result.
-
-    A whole `step` is timed by the clock.
-    """
-
-    name: str
-    ours: Action
-    eager: Action
-    compiled: Action | None = None
-    bytes: int = 0
-    flops: float = 0
-    step: bool = False
-    tolerance: float = 2e-2
-
-
-def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Sequence[torch.Tensor],
-         **facts: Any) -> Row:  # fmt: skip
-    """A function written for either library, on the same arrays; both results are compared."""
-    ours, theirs = flow.compile(function(flow), device="cuda"), function(torch)
-    given = [flow.from_numpy(a) for a in arrays]
-    row = Row(name, lambda: ours(*given), lambda: theirs(*arrays), **facts)
-    fast = torch.compile(theirs)
-    row.compiled = lambda: fast(*arrays)
-    compare(row, ours(*given), theirs(*arrays))
-    return row
-
-
-def compare(row: Row, got: Any, want: Any) -> None:
-    """Fails where a result differs by more than the row's tolerance, in norm."""
-    for one, other in zip(listed(got), listed(want), strict=True):
-        mine, theirs = torch.from_dlpack(one.detach()).double(), other.detach().double()
-        error = float((mine - theirs).norm() / theirs.norm().clamp_min(1e-30))
-        if not error <= row.tolerance:
-            raise AssertionError(f"{row.name}: relative error {error:.2e}")
-
-
-def listed(value: Any) -> list[Any]:
-    """A result, or each of several."""
-    return list(value) if isinstance(value, (tuple, list)) else [value]
-
-
-def backward(lib: Any, function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """The gradients of `function(*arrays)` by its first `count` arguments, weighted by the last one."""
-
-    def ours(*arrays: Any) -> Any:
-        *inputs, weight = arrays
-        return tuple(flow.vjp(function, *inputs)[1](weight))[:count]
-
-    def theirs(*arrays: Any) -> Any:
-        *inputs, weight = arrays
-        leaves = [a.detach().requires_grad_() for a in inputs[:count]]
-        return torch.autograd.grad(function(*leaves, *inputs[count:]), leaves, weight)
-
-    return ours if lib is flow else theirs
-
-
-def normal(*shape: int, dtype: str = "f32") -> torch.Tensor:
-    """Random numbers on the card."""
-    return torch.randn(shape, device="cuda").to(DTYPES[dtype])
-
-
-def rows() -> Iterator[Callable[[], Row]]:
-    """Row kernels, forward and backward; backward counts what its own pass has to move."""
-    for dtype in ("f32", "bf16"):
-        width = 4 if dtype == "f32" else 2
-        for size in (256, 1024, 8192, 32768):
-            count = (1 << 26) // size
-            shape = f"{count} x {size} {dtype}"
-            yield lambda s=size, c=count, d=dtype, n=shape, w=width: softmax_row(n, c, s, d, w)
-            yield lambda s=size, c=count, d=dtype, n=shape, w=width: norm_row(n, c, s, d, w, False)
-            if size <= 8192:
-                yield lambda s=size, c=count, d=dtype, n=shape, w=width: norm_row(n, c, s, d, w, True)
-
-
-def softmax_row(name: str, count: int, size: int, dtype: str, width: int) -> Row:
-    """softmax along rows."""
-    data = [normal(count, size, dtype=dtype)]
-    return both(f"softmax {name}", lambda lib: lambda x: lib.softmax(x, -1), data, bytes=2 * count * size * width)
-
-
-def norm_row(name: str, count: int, size: int, dtype: str, width: int, gradient: bool) -> Row:
-    """layer_norm along rows, or its gradients by input, scale and shift."""
-
-    def function(lib: Any) -> Callable[..., Any]:
-        forward = lambda x, w, b: lib.nn.functional.layer_norm(x, (size,), w, b)  # noqa: E731
-        return backward(lib, forward, 3) if gradient else forward
-
-    arrays = [normal(count, size, dtype=dtype), normal(size, dtype=dtype), normal(size, dtype=dtype)]
-    if gradient:
-        arrays.append(normal(count, size, dtype=dtype))
-    moved = (3 if gradient else 2) * count * size * width
-    return both(f"layer_norm{' backward' if gradient else ''} {name}", function, arrays, bytes=moved)
-
-
-def pointwise() -> Iterator[Callable[[], Row]]:
-    """Chains, transposes, sums and cross-entropy."""
-    for dtype, width in (("f32", 4), ("bf16", 2)):
-        yield lambda d=dtype, w=width: both(
-            f"gelu(x + b) * r + y, 16384 x 4096 {d}",
-            lambda lib: lambda x, b, y: lib.nn.functional.gelu(x + b) * 2.0 + y,
-            [normal(16384, 4096, dtype=d), normal(4096, dtype=d), normal(16384, 4096, dtype=d)],
-            bytes=3 * w << 26,
-        )
-        yield lambda d=dtype, w=width: both(
-            f"transpose 8192 x 8192 {d}",
-            lambda lib: lambda x: x.transpose(0, 1) + 0.0 if lib is flow else x.transpose(0, 1).contiguous(),
-            [normal(8192, 8192, dtype=d)], bytes=2 * w << 26,
-        )  # fmt: skip
-        yield lambda d=dtype, w=width: both(
-            f"sum of columns 65536 x 1024 {d}", lambda lib: lambda x: x.sum(0),
-            [normal(65536, 1024, dtype=d)], bytes=w << 26,
-        )  # fmt: skip
-    yield cross_entropy_row
-
-
-def cross_entropy_row() -> Row:
-    """The mean loss over 50304 classes and its gradient."""
-    logits, labels = normal(8192, 50304, dtype="bf16"), torch.randint(0, 50304, (8192,), device="cuda")
-
-    def function(lib: Any) -> Callable[..., Any]:
-        def ours(x: Any, y: Any) -> Any:
-            return flow.value_and_grad(lambda x: flow.nn.functional.cross_entropy(x, y))(x)
-
-        def theirs(x: Any, y: Any) -> Any:
-            leaf = x.detach().requires_grad_()
-            loss = torch.nn.functional.cross_entropy(leaf, y)
-            return loss, *torch.autograd.grad(loss, [leaf])
-
-        return ours if lib is flow else theirs
-
-    moved = 3 * 8192 * 50304 * 2
-    return both("cross_entropy and gradient, 8192 x 50304 bf16", function, [logits, labels], bytes=moved)
-
 
 #: Products: M, N, K, and which operands are stored transposed (t) or not (n).
 PRODUCTS = [

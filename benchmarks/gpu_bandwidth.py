@@ -1,0 +1,111 @@
+"""Rows of `benchmarks/gpu.py` for what takes as long as its bytes take to move, as a copy of so many does."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gpu_models as models
+import torch
+from gpu_row import DTYPES, Row, backward, both, compare, normal
+
+import oneflow as flow
+
+#: Bytes of an element.
+WIDTHS = {"f32": 4, "bf16": 2}
+
+#: Functions along rows of a length, by library, and how many vectors of that length they take besides.
+ALONG_ROWS: dict[str, tuple[Callable[[Any, int], Callable[..., Any]], int]] = {
+    "softmax": (lambda lib, size: lambda x: lib.softmax(x, -1), 0),
+    "layer_norm": (lambda lib, size: lambda x, w, b: lib.nn.functional.layer_norm(x, (size,), w, b), 2),
+    "rms_norm": (lambda lib, size: lambda x, w: lib.nn.functional.rms_norm(x, (size,), w), 1),
+}
+
+
+def rows() -> Iterator[Callable[[], Row]]:
+    """Functions along rows, forward and backward."""
+    for dtype, size, gradient, name in itertools.product(WIDTHS, (256, 1024, 8192, 32768), (False, True), ALONG_ROWS):
+        yield lambda n=name, s=size, d=dtype, g=gradient: along_rows(n, s, d, g)
+
+
+def along_rows(name: str, size: int, dtype: str, gradient: bool) -> Row:
+    """A function along rows of 64 Mi elements, or its gradients by all inputs, which count what that pass moves."""
+    make, vectors = ALONG_ROWS[name]
+    count = (1 << 26) // size
+    arrays = [normal(count, size, dtype=dtype), *(normal(size, dtype=dtype) for _ in range(vectors))]
+    arrays += [normal(count, size, dtype=dtype)] * gradient
+
+    def function(lib: Any) -> Callable[..., Any]:
+        return backward(lib, make(lib, size), vectors + 1) if gradient else make(lib, size)
+
+    title = f"{name}{' backward' if gradient else ''} {count} x {size} {dtype}"
+    return both(title, function, arrays, bytes=(3 if gradient else 2) * WIDTHS[dtype] << 26)
+
+
+def pointwise() -> Iterator[Callable[[], Row]]:
+    """Chains, transposes, sums and cross-entropy."""
+    for dtype, width in WIDTHS.items():
+        yield lambda d=dtype, w=width: both(
+            f"gelu(x + b) * r + y, 16384 x 4096 {d}",
+            lambda lib: lambda x, b, y: lib.nn.functional.gelu(x + b) * 2.0 + y,
+            [normal(16384, 4096, dtype=d), normal(4096, dtype=d), normal(16384, 4096, dtype=d)],
+            bytes=3 * w << 26,
+        )
+        yield lambda d=dtype, w=width: both(
+            f"transpose 8192 x 8192 {d}",
+            lambda lib: lambda x: x.transpose(0, 1) + 0.0 if lib is flow else x.transpose(0, 1).contiguous(),
+            [normal(8192, 8192, dtype=d)], bytes=2 * w << 26,
+        )  # fmt: skip
+        yield lambda d=dtype, w=width: both(
+            f"sum of columns 65536 x 1024 {d}", lambda lib: lambda x: x.sum(0),
+            [normal(65536, 1024, dtype=d)], bytes=w << 26,
+        )  # fmt: skip
+        yield lambda d=dtype: adamw_row(d)
+    yield cross_entropy_row
+
+
+def adamw_row(dtype: str) -> Row:
+    """A step of AdamW over all parameters of GPT-2, PyTorch's by its fused kernel."""
+    given = [p.detach().to(DTYPES[dtype]) for p in models.gpt2(torch).cuda().parameters()]
+    gradients = [torch.randn_like(p) for p in given]
+
+    def step(lib: Any, parameters: list[Any], **options: Any) -> Callable[..., Any]:
+        chosen = lib.optim.AdamW(parameters, lr=1e-4, **options)
+
+        def run(*gradients: Any) -> Any:
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+            chosen.step()
+
+        return run
+
+    mine = [flow.nn.Parameter(flow.from_numpy(p.clone())) for p in given]
+    theirs, others = ([torch.nn.Parameter(p.clone()) for p in given] for _ in range(2))
+    ours, received = flow.compile(step(flow, mine)), [flow.from_numpy(g) for g in gradients]
+    slow, fast = step(torch, theirs, fused=True), torch.compile(step(torch, others))
+    moved = 7 * WIDTHS[dtype] * sum(p.numel() for p in given)
+    row = Row(f"AdamW over {len(given)} parameters of GPT-2 {dtype}", lambda: ours(*received),
+              lambda: slow(*gradients), lambda: fast(*gradients), bytes=moved)  # fmt: skip
+    row.ours(), row.eager()
+    compare(row, [m.detach() for m in mine], theirs)
+    return row
+
+
+def cross_entropy_row() -> Row:
+    """The mean loss over 50304 classes and its gradient."""
+    logits, labels = normal(8192, 50304, dtype="bf16"), torch.randint(0, 50304, (8192,), device="cuda")
+
+    def function(lib: Any) -> Callable[..., Any]:
+        def ours(x: Any, y: Any) -> Any:
+            return flow.value_and_grad(lambda x: flow.nn.functional.cross_entropy(x, y))(x)
+
+        def theirs(x: Any, y: Any) -> Any:
+            leaf = x.detach().requires_grad_()
+            loss = torch.nn.functional.cross_entropy(leaf, y)
+            return loss, *torch.autograd.grad(loss, [leaf])
+
+        return ours if lib is flow else theirs
+
+    moved = 3 * 8192 * 50304 * 2
+    return both("cross_entropy and gradient, 8192 x 50304 bf16", function, [logits, labels], bytes=moved)

@@ -1,0 +1,77 @@
+"""A row of `benchmarks/gpu.py`: what is compared, and the check that all give the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import oneflow as flow
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+Action = Callable[[], object]
+
+
+@dataclass
+class Row:
+    """What is compared: actions by who does them, `bytes` moved or `flops` done, and what is expected of the result.
+
+    A whole `step` is timed by the clock.
+    """
+
+    name: str
+    ours: Action
+    eager: Action
+    compiled: Action | None = None
+    bytes: int = 0
+    flops: float = 0
+    step: bool = False
+    tolerance: float = 2e-2
+
+
+def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Sequence[torch.Tensor],
+         **facts: Any) -> Row:  # fmt: skip
+    """A function written for either library, on the same arrays; both results are compared."""
+    ours, theirs = flow.compile(function(flow), device="cuda"), function(torch)
+    given = [flow.from_numpy(a) for a in arrays]
+    row = Row(name, lambda: ours(*given), lambda: theirs(*arrays), **facts)
+    fast = torch.compile(theirs)
+    row.compiled = lambda: fast(*arrays)
+    compare(row, ours(*given), theirs(*arrays))
+    return row
+
+
+def compare(row: Row, got: Any, want: Any) -> None:
+    """Fails where a result differs by more than the row's tolerance, in norm."""
+    for one, other in zip(listed(got), listed(want), strict=True):
+        mine, theirs = torch.from_dlpack(one.detach()).double(), other.detach().double()
+        error = float((mine - theirs).norm() / theirs.norm().clamp_min(1e-30))
+        if not error <= row.tolerance:
+            raise AssertionError(f"{row.name}: relative error {error:.2e}")
+
+
+def listed(value: Any) -> list[Any]:
+    """A result, or each of several."""
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def backward(lib: Any, function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """The gradients of `function(*arrays)` by its first `count` arguments, weighted by the last one."""
+
+    def ours(*arrays: Any) -> Any:
+        *inputs, weight = arrays
+        return listed(flow.vjp(function, *inputs)[1](weight))[:count]
+
+    def theirs(*arrays: Any) -> Any:
+        *inputs, weight = arrays
+        leaves = [a.detach().requires_grad_() for a in inputs[:count]]
+        return torch.autograd.grad(function(*leaves, *inputs[count:]), leaves, weight)
+
+    return ours if lib is flow else theirs
+
+
+def normal(*shape: int, dtype: str = "f32") -> torch.Tensor:
+    """Random numbers on the card."""
+    return torch.randn(shape, device="cuda").to(DTYPES[dtype])
