@@ -39,12 +39,31 @@ def matmul() -> Iterator[Callable[[], Row]]:
     yield lambda: product_row(4096, 4096, 4096, "nn", "f16")
     yield lambda: product_row(4096, 4096, 4096, "nn", "f32")
     yield lambda: weight_gradients_row(7, 768, 3072, 8192)
-    yield lambda: both(
-        "gelu(a @ b.T + c) 8192 x 3072 x 768 bf16",
-        lambda lib: lambda a, b, c: lib.nn.functional.gelu(lib.nn.functional.linear(a, b, c), approximate="tanh"),
-        [normal(8192, 768, dtype="bf16"), normal(3072, 768, dtype="bf16"), normal(3072, dtype="bf16")],
-        flops=2.0 * 8192 * 3072 * 768,
-    )
+    yield from (gelu_row, residual_row)
+
+
+def gelu_row() -> Row:
+    """A product with bias and GELU, the library's with both in its epilogue."""
+
+    def function(lib: Any) -> Callable[..., Any]:
+        fused = lambda a, b, c: torch._addmm_activation(c, a, b.t(), use_gelu=True)  # noqa: E731
+        plain = lambda a, b, c: flow.nn.functional.gelu(flow.nn.functional.linear(a, b, c), approximate="tanh")  # noqa: E731
+        return plain if lib is flow else fused
+
+    arrays = [normal(*shape, dtype="bf16") for shape in ((8192, 768), (3072, 768), (3072,))]
+    return both("gelu(a @ b.T + c) 8192 x 3072 x 768 bf16", function, arrays, flops=2.0 * 8192 * 3072 * 768)
+
+
+def residual_row() -> Row:
+    """A product and a residual; the library's call adds it too."""
+    arrays = [normal(*shape, dtype="bf16") for shape in ((8192, 3072), (768, 3072), (8192, 768))]
+
+    def function(lib: Any) -> Callable[..., Any]:
+        return (
+            (lambda a, b, r: a @ b.transpose(0, 1) + r) if lib is flow else lambda a, b, r: torch.addmm(r, a, b.t())
+        )
+
+    return both("a @ b.T + r 8192 x 768 x 3072 bf16", function, arrays, flops=2.0 * 8192 * 768 * 3072)
 
 
 def product_row(m: int, n: int, k: int, form: str, dtype: str) -> Row:
