@@ -170,17 +170,20 @@ class Structure:
 
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:
-    """Operands, those of operations inside included."""
+    """The operands of an operation, and what everything nested in it takes from outside."""
     if not len(op.regions):
         return list(op.operands)
-    found: list[ir.Value] = []
+    taken, made = list[ir.Value](), set[ir.Value]()
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
-        found.extend(inner.operands)
+        taken.extend(inner.operands)
+        made.update(inner.results)
+        for region in inner.regions:
+            made.update(argument for block in region for argument in block.arguments)
         return ir.WalkResult.ADVANCE
 
-    op.walk(visit)
-    return found
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return [v for v in taken if v not in made]
 
 
 def _scope(op: ir.Operation) -> list[str]:

@@ -1,6 +1,6 @@
 """The operations of an entry as a graph: who needs whom, which groups may merge without a cycle.
 
-Imports the names of external kernels and the MLIR seam.
+Imports the names of external kernels, the structure of programs and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.linalg.external import PREFIX
+from oneflow.passes.structure import operands_of
 
 #: Larger groups gain nothing more, and every operation that may join one looks at all of its members.
 MOST_MEMBERS = 64
@@ -19,23 +20,6 @@ MOST_MEMBERS = 64
 def is_external_call(op: ir.Operation) -> bool:
     """Whether a kernel made elsewhere is called; such calls keep their order, in which ranks meet in collectives."""
     return op.name == "func.call" and str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value).startswith(PREFIX)
-
-
-def operands_of(op: ir.Operation) -> list[ir.Value]:
-    """The operands of an operation, and what everything nested in it takes from outside."""
-    if not len(op.regions):
-        return list(op.operands)
-    taken, made = list[ir.Value](), set[ir.Value]()
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        taken.extend(inner.operands)
-        made.update(inner.results)
-        for region in inner.regions:
-            made.update(argument for block in region for argument in block.arguments)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return [v for v in taken if v not in made]
 
 
 @dataclass

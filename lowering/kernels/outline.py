@@ -1,6 +1,6 @@
 """Moving operations of an entry into a function of their own, results by destination.
 
-A number that leaves does so in a tensor of no dimension. Imports the MLIR seam, `graph` and `numbers`.
+A number that leaves does so in a tensor of no dimension. Imports the MLIR seam, passes and `numbers`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels import numbers
-from oneflow.lowering.kernels.graph import operands_of
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import clone_with
+from oneflow.passes.structure import operands_of
 
 #: What a kernel makes again for itself instead of taking it as an argument.
 COPIED = frozenset({"arith.constant", "linalg.fill"})

@@ -11,10 +11,10 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import Verifier, create_context
 from oneflow.lowering.kernels import nodes
 from oneflow.lowering.kernels.form import fuse_elementwise
-from oneflow.lowering.kernels.graph import operands_of
 from oneflow.lowering.kernels.nodes import read_node
 from oneflow.lowering.triton import sizes
 from oneflow.lowering.triton.sizes import Size
+from oneflow.passes.structure import operands_of
 
 
 def generic(result, x, body="%0 = arith.addf %a, %a : f32", y="%0"):
