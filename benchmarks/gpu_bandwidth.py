@@ -77,6 +77,7 @@ def adamw_row(dtype: str) -> Row:
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
             chosen.step()
+            chosen.zero_grad()
 
         return run
 

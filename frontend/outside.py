@@ -61,9 +61,10 @@ class Recorded:
         results, tree = flatten(value)
         tensors = [i for i, r in enumerate(results) if isinstance(r, EagerTensor)]
         given = [i for i, wants in zip(tensors, self.traced.reach.results, strict=True) if wants or self.at]
+        count = len(results)  # results themselves, held here, would be freed by the garbage collector alone
 
         def grad(_: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
-            wanted: list[Any] = [None] * len(results)
+            wanted: list[Any] = [None] * count
             for i, cotangent in zip(given, cotangents, strict=True):
                 wanted[i] = None if cotangent is None else EagerTensor(cotangent)
             return {OPERANDS: tuple(g.variable for g in self._pulled(pull(), tree.unflatten(wanted)))}
