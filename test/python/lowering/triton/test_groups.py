@@ -14,9 +14,8 @@ from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
 
-def updates(count, extra=""):
+def updates(count, extra="", kind="tensor<40x50xf32>"):
     """`count` parameters of one shape, each updated by its gradient."""
-    kind = "tensor<40x50xf32>"
     names = [f"%{n}{i}: {kind}" for i in range(count) for n in "pg"]
     lines = [
         f'%r{i} = "oneflow.sgd_update"(%p{i}, %g{i}) {{learning_rate_val = 0.5 : f32,'
@@ -41,6 +40,14 @@ def test_updates_are_one_launch(count):
     for number, got in enumerate(results):
         np.testing.assert_allclose(got, arrays[2 * number] - 0.5 * arrays[2 * number + 1], 1e-6)
     assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
+
+
+def test_larger_updates_are_fewer_together():
+    """Of 3 parameters each: 26 are as many as 80 parameters allow. Those of 2304 programs fill the device alone."""
+    program = lower(updates(30, kind="tensor<768x768xf32>"))
+    grids = {name: source.grid for name, source in program.sources.items()}
+    assert grids == {"main_kernel_0_x26": "14976", "main_kernel_0_x4": "2304"}
+    assert list(lower(updates(3, kind="tensor<3072x768xf32>")).sources) == ["main_kernel_0"]
 
 
 def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
