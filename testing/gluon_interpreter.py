@@ -33,6 +33,10 @@ class Block(np.ndarray):
         """The elements as another type."""
         return self.astype(kind)
 
+    def permute(self, *order: int) -> Block:
+        """The axes in another order."""
+        return self.transpose(order)
+
 
 def block(values: Any) -> Block:
     """An array as a tensor in registers."""
@@ -196,9 +200,10 @@ def language(program: int, programs: int) -> dict[str, Any]:
         minimum=lambda a, b: np.minimum(a, b) if np.ndim(a) else min(a, b),
         exp2=np.exp2, log=np.log, max=lambda x, axis: block(x.max(axis)), sum=lambda x, axis: block(x.sum(axis)),
         zeros=lambda shape, kind, layout: block(np.zeros(shape, kind)),
-        full=lambda shape, value, kind, layout: block(np.full(shape, value, kind)),
-        arange=lambda first, end, layout: block(np.arange(first, end)),
+        full=lambda shape, value, kind, layout=None: block(np.full(shape, value, kind)),
+        arange=lambda first, end, layout=None: block(np.arange(first, end)),
         load=lambda pointer, *given: pointer.load(*given), store=lambda pointer, *given: pointer.store(*given),
+        multiple_of=lambda x, number: x, split=lambda x: (x[..., 0], x[..., 1]),
         allocate_shared_memory=allocate, warp_specialize=specialize, **KINDS,
     )  # fmt: skip
     tma = SimpleNamespace(
@@ -211,7 +216,7 @@ def language(program: int, programs: int) -> dict[str, Any]:
         expect=lambda bar, size: bar.arrive(size=size),
     )  # fmt: skip
     return {
-        "gluon": SimpleNamespace(jit=lambda function: function), "gl": gl, "tma": tma, "mbarrier": bars,
+        "gluon": SimpleNamespace(jit=lambda function: function), "gl": gl, "tl": gl, "tma": tma, "mbarrier": bars,
         "fence_async_shared": lambda: None, "warpgroup_mma": multiply,
         "warpgroup_mma_wait": lambda pending, deps: deps if len(deps) > 1 else deps[0],
     }  # fmt: skip

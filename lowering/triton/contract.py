@@ -324,18 +324,22 @@ class Emission:
 
     def _finish(self, total: str) -> None:
         """What follows the sum, one slice of columns after the other."""
-        names, slices = [total], self.config.slices
-        if slices == 2:
-            names, half = [self.writer.fresh("half"), self.writer.fresh("half")], self.config.columns // 2
-            parts = f"acc.reshape({self.config.rows}, 2, {half}).permute(0, 2, 1)"
-            self.writer.line(f"{', '.join(names)} = tl.split({parts})")
-        for number, name in enumerate(names):
-            if slices == 2:
-                self.tile = self._tile(half, f"column * {self.config.columns} + {number * half}")
+        slices, columns = self.config.slices, self.config.columns // self.config.slices
+        for number, name in enumerate(self._split(total, self.config.rows, self.config.columns, slices)):
+            if slices > 1:
+                self.tile = self._tile(columns, f"column * {self.config.columns} + {number * columns}")
                 self.bodies = Bodies(self.tile)
                 for axis in "bmn":
                     self.tile.place(self._axis(axis))
             self._slice(name)
+
+    def _split(self, name: str, rows: int, columns: int, count: int) -> list[str]:
+        """The names of so many slices of columns of a block."""
+        if count == 1:
+            return [name]
+        halves, half = [self.writer.fresh("half"), self.writer.fresh("half")], columns // 2
+        self.writer.line(f"{', '.join(halves)} = tl.split({name}.reshape({rows}, 2, {half}).permute(0, 2, 1))")
+        return [part for h in halves for part in self._split(h, rows, half, count // 2)]
 
     def _slice(self, total: str) -> None:
         self.values = {}

@@ -19,6 +19,7 @@ from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.expect import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse
 from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
+from oneflow.lowering.triton import hopper_product
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
 from oneflow.lowering.triton.group import group_calls, is_grouped
@@ -202,8 +203,13 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
         return [lambda: emit_fill(Kernel.read(function))]
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     product = functools.partial(Contraction, precision=precision)
-    found = [lambda: _nest(function, product)] if kind == "contraction" else []
+    found = [lambda: _in_both_forms(_structured(function, product))] if kind == "contraction" else []
     return [*found, lambda: _nest(function, Nest)]
+
+
+def _in_both_forms(product: Contraction) -> Source:
+    """The source of a product, with that for Hopper where there is one."""
+    return replace(product.emit(), special=hopper_product.special(product))
 
 
 def _gives_nothing(function: ir.Operation) -> bool:
@@ -235,7 +241,7 @@ def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") 
     if kind not in ("contraction", "row") or together or any(name == FAILURE for name, _ in source.parameters):
         return []
     found = _products(function, precision) if kind == "contraction" else []
-    if source not in found:
+    if replace(source, special={}) not in found:
         found = [replace(source, warps=w) for w in (source.warps // 2, source.warps * 2) if 1 <= w <= MOST_WARPS]
     return [other for other in found if other != source]
 

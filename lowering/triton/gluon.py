@@ -19,12 +19,25 @@ from oneflow.lowering.triton.tuning import PROCESSORS
 #: The architecture that these kernels are for, and the rows of a group of warps, which are the least of a width.
 ARCH, GROUP = "sm_90", 64
 
-HEAD = """from triton.experimental import gluon
+IMPORTS = """from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
 )
+"""
 
+BARRIERS = """
+
+@gluon.jit
+def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
+    # Barriers that so many arrive at.
+    bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(COUNT):
+        mbarrier.init(bars.index(i), count=ARRIVALS)
+    return bars
+"""
+
+TURNS = """
 
 @gluon.jit
 def place(turn, blocks, units, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
@@ -54,15 +67,6 @@ def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constex
         whole = gl.minimum(block * ROWS // KEYS, whole)
     steps = gl.cdiv(end, KEYS)
     return steps, steps - whole
-
-
-@gluon.jit
-def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
-    # Barriers that so many arrive at.
-    bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(COUNT):
-        mbarrier.init(bars.index(i), count=ARRIVALS)
-    return bars
 """
 
 
@@ -119,7 +123,8 @@ class Turned:
         kernel = self.filled.kernel
         names, body = [name for name, _ in kernel.parameters], "\n".join(f"    {line}" for line in lines)
         comments = "".join(f"# {origin}\n" for origin in origins([kernel.func]))
-        head = f"{comments}{HEAD}{functions}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)})"
+        known = f"{comments}{IMPORTS}{TURNS}{BARRIERS}{functions}"
+        head = f"{known}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)})"
         programs = str(min(self.units, PROCESSORS))
         return Source(
             kernel.name, f"{head}:\n{body}\n", tuple(kernel.parameters), programs, warps=4, registers=registers,

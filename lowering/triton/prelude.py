@@ -89,6 +89,10 @@ def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], 
     own = "".join(f"\n\n@triton.jit\n{f.rstrip()}\n" for f in functions)
     text = f"{own}\n\n@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n"
     comments = "".join(f"# {origin}\n" for origin in origins)
+    return f"{comments}{HEAD}{LIBDEVICE if 'libdevice.' in text else ''}{definitions(text)}{text}"
+
+
+def definitions(text: str, mark: str = "@triton.jit\n") -> str:
+    """The functions that a text names."""
     used = [f for f in FUNCTIONS if f"{f}(" in text or f", {f}, " in text or f", {f})" in text]
-    defined = "".join(f"\n\n@triton.jit\ndef {f}{FUNCTIONS[f]}" for f in used)
-    return f"{comments}{HEAD}{LIBDEVICE if 'libdevice.' in text else ''}{defined}{text}"
+    return "".join(f"\n\n{mark}def {f}{FUNCTIONS[f]}" for f in used)

@@ -112,6 +112,13 @@ NARROW = (
     Config(64, 16, 128, 4, 5, 0.25),
     Config(16, 16, 128, 4, 4, 0.06),
 )
+#: 16-bit operands on Hopper, by groups of warps that have 64 rows each, finished in `PART` columns at a time, which
+#: have room twice.
+PART = 64
+HOPPER = (
+    Config(192, 256, 64, 12, 3, 0.76, True, slices=2, stays=True),
+    Config(192, 128, 64, 12, 4, 0.77, True, slices=1, stays=True),
+)
 #: f32 operands, by the units of plain arithmetic.
 SINGLE = (
     Config(64, 64, 16, 4, 4, 0.76),
@@ -140,10 +147,15 @@ LOAD, LOADS, FINISH, STORE, SCATTER, MOVE = 4.98e5, 1.855e7, 6.6e4, 4.98e5, 1.9e
 START, NEXT, LATENCY, LAUNCH, FOLLOW, NEAR = 0.98, 0.09, 0.72, 4.0, 3.0, 5.2e6
 #: How many times as long a step takes whose operands are gathered, and loads of elements that are not aligned.
 GATHERED, SINGLY = 8, 18
+#: The bytes of a line of the cache, and how many times as long loads take where the rows of a block begin within
+#: lines, so that each is in two.
+LINE, UNEVEN = 128, 2.0
 #: How sharp the largest of several times is the time of all, the part of a tile's beginning and end that other
 #: programs of the processor do not fill, and the part of the smaller of a product's two times, to compute it and to
 #: move it, that adds to the larger.
 SHARP, BARE, BESIDE = 3.1, 0.68, 0.64
+#: What groups of warps take longer: each of them finishes its part of the last tile alone.
+LAST = 1.8
 #: Registers of a thread beside those of its part of the sum.
 OTHERS = 64
 #: Most parts of a product's depth and the least depth of one; programs a processor for other reductions, the columns
@@ -166,6 +178,22 @@ def choose(product: Product) -> list[Config]:
     sized = dict.fromkeys(replace(c, depth=min(c.depth, _block(product.depth))) for c in fitting)
     found = [c for c in sized if not c.stays or _tiles(c, product) > PROCESSORS]
     return sorted(found, key=lambda c: microseconds(c, product))
+
+
+@functools.cache
+def hopper(product: Product) -> Config | None:
+    """The best tile of groups of warps for a product, None where other ways are expected to be as fast."""
+    if not product.described or product.batch != 1:
+        return None
+    best = min((c.fitted(product) for c in HOPPER), key=lambda c: microseconds(c, product))
+    others = microseconds(choose(product)[0], product)
+    return best if microseconds(best, product) + LAST < others else None
+
+
+def _shortest(product: Product) -> float:
+    """What the fastest way is expected to take."""
+    found = hopper(product)
+    return microseconds(choose(product)[0], product) if found is None else microseconds(found, product) + LAST
 
 
 def _tiles(config: Config, product: Product) -> int:
@@ -215,8 +243,10 @@ def _step(config: Config, product: Product, programs: int, active: int) -> float
     block, busy = config.rows * config.columns * config.depth, BUSY[product.width]
     computed = programs * block / (SPEED[product.width] * config.rate) * busy / min(busy, programs * config.warps)
     computed *= GATHERED if product.gathered else 1
-    single = product.width == 2 and any(n % 8 for n in (product.rows, product.columns, product.depth))
+    sizes = product.rows, product.columns, product.depth
+    single = product.width == 2 and any(n % 8 for n in sizes)
     read = programs * config.stage(product) * max((SINGLY if single else 1) / LOAD, active / LOADS)
+    read *= UNEVEN if not single and all(n * product.width % LINE for n in sizes) else 1
     if single:
         return _side_by_side(computed, read) + LATENCY / programs
     return _side_by_side(computed, read, LATENCY / max(config.fitted(product).stages - 1, 1))
@@ -264,7 +294,7 @@ def split_depth(product: Product, loops: tuple[int, ...]) -> tuple[int, int]:
 
     Parts of several loops may fill the last round of processors better than those of the longest.
     """
-    best, found = 0.95 * microseconds(choose(product)[0], product), (0, 1)
+    best, found = 0.95 * _shortest(product), (0, 1)
     for number, count in ((n, c) for n, loop in enumerate(loops) for c in _divisors(loop, MOST_PARTS)):
         piece = replace(product, batch=product.batch * count, depth=product.depth // count, finished=4, widest=4)
         joined = FOLLOW + 4 * count * product.batch * product.rows * product.columns / NEAR

@@ -20,6 +20,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, flatten
+from oneflow.lowering.triton import hopper_product
+from oneflow.lowering.triton.tuning import HOPPER
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import compile_cuda
@@ -149,6 +151,34 @@ def test_gradients_of_attention_with_many_queries(sizes, is_causal):
         for got, same, want in zip(run(*given), first, wants, strict=True):
             np.testing.assert_array_equal(got, same)
             np.testing.assert_allclose(np.asarray(got, np.float32), want, 2e-2, 1e-2)
+
+
+#: Rows, columns and depth of products that end within tiles of 192 rows, of 256 columns, and within a step.
+PRODUCTS = [(8192, 768, 328), (1544, 3080, 200), (400, 584, 1024)]
+
+
+@pytest.mark.parametrize("config", HOPPER, ids=lambda c: f"{c.rows}x{c.columns}")
+@pytest.mark.parametrize("sizes", PRODUCTS, ids=str)
+def test_products_by_groups_of_warps(sizes, config, monkeypatch, tmp_path):
+    """Each tile of the form in Gluon, on operands as they are and turned, with what a result is combined with."""
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    (rows, columns, depth), rng = sizes, np.random.default_rng(4)
+    shapes = (rows, depth), (depth, columns), (columns,), (rows, columns)
+    a, b, bias, residual = (rng.standard_normal(s).astype(np.float16) for s in shapes)
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    want = [np.maximum(product + bias, 0) + residual, product, np.maximum(product, 0)]
+    for turn in (False, True):
+        left, right = (np.ascontiguousarray(x.T) if turn else x for x in (a, b))
+
+        def multiply(a, b, turn=turn):
+            return a.transpose(0, 1) @ b.transpose(0, 1) if turn else a @ b
+
+        one = flow.compile(lambda a, b, c, r: flow.relu(multiply(a, b) + c) + r, device="cuda")
+        two = flow.compile(lambda a, b: ((y := multiply(a, b)), flow.relu(y)), device="cuda")
+        for _ in range(LAST):
+            for got, wanted in zip([one(left, right, bias, residual), *two(left, right)], want, strict=True):
+                np.testing.assert_allclose(np.asarray(got).astype(np.float64), wanted, 4e-3, 0.1)
 
 
 def test_results_repeat_bit_for_bit():

@@ -1,0 +1,291 @@
+"""Products on Hopper, in Gluon: one warp reads operands, groups of four have 64 rows of a tile each.
+
+Groups need not be a power of two: 192 x 256 tiles of 8192 x 768 are one round of 132 processors, of 128 x 256 two.
+A group's sums are finished by the lines that `contract` writes, 64 columns at a time. Imports `contract`, `gluon`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from oneflow.lowering.kernels.nodes import Node, Use
+from oneflow.lowering.triton.body import Bodies
+from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Contraction, Emission
+from oneflow.lowering.triton.descriptors import Descriptor
+from oneflow.lowering.triton.finish import origins, tiles
+from oneflow.lowering.triton.gluon import ARCH, BARRIERS, GROUP, IMPORTS, side_by_side
+from oneflow.lowering.triton.kernel import TYPES, bytes_of
+from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.prelude import definitions
+from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.tile import Axis
+from oneflow.lowering.triton.tuning import PART, PROCESSORS, RESERVED, SHARED, hopper
+from oneflow.lowering.triton.writer import V, Writer
+
+#: Registers of a thread in one of three groups and on average.
+OWN, REGISTERS = 160, 128
+#: The most columns of one instruction, for which threads of three groups have the registers.
+COLUMNS = 128
+#: The blocks of each kind of element that a group can be writing: the parts of a tile are a multiple.
+ROOMS = 2
+MARK = "@gluon.jit\n"
+
+HEAD = f"""import triton
+{IMPORTS}from triton.experimental.gluon import language as tl
+from triton.language.extra.cuda import libdevice
+"""
+
+PUT = """
+
+@gluon.jit
+def put(block, row, column, room, value):
+    # Writes a block of the result, which is on its way when this returns; the one before it had another room.
+    tma.store_wait(1)
+    room.store(value)
+    fence_async_shared()
+    tma.async_copy_shared_to_global(block, [row, column], room)
+"""
+
+
+def special(product: Contraction) -> dict[str, Source]:
+    """The form for Hopper, by its architecture, where that is expected to be faster than all others."""
+    config = hopper(product.shape)
+    emission = None if config is None else HopperEmission(product, config)
+    return {ARCH: emission.emit()} if emission is not None and emission.is_possible else {}
+
+
+@dataclass
+class HopperEmission(Emission):
+    """One source in Gluon; `config` has its tile and stages."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.groups = self.config.rows // GROUP
+        self.wide = min(self.config.columns, COLUMNS)
+        self.whole = self.tile
+        self._look_at(0, self.wide)
+        uses = zip(self.product.inputs, SIDES, strict=True)
+        self.operands = [self._block(self.product, use, sides) for use, sides in uses]
+        self.written: dict[str, Descriptor] = {}
+        self.turns: dict[str, int] = {}
+
+    def _look_at(self, first: int, columns: int) -> None:
+        """Goes on with the part of a tile that is a group's rows and some columns from a first one on."""
+        source, config = self.contraction, self.config
+        axes = [
+            Axis("b", source.batch, 1, "batch", scalar=True),
+            Axis("m", source.rows, GROUP, f"row * {config.rows} + GROUP * {GROUP}", whole=config.rows),
+            Axis("n", source.columns, columns, f"column * {config.columns} + {first}", whole=config.columns),
+            Axis("ka", source.depth, config.depth, "k_at", index="[None, :]"),
+            Axis("kb", source.depth, config.depth, "k_at", index="[:, None]"),
+        ]
+        self.tile = self._tile_over(axes)
+        self.bodies = Bodies(self.tile)
+
+    def _block(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
+        """The descriptor of a tensor's blocks along two axes, None where there is none."""
+        found = self._descriptor(node, use, ["b", *names])
+        return found if found is not None and len(found.dimensions) == 2 else None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether operands are read and results written by descriptors, these row by row."""
+        self._look_at(0, PART)
+        nodes = self.contraction.structure.nodes
+        uses = ((n, u) for n in nodes for i in range(len(n.results)) for u in self.contraction.written(n, i))
+        results = [self._block(n, u, "mn") for n, u in uses]
+        rows = all(d is not None and _order(d) == ["m", "n"] for d in results)
+        elements = {d.tensor.element for d in results if d is not None}
+        rooms = sum(ROOMS * self.config.rows * PART * bytes_of(e) for e in elements)
+        room = self.config.stages * self.config.stage(self.contraction.shape) + rooms <= SHARED - RESERVED
+        return None not in self.operands and rows and room and not self.kernel.checks
+
+    def emit(self) -> Source:
+        """The source."""
+        lines = self._multiply()
+        names = [name for name, _ in self.kernel.parameters]
+        pointers = [name for name, kind in self.kernel.parameters if kind.startswith("*")]
+        given = [*names, *(f"{n}_block" for n in self.written), *self._rooms()]
+        shared = ["left", "right", "full", "empty"]
+        hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
+        parts = [
+            _function("read", ["left_block", "right_block", *shared], self._read_lines()),
+            _function("sums", [*given, *shared, "GROUP: tl.constexpr"], [*hints, *lines]),
+            _function(identifier(self.kernel.name), names, self._start(given, shared)),
+        ]
+        return self._source("".join(parts))
+
+    def _source(self, functions: str) -> Source:
+        comments = "".join(f"# {origin}\n" for origin in origins([n.op for n in self.contraction.structure.nodes]))
+        used = definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
+        text = f"{comments}{HEAD}{used}{BARRIERS}{PUT}{functions}"
+        kernel, count = self.kernel, self._count()
+        grid = str(min(count, PROCESSORS))
+        return Source(kernel.name, text, tuple(kernel.parameters), grid, registers=REGISTERS, language=GLUON)
+
+    def _count(self) -> int:
+        """The number of tiles."""
+        return math.prod(int(tiles(axis)) for axis in self.whole.axes if axis.name in "bmn")
+
+    def _loop(self, lines: Sequence[str]) -> list[str]:
+        """Lines for each tile of a program."""
+        header = f"for tile in range(tl.program_id(0), {self._count()}, tl.num_programs(0)):"
+        return ["count = 0", header, *_indented(lines)]
+
+    def _place_lines(self) -> list[str]:
+        """Which tile a program computes."""
+        writer, self.writer, self.tile = self.writer, Writer(), self.whole
+        self._place_program("tile")
+        lines, self.writer = self.writer.scopes[0].lines, writer
+        return lines
+
+    @property
+    def _steps(self) -> str:
+        return f"for k_at in range(0, {self._axis('ka').size}, {self.config.depth}):"
+
+    def _read_lines(self) -> list[str]:
+        """What one warp does: it reads the blocks of each step of each tile."""
+        stages, halves = self.config.stages, self.config.columns // self.wide
+        size = self.config.stage(self.contraction.shape)
+        left, right = (d for d in self.operands if d is not None)
+        copies = [("left_block", left.place.replace("GROUP", str(g)), f"left.index(slot * {self.groups} + {g})")
+                  for g in range(self.groups)]  # fmt: skip
+        copies += [("right_block", _moved(right, h * self.wide), f"right.index(slot * {halves} + {h})")
+                   for h in range(halves)]  # fmt: skip
+        step = [
+            f"slot = count % {stages}",
+            f"mbarrier.wait(empty.index(slot), ((count // {stages}) & 1) ^ 1)",
+            "bar = full.index(slot)",
+            f"mbarrier.expect(bar, {size})",
+            *(f"tma.async_copy_global_to_shared({block}, {place}, bar, {room})" for block, place, room in copies),
+            "count += 1",
+        ]
+        return self._loop([*self._place_lines(), self._steps, *_indented(step)])
+
+    def _multiply(self) -> list[str]:
+        """What a group does: the sums of its rows of each tile, and what follows."""
+        halves = self.config.columns // self.wide
+        sums = [f"acc{h}" for h in range(halves)]
+        layout = f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {self.wide}, 16])"
+        self.writer.open(TILE_AXES)
+        for line in [
+            *self._place_lines(),
+            *(f"{name} = tl.zeros(({GROUP}, {self.wide}), tl.float32, {layout})" for name in sums),
+            self._steps,
+            *_indented(self._step_lines(sums)),
+            f"{', '.join(sums)} = warpgroup_mma_wait(0, deps=({', '.join(sums)},))",
+            f"mbarrier.arrive(empty.index((count - 1) % {self.config.stages}))",
+        ]:
+            self.writer.line(line)
+        for half, name in enumerate(sums):
+            self._finish_half(name, half * self.wide)
+        lines = self.writer.scopes.pop().lines
+        return [*self.writer.scopes[0].lines, *self._loop(lines), "tma.store_wait(0)"]
+
+    def _step_lines(self, sums: Sequence[str]) -> list[str]:
+        """A step: blocks of the one before are given back when its products are done."""
+        stages = self.config.stages
+        left, right = (d for d in self.operands if d is not None)
+        pairs = zip((left, right), SIDES, strict=True)
+        turned = ["" if _order(d) == list(sides) else ".permute((1, 0))" for d, sides in pairs]
+        blocks = [f"right.index(slot * {len(sums)} + {h}){turned[1]}" for h in range(len(sums))]
+        products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0, is_async=True)"
+                    for name, block in zip(sums, blocks, strict=True)]  # fmt: skip
+        return [
+            f"slot = count % {stages}",
+            f"mbarrier.wait(full.index(slot), (count // {stages}) & 1)",
+            f"a = left.index(slot * {self.groups} + GROUP){turned[0]}",
+            *products,
+            f"{', '.join(sums)} = warpgroup_mma_wait({len(sums)}, deps=({', '.join(sums)},))",
+            f"mbarrier.arrive(empty.index(tl.maximum(count - 1, 0) % {stages}), pred=k_at > 0)",
+            "count += 1",
+        ]
+
+    def _finish_half(self, name: str, first: int) -> None:
+        """What follows sums of a group, one part of columns after the other."""
+        for number, part in enumerate(self._split(name, GROUP, self.wide, self.wide // PART)):
+            self._look_at(first + number * PART, PART)
+            for axis in "bmn":
+                self.tile.place(self._axis(axis))
+            self._slice(part)
+
+    #: Blocks that the sums are combined with are read by pointers.
+    is_direct = False
+
+    def _store(self, node: Node, use: Use, value: V) -> None:
+        """Writes a part of a result, from the room that its group has not used for the part before."""
+        tensor, found = self.kernel.tensor(use.value), self._block(node, use, "mn")
+        assert found is not None
+        self.written[tensor.name] = found
+        place = found.place.removeprefix("[").removesuffix("]")
+        turn = self.turns[tensor.element] = self.turns.get(tensor.element, 1) ^ 1
+        room = f"room_{tensor.element}.index(GROUP * {ROOMS} + {turn})"
+        self.writer.line(f"put({tensor.name}_block, {place}, {room}, {value.name})")
+
+    def _rooms(self) -> list[str]:
+        """The names of memory that results are written from, by their elements."""
+        return [f"room_{e}" for e in dict.fromkeys(d.tensor.element for d in self.written.values())]
+
+    def _start(self, given: Sequence[str], shared: Sequence[str]) -> list[str]:
+        """Descriptors, memory, every group, and the warp that reads."""
+        stages, halves = self.config.stages, self.config.columns // self.wide
+        left, right = (d for d in self.operands if d is not None)
+        named = {"left": left, "right": right, **self.written}
+        rooms = {f"room_{d.tensor.element}": d for d in self.written.values()}
+        memory = [("left", left, stages * self.groups), ("right", right, stages * halves),
+                  *((name, d, ROOMS * self.groups) for name, d in rooms.items())]  # fmt: skip
+        groups = [f"(sums, ({', '.join([*given, *shared, str(g)])}))" for g in range(self.groups)]
+        reader = f"(read, ({', '.join(['left_block', 'right_block', *shared])}))"
+        return [
+            *(_made(f"{name}_block", d) for name, d in named.items()),
+            *(_allocated(*about) for about in memory),
+            f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups})",
+            "fence_async_shared()",
+            *side_by_side(groups, reader, OWN),
+        ]
+
+
+def _order(found: Descriptor) -> list[str]:
+    """The axes of a block as it lies in memory."""
+    return [d.axis.name for d in found.dimensions]
+
+
+def _moved(found: Descriptor, columns: int) -> str:
+    """The place of a block so many columns on."""
+    starts = found.starts
+    return replace(found, starts={**starts, "n": f"{starts['n']} + {columns}"}).place
+
+
+def _layout(found: Descriptor) -> str:
+    """How a block lies in shared memory: rows of 128 bytes, swizzled, or of what it has."""
+    width = bytes_of(found.tensor.element)
+    swizzle = min(found.dimensions[-1].axis.block * width, 128)
+    return f"NVMMASharedLayout({swizzle}, {8 * width}, 2)"
+
+
+def _made(name: str, found: Descriptor) -> str:
+    lists = [[str(getattr(d, k)) for d in found.dimensions] for k in ("size", "stride")]
+    sizes, strides, block = (f"[{', '.join(texts)}]" for texts in (*lists, _shape(found)))
+    return (
+        f"{name} = tma.make_tensor_descriptor({found.tensor.name}, {sizes}, {strides}, {block}, tl.{_layout(found)})"
+    )
+
+
+def _shape(found: Descriptor) -> list[str]:
+    return [str(d.axis.block) for d in found.dimensions]
+
+
+def _allocated(name: str, found: Descriptor, count: int) -> str:
+    """Room for so many blocks."""
+    shape = ", ".join([str(count), *_shape(found)])
+    return f"{name} = tl.allocate_shared_memory(tl.{TYPES[found.tensor.element]}, [{shape}], tl.{_layout(found)})"
+
+
+def _function(name: str, parameters: Sequence[str], lines: Sequence[str]) -> str:
+    return f"\n\n{MARK}def {name}({', '.join(parameters)}):\n" + "".join(f"{x}\n" for x in _indented(lines))
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

@@ -1,0 +1,108 @@
+"""Products for Hopper: which have the form in Gluon, what it computes, that kernels compile and do not wait."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from test_hopper import assembled, program_of
+
+import oneflow as flow
+from oneflow.lowering.triton import hopper_product
+from oneflow.lowering.triton.tuning import HOPPER, Product, hopper, split_depth
+from oneflow.runtime.cuda import compiler
+from oneflow.runtime.cuda.compiler import compile_source
+from oneflow.testing.triton_interpreter import interpret_program
+
+F = flow.nn.functional
+#: What is compiled is in the Gluon of one version of Triton.
+of_known_triton = pytest.mark.skipif(
+    not compiler.speaks_gluon(), reason=f"the form in Gluon is for Triton {compiler.KNOWN}x"
+)
+CALLS = {
+    "plain": (lambda a, b: a @ b.transpose(0, 1), (8192, 3072), (768, 3072)),
+    "rows first": (lambda a, b: a.transpose(0, 1) @ b, (8192, 768), (8192, 3072)),
+    "gelu": (lambda a, b, c: F.gelu(F.linear(a, b, c), approximate="tanh"), (8192, 768), (3072, 768), (3072,)),
+    "erf": (lambda a, b, c: F.gelu(F.linear(a, b, c)), (8192, 768), (2304, 768), (2304,)),
+    "relu": (lambda a, b, c: F.relu(F.linear(a, b, c)), (8192, 768), (2304, 768), (2304,)),
+    "residual": (lambda a, b, c, r: F.linear(a, b, c) + r, (8192, 3072), (768, 3072), (768,), (8192, 768)),
+    "maximum": (lambda a, b, c: flow.maximum(a @ b, c), (8192, 768), (768, 2304), (8192, 2304)),
+    "sine in f32": (lambda a, b: flow.sin((a @ b).to(flow.float32)), (8192, 768), (768, 2304)),
+    "two results": (lambda a, b: ((y := a @ b), flow.tanh(y)), (8192, 768), (768, 2304)),
+}
+
+
+def lower(function, *shapes, dtype=flow.bfloat16):
+    (source,) = program_of(function, shapes, dtype).sources.values()
+    return source
+
+
+#: Rows, columns and depth of products that end within tiles, and within a step.
+SIZES = [(200, 264, 136), (384, 72, 64)]
+
+
+@pytest.mark.parametrize("config", HOPPER, ids=lambda c: f"{c.rows}x{c.columns}")
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
+def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
+    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    (rows, columns, depth), rng = sizes, np.random.default_rng(5)
+    shapes = [(rows, depth), (depth, columns), (columns,), (rows, columns)]
+    a, b, c, r = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes)
+
+    def function(a, b, c, r):
+        product = a.transpose(0, 1) @ b.transpose(0, 1) if turned else a @ b
+        return product, F.relu(product + c) + r
+
+    given = [*((np.ascontiguousarray(x.T) if turned else x) for x in (a, b)), c, r]
+    program = program_of(function, [x.shape for x in given], flow.bfloat16)
+    one, two = (got.astype(np.float32) for got in interpret_program(program.on("sm_90"), *given))
+    want, bias, residual = a.astype(np.float32) @ b.astype(np.float32), c.astype(np.float32), r.astype(np.float32)
+    np.testing.assert_allclose(one, want, 8e-3, 1e-2)
+    np.testing.assert_allclose(two, np.maximum(one + bias, 0) + residual, 2e-2, 2e-2)
+
+
+@of_known_triton
+@pytest.mark.parametrize("config", HOPPER, ids=lambda c: f"{c.rows}x{c.columns}")
+@pytest.mark.parametrize("call", CALLS)
+def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch):
+    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    source = lower(*CALLS[call]).special["sm_90"]
+    assert source.text.count("    (sums, (") == config.rows // 64
+    binary = compile_source(source)
+    assert binary.shared <= 232448 and binary.scratch == 0 and len(binary.maps) == source.text.count("_descriptor(")
+    told = assembled(binary.ptx)
+    assert "serialized" not in told
+
+
+def test_rows_that_end_within_a_tile_are_masked():
+    """The last tile of 192 rows has a group that is beyond 8192 of them."""
+    text = lower(*CALLS["residual"]).special["sm_90"].text
+    assert "192" in text and "in_m" in text and "in_n" not in text
+
+
+#: What was fastest on an H100, or nearly so: rows, columns, depth, and the tile of groups of warps, if any.
+FASTEST = [
+    ((8192, 768, 3072), (192, 256)), ((8192, 2304, 768), (192, 256)), ((8192, 768, 50304), (192, 256)),
+    ((3000, 3000, 3000), (192, 256)), ((1536, 1536, 1536), (192, 128)), ((768, 3072, 8192), (192, 128)),
+    ((8192, 3072, 768), None), ((4096, 4096, 4096), None), ((8192, 1024, 1024), None), ((1024, 3072, 768), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sizes", "tile"), FASTEST, ids=str)
+def test_the_choice_was_the_fastest(sizes, tile):
+    best = hopper(Product(1, *sizes, 2, True))
+    assert (best and (best.rows, best.columns)) == tile
+    assert tile is None or split_depth(Product(1, *sizes, 2, True), (sizes[2],)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "dtype"),
+    [
+        (lambda a, b: a @ b, ((8192, 3072), (3072, 768)), flow.float32),
+        (lambda a, b: (a @ b).transpose(0, 1) * 2.0, ((8192, 3072), (3072, 768)), flow.bfloat16),
+        (lambda a, b: a @ b, ((12, 1024, 1024), (12, 1024, 1024)), flow.bfloat16),
+        (lambda a, b: a @ b, ((1000, 1001), (1001, 777)), flow.bfloat16),
+    ],
+    ids=["f32", "transposed", "batched", "odd"],
+)
+def test_others_have_the_plain_form_alone(function, shapes, dtype):
+    assert not lower(function, *shapes, dtype=dtype).special
