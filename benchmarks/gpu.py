@@ -4,8 +4,8 @@
 
 Each row is this package against PyTorch's eager mode (which for products, attention and convolutions is the vendor's
 library), torch.compile, and a copy of the same bytes, on the same card in the same run: all are called in turn, and
-medians are reported. Kernels are timed by events with a cold L2 cache; whole steps by the clock, in a row for at least
-20 ms.
+medians are reported. Kernels are timed by events with a cold L2 cache; whole steps by the clock, at least 20 ms
+of them in a row.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from oneflow.runtime.cuda import executable
 
 #: How often the cache is filled.
 FLUSHES = 3
-#: The fewest calls in a row that are timed by the clock, and the seconds that they take at least: the host is slower at
-#: first, after other work.
+#: The fewest calls in a row that are timed by the clock, and the seconds that they take at least: after other work the
+#: host is slower at first.
 CALLS, SECONDS = 20, 0.02
 RESULTS = Path(__file__).with_name("results_gpu.md")
 
