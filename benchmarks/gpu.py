@@ -32,8 +32,8 @@ from oneflow.runtime.cuda import executable
 
 #: How often the cache is filled.
 FLUSHES = 3
-#: The fewest calls in a row that are timed by the clock, and the seconds that they take at least: after other work the
-#: host is slower at first.
+#: The fewest calls in a row that are timed by the clock, and the seconds that they take at least: the host is slower
+#: at first, after other work.
 CALLS, SECONDS = 20, 0.02
 RESULTS = Path(__file__).with_name("results_gpu.md")
 
