@@ -17,6 +17,7 @@ from oneflow.lowering.triton.emit import EmitTriton
 from oneflow.lowering.triton.insertions import JoinInsertions
 from oneflow.lowering.triton.norm import JoinNormGradients
 from oneflow.lowering.triton.padded import ComputePadded
+from oneflow.lowering.triton.products import JoinProducts
 from oneflow.lowering.triton.recognise import RecogniseAttention
 from oneflow.lowering.triton.split import SplitReductions
 from oneflow.lowering.triton.templates import OutlineTemplates
@@ -66,6 +67,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "gpu-kernels": (
         layouts.ChooseLayouts.name,
+        JoinProducts.name,
         SplitReductions.name,
         recompute.RecomputeRows.name,
         ComputePadded.name,

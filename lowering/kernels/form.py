@@ -7,6 +7,7 @@ each group into a private function with destinations, emit equal functions once.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -238,13 +239,13 @@ def joins(nodes: list[Node], beside: int = 64, processors: int = 0) -> bool:
     `processors` are those of a device, 0 for threads.
     """
     contractions = [n for n in nodes if is_contraction(n)]
-    if len(contractions) > 1:
+    if any(not _begins_with(other, one) for one, other in itertools.pairwise(contractions)):
         return False
     structure = analyse(nodes)
     if structure is None:
         return False
     if contractions:
-        others = [n for n in nodes if n is not contractions[0]]
+        others = [n for n in nodes if n not in contractions]
         loops = contractions[0].loops & set(structure.outer)
         if processors and _scatters(contractions[0], others):
             return False
@@ -256,6 +257,12 @@ def joins(nodes: list[Node], beside: int = 64, processors: int = 0) -> bool:
         return processors > 0 and not structure.rowwise
     busy = _fills(structure, processors) if processors else _busy(structure)
     return _lies_along(structure) and busy
+
+
+def _begins_with(product: Node, term: Node) -> bool:
+    """Whether a product begins with another one, which is wanted nowhere else."""
+    (result,) = term.results
+    return product.outputs[0].value == result and len(list(result.uses)) == 1
 
 
 def _costs(nodes: list[Node], others: list[Node]) -> int:

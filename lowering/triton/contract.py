@@ -3,8 +3,8 @@
 The loops of the product are batch (in every tensor), rows (the first operand's), columns (the second's) and depth
 (summed); each kind is flattened, so transposes, batches and convolutions differ only in their offsets. Blocks are
 read and written by descriptors where that is possible; then programs stay and go from tile to tile. The result is
-finished in slices of columns, so that what it is combined with needs little memory. Imports `tile`, `body`, `finish`,
-`descriptors`, `tuning`.
+finished in slices of columns, so that what it is combined with needs little memory. A sum of products is one whose
+`terms` are added up one after the other. Imports `tile`, `body`, `finish`, `descriptors`, `tuning`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Contraction:
 
     def __post_init__(self) -> None:
         nodes = self.structure.nodes
-        (self.product,) = [n for n in nodes if is_contraction(n)]
+        self.terms = [n for n in nodes if is_contraction(n)]
+        self.product = self.terms[0]
         self.sizes = self.kernel.loop_sizes(nodes)
         self._classify()
         uses = [(n, u) for n in nodes for u in (*n.inputs, *n.outputs)]
@@ -93,7 +94,7 @@ class Contraction:
         along = lies_along(self.product) and self.precision == "ieee"
         left, right = (shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.finishing]
-        operands = batch, rows, columns, depth, width, described, gathered, (left, right), along
+        operands = batch, rows, columns, depth * len(self.terms), width, described, gathered, (left, right), along
         return Product(*operands, sum(finished), max(finished))
 
     def _size(self, loop: int) -> int | None:
@@ -106,7 +107,7 @@ class Contraction:
     def finishing(self) -> list[tuple[Node, Use]]:
         """The blocks that the sum is combined with, and those of results."""
         nodes = self.structure.nodes
-        read = ((n, u) for n in nodes for u in (n.outputs if n is self.product else n.inputs))
+        read = ((n, u) for n in nodes for u in (n.outputs if n in self.terms else n.inputs))
         kept = [(n, u) for n, u in read if u.value in self.kernel.tensors and self._is_block(n, u)]
         return [*kept, *((n, u) for n in nodes for i in range(len(n.results)) for u in self.written(n, i))]
 
@@ -131,9 +132,12 @@ class Contraction:
         return self._fits(DESCRIBED[-1])
 
     def _fits(self, config: Config) -> bool:
-        """Whether operands are read as a way says."""
+        """Whether operands are read as a way says: loops of several terms are not one with that over tiles."""
+        if config.stays and len(self.terms) > 1:
+            return False
         emission = Emission(self, config)
-        return not config.described or all(emission.operand_descriptor(number) is not None for number in (0, 1))
+        found = (emission.operand_descriptor(t, number) for t in self.terms for number in (0, 1))
+        return not config.described or all(d is not None for d in found)
 
     def emit(self) -> Source:
         """The source of the kernel that is expected to be fastest."""
@@ -267,22 +271,23 @@ class Emission:
         return value.name if value.element == "f32" else f"{value.name}.to(tl.float32)"
 
     def _dots(self) -> str:
-        """Steps of `tl.dot`."""
+        """Steps of `tl.dot`, those of one term after those of another."""
         config = self.config
-        self.writer.open(DEPTH_AXES)
-        a, b = (self._operand(number) for number in (0, 1))
-        self.writer.line(f'acc = tl.dot({a}, {b}, acc, input_precision="{self.contraction.precision}")')
-        header = f"for k_at in range(0, {self._axis('ka').size}, {config.depth}):"
-        self.writer.close(header, [f"acc = tl.full(({config.rows}, {config.columns}), 0.0, tl.float32)"])
+        self.writer.line(f"acc = tl.full(({config.rows}, {config.columns}), 0.0, tl.float32)")
+        for term in self.contraction.terms:
+            self.writer.open(DEPTH_AXES)
+            a, b = (self._operand(term, number) for number in (0, 1))
+            self.writer.line(f'acc = tl.dot({a}, {b}, acc, input_precision="{self.contraction.precision}")')
+            self.writer.close(f"for k_at in range(0, {self._axis('ka').size}, {config.depth}):")
         return "acc"
 
-    def operand_descriptor(self, number: int) -> Descriptor | None:
-        """The descriptor of an operand, None where there can be none.
+    def operand_descriptor(self, term: Node, number: int) -> Descriptor | None:
+        """The descriptor of an operand of a term, None where there can be none.
 
         Blocks have to be multiplied where they lie: through registers they were slow, and some results wrong.
         """
-        use, sides = self.product.inputs[number], SIDES[number]
-        found = self._descriptor(self.product, use, ["b", *sides])
+        use, sides = term.inputs[number], SIDES[number]
+        found = self._descriptor(term, use, ["b", *sides])
         return found if found is not None and found.is_block else None
 
     def _descriptor(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
@@ -294,15 +299,15 @@ class Emission:
         starts = {a.name: a.start or "0" for a in axes if not a.scalar}
         return None if dimensions is None else Descriptor(self.tile, tensor, dimensions, starts)
 
-    def _operand(self, number: int) -> str:
-        use, (outer, inner) = self.product.inputs[number], SIDES[number]
-        descriptor = self.operand_descriptor(number)
+    def _operand(self, term: Node, number: int) -> str:
+        use, (outer, inner) = term.inputs[number], SIDES[number]
+        descriptor = self.operand_descriptor(term, number)
         if descriptor is not None:
             axes = frozenset(SIDES[number])
             return self.writer.define(descriptor.load(SIDES[number]), "block", axes).name
         depth = self._axis("ka" if number == 0 else "kb")
         self.tile.place(depth)
-        value = self._read(self.product, use)
+        value = self._read(term, use)
         wanted = frozenset({outer, inner})
         name = value.name
         if not value.axes >= wanted:
@@ -343,8 +348,9 @@ class Emission:
 
     def _slice(self, total: str) -> None:
         self.values = {}
-        for node in self.contraction.structure.nodes:
-            if node is self.product:
+        *others, last = self.contraction.terms
+        for node in (n for n in self.contraction.structure.nodes if n not in others):
+            if node is last:
                 self.values[node.results[0]] = self._total(total)
             else:
                 self._plain(node)

@@ -39,7 +39,7 @@ class JoinInsertions(Pass):
         sums: list[ir.Operation] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name == "linalg.generic" and _is_sum(op):
+            if op.name == "linalg.generic" and is_sum(op):
                 sums.append(op)
             if op.name == INSERTION:
                 _put_once(op)
@@ -67,12 +67,12 @@ def _put_once(op: ir.Operation) -> None:
     op.operands[0] = inner[0].operands[0]
 
 
-def _is_sum(op: ir.Operation) -> bool:
+def is_sum(op: ir.Operation) -> bool:
     """Whether each element of an operation is the sum of its operands' elements."""
     maps = [a.value for a in op.attributes["indexing_maps"]]
     if len(maps) != 3 or len({v.type for v in (*op.operands, *op.results)}) != 1:
         return False
-    if not all(_walks_along(m, op.results[0].type.shape) for m in maps):
+    if not all(walks_along(m, op.results[0].type.shape) for m in maps):
         return False
     block = op.regions[0].blocks[0]
     given = _before(block.operations[len(block.operations) - 1].operands[0])
@@ -81,7 +81,7 @@ def _is_sum(op: ir.Operation) -> bool:
     return {_before(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
 
 
-def _walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
+def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
     """Whether dimension i is walked along by loop i, where there is more than one position."""
     if len(affine_map.results) != affine_map.n_dims:
         return False

@@ -95,16 +95,26 @@ def _sizes(node: Node) -> list[int] | None:
 
 def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
     """Which loop of a product's depth to cut, `first` or one that is better, and in how many parts."""
-    sizes, loops = _sizes(node), [*([] if first is None else [first]), *reduced_loops(node)]
-    product = _product(node, sizes) if sizes and math.prod(sizes) else None
-    if product is None or not loops:
+    product, loops = product_of(node), [*([] if first is None else [first]), *reduced_loops(node)]
+    sizes = _sizes(node)
+    if product is None or sizes is None or not loops:
         return None, 1
     number, parts = split_depth(product, tuple(sizes[d] for d in loops))
     return loops[number], parts
 
 
+def stays_whole(node: Node) -> bool:
+    """Whether a product's depth is not cut."""
+    return _product_parts(node, longest(node))[1] == 1
+
+
+def product_of(node: Node) -> Product | None:
+    """A product as tuning sees it, None where tensor cores do not have it or a size is unknown or 0."""
+    sizes = _sizes(node)
+    return _product(node, sizes) if sizes and math.prod(sizes) else None
+
+
 def _product(node: Node, sizes: list[int]) -> Product | None:
-    """A product as tuning sees it, None where tensor cores do not have it."""
     left, right = (set().union(*(f.dims for f in u.access)) for u in node.inputs)
     kept = [d for d in range(len(sizes)) if d not in node.reductions]
     batch, rows, columns = (

@@ -1,0 +1,106 @@
+"""Sums of products are one kernel that adds up the terms, where these have the same loops."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton import products, together
+from oneflow.lowering.triton.program import read_program
+from oneflow.passes.pipeline import Pipeline
+from oneflow.testing.triton_interpreter import interpret_program
+
+ROWS, COLUMNS, DEPTH = 2 * 24, 40, 64
+PAIR = [(2, ROWS // 2, DEPTH), (DEPTH, COLUMNS)]
+
+
+@pytest.fixture(autouse=True)
+def each_alone(monkeypatch):
+    """Kernels are counted, not launches that they share."""
+    monkeypatch.setattr(together, "SHORT", 0)
+
+
+def lowered(function, arrays, dtype):
+    module = flow.trace(function, *(flow.TensorSpec(a.shape, dtype) for a in arrays))
+    with module.context, ir.Location.unknown():
+        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+    return read_program(module)
+
+
+def normal(*shapes):
+    rng = np.random.default_rng(3)
+    return [rng.standard_normal(s).astype(np.float16) for s in shapes]
+
+
+def check(function, arrays, kernels, dots):
+    """Results are rounded once: they are the numbers of f16 that are nearest to the sum in f64, or next to these."""
+    program = lowered(function, arrays, flow.float16)
+    assert program.plan.count("run.launch") == kernels
+    assert [s.text.count("tl.dot(") for s in program.sources.values()] == dots
+    want = function(*(a.astype(np.float64) for a in arrays))
+    got = interpret_program(program, *arrays)
+    for one, other in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
+        rounded = other.astype(np.float16).astype(np.float64)
+        apart = np.abs(one.view(np.float16) - rounded) - np.spacing(np.abs(rounded).astype(np.float16))
+        assert apart.max() <= 1e-5
+
+
+SUMS = {
+    "of two": lambda a, b, c, d, e, f: a @ b + c @ d,
+    "of three": lambda a, b, c, d, e, f: a @ b + c @ d + e @ f,
+    "with the later one first": lambda a, b, c, d, e, f: (c @ d) + (a @ b + e @ f),
+    "of one operand": lambda a, b, c, d, e, f: a @ b + a @ d + a @ f,
+    "and what follows": lambda a, b, c, d, e, f: (a @ b + c @ d) * 0.5,
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_products(name):
+    terms = 2 if name in ("of two", "and what follows") else 3
+    check(SUMS[name], normal(*PAIR * 3), 1, [terms])
+
+
+def test_transposed_operands():
+    arrays = normal((ROWS, DEPTH), (COLUMNS, DEPTH), (ROWS, DEPTH), (DEPTH, COLUMNS))
+    check(lambda a, b, c, d: a @ b.T + c @ d, arrays, 1, [2])
+
+
+def test_a_kernel_has_few_terms(monkeypatch):
+    arrays = normal(*PAIR * 2)
+
+    def four(a, b, c, d):
+        return a @ b + c @ d + (a @ d + c @ b)
+
+    check(four, arrays, 1, [4])
+    monkeypatch.setattr(products, "MOST_TERMS", 3)
+    program = lowered(four, arrays, flow.float16)
+    assert sorted(s.text.count("tl.dot(") for s in program.sources.values()) == [2, 2]
+
+
+OTHERS = {
+    "of other depths": (lambda a, b, c, d: a @ b + c @ d, [*PAIR, (2, ROWS // 2, 32), (32, COLUMNS)]),
+    "of a tensor": (lambda a, b, c, d: a @ b + c, [*PAIR, (2, ROWS // 2, COLUMNS), (1,)]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_sums(name):
+    function, shapes = OTHERS[name]
+    program = lowered(function, normal(*shapes), flow.float16)
+    assert all(s.text.count("tl.dot(") <= 1 for s in program.sources.values())
+
+
+def test_a_term_that_is_wanted_elsewhere_stays():
+    def both(a, b, c, d):
+        p = a @ b
+        return p, p + c @ d
+
+    program = lowered(both, normal(*PAIR * 2), flow.float16)
+    assert sorted(s.text.count("tl.dot(") for s in program.sources.values()) == [1, 1]
+
+
+def test_f32_products_are_added_as_they_are():
+    program = lowered(lambda a, b, c, d: a @ b + c @ d, normal(*PAIR * 2), flow.float32)
+    assert all(s.text.count("tl.dot(") <= 1 for s in program.sources.values())
