@@ -370,10 +370,10 @@ class Effects:
                 outside.overwrite(array, writer)
         if self.made:
             self._give(arrays[len(self.updated) :])
-        given = [value.present if isinstance(value, GradientOf) else value for _, value in self._set]
+        given = [(leaf, value.present if isinstance(value, GradientOf) else value) for leaf, value in self._set]
         for leaf in self._forgotten:
             leaf.grad = None
-        for (leaf, _), value in zip(self._set, given, strict=True):
+        for leaf, value in given:
             leaf.grad = value
 
     def _give(self, arrays: Sequence[Data]) -> None:

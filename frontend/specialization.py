@@ -112,6 +112,8 @@ class Specialization:
 
     def rebuild(self, results: Sequence[Data], eager: bool) -> Any:
         """What the function returns when its result tensors are `results`: tensors, or arrays as they are."""
+        if eager and self._single is not None:
+            return from_program(results[0], self._single)
         if eager:
             pairs = zip(results, self._descs, strict=True)
             found: list[Any] = [from_numpy(x) if d is None else from_program(x, d) for x, d in pairs]
@@ -123,6 +125,11 @@ class Specialization:
     def _is_single(self) -> bool:
         """Whether the function returns one tensor and nothing else."""
         return self.traced.leaves == (None,) and self.traced.outputs.kind is None
+
+    @functools.cached_property
+    def _single(self) -> TensorDesc | None:
+        """The type of the one tensor that the function returns, None where it returns anything else."""
+        return self._descs[0] if self._is_single else None
 
     @functools.cached_property
     def uses_tensors(self) -> bool:
@@ -160,6 +167,7 @@ class Specialization:
         kinds = [(type(x), a.shape, a.dtype, a.device) for x, a in zip(leaves, given, strict=True)]
         eager = self.uses_tensors or EagerTensor in map(type, leaves)
         is_recorded = bool(self.traced.reach) and not self.traced.effects.sets_leaves
+        repeat = self.executable.repeat
 
         def call(args: Sequence[Any]) -> Any:
             arrays = _taken(kinds, args)
@@ -168,7 +176,9 @@ class Specialization:
             passed = self._passed(arrays)
             if GlobalArray in map(type, passed):
                 return NotImplemented
-            return self.rebuild(self._run(passed, arrays, name), eager)
+            results = repeat(passed)
+            found = self._run(passed, arrays, name) if results is None else self._applied(results, name)
+            return self.rebuild(found, eager)
 
         return call
 
@@ -189,9 +199,14 @@ class Specialization:
             results = list(self.executable(*passed))
         else:
             results = self._run_on_device(passed, arrays)
-        count = len(results) - self.traced.effects.count
-        self.traced.effects.apply(results[count:], name)
-        return results[:count]
+        return self._applied(results, name)
+
+    def _applied(self, results: Sequence[Data], name: str) -> list[Data]:
+        """What the function returns of the results of a run; the others are put where they belong."""
+        effects = self.traced.effects
+        count = len(results) - effects.count
+        effects.apply(results[count:], name)
+        return list(results[:count])
 
     @functools.cached_property
     def _sources(self) -> tuple[list[EagerTensor], list[tuple[int, Any]]]:

@@ -124,7 +124,7 @@ class Optimizer(Stateful):
 
     def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
         builder = current_builder()
-        builder.guard(_unchanged(lambda: self._settings(group)))
+        builder.guard(_Settings(group, self.cycles))
         rate = builder.number(lambda: group["lr"], dtypes.float32)
         updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
         for number, p, grad in updated:
@@ -138,11 +138,6 @@ class Optimizer(Stateful):
         numbers = [number for number, _, _ in updated if self.state[number]]
         if numbers:
             builder.guard(_unchanged(lambda: self._identities(numbers)))
-
-    def _settings(self, group: Group) -> list[Any]:
-        """The numbers that are part of a program."""
-        asked = self.cycles if group.get(CYCLED) else ""
-        return [_unasked(v) if k == asked else v for k, v in group.items() if k not in RATES]
 
     def _identities(self, numbers: list[int]) -> list[int]:
         """Which tensors are kept: a program, which holds those that it updates, is for no others."""
@@ -250,6 +245,28 @@ def _unchanged(get: Callable[[], Any]) -> Callable[[], bool]:
     """Whether something is what it is now."""
     then = get()
     return lambda: bool(get() == then)
+
+
+class _Settings:
+    """Whether the numbers of a group that are part of a program are what they were; one is asked for at every run if
+    a schedule changes it.
+    """
+
+    def __init__(self, group: Group, cycles: str) -> None:
+        self._group, self._cycles = group, cycles
+        self._names = [name for name in group if name not in RATES]
+        self._then = self._now()
+
+    def _now(self) -> list[Any]:
+        found = list(map(self._group.get, self._names))
+        if self._group.get(CYCLED) and self._cycles in self._names:
+            place = self._names.index(self._cycles)
+            found[place] = _unasked(found[place])
+        return found
+
+    def __call__(self) -> bool:
+        count = len(self._group) - sum(map(self._group.__contains__, RATES))
+        return count == len(self._names) and self._now() == self._then
 
 
 def _unasked(momentum: Any) -> Any:

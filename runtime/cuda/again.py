@@ -48,21 +48,24 @@ class Again:
         self._kept, self._same = list(kept), list(kept.values())
         self._numbers = [(n, given[n].tobytes()) for n in kept if is_number(given[n])]
         self._fresh = [n for n in range(steps.counts[0]) if n not in kept]
-        self._taken = {addresses[ARGUMENTS + n] for n in steps.taken}
+        self._places = {addresses[ARGUMENTS + n] for n in kept}
 
     def arguments(self, given: Sequence[Any], stream: Stream, look: Look) -> list[DeviceArray] | None:
-        """The arguments of a run; None where those that were kept are others now, or one lies in their way."""
+        """The arguments of a run; None where those that were kept are others now, or one that was not lies in the
+        place of another.
+        """
         kept = map(given.__getitem__, self._kept)
         if stream is not self._stream or not all(map(operator.is_, kept, map(operator.call, self._same))):
             return None
         for number, data in self._numbers:
             if given[number].tobytes() != data:
                 return None
+        arrays = look(zip(self._fresh, map(given.__getitem__, self._fresh), strict=True), stream)
+        places = {array.address for array in arrays}
+        if len(places) < len(arrays) or not places.isdisjoint(self._places):
+            return None
         found = list(given)
-        fresh = zip(self._fresh, map(given.__getitem__, self._fresh), strict=True)
-        for number, array in zip(self._fresh, look(fresh, stream), strict=True):
-            if array.address in self._taken:
-                return None
+        for number, array in zip(self._fresh, arrays, strict=True):
             found[number] = array
         return found
 

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from counted import calls_of
 
 import oneflow as flow
 from oneflow.runtime.arguments import ArgumentError
@@ -90,6 +91,32 @@ def test_arguments_that_come_anew_are_taken_where_they_lie(program, arrays):
         x = floats(4, 4, seed=seed)
         np.testing.assert_allclose(program(on(x), w, r)[0].numpy(), wanted(x, W, R), 1e-5)
     assert program.looked == 3, "the first run with another array"
+
+
+def test_one_that_comes_anew_in_the_memory_of_another_is_seen(program, arrays):
+    _, w, r = arrays
+    program(on(floats(4, 4)), w, r)
+    assert program.looked == 3
+    np.testing.assert_allclose(program(w, w, r)[0].numpy(), wanted(W, W, R), 1e-5)
+    assert program.looked == 4
+
+
+def test_a_step_of_training_takes_few_calls(arrays, monkeypatch):
+    w = flow.from_numpy(W).to("cuda").requires_grad_()
+    optimizer = flow.optim.SGD([w], lr=0.1)
+
+    @flow.compile
+    def step(x):
+        loss = chain(x, w, 2.0).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    for _ in range(4):
+        step(arrays[0])
+    monkeypatch.setattr(driver, "launch_graph", lambda *_: None)
+    assert calls_of(step, arrays[0]) <= 80
 
 
 def test_an_argument_in_other_memory_is_seen(program, arrays):
