@@ -2,7 +2,7 @@
 whose tiles leave processors idle, such as the gradients of equal layers' weights.
 
     call @k(%a, %e)                       call @k_x2(%a, %b, %e, %f)
-    call @k(%b, %f)              ->           programs of both, each with the pointers of its own
+    call @k(%b, %f)              ->           programs of both, each with the tensors of its own
 
 A call moves to where the last operand of its group is there, if nothing needs its results before. Imports `contract`,
 `source` and the MLIR seam.
@@ -11,6 +11,7 @@ A call moves to where the last operand of its group is there, if nothing needs i
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,8 @@ PARAMETERS = 480
 #: parameters of a launch of such calls. Choosing among many takes as long as a call of more programs itself does: 48
 #: updates of 768 x 768 in bf16 take 165 us one by one, 147 with 80 parameters a launch, 176 with 480 on an H100.
 SMALL = {"pointwise": ((264, PARAMETERS), (1056, 80)), "row": ((264, PARAMETERS),)}
+#: A descriptor that a kernel makes before anything else: its name, how it is made, the pointer and the rest.
+_DESCRIBED = re.compile(r"^    (\w+) = (tl\.make_tensor_descriptor\()(\w+)(, .*)\n", re.M)
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
@@ -214,23 +217,30 @@ def _declare(module: ir.Module, member: ir.Operation, name: str, values: Sequenc
 
 
 def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
-    """The source of `count` calls of a kernel at once: all inputs, call by call, then all results."""
+    """The source of `count` calls of a kernel at once: all inputs, call by call, then all results.
+
+    Descriptors are made of the parameters before a call is chosen, as the host makes them (`runtime/cuda/maps.py`).
+    """
     names = [n for n, _ in source.parameters]
     order = [(call, n) for call in range(count) for n in names[:inputs]]
     order += [(call, n) for call in range(count) for n in names[inputs:]]
     kinds, one = dict(source.parameters), f"{identifier(source.name)}_one"
-    head = f"@triton.jit\ndef {identifier(source.name)}("
-    before, _, body = source.text.rpartition(head)
-    single = f"{before}@triton.jit\ndef {one}(program_number, {body.replace('tl.program_id(0)', 'program_number')}"
+    before, _, text = source.text.rpartition(f"@triton.jit\ndef {identifier(source.name)}(")
+    described, body = _DESCRIBED.findall(text), _DESCRIBED.sub("", text.partition("\n")[2])
+    pointers = [n for n in names if re.search(rf"\b{n}\b", body)]
+    chosen = [*pointers, *(block for block, *_ in described)]
+    single = _kernel(one, ["program_number", *chosen], body.replace("tl.program_id(0)", "program_number"))
     programs, block = int(source.grid), _block(count)
     lines = [
+        *(f"{d}_{call} = {made}{of}_{call}{rest}" for call in range(count) for d, made, of, rest in described),
         f"which = tl.program_id(0) // {programs}",
-        *_chosen(0, count, block, lambda first: _from_block(names, first, block, count)),
-        *(f"{n} = tl.multiple_of({n}, 16)" for n in names),
-        f"{one}(tl.program_id(0) % {programs}, {', '.join(names)})",
+        *_chosen(0, count, block, lambda first: _from_block(chosen, first, block, count)),
+        *(f"{n} = tl.multiple_of({n}, 16)" for n in pointers),
+        f"{one}(tl.program_id(0) % {programs}, {', '.join(chosen)})",
     ]
     parameters = [(f"{n}_{call}", kinds[n]) for call, n in order]
-    text = f"{single}\n\n{_picker(names, block)}\n\n{_kernel(identifier(name), [n for n, _ in parameters], lines)}"
+    main = _kernel(identifier(name), [n for n, _ in parameters], _indented(lines))
+    text = "\n\n".join([before + single, _picker(chosen, block), main])
     return replace(source, name=name, text=text, parameters=tuple(parameters), grid=str(programs * count))
 
 
@@ -241,15 +251,19 @@ def _block(count: int) -> int:
     return max(round((count**2 / 2) ** (1 / 3)), 2)
 
 
-def _kernel(name: str, parameters: Sequence[str], lines: Sequence[str]) -> str:
-    return f"@triton.jit\ndef {name}({', '.join(parameters)}):\n" + "".join(f"    {x}\n" for x in lines)
+def _kernel(name: str, parameters: Sequence[str], body: str) -> str:
+    return f"@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}"
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "".join(f"    {x}\n" for x in lines)
 
 
 def _picker(names: Sequence[str], block: int) -> str:
-    """The function that gives the pointers of one call of a block."""
+    """The function that gives what one call of a block is given."""
     parameters = ["which", *(f"{n}_{call}" for call in range(block) for n in names)]
     lines = _chosen(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
-    return _kernel("one_of", parameters, [*lines, f"return {', '.join(names)}"])
+    return _kernel("one_of", parameters, _indented([*lines, f"return {', '.join(names)}"]))
 
 
 def _from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:

@@ -3,8 +3,8 @@
     block5 = tl.make_tensor_descriptor(p0, [8192, 768], [768, 1], [128, 64])   ->   a parameter block5
 
 A program that makes its descriptors waits for each of them before it can read, the host only makes those whose
-memory has moved. Those of sizes that a kernel is told, or of tensors that it chooses, stay in the kernel. Imports
-`driver` and `lowering.triton.source`.
+memory has moved. Those of sizes that a kernel is told stay in the kernel. Imports `driver` and
+`lowering.triton.source`.
 """
 
 from __future__ import annotations

@@ -8,13 +8,14 @@
 // CHECK-NOT: "main_kernel_0"
 // CHECK: run.launch("main_kernel_{{[0-9]+}}", [[G]], b{{[0-9]+}}, writes=1)
 
-// Each program finds the pointers of its product, makes descriptors and computes one tile.
-// SOURCE: def main_kernel_0_one(program_number, p0, p1, p2):
-// SOURCE: tl.make_tensor_descriptor(p0, [8192, 768], [768, 1], [64, 128])
-// SOURCE: tl.make_tensor_descriptor(p2, [768, 768], [768, 1], [128, 128])
+// Descriptors are of parameters, so that the host makes them; each program finds those of its product.
+// SOURCE: def main_kernel_0_one(program_number, block3, block5, block8):
+// SOURCE-NOT: make_tensor_descriptor
 // SOURCE: def main_kernel_0_x3(p0_0, p1_0, p0_1, p1_1, p0_2, p1_2, p2_0, p2_1, p2_2):
-// SOURCE: which = tl.program_id(0) // 36
-// SOURCE: main_kernel_0_one(tl.program_id(0) % 36, p0, p1, p2)
+// SOURCE-NEXT: block3_0 = tl.make_tensor_descriptor(p0_0, [8192, 768], [768, 1], [64, 128])
+// SOURCE: block8_2 = tl.make_tensor_descriptor(p2_2, [768, 768], [768, 1], [128, 128])
+// SOURCE-NEXT: which = tl.program_id(0) // 36
+// SOURCE: main_kernel_0_one(tl.program_id(0) % 36, block3, block5, block8)
 func.func @main(%q: tensor<8192x768xbf16>, %k: tensor<8192x768xbf16>, %v: tensor<8192x768xbf16>, %x: tensor<8192x768xbf16>)
     -> (tensor<768x768xbf16>, tensor<768x768xbf16>, tensor<768x768xbf16>) {
   %0 = "oneflow.matmul"(%q, %x) {transpose_a = true} : (tensor<8192x768xbf16>, tensor<8192x768xbf16>) -> tensor<768x768xbf16>

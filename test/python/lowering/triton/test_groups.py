@@ -177,6 +177,15 @@ def test_how_many_products_are_each_launch(shape, count, wanted):
     assert tuple(sorted(pieces(Product(1, *shape, 2, True), count))) == wanted
 
 
+def test_the_host_makes_the_descriptors_of_every_product_of_a_launch():
+    """Two operands and a result each; programs make none, and no map is copied to where a thread has it."""
+    (source,) = lower(products(3, (1024, 768, 768))).sources.values()
+    binary = compile_source(source, "sm_90")
+    assert [m.pointer for m in binary.maps] == [0, 1, 6, 2, 3, 7, 4, 5, 8]
+    assert binary.scratch == 0 and ".local" not in binary.ptx
+    assert compile_source(source, "sm_80").maps == ()
+
+
 def test_products_that_need_each_other_or_fill_the_device_are_apart():
     assert lower(products(3, (128, 128, 128), dependent=True)).plan.count("run.launch") == 3
     assert lower(products(3, (8192, 8192, 1024))).plan.count("run.launch") == 3
