@@ -18,7 +18,7 @@ import struct
 import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import numpy as np
@@ -58,6 +58,8 @@ class HostCuda(HostGraphs):
 
     CU_MEMHOSTALLOC_DEVICEMAP = CU_MEMHOSTALLOC_PORTABLE = 0
     cuuint64_t = int
+    #: Pinned memory is the process's: programs of an earlier driver that are freed late do no harm.
+    pinned: ClassVar[dict[int, np.ndarray]] = {}
     CUgraphInstantiate_flags = types.SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY=8)
     CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUDA_KERNEL_NODE_PARAMS = CUDA_MEMCPY3D = CUDA_MEMSET_NODE_PARAMS = _Params
@@ -66,7 +68,6 @@ class HostCuda(HostGraphs):
         super().__init__()
         self.devices, self.limit = devices, limit
         self.live: dict[int, np.ndarray] = {}
-        self.pinned: dict[int, np.ndarray] = {}
         self.orders: list[tuple[int, int]] = []
         self.modules: dict[int, Source] = {}
         self.events: dict[int, int] = {}
