@@ -1,10 +1,11 @@
 """The memory of a run: what a program takes by its plan, and arguments whose memory results take.
 
-Imports `arguments` and the dialect.
+Imports `arguments`, `spans` and the dialect.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from oneflow.dialect.tensor_desc import TensorDesc, count
 from oneflow.runtime.arguments import address_of
+from oneflow.runtime.spans import meeting
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -94,12 +96,5 @@ def _copy(arrays: list[np.ndarray], addresses: list[int], number: int) -> None:
 
 def _shared(arrays: Sequence[np.ndarray], addresses: Sequence[int]) -> set[int]:
     """The arrays whose memory overlaps that of another."""
-    found: set[int] = set()
-    end, last = -1, -1
-    places = zip(addresses, arrays, strict=True)
-    for begin, size, number in sorted((at, array.nbytes, n) for n, (at, array) in enumerate(places)):
-        if size and begin < end:
-            found |= {last, number}
-        if begin + size > end:
-            end, last = begin + size, number
-    return found
+    spans = [(None, at, at + array.nbytes) for at, array in zip(addresses, arrays, strict=True)]
+    return set(itertools.chain.from_iterable(meeting(spans)))

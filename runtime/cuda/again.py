@@ -1,7 +1,7 @@
 """What a program on a device knows of its last runs: most arguments are the same arrays again and again.
 
 Parameters and states need not be looked at where the same objects are passed: their addresses are known, and what
-remains are arguments that come anew and memory for results. Imports `array`, `steps`, `stream`.
+remains are arguments that come anew and memory for results. Imports `array`, `steps`, `stream`, `spans`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.steps import ARGUMENTS, WORKSPACE, Steps
 from oneflow.runtime.cuda.stream import Stream
+from oneflow.runtime.spans import Span, Spans, meeting
 
 #: Gives arguments by number as arrays on a stream.
 Look = Callable[[Iterable[tuple[int, Any]], Stream], list[DeviceArray]]
@@ -35,6 +36,10 @@ def is_number(value: Any) -> bool:
     return type(value) is np.ndarray and not value.ndim
 
 
+def _span(address: int, size: int) -> Span:
+    return 0, address, address + size
+
+
 class Again:
     """Runs of `steps` with `kept` arguments that lie where they did, as all of `addresses` are known to.
 
@@ -48,11 +53,11 @@ class Again:
         self._kept, self._same = list(kept), list(kept.values())
         self._numbers = [(n, given[n].tobytes()) for n in kept if is_number(given[n])]
         self._fresh = [n for n in range(steps.counts[0]) if n not in kept]
-        self._places = {addresses[ARGUMENTS + n] for n in kept}
+        self._places = Spans(_span(addresses[ARGUMENTS + n], given[n].nbytes) for n in kept)
 
     def arguments(self, given: Sequence[Any], stream: Stream, look: Look) -> list[DeviceArray] | None:
-        """The arguments of a run; None where those that were kept are others now, or one that was not lies in the
-        place of another.
+        """The arguments of a run; None where those that were kept are others now, or one that was not shares memory
+        with another.
         """
         kept = map(given.__getitem__, self._kept)
         if stream is not self._stream or not all(map(operator.is_, kept, map(operator.call, self._same))):
@@ -61,8 +66,8 @@ class Again:
             if given[number].tobytes() != data:
                 return None
         arrays = look(zip(self._fresh, map(given.__getitem__, self._fresh), strict=True), stream)
-        places = {array.address for array in arrays}
-        if len(places) < len(arrays) or not places.isdisjoint(self._places):
+        places = [_span(array.address, array.nbytes) for array in arrays]
+        if any(map(self._places.meet, places)) or any(meeting(places)):
             return None
         found = list(given)
         for number, array in zip(self._fresh, arrays, strict=True):

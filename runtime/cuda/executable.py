@@ -41,6 +41,7 @@ from oneflow.runtime.executable import Options, ProgramSource, program_source, s
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import KernelError, position_error
 from oneflow.runtime.footprint import Footprint
+from oneflow.runtime.spans import meeting
 
 #: What kernels are told of every pointer.
 ALIGNMENT = 16
@@ -302,11 +303,12 @@ class CudaExecutable:
         addresses = [a.address for a in arguments]
         if addresses == steps.apart:
             return arguments
-        seen = {addresses[i] for i in steps.taken}
         kept = {a.address for _, _, a in self._numbers.values()}
-        clash = [a in kept if i in steps.taken else a in seen for i, a in enumerate(addresses)]
-        if any(clash):
-            return [a.copy() if c else a for a, c in zip(arguments, clash, strict=True)]
+        clash = {n for n in steps.taken if addresses[n] in kept}
+        pairs = meeting([(0, a.address, a.address + a.nbytes) for a in arguments])
+        clash |= {one if other in steps.taken else other for one, other in pairs if {one, other} & steps.taken}
+        if clash:
+            return [a.copy() if n in clash else a for n, a in enumerate(arguments)]
         steps.apart = addresses
         return arguments
 

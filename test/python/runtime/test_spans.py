@@ -1,0 +1,22 @@
+"""Parts of memory that share bytes, beside every pair compared."""
+
+import itertools
+import random
+
+from oneflow.runtime.spans import Spans, meeting, share
+
+
+def drawn(count, seed):
+    made = random.Random(seed)
+    begins = [made.randrange(60) for _ in range(count)]
+    return [(made.choice([None, "device"]), at, at + made.choice([0, 1, 4, 15])) for at in begins]
+
+
+def test_pairs_and_questions_as_if_all_were_compared():
+    for seed in range(200):
+        spans = drawn(seed % 9, seed)
+        pairs = itertools.combinations(range(len(spans)), 2)
+        wanted = [(a, b) for a, b in pairs if set(range(*spans[a][1:])) & set(range(*spans[b][1:]))]
+        assert sorted(meeting(spans)) == [(a, b) for a, b in wanted if spans[a][0] == spans[b][0]]
+        for one in drawn(5, seed + 1000):
+            assert Spans(spans).meet(one) == any(share(one, other) for other in spans)
