@@ -28,8 +28,11 @@ from oneflow.frontend.guards import Guard, Presence
 from oneflow.frontend.hooks import Unchanged
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.layouts import Lying, Places
+from oneflow.frontend.regions import Region, region_of
+from oneflow.frontend.states import State, changing
 from oneflow.frontend.tape import MODE, Leaf, is_grad_enabled
 from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.unaltered import GradientOf, Unaltered
 from oneflow.runtime.global_array import GlobalArray
 
 
@@ -53,40 +56,6 @@ def layout_of(given: Any) -> Any:
     return (data.placement, data.nd) if isinstance(data, GlobalArray) else None
 
 
-class GradientOf(EagerTensor):
-    """The gradient that a leaf has, whichever tensor that is by then: programs outlive the gradients of one step."""
-
-    __slots__ = ("_leaf",)
-
-    def __init__(self, leaf: Leaf) -> None:
-        self._leaf, self.builder = leaf, leaf.grad.builder
-
-    @property
-    def present(self) -> Any:
-        """The tensor, None where there is none."""
-        return self._leaf.grad
-
-    @property
-    def handle(self) -> Any:  # type: ignore[override]
-        """What the tensor is."""
-        return self.present.handle
-
-    @handle.setter
-    def handle(self, value: Any) -> None:
-        self.present.handle = value
-
-    @property
-    def desc(self) -> TensorDesc:  # type: ignore[override]
-        """The type of the tensor."""
-        desc: TensorDesc = self.present.desc
-        return desc
-
-    @property
-    def shows(self) -> Any:  # type: ignore[override]
-        """What the tensor is a view of."""
-        return self.present.shows
-
-
 @dataclass(eq=False)
 class Gradient:
     """The gradient of a leaf while a function is traced: `None`, a tensor from outside, or one of the trace.
@@ -103,67 +72,6 @@ class Gradient:
 UNREAD = object()
 
 
-@dataclass(eq=False)
-class State:
-    """Memory from outside: a tensor in it, the input that it is, and its present value in the trace.
-
-    Each leaf in that memory has the value as an object of its own, by which it is told from the others, and from
-    tensors in the same memory that no gradient flows to.
-    """
-
-    outside: EagerTensor
-    argument: int
-    input: Tensor
-    now: Tensor
-    views: dict[Leaf, Tensor] = field(default_factory=dict)
-
-
-class Unaltered:
-    """Whether tensors from outside have the types and leaves that they were captured with, and share memory alike."""
-
-    def __init__(self) -> None:
-        self._tensors: dict[int, tuple[EagerTensor, Leaf | None, TensorDesc, EagerTensor]] = {}
-        self._watched: list[tuple[EagerTensor, Leaf | None, TensorDesc]] = []
-        self._sharing: list[tuple[EagerTensor, EagerTensor]] = []
-        self._gradients: list[GradientOf] = []
-
-    def watch(self, tensor: EagerTensor, owner: EagerTensor) -> None:
-        """Adds a tensor in the memory of `owner`, the first one that was captured of those."""
-        if id(tensor) not in self._tensors:
-            self._tensors[id(tensor)] = tensor, tensor.variable.leaf, tensor.variable.desc, owner
-            self._watched.append((tensor, tensor.variable.leaf, tensor.variable.desc))
-            if tensor is not owner:
-                self._sharing.append((tensor, owner))
-            if isinstance(tensor, GradientOf):
-                self._gradients.append(tensor)
-
-    def apart(self) -> Iterator[EagerTensor]:
-        """One tensor of each memory and leaf."""
-        yield from {leaf or id(owner): t for t, leaf, _, owner in reversed(self._tensors.values())}.values()
-
-    @property
-    def want_gradients(self) -> bool:
-        """Whether a gradient flows to one of them, where operators are recorded."""
-        return any(tensor.requires_grad for tensor, *_ in self._tensors.values())
-
-    def __bool__(self) -> bool:
-        return bool(self._tensors)
-
-    def __call__(self, leaves: bool = True) -> bool:
-        """Whether that is so, `leaves` aside: tensors may require no gradient for now."""
-        if self._gradients and any(gradient.present is None for gradient in self._gradients):
-            return True  # what is not there is not altered; another guard says that it is not there
-        for tensor, leaf, desc in self._watched:
-            now = tensor.handle
-            if (now.leaf is not leaf and leaves) or (now.desc is not desc and now.desc != desc):
-                return False
-        for tensor, owner in self._sharing:
-            if tensor.handle.handle is not owner.handle.handle:
-                return False
-        memories = {id(tensor.handle.handle) for tensor, _, _ in self._watched}
-        return len(memories) == len(self._watched) - len(self._sharing)
-
-
 @dataclass
 class Captures:
     """Everything that one trace takes from outside.
@@ -175,7 +83,7 @@ class Captures:
 
     bind: Callable[[Any], Tensor]
     inputs: list[Any] = field(default_factory=list)
-    states: dict[int, State] = field(default_factory=dict)
+    states: dict[Region, State] = field(default_factory=dict)
     gradients: dict[int, Gradient] = field(default_factory=dict)
     leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
@@ -196,17 +104,21 @@ class Captures:
             raise fail(
                 f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass it in"
             )
-        known = self.states.get(id(variable.handle))
+        known = self.states.get(region := region_of(tensor))
         if known is None:
             argument = len(self.inputs)
-            made = self.add(tensor, variable.desc)
-            known = self.states[id(variable.handle)] = State(tensor, argument, made, made)
+            known = self._add_state(region, State(tensor, argument, self.add(tensor, variable.desc), region))
         self.unaltered.watch(tensor, known.outside)
         return known
+
+    def _add_state(self, region: Region, state: State) -> State:
+        state.join(self.states.values())
+        return self.states.setdefault(region, state)
 
     def present(self, tensor: EagerTensor) -> Tensor:
         """The value of a tensor from outside in the trace; that of a leaf is what its gradient is asked by."""
         state, leaf = self.state(tensor), tensor.variable.leaf
+        state.catch_up()
         if leaf is None:
             return state.now
         if leaf not in state.views:
@@ -226,12 +138,12 @@ class Captures:
             self.states = outer
 
     def _stand_in(self, tensor: EagerTensor, value: Tensor) -> None:
-        variable = tensor.variable
-        state = self.states.setdefault(id(variable.handle), State(tensor, -1, value, value))
-        if variable.leaf is None:
+        region, leaf = region_of(tensor), tensor.variable.leaf
+        state = self.states.get(region) or self._add_state(region, State(tensor, -1, value, region))
+        if leaf is None:
             state.now = value
         else:
-            state.views[variable.leaf] = value
+            state.views[leaf] = value
 
     def watch(self, owner: Stateful) -> None:
         """Notes the facts of a module, of which the program is for those that the function itself leaves alone."""
@@ -244,6 +156,7 @@ class Captures:
             self.hooks.watch(_unchanging(owner, before))
         watched = [Guard(self.hooks, True)] if self.hooks else []
         watched += [Guard(self.presence, True)] if self.presence else []
+        self.unaltered.settle()
         returns = functools.partial(self.unaltered, leaves=False)
         watched += [Guard(self.unaltered, True, False, returns)] if self.unaltered else []
         watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.unaltered.want_gradients else []
@@ -265,15 +178,16 @@ class Captures:
         """Gives a tensor from outside a new value.
 
         Raises:
-            TraceError: it has another type, or is a leaf that requires grad while operators are recorded.
+            TraceError: it has another type, is a leaf that requires grad while operators are recorded, or expanded.
         """
         state, leaf = self.state(tensor), tensor.variable.leaf
         if value.desc != tensor.desc:
             raise fail(f"{writer} gives {value.desc}, which does not fit into {tensor.desc}")
         if leaf is not None and MODE.recording:
             raise fail(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
-        state.now = value if MODE.recording else Tensor(value.builder, value.handle, value.desc)
-        state.views.clear()
+        if tensor.is_view:
+            _check_view(tensor, writer)
+        state.write(value if MODE.recording else Tensor(value.builder, value.handle, value.desc))
 
     def gradient(self, leaf: Leaf, read: bool = True) -> Gradient:
         """The gradient of a leaf; once it is read the program is for that alone."""
@@ -297,12 +211,26 @@ class Captures:
                 held.now = grad if held.now is None else add(held.now, grad)
 
     def effects(self) -> Effects:
-        """What a run changes outside."""
-        updated = [s for s in self.states.values() if s.now.handle != s.input.handle]
+        """What a run changes outside, after all that the function does."""
+        updated = changing(self.states.values())
+        for state in updated:
+            state.catch_up()
         changed = [g for g in self.gradients.values() if g.now is not g.before]
         made = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
         kept = [(g.leaf, g.now) for g in changed if g not in made]
         return Effects(updated, made, kept)
+
+
+def _check_view(tensor: EagerTensor, writer: str) -> None:
+    """Refuses updates of views that are none outside either.
+
+    Raises:
+        TraceError: it is such a view.
+    """
+    try:
+        tensor.shows.check(writer)
+    except RuntimeError as error:
+        raise fail(str(error)) from None
 
 
 def _alike(a: Any, b: Any) -> bool:
@@ -346,9 +274,14 @@ class Effects:
         return [state.argument for state in self.updated]
 
     @functools.cached_property
+    def changed(self) -> list[State]:
+        """The tensors that get other values: those that are updated, and what shares memory with them."""
+        return list(dict.fromkeys(s for updated in self.updated for s in (updated, *updated.beside)))
+
+    @functools.cached_property
     def sets_leaves(self) -> bool:
         """Whether gradients are set, or leaves updated, which a program is for."""
-        return bool(self.made or self.kept) or any(s.outside.handle.leaf is not None for s in self.updated)
+        return bool(self.made or self.kept) or any(s.outside.handle.leaf is not None for s in self.changed)
 
     @functools.cached_property
     def descs(self) -> list[TensorDesc | None]:

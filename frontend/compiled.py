@@ -145,7 +145,8 @@ class CompiledFunction:
         """What the function returns for `values`, which `leaves` are in; they are arguments of a structure."""
         eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
         recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
-        results = special.run([v for v in values if is_data(v)], self.__name__)
+        views = [x for x in leaves if isinstance(x, EagerTensor) and x.is_view]
+        results = special.run([v for v in values if is_data(v)], views, self.__name__)
         value = special.rebuild(results, eager)
         if recorded is not None:
             recorded.give(value, lambda: self._pull(special, leaves, tree))

@@ -144,6 +144,6 @@ def _unrepeatable(name: str, traced: Traced) -> str | None:
     advice = f"call backward, or flow.grad, inside of the compiled function {name}"
     if effects.made or effects.kept:
         return f"it computes or sets gradients of tensors from outside itself; {advice}"
-    if any(s.outside.requires_grad for s in effects.updated):
+    if any(s.outside.requires_grad for s in effects.changed):
         return f"it updates tensors from outside that require grad; {advice}"
     return None

@@ -13,6 +13,8 @@ from oneflow.dialect.record import Call, zero_grad
 from oneflow.dialect.reverse import Entry, Opaque
 from oneflow.frontend.capture import Captures
 from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.regions import region_of
+from oneflow.frontend.states import State
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Reach:
     """What a call of a program is recorded with.
 
     `tensors` are those that it takes from outside, one of each memory and leaf; `wanting` says which of them get a
-    gradient, `updated` which it updates, `results` which of its result tensors the gradients come from.
+    gradient, `updated` which get other values, `results` which of its result tensors the gradients come from.
     """
 
     tensors: tuple[EagerTensor, ...]
@@ -32,8 +34,8 @@ class Reach:
         return any(self.wanting)
 
     @classmethod
-    def of(cls, captures: Captures, tape: Sequence[Entry], results: Iterable[Any]) -> Reach:
-        """The reach of gradients in what a tape has, back from results."""
+    def of(cls, captures: Captures, changed: Iterable[State], tape: Sequence[Entry], results: Iterable[Any]) -> Reach:
+        """The reach of gradients in what a tape has, back from results; `changed` get other values."""
         passing = [e for e in tape if _passes(e)]
         given = [id(r) for r in results]
         needed = set(given)
@@ -45,11 +47,11 @@ class Reach:
         behind(dependent, passing)
         leaves = {leaf for _, leaf in views}
         tensors = tuple(captures.unaltered.apart())
-        changed = {id(s.outside.variable.handle) for s in captures.effects().updated}
+        regions = {s.region for s in changed}
         return cls(
             tensors,
             tuple(t.variable.leaf in leaves for t in tensors),
-            tuple(id(t.variable.handle) in changed for t in tensors),
+            tuple(region_of(t) in regions for t in tensors),
             tuple(number in dependent for number in given),
         )
 

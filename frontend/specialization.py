@@ -14,17 +14,16 @@ import numpy as np
 
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data, place_of
-from oneflow.frontend.capture import GradientOf
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.devices import device as named_device
 from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
-from oneflow.frontend.errors import CallError
 from oneflow.frontend.guards import Guard
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.tape import MODE
 from oneflow.frontend.trace import Traced
 from oneflow.frontend.tree import Tree
+from oneflow.frontend.unaltered import Apart, is_root
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
@@ -177,22 +176,23 @@ class Specialization:
             if GlobalArray in map(type, passed):
                 return NotImplemented
             results = repeat(passed)
-            found = self._run(passed, arrays, name) if results is None else self._applied(results, name)
+            found = self._run(passed, arrays, (), name) if results is None else self._applied(results, name)
             return self.rebuild(found, eager)
 
         return call
 
-    def run(self, arrays: Sequence[Data], name: str) -> list[Data]:
-        """The results of the function; what it updates outside is updated.
+    def run(self, arrays: Sequence[Data], views: Sequence[EagerTensor], name: str) -> list[Data]:
+        """The results of the function; what it updates outside is updated. `views` are arguments that are parts.
 
         Raises:
             CallError: tensors are on different devices; one is named. Or one is passed that the function updates.
         """
-        return self._run(self._passed(arrays), arrays, name)
+        return self._run(self._passed(arrays), arrays, views, name)
 
-    def _run(self, passed: list[Data], arrays: Sequence[Data], name: str) -> list[Data]:
+    def _run(self, passed: list[Data], arrays: Sequence[Data], views: Sequence[EagerTensor], name: str) -> list[Data]:
         """The same for all inputs of the program, which begin with the arguments."""
-        self._check_apart(passed, len(arrays), name)
+        if arrays and self._apart is not None:
+            self._apart.check(arrays, views, name)
         if isinstance(self.executable, GlobalProgram):
             results: list[Data] = self.executable.run(passed)
         elif self.device.type == "cpu":
@@ -212,7 +212,7 @@ class Specialization:
     def _sources(self) -> tuple[list[EagerTensor], list[tuple[int, Any]]]:
         """The tensors from outside whose arrays are passed as they are, and by their numbers the other inputs."""
         pairs = list(enumerate(self.traced.captured))
-        return [c for _, c in pairs if _is_root(c)], [(n, c) for n, c in pairs if not _is_root(c)]
+        return [c for _, c in pairs if is_root(c)], [(n, c) for n, c in pairs if not is_root(c)]
 
     def _passed(self, arrays: Sequence[Data]) -> list[Data]:
         """All inputs of the program."""
@@ -222,19 +222,11 @@ class Specialization:
             passed.insert(len(arrays) + number, self._present(number, given))
         return passed
 
-    def _check_apart(self, passed: list[Data], count: int, name: str) -> None:
-        """A program reads its arguments as they were before: none may be what it updates meanwhile."""
-        updated = map(passed.__getitem__, self._updated)
-        if count and not {*map(id, passed[:count])}.isdisjoint(map(id, updated)):
-            raise CallError(
-                f"{name}: expected arguments apart from the tensors from outside that it updates, got one in their "
-                "memory: pass x.clone(), or use that tensor in the function without passing it"
-            )
-
     @functools.cached_property
-    def _updated(self) -> list[int]:
-        """Where the tensors from outside that are updated are among all inputs, from the end."""
-        return [number - len(self.traced.captured) for number in self.traced.effects.arguments]
+    def _apart(self) -> Apart | None:
+        """What looks whether arguments are apart from tensors that are updated; None where nothing is."""
+        updated = [state.outside for state in self.traced.effects.updated]
+        return Apart(updated) if updated else None
 
     def _run_on_device(self, passed: list[Data], arrays: Sequence[Data]) -> list[Data]:
         """Results come to the host where nothing that was passed or captured is on the device."""
@@ -253,11 +245,6 @@ class Specialization:
         if number not in self.constants:
             self.constants[number] = move(captured, self.device)
         return self.constants[number]
-
-
-def _is_root(given: Any) -> bool:
-    """Whether it is a tensor, always the same, and no view: so it stays."""
-    return isinstance(given, EagerTensor) and not isinstance(given, GradientOf) and given.shows is None
 
 
 def unknown(args: Sequence[Any]) -> Any:

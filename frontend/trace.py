@@ -361,8 +361,8 @@ def trace_call(
                 builder.lie_on(spec.placement)
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
             returned = [_given_back(builder, v) for v in returned]
+            effects = builder.captures.effects()
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
-        effects = builder.captures.effects()
         results += list(zip(effects.names(), effects.results, strict=True))
         if not results:
             raise TraceError(f"{name} returned no tensor; return what it computes", home)
@@ -374,9 +374,9 @@ def trace_call(
             annotate(entry.operation, places, *builder.captures.lying(places, lying, results, effects))
         module.operation.verify()
     statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
-    captures = builder.captures
+    captures, tensors = builder.captures, [v for v in returned if isinstance(v, Tensor)]
     guards = (*captures.all_guards(), *_settings(fn, before))
-    reach = Reach.of(captures, builder.leaf_tape, [v for v in returned if isinstance(v, Tensor)])
+    reach = Reach.of(captures, effects.changed, builder.leaf_tape, tensors)
     return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, reach, guards, places)
 
 

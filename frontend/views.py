@@ -25,12 +25,13 @@ Part = Callable[[np.ndarray], np.ndarray]
 class View:
     """What a tensor is of another: `part` takes it of an array like the root's; `recorded` as gradients see it."""
 
-    __slots__ = ("dense", "memory", "part", "recorded", "root", "version")
+    __slots__ = ("__weakref__", "_lies", "dense", "memory", "part", "recorded", "root", "version")
 
     def __init__(self, root: Any, part: Part, dense: bool, recorded: bool) -> None:
         self.root, self.part, self.dense, self.recorded = root, part, dense, recorded
         self.memory = root.variable.shared_memory()
         self.version = self.memory.version
+        self._lies: Any = None
 
     @property
     def holds(self) -> bool:
@@ -46,6 +47,14 @@ class View:
     def like(self) -> np.ndarray:
         """An array that lies in another as this does in the root, of any values."""
         return self.part(np.empty(self.root.handle.handle.shape, np.bool_))
+
+    def lies(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Where its first element is in the root, its shape, and how far it is from one element to the next."""
+        if self._lies is None:
+            root = np.empty(self.root.handle.handle.shape, np.bool_)
+            found = self.part(root)
+            self._lies = found.ctypes.data - root.ctypes.data, found.shape, found.strides
+        return self._lies  # type: ignore[no-any-return]
 
     def check(self, writer: str) -> None:
         """Refuses updates.

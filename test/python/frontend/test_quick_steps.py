@@ -231,10 +231,9 @@ def test_an_argument_is_apart_from_what_is_updated(training):
         grow(there(floats(5, 4, seed=seed)))
     with pytest.raises(CallError, match="apart from the tensors"):
         grow(weight.detach())
-    before = weight.cpu().numpy()
-    got = grow(flow.from_numpy(_Alias(weight.storage)))
-    np.testing.assert_allclose(weight.cpu().numpy(), before * 2, 1e-6)
-    np.testing.assert_allclose(got.cpu().numpy(), grow(there(before)).cpu().numpy(), 1e-5)
+    with pytest.raises(CallError, match="apart from the tensors"):
+        grow(flow.from_numpy(_Alias(weight.storage)))
+    grow(weight.clone())
 
 
 class _Alias:

@@ -1,0 +1,122 @@
+"""Memory from outside a function that is traced: its values in the trace, whichever tensors they are updated through.
+
+Tensors with the same elements are one state. States that have some elements in common catch up with each other: what
+is read has the values of later updates in their places. Those that lie apart know nothing of each other, so that
+updates of many parts of one buffer cost no more than they do alone. Imports `regions`, `tape`, `tensor`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.errors import fail
+from oneflow.frontend.regions import Region
+from oneflow.frontend.tape import Leaf, enable_grad
+from oneflow.frontend.tensor import Tensor
+
+#: In how many pieces values are put together from others; more of them are gathered one by one.
+PIECES = 64
+_updates = itertools.count(1)
+
+
+class State:
+    """Elements from outside: a tensor of them, the input that they are, and their present value in the trace.
+
+    Each leaf in that memory has the value as an object of its own in `views`, by which it is told from the others,
+    and from tensors in the same memory that no gradient flows to. `beside` are states that have elements of this one,
+    `written` says which update in the trace was its last, and `seen` which its value has, those of others included.
+    """
+
+    def __init__(self, outside: EagerTensor, argument: int, made: Tensor, region: Region) -> None:
+        self.outside, self.argument, self.region = outside, argument, region
+        self.input = self.now = made
+        self.views: dict[Leaf, Tensor] = {}
+        self.beside: list[State] = []
+        self.written = self.seen = 0
+
+    def join(self, others: Iterable[State]) -> None:
+        """Finds out which other states have elements of this one."""
+        for other in others:
+            if self.region.meets(other.region):
+                self.beside.append(other)
+                other.beside.append(self)
+
+    def write(self, value: Tensor) -> None:
+        """Gives it another value."""
+        self.now = value
+        self.views.clear()
+        self.written = self.seen = next(_updates)
+
+    def catch_up(self) -> None:
+        """Takes over what has been updated through others since.
+
+        Raises:
+            TraceError: one of those has other elements in the same memory.
+        """
+        later = sorted((s for s in self.beside if s.written > self.seen), key=lambda s: s.written)
+        if not later:
+            return
+        for state in later:
+            self._check_fits(state)
+        with enable_grad():
+            self.now = _merged(self, later)
+        self.views.clear()
+        self.seen = later[-1].written
+
+    def _check_fits(self, other: State) -> None:
+        if not self.region.fits(other.region):
+            raise fail(
+                "expected tensors from outside that share memory to have the same elements in it, got "
+                f"{self.input.desc}, which is read or updated after {other.input.desc} in its memory was updated: "
+                "use one of the two alone in the function, or a copy (clone()) of one made outside of it"
+            )
+
+
+def changing(states: Iterable[State]) -> list[State]:
+    """The states that get another value, but for those all of whose elements are others' that do."""
+    found = [s for s in states if s.written and s.now.handle != s.input.handle]
+    kept: set[State] = set()
+    for state in sorted(found, key=lambda s: (-s.region.size, s.outside.is_view)):
+        if not any(s in kept and s.region.covers(state.region) for s in state.beside):
+            kept.add(state)
+    return [s for s in found if s in kept]
+
+
+def _merged(state: State, later: Sequence[State]) -> Tensor:
+    """The value of a state with those of others where they have its elements, the last of them first."""
+    places = state.region.positions()
+    picked, count = np.arange(places.size), places.size
+    for other in later:
+        found = other.region.find(places)
+        picked = np.where(found >= 0, found + count, picked)
+        count += other.region.size
+    return _picked(state.now, [state.now, *(s.now for s in later)], picked)
+
+
+def _picked(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> Tensor:
+    """A tensor of the elements with these numbers, counted over all sources."""
+    builder: Any = like.builder
+    flat = [builder.call("reshape", x, shape=[x.desc.element_count])[0] for x in sources]
+    pieces = list(_runs(sources, numbers))
+    if len(pieces) > PIECES:
+        taken = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
+    else:
+        parts = [builder.call("narrow", flat[i], dim=0, start=at, length=n)[0] for i, at, n in pieces]
+        taken = builder.call("cat", parts, axis=0)[0] if len(parts) > 1 else parts[0]
+    made: Tensor = builder.call("reshape", taken, shape=list(like.desc.shape or ()))[0]
+    return made
+
+
+def _runs(sources: Sequence[Tensor], numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Elements as pieces of sources: which of them, from where on, and how many."""
+    ends = np.cumsum([x.desc.element_count for x in sources])
+    source = np.searchsorted(ends, numbers, "right")
+    cuts = np.flatnonzero((np.diff(numbers) != 1) | (np.diff(source) != 0)) + 1
+    for first, last in itertools.pairwise([0, *cuts.tolist(), len(numbers)]):
+        at = int(source[first])
+        yield at, int(numbers[first] - ends[at] + sources[at].desc.element_count), last - first
