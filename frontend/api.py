@@ -32,7 +32,7 @@ from oneflow.frontend.autograd import *  # noqa: F403
 from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.devices import Device, device
-from oneflow.frontend.eager import from_numpy, tensor
+from oneflow.frontend.eager import tensor
 from oneflow.frontend.errors import CallError, OneFlowError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
@@ -42,6 +42,7 @@ from oneflow.frontend.jobs import FunctionConfig, global_function, watch, watch_
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.serialization import load, save
+from oneflow.frontend.sharing import from_numpy
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.tensor_type import Tensor

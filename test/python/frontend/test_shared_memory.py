@@ -237,6 +237,17 @@ def arrays_of_numpy(first, second):
     return made
 
 
+def view_of_an_array(on):
+    array = counted(12)
+    v, b = flow.from_numpy(array)[1:8], flow.from_numpy(array[4:])
+
+    def f(x):
+        b.add_(x)
+        return v * 1
+
+    return f, [v, b, array]
+
+
 class Foreign:
     """An array of another library."""
 
@@ -319,7 +330,8 @@ ARRAYS = {
     "the same": (lambda a: a, lambda a: a), "shapes": (lambda a: a.reshape(3, 4), lambda a: a.reshape(4, 3)),
     "DLPack": (lambda a: a, lambda a: Foreign(a[3:])), "disjoint": (lambda a: a[:4], lambda a: a[4:]),
 }  # fmt: skip
-HOST = {f"arrays, {name}": arrays_of_numpy(*pair) for name, pair in ARRAYS.items()} | {"types": of_another_type}
+HOST = {f"arrays, {name}": arrays_of_numpy(*pair) for name, pair in ARRAYS.items()}
+HOST |= {"types": of_another_type, "arrays, a view": view_of_an_array}
 PARTS = {"overlap": ((0, 40), (16, 48)), "inside": ((0, 64), (3, 7)), "apart": ((0, 20), (32, 8))}
 DEVICE = {f"arrays, {name}": arrays_of_a_device(*parts) for name, parts in PARTS.items()} | {"read late": read_late}
 #: The argument of those that take no number.

@@ -159,3 +159,17 @@ def test_gradients_beside_arrays_of_a_tensor():
     part = w[:2]
     (part * part).sum().backward()
     assert w.tolist() == [1, 3, 1] and w.grad.tolist() == [2, 6, 0]
+
+
+def test_views_of_an_array_show_what_is_written_into_it():
+    def run(lib):
+        array = np.arange(6, dtype=np.float32)
+        x, other = lib.from_numpy(array), lib.from_numpy(array[2:])
+        v, turned = x[1:], x.reshape(2, 3).T
+        other.add_(10)
+        found = [(v + 0).tolist(), (turned * 1).tolist()]
+        array[:3] = -1
+        v.mul_(2)
+        return [*found, v.tolist(), turned.tolist(), x.tolist(), array.tolist(), other.tolist()]
+
+    assert run(flow) == run(torch)
