@@ -172,9 +172,10 @@ class Specialization:
             arrays = _taken(kinds, args)
             if arrays is None or (is_recorded and MODE.recording) or not self._stands():
                 return NotImplemented
-            passed = self._passed(arrays)
-            if GlobalArray in map(type, passed):
+            tensors = self._tensors()
+            if GlobalArray in map(type, tensors):
                 return NotImplemented
+            passed = self._passed(arrays, tensors)
             results = repeat(passed)
             found = self._run(passed, arrays, (), name) if results is None else self._applied(results, name)
             return self.rebuild(found, eager)
@@ -187,7 +188,7 @@ class Specialization:
         Raises:
             CallError: tensors are on different devices; one is named. Or one is passed that the function updates.
         """
-        return self._run(self._passed(arrays), arrays, views, name)
+        return self._run(self._passed(arrays, self._tensors()), arrays, views, name)
 
     def _run(self, passed: list[Data], arrays: Sequence[Data], views: Sequence[EagerTensor], name: str) -> list[Data]:
         """The same for all inputs of the program, which begin with the arguments."""
@@ -209,16 +210,28 @@ class Specialization:
         return list(results[:count])
 
     @functools.cached_property
-    def _sources(self) -> tuple[list[EagerTensor], list[tuple[int, Any]]]:
-        """The tensors from outside whose arrays are passed as they are, and by their numbers the other inputs."""
-        pairs = list(enumerate(self.traced.captured))
-        return [c for _, c in pairs if is_root(c)], [(n, c) for n, c in pairs if not is_root(c)]
+    def _sources(self) -> tuple[list[EagerTensor], list[tuple[int, EagerTensor]], list[tuple[int, Any]]]:
+        """The tensors from outside whose arrays are passed as they are, others by their numbers among all tensors,
+        and by their numbers among all inputs what is no tensor.
+        """
+        captured = self.traced.captured
+        tensors = [c for c in captured if isinstance(c, EagerTensor)]
+        others = [(n, c) for n, c in enumerate(tensors) if not is_root(c)]
+        rest = [(n, c) for n, c in enumerate(captured) if not isinstance(c, EagerTensor)]
+        return list(filter(is_root, tensors)), others, rest
 
-    def _passed(self, arrays: Sequence[Data]) -> list[Data]:
-        """All inputs of the program."""
-        tensors, others = self._sources
-        passed = [*arrays, *[tensor.handle.handle for tensor in tensors]]
-        for number, given in others:
+    def _tensors(self) -> list[Data]:
+        """The arrays of the tensors from outside."""
+        roots, others, _ = self._sources
+        found = [tensor.handle.handle for tensor in roots]
+        for number, tensor in others:
+            found.insert(number, tensor.storage)
+        return found
+
+    def _passed(self, arrays: Sequence[Data], tensors: Sequence[Data]) -> list[Data]:
+        """All inputs of the program. Seeds are taken for it, so that it has to run."""
+        passed = [*arrays, *tensors]
+        for number, given in self._sources[2]:
             passed.insert(len(arrays) + number, self._present(number, given))
         return passed
 
@@ -236,9 +249,7 @@ class Specialization:
         return list(results) if stay else [r.numpy() for r in results]
 
     def _present(self, number: int, captured: Any) -> Data:
-        """What is passed for something captured; arrays, which never change, are put where they are needed once."""
-        if isinstance(captured, EagerTensor):
-            return captured.storage
+        """What is passed for what is no tensor; arrays, which never change, are put where they are needed once."""
         if not isinstance(captured, np.ndarray):
             data: Data = captured()
             return data

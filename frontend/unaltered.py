@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -71,27 +71,23 @@ class Found(Generic[T]):
         self._roots = [t for t in tensors if is_root(t)]
         self._others = [t for t in tensors if not is_root(t)]
         self._find = find
-        self._last: tuple[list[weakref.ref[Any]], list[Span], T] | None = None
+        self._last: tuple[list[weakref.ref[Any]], list[Span], Any] = [], [], None
 
     def __call__(self) -> T:
         arrays, others = [t.handle.handle for t in self._roots], list(map(_lying, self._others))
         arrays += itertools.chain.from_iterable(others)
         last = self._last
-        if last is None or len(arrays) != len(last[0]) or not all(map(operator.is_, arrays, _present(last[0]))):
+        if len(arrays) != len(last[0]) or not all(map(operator.is_, arrays, map(operator.call, last[0]))):
             last = self._last = self._renewed(arrays, others)
         return last[2]
 
     def _renewed(self, arrays: list[Any], others: list[Any]) -> tuple[list[weakref.ref[Any]], list[Span], T]:
         last, count = self._last, len(self._roots)
-        stayed = last is not None and all(map(operator.is_, arrays[:count], _present(last[0])))
-        spans = last[1][:count] if last is not None and stayed else list(map(span_of, arrays[:count]))
+        stayed = last[0] and all(map(operator.is_, arrays[:count], map(operator.call, last[0])))
+        spans = last[1][:count] if stayed else list(map(span_of, arrays[:count]))
         pairs = zip(self._others, others, strict=True)
         spans += [span_of(lying[0]) if len(lying) == 1 else region_of(t).span for t, lying in pairs]
         return list(map(weakref.ref, arrays)), spans, self._find(spans)
-
-
-def _present(known: Iterable[weakref.ref[Any]]) -> Iterator[Any]:
-    return map(operator.call, known)
 
 
 def _lying(tensor: EagerTensor) -> tuple[Any, ...]:

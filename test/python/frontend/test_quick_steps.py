@@ -259,6 +259,18 @@ def test_a_tensor_that_becomes_global_is_seen():
     assert soft(there(floats(5, 4))).is_global
 
 
+def test_a_call_that_sees_a_global_tensor_takes_its_seed_once():
+    weight = there(floats(4, 4))
+    dropped = flow.compile(lambda x: flow.nn.functional.dropout(flow.softmax(x @ weight)))
+    for _ in range(3):
+        dropped(there(floats(5, 4)))
+    whole = flow.tensor(floats(4, 4))
+    weight.data = whole.to_global(placement=flow.placement("cpu", ranks=[0]), sbp=flow.sbp.broadcast)
+    seed, taken = flow.get_rng_state()
+    dropped(there(floats(5, 4)))
+    assert flow.get_rng_state() == (seed, taken + 1)
+
+
 def test_memory_of_a_model_that_moves_is_given_back(training, cuda):
     before = len(cuda.live)
     training.net.to("cpu")
