@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -107,6 +107,12 @@ def _bytes(array: Array) -> Array:
     return array.view("u1")
 
 
+def _part(row: int, allowed: Sequence[Set[int]]) -> int:
+    """How many processors a rank uses of those that it is `allowed`: a part where others are allowed some too."""
+    own = allowed[row]
+    return max(len(own) // sum(not own.isdisjoint(other) for other in allowed), 1)
+
+
 def _scaled(counts: Sequence[int], array: Array) -> list[int]:
     return [n * array.dtype.itemsize for n in counts]
 
@@ -134,7 +140,7 @@ class MpiWorld(World):
         self.folder: Path = near.bcast(made)
         self._table = Table(self.folder / "table", rows)
         if "ONEFLOW_NUM_THREADS" not in os.environ:
-            native.set_num_threads(max(native.num_threads() // rows, 1))
+            native.set_num_threads(_part(self._row, near.allgather(os.sched_getaffinity(0))))
         self._note(COMPUTING)
         near.Barrier()
         if first:

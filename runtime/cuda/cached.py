@@ -11,7 +11,6 @@ import functools
 import importlib.metadata
 import io
 import json
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from oneflow.lowering.triton.cover import HostKernel
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.runtime import cache
+from oneflow.runtime import cache, native
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source, speaks_gluon
 from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.maps import TensorMap
@@ -106,7 +105,7 @@ def _compile(sources: list[Source], arch: str, helpers: Helpers | None) -> list[
     def write(source: Source) -> tuple[str, Binary]:
         return source.name, helpers.compile(source) if helpers else compile_source(source, arch)
 
-    with ThreadPoolExecutor(len(helpers or ()) or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(len(helpers or ()) or native.num_threads()) as pool:
         done = dict(pool.map(write, order))
     return [done[s.name] for s in sources]
 

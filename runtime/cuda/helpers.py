@@ -2,7 +2,7 @@
 
 Triton's first stage is Python, in which the threads of one process take turns, and so do the passes that lower a
 program. The helpers of a program start with its passes: they are copies of one process, which needs a fifth of a
-second for Triton. Imports `compiler`.
+second for Triton. Imports `compiler`, `native`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, Pipe
 
 from oneflow.lowering.triton.source import Source
+from oneflow.runtime import native
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
 
 #: What the first process runs, given where modules are found (not in the present folder, but for that), the
@@ -38,7 +39,7 @@ def _take(count: int) -> bool:
     """
     global _taken
     with _counting:
-        free = _taken + count <= (os.cpu_count() or 1)
+        free = _taken + count <= native.num_threads()
         _taken += count if free else 0
     return free
 
@@ -70,7 +71,7 @@ class Helpers:
 
     def start(self, operations: int) -> None:
         """Starts as many as a program of so many operations has use for, if the system lets us."""
-        count = min(operations // OPERATIONS, os.cpu_count() or 1)
+        count = min(operations // OPERATIONS, native.num_threads())
         if operations < FEWEST * OPERATIONS or getattr(sys, "frozen", False) or not _take(count):
             return
         try:

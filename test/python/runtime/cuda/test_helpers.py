@@ -2,12 +2,14 @@
 
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from unittest import mock
 
 import pytest
 
+from oneflow.runtime import native
 from oneflow.runtime.cuda import cached, helpers
 from oneflow.runtime.cuda.compiler import FIRST, CompileError, compile_source
 from oneflow.runtime.cuda.helpers import FEWEST, OPERATIONS, Helpers
@@ -25,7 +27,7 @@ SOURCES = [kernel("loud", before="print('noise')\n"), kernel("few", warps=2), ke
 
 @pytest.fixture
 def some(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(native, "num_threads", lambda: 2)
     with Helpers("sm_90") as found:
         found.start(ENOUGH)
         assert len(found) == 2
@@ -56,7 +58,7 @@ def test_helpers_have_modules_from_where_this_process_has_them(tmp_path, monkeyp
     (tmp_path / "json.py").write_text("raise SystemExit('another json')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*filter(None, sys.path), tmp_path])
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(native, "num_threads", lambda: 1)
     with Helpers("sm_90") as some:
         some.start(ENOUGH)
         monkeypatch.setattr(helpers, "compile_source", None)
@@ -69,7 +71,7 @@ def test_kernels_of_a_helper_that_is_gone_are_compiled_here(some):
 
 
 def test_helpers_are_gone_after_the_block(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(native, "num_threads", lambda: 2)
     with Helpers("sm_90") as some:
         some.start(ENOUGH)
         cached._compile(SOURCES, "sm_90", some)
@@ -80,13 +82,23 @@ def test_helpers_are_gone_after_the_block(monkeypatch):
 
 
 def test_there_are_no_more_than_processors(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(native, "num_threads", lambda: 3)
     monkeypatch.setattr(helpers, "_first", lambda arch, ends: mock.Mock())
     for _ in range(2):
         with Helpers("sm_90") as one, Helpers("sm_90") as other:
             one.start(ENOUGH)
             other.start(ENOUGH)
             assert (len(one), len(other)) == (3, 0)
+
+
+def test_there_are_no_more_than_processors_that_this_process_may_use():
+    program = (
+        "import os, oneflow.runtime.cuda.helpers as h; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        f"h._first = lambda *_: None; some = h.Helpers('sm_90'); some.start({ENOUGH}); print(len(some))"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != native.THREADS}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == "1\n"
 
 
 def test_small_programs_have_none(monkeypatch):
@@ -124,7 +136,7 @@ def test_without_connections_places_are_free_again(monkeypatch):
 
 def test_products_are_compiled_first(monkeypatch):
     seen = []
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(native, "num_threads", lambda: 1)
     monkeypatch.setattr(cached, "compile_source", lambda s, arch: seen.append(s.name))
     long = replace(FIRST, name="long", text=FIRST.text + "# " * 99)
     described = replace(FIRST, name="described", text=FIRST.text + "# tl.dot(a, b) tl.make_tensor_descriptor(..)")

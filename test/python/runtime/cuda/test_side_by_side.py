@@ -1,6 +1,5 @@
 """Kernels compiled by many threads are those of one, on the disk too."""
 
-import os
 import threading
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime import native
 from oneflow.runtime.cuda import cached
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, load_function
 from oneflow.runtime.cuda.helpers import Helpers
@@ -31,7 +31,7 @@ def program():
 
 
 def compiled(program, folder, threads, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: threads)
+    monkeypatch.setattr(native, "num_threads", lambda: threads)
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(folder / "ours"))
     return cached.compile_all(program, "sm_90")
 

@@ -1,0 +1,23 @@
+"""How many processors of a machine each of its ranks uses."""
+
+import pytest
+
+from oneflow.runtime.collectives.mpi import _part
+
+ALL = frozenset(range(8))
+HALVES = frozenset(range(4)), frozenset(range(4, 8))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "parts"),
+    [
+        ([ALL], [8]),
+        ([ALL] * 4, [2] * 4),
+        ([ALL] * 16, [1] * 16),
+        (HALVES, [4, 4]),
+        ([*HALVES, *HALVES], [2] * 4),
+        ([*HALVES, ALL], [2, 2, 2]),
+    ],
+)
+def test_ranks_share_what_they_may_use(allowed, parts):
+    assert [_part(row, allowed) for row in range(len(allowed))] == parts
