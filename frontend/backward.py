@@ -14,7 +14,7 @@ from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor
 from oneflow.frontend.errors import fail
 from oneflow.frontend.function import zeros_of
-from oneflow.frontend.tape import Node, Variable, gradients, set_grad_enabled, uses_of
+from oneflow.frontend.tape import Leaf, Node, Variable, gradients, set_grad_enabled, uses_of
 from oneflow.frontend.tensor import Tensor
 
 
@@ -23,18 +23,34 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """Adds to the `grad` of every leaf behind `tensors` the gradient of their sum, weighted by `grad_tensors`.
 
-    Without a weight a tensor has to have one element. What was recorded is freed, unless `retain_graph`; with
-    `create_graph` (which retains it) the gradients can be differentiated again.
+    With `inputs` only those leaves get theirs. Without a weight a tensor has to have one element. What was recorded
+    is freed, unless `retain_graph`; with `create_graph` (which retains it) the gradients can be differentiated again.
 
     Raises:
+        OneFlowError: one of `inputs` is no leaf that requires grad, or there are none.
         RuntimeError: a tensor has no gradient, was freed, or a value that is needed was updated in place.
     """
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     retain = create_graph if retain_graph is None else retain_graph
-    current_builder().backward(roots, _weights(roots, grad_tensors), retain, create_graph)
+    by = None if inputs is None else _leaves(inputs)
+    current_builder().backward(roots, _weights(roots, grad_tensors), retain, create_graph, by)
+
+
+def _leaves(inputs: Tensor | Sequence[Tensor]) -> set[Leaf]:
+    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not given:
+        raise fail("expected at least one tensor as inputs of backward, got none; leave inputs out for all leaves")
+    leaves = [x.handle.leaf if isinstance(x, EagerTensor) else None for x in given]
+    if None in leaves:
+        raise fail(
+            "expected leaves that require grad as inputs of backward, or tensors with retain_grad(), got "
+            f"{given[leaves.index(None)]!r}; flow.autograd.grad gives gradients by others"
+        )
+    return set(leaves)
 
 
 def grad(

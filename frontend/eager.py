@@ -10,6 +10,7 @@ the same memory. Imports `eager_builder`, `tape`, `dispatch`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -91,11 +92,11 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         """Gives a leaf another gradient."""
         leaf.grad = grad
 
-    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
+    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
         """Adds up gradients at the leaves; see `autograd.backward`."""
         seeds = self.seeds(tensors, weights)
-        roots = [v for v, _ in seeds]
-        found = gradients(self, seeds, lambda nodes: leaves_of(nodes, roots), retain_graph=retain, create_graph=again)
+        leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
+        found = gradients(self, seeds, leaves, retain_graph=retain, create_graph=again)
         with ADDING.held():
             for variable, grad in found:
                 if grad is not None and variable.leaf is not None:
@@ -120,7 +121,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         """
         return [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
 
-    def _seed(self, result: Tensor, weight: Any) -> Variable:
+    def _seed(self, result: Any, weight: Any) -> Variable:
         if not result.requires_grad:
             raise RuntimeError(
                 f"{result.desc} does not require grad: nothing behind it does, or it was computed within no_grad or "
@@ -129,8 +130,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         if weight is None:
             if result.desc.element_count != 1:
                 raise RuntimeError(f"expected one element to call backward without a gradient, got {result.desc}")
-            home = device(place_of(self.read(result).handle))
-            return self.wrap(move(np.ones(result.shape, result.dtype.numpy), home))
+            return self.wrap(move(np.ones(result.shape, result.dtype.numpy), result.device))
         seed = self.read(weight) if isinstance(weight, Tensor) else self.wrap(weight)
         if seed.desc != result.desc:
             raise RuntimeError(f"expected a gradient of type {result.desc}, got {seed.desc}")

@@ -13,6 +13,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.backward import backward as backward_of
 from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.hooks import Handle, Hook, Hooks
@@ -108,11 +109,16 @@ def detach(self: Tensor) -> Tensor:
 
 
 def backward(
-    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
 ) -> None:
-    """Adds to the `grad` of every leaf behind it the gradient of this tensor; see `flow.autograd.backward`."""
-    retain = create_graph if retain_graph is None else retain_graph
-    current_builder().backward([self], [gradient], retain, create_graph)
+    """Adds to the `grad` of every leaf behind it, or of `inputs` alone, the gradient of this tensor; see
+    `flow.autograd.backward`.
+    """
+    backward_of([self], [gradient], retain_graph, create_graph, inputs)
 
 
 def register_hook(self: Tensor, hook: Hook) -> Handle:

@@ -14,7 +14,7 @@ import inspect
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ContextDecorator
 from typing import Any
 
@@ -387,11 +387,11 @@ def _own(builder: Builder, grad: Value, taken: set[int]) -> Variable:
     return grad
 
 
-def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable]) -> list[Variable]:
-    """The variables behind `nodes`, and among `roots`, whose gradients are added up somewhere."""
+def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable], by: Container[Leaf] | None = None) -> list[Variable]:
+    """The variables behind `nodes`, and among `roots`, whose gradients are added up somewhere: in one of `by`."""
     found = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
     found |= {id(v): v for v in roots if v.leaf is not None}
-    return list(found.values())
+    return [v for v in found.values() if by is None or v.leaf in by]
 
 
 def uses_of(variable: Variable, nodes: Sequence[Node], roots: Sequence[Variable]) -> list[Variable]:

@@ -161,9 +161,9 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Gives a leaf another gradient."""
         self.captures.gradient(leaf, read=False).now = grad
 
-    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool) -> None:
+    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
         """Adds up gradients at the leaves from outside; see `autograd.backward`."""
-        found = self.gradients(tensors, weights, again)
+        found = [g for g in self.gradients(tensors, weights, again) if by is None or g[0] in by]
         with set_grad_enabled(again):
             self.captures.accumulate(found, lambda a, b: dispatch("broadcast_add", a, b))
 
