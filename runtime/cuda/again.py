@@ -16,7 +16,7 @@ import numpy as np
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.steps import ARGUMENTS, WORKSPACE, Steps
 from oneflow.runtime.cuda.stream import Stream
-from oneflow.runtime.spans import Span, Spans, meeting
+from oneflow.runtime.spans import Spans, meeting
 
 #: Gives arguments by number as arrays on a stream.
 Look = Callable[[Iterable[tuple[int, Any]], Stream], list[DeviceArray]]
@@ -36,10 +36,6 @@ def is_number(value: Any) -> bool:
     return type(value) is np.ndarray and not value.ndim
 
 
-def _span(address: int, size: int) -> Span:
-    return 0, address, address + size
-
-
 class Again:
     """Runs of `steps` with `kept` arguments that lie where they did, as all of `addresses` are known to.
 
@@ -53,7 +49,8 @@ class Again:
         self._kept, self._same = list(kept), list(kept.values())
         self._numbers = [(n, given[n].tobytes()) for n in kept if is_number(given[n])]
         self._fresh = [n for n in range(steps.counts[0]) if n not in kept]
-        self._places = Spans(_span(addresses[ARGUMENTS + n], given[n].nbytes) for n in kept)
+        lying = [(addresses[ARGUMENTS + n], given[n].nbytes) for n in kept]
+        self._places = Spans((0, address, address + size) for address, size in lying)
 
     def arguments(self, given: Sequence[Any], stream: Stream, look: Look) -> list[DeviceArray] | None:
         """The arguments of a run; None where those that were kept are others now, or one that was not shares memory
@@ -66,8 +63,8 @@ class Again:
             if given[number].tobytes() != data:
                 return None
         arrays = look(zip(self._fresh, map(given.__getitem__, self._fresh), strict=True), stream)
-        places = [_span(array.address, array.nbytes) for array in arrays]
-        if any(map(self._places.meet, places)) or any(meeting(places)):
+        places = [(0, a.address, a.address + a.nbytes) for a in arrays]
+        if (len(places) > 1 and any(meeting(places))) or any(map(self._places.meet, places)):
             return None
         found = list(given)
         for number, array in zip(self._fresh, arrays, strict=True):
