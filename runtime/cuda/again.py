@@ -64,7 +64,7 @@ class Again:
                 return None
         arrays = look(zip(self._fresh, map(given.__getitem__, self._fresh), strict=True), stream)
         places = [(0, a.address, a.address + a.nbytes) for a in arrays]
-        if (len(places) > 1 and any(meeting(places))) or any(map(self._places.meet, places)):
+        if places and (any(map(self._places.meet, places)) or any(meeting(places))):
             return None
         found = list(given)
         for number, array in zip(self._fresh, arrays, strict=True):
