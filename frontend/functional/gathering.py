@@ -8,9 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.dialect import dtypes
-from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
+from oneflow.frontend.functional import elementwise as e
+from oneflow.frontend.functional import reduction as r
+from oneflow.frontend.functional import shape as sh
+from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import axis
+from oneflow.frontend.functional.source import ones_like
+from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
@@ -32,13 +38,45 @@ def index_select(x: Any, dim: int, index: Any) -> Tensor:
     return dispatch("gather", x, index, axis=axis(x, dim))
 
 
-def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """The rows of `weight` at the positions `input`: `(..)` and `(rows, width)` give `(.., width)`.
 
-    The row `padding_idx`, which may count from the last, gets no gradient.
+    The row `padding_idx`, which may count from the last, gets no gradient. With `max_norm` rows that are taken and
+    whose `norm_type`-norm is larger are scaled to it before, in place.
+
+    Raises:
+        OneFlowError: there is no such row; gradients are to be scaled by frequency, or sparse, which they never are;
+            or rows of a tensor would be scaled that the function computes or is called with.
     """
-    weight = as_tensor(weight)
-    return dispatch("embedding", weight, input, padding_idx=-1 if padding_idx is None else _row(weight, padding_idx))
+    weight, input = as_tensor(weight), as_tensor(input)
+    for name, given in (("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):
+        if given:
+            raise fail(
+                f"expected {name}=False, got {given!r}: gradients of embeddings are dense sums over all positions"
+            )
+    padding_idx = -1 if padding_idx is None else _row(weight, padding_idx)
+    if max_norm is not None:
+        _bound_rows(weight, input, max_norm, norm_type)
+    return dispatch("embedding", weight, input, padding_idx=padding_idx)
+
+
+@no_grad()
+def _bound_rows(weight: Tensor, positions: Tensor, most: float, p: float) -> None:
+    """Scales rows at positions in place, so that their p-norm is at most that."""
+    at = sh.reshape(positions, (-1,))
+    times = dispatch("unsorted_segment_sum", ones_like(at), at, num_segments=weight.shape[0])
+    wide = cast(weight, dtypes.float32) if weight.dtype.bits == 16 else weight
+    norms = r.norm(wide, p, 1)
+    factor = e.where(e.logical_and(times > 0, norms > most), most / (norms + 1e-7), ones_like(norms))
+    current_builder().assign(weight, cast(wide * sh.unsqueeze(factor, 1), weight.dtype), "embedding")
 
 
 def _row(weight: Tensor, number: int) -> int:

@@ -66,30 +66,45 @@ def reset(layer: Any) -> None:
 
 
 class Embedding(Module):
-    """The rows of `weight` at integers: `(..)` gives `(.., embedding_dim)`. Row `padding_idx` is 0 and stays so."""
+    """The rows of `weight` at integers: `(..)` gives `(.., embedding_dim)`. Row `padding_idx` is 0 and stays so.
+
+    With `max_norm` rows whose `norm_type`-norm is larger are scaled to it when they are taken.
+    """
 
     def __init__(
         self,
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
         *,
         dtype: DType = dtypes.float32,
     ) -> None:
         super().__init__()
+        if scale_grad_by_freq or sparse:
+            raise ValueError(
+                "expected scale_grad_by_freq and sparse to be False: gradients of embeddings are dense sums"
+            )
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"expected padding_idx below {num_embeddings}, got {padding_idx}")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx if padding_idx is None else padding_idx % num_embeddings
+        self.max_norm, self.norm_type = max_norm, norm_type
         self.weight = made(num_embeddings, embedding_dim, dtype=dtype)
         self.reset_parameters()
 
     @classmethod
-    def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0,
+    ) -> Embedding:  # fmt: skip
         """A layer with the rows of a tensor, which share its memory and are trained unless `freeze`."""
         if embeddings.dim() != 2:
             raise ValueError(f"expected embeddings of 2 dimensions, got {embeddings.desc}")
-        layer = cls(*embeddings.shape, padding_idx, dtype=embeddings.dtype)
+        layer = cls(*embeddings.shape, padding_idx, max_norm, norm_type, dtype=embeddings.dtype)
         layer.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
         return layer
 
@@ -101,7 +116,7 @@ class Embedding(Module):
 
     def forward(self, x: Any) -> Any:
         """The rows at `x`."""
-        return F.embedding(x, self.weight, self.padding_idx)
+        return F.embedding(x, self.weight, self.padding_idx, self.max_norm, self.norm_type)
 
     def extra_repr(self) -> str:
         """Sizes."""

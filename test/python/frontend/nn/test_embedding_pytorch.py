@@ -1,0 +1,70 @@
+"""Embeddings whose rows are bounded; beside PyTorch's."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.frontend.errors import OneFlowError, TraceError
+
+torch = pytest.importorskip("torch")
+
+ROWS = np.random.default_rng(3).standard_normal((7, 4)).astype(np.float32)
+#: Row 3 is never taken, others are several times.
+AT = np.array([[0, 1, 1], [5, 6, 0]])
+
+
+@pytest.mark.parametrize("options", [{"max_norm": 1.0}, {"max_norm": 2.0, "norm_type": 1.0},
+                                     {"max_norm": 0.5, "norm_type": float("inf"), "padding_idx": 1}])  # fmt: skip
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rows_are_bounded_when_they_are_taken(options, compiled):
+    def run(lib):
+        layer = lib.nn.Embedding.from_pretrained(lib.tensor(ROWS), freeze=False, **options)
+        optimizer = lib.optim.SGD(layer.parameters(), lr=0.5)
+
+        def step(at):
+            loss = (layer(at) ** 3).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+
+        step = flow.compile(step) if compiled and lib is flow else step
+        return [[step(lib.tensor(AT)).item(), layer.weight.detach().numpy().copy()] for _ in range(3)]
+
+    for got, want in zip(run(flow), run(torch), strict=True):
+        np.testing.assert_allclose(got[0], want[0], 1e-5)
+        np.testing.assert_allclose(got[1], want[1], 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(("kind", "unit"), [("bfloat16", 2**-8), ("float16", 2**-11), ("float64", 2**-50)])
+def test_rows_of_other_types(kind, unit):
+    """To half a unit in the last place of 16 bits; PyTorch rounds the norm first."""
+    rows = flow.tensor(ROWS).to(getattr(flow, kind)) * 3
+    layer = flow.nn.Embedding.from_pretrained(rows.clone(), max_norm=1.0)
+    layer(flow.tensor(AT))
+    before = rows.to(flow.float64).numpy()
+    wanted, at = before.copy(), np.unique(AT)
+    norms = np.linalg.norm(before[at], axis=1, keepdims=True)
+    wanted[at] *= np.where(norms > 1, 1 / (norms + 1e-7), 1)
+    np.testing.assert_allclose(layer.weight.detach().to(flow.float64).numpy(), wanted, unit * 1.01)
+
+
+def test_rows_that_are_not_taken_stay_as_they_are():
+    layer = flow.nn.Embedding(7, 4, max_norm=0.5)
+    layer.eval()
+    before = layer.weight.detach().numpy().copy()
+    layer(flow.tensor(AT))
+    after = layer.weight.detach().numpy()
+    taken = sorted({*AT.ravel().tolist()})
+    np.testing.assert_array_equal(np.delete(after, taken, 0), np.delete(before, taken, 0))
+    np.testing.assert_allclose(np.linalg.norm(after[taken], axis=1), 0.5, 1e-5)
+
+
+def test_what_there_is_not():
+    for name in ("sparse", "scale_grad_by_freq"):
+        with pytest.raises(ValueError, match="expected scale_grad_by_freq and sparse to be False"):
+            flow.nn.Embedding(7, 4, **{name: True})
+        with pytest.raises(OneFlowError, match=f"expected {name}=False, got True"):
+            flow.nn.functional.embedding(flow.tensor(AT), flow.tensor(ROWS), **{name: True})
+    with pytest.raises(TraceError, match=r"embedding of tensor<7x4xf32>: only flow\.compile updates tensors"):
+        flow.compile(lambda w: flow.nn.functional.embedding(AT, w, max_norm=1.0))(ROWS)
