@@ -10,7 +10,8 @@ from types import FrameType
 
 from oneflow.frontend.mode import tracing
 
-_PACKAGE = __name__.partition(".")[0]
+#: Modules whose frames are no user's; functions that `no_grad` and its like decorate are called from the second.
+_OURS = __name__.partition(".")[0], "contextlib"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def called_by_user() -> bool:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return bool(frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE)
+    return frame.f_globals.get("__name__", "").partition(".")[0] in _OURS
 
 
 def user_place() -> Place:

@@ -5,6 +5,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.frontend.errors import OneFlowError, TraceError
+from oneflow.runtime.failures import PositionError
 
 torch = pytest.importorskip("torch")
 
@@ -58,6 +59,12 @@ def test_rows_that_are_not_taken_stay_as_they_are():
     taken = sorted({*AT.ravel().tolist()})
     np.testing.assert_array_equal(np.delete(after, taken, 0), np.delete(before, taken, 0))
     np.testing.assert_allclose(np.linalg.norm(after[taken], axis=1), 0.5, 1e-5)
+
+
+def test_a_position_that_is_no_row_is_an_error_at_the_user_s_line():
+    layer = flow.nn.Embedding(7, 4, max_norm=0.5)
+    with pytest.raises(PositionError, match=r"expected a position in \[0, 7\), got 7 \(.*test_embedding_pytorch.py:"):
+        layer(flow.tensor([7]))
 
 
 def test_what_there_is_not():
