@@ -187,7 +187,10 @@ class Captures:
             raise fail(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
         if tensor.is_view:
             _check_view(tensor, writer)
-        state.write(value if MODE.recording else Tensor(value.builder, value.handle, value.desc))
+        if MODE.recording:
+            state.write(value)
+        else:
+            state.write_unrecorded(value)
 
     def gradient(self, leaf: Leaf, read: bool = True) -> Gradient:
         """The gradient of a leaf; once it is read the program is for that alone."""

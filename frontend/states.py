@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from oneflow.dialect.reverse import Renamed
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import fail
 from oneflow.frontend.regions import Region
@@ -51,6 +52,14 @@ class State:
         self.now = value
         self.views.clear()
         self.written = self.seen = next(_updates)
+
+    def write_unrecorded(self, value: Tensor) -> None:
+        """Gives it another value, through which gradients go on to the present one, as in eager mode."""
+        self.catch_up()
+        fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
+        with enable_grad():
+            builder.note(Renamed((self.now,), (fresh,)))
+        self.write(fresh)
 
     def catch_up(self) -> None:
         """Takes over what has been updated through others since.

@@ -185,6 +185,25 @@ def no_gradient_through(on):
     return flow.grad(part), [c, v]
 
 
+def gradients_going_on(view):
+    """Through updates that are not recorded, of a tensor or of another in its memory."""
+
+    def made(on):
+        c = on.tensor(counted(6))
+        v, other = c[1:4], c[2:] if view else c
+
+        def part(x):
+            v.mul_(x)
+            with flow.no_grad():
+                other.mul_(0.5)
+                v.sub_(1)
+            return (c * 3).sum() + (v * 2).sum()
+
+        return flow.grad(part), [c, v]
+
+    return made
+
+
 def through_vjp(on):
     c = on.tensor(counted(6))
     v = c[::2]
@@ -322,6 +341,7 @@ PAIRS = {
 ALL |= {f"two views, {name}": two_views(*pair) for name, pair in PAIRS.items()}
 ALL |= {
     "given back": given_back, "expanded": expanded, "shown to the user": shown_to_the_user,
+    "gradients go on": gradients_going_on(False), "gradients go on in parts": gradients_going_on(True),
     "gradients": gradients_through, "no gradient": no_gradient_through, "vjp": through_vjp, "tied": tied,
     "flat parameters": flat_parameters,
 }  # fmt: skip
@@ -335,8 +355,9 @@ HOST |= {"types": of_another_type, "arrays, a view": view_of_an_array}
 PARTS = {"overlap": ((0, 40), (16, 48)), "inside": ((0, 64), (3, 7)), "apart": ((0, 20), (32, 8))}
 DEVICE = {f"arrays, {name}": arrays_of_a_device(*parts) for name, parts in PARTS.items()} | {"read late": read_late}
 #: The argument of those that take no number.
-ARGUMENTS = {"gradients": counted(3) + 1, "no gradient": counted(3) + 1, "vjp": counted(3), "tied": counted(3),
-             "flat parameters": counted(3)}  # fmt: skip
+ARGUMENTS = dict.fromkeys(["vjp", "tied", "flat parameters"], counted(3)) | dict.fromkeys(
+    ["gradients", "gradients go on", "gradients go on in parts", "no gradient"], counted(3) + 1
+)
 
 
 def history(on, name, compiled, calls=4):
