@@ -125,9 +125,9 @@ class Descriptor:
         text = " + ".join([*(f"{self.tile.positions[n].name} * {step}" for n, step in dimension.parts), text])
         return f"({text}).to(tl.int32)" if self.tile.kernel.is_wide and not text.startswith("k_at") else text
 
-    def load(self, order: Sequence[str]) -> str:
-        """The text of a block whose dimensions are the axes `order`."""
-        text = f"{self.name}.load({self.place})"
+    def load(self, order: Sequence[str], name: str = "") -> str:
+        """The text of a block whose dimensions are the axes `order`; `name` stands for this descriptor or another."""
+        text = f"{name or self.name}.load({self.place})"
         spread = [d.axis for d in self.dimensions if not d.axis.scalar]
         if len(spread) < len(self.dimensions):
             text = f"{text}.reshape({', '.join(str(a.block) for a in spread)})"
@@ -140,3 +140,9 @@ class Descriptor:
         if len(spread) < len(self.dimensions):
             text = f"{text}.reshape({', '.join(self._blocks)})"
         return f"{self.name}.store({self.place}, {text})"
+
+
+def are_alike(found: Sequence[Descriptor | None]) -> bool:
+    """Whether all there are walk blocks along the same axes, so that one may stand for another."""
+    walks = {None if d is None else tuple((s.axis.name, s.loops, s.parts) for s in d.dimensions) for d in found}
+    return len(walks) == 1 and None not in walks

@@ -17,6 +17,9 @@ from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, constant_text
 from oneflow.lowering.triton.writer import V, Writer
 
+#: Blocks of programs that go over the same columns one after the other, so that these stay in the cache.
+GROUP = 8
+
 
 def program_id(kernel: Kernel) -> str:
     """The text of the program's number."""
@@ -28,6 +31,22 @@ def tiles(axis: Axis) -> str:
     if axis.size.static is None:
         return f"(({axis.size} + {axis.block - 1}) // {axis.block})"
     return str(-(-axis.size.static // axis.block))
+
+
+def place_block(writer: Writer, number: str, rows: str, columns: str) -> None:
+    """Which of so many rows and columns of blocks a program computes: groups of rows, so that columns are read again
+    while they are near.
+    """
+    for text in (
+        f"program = {number}",
+        f"batch = program // ({rows} * {columns})",
+        f"within = program % ({rows} * {columns})",
+        f"first = within // ({GROUP} * {columns}) * {GROUP}",
+        f"height = tl.minimum({rows} - first, {GROUP})",
+        f"row = first + within % ({GROUP} * {columns}) % height",
+        f"column = within % ({GROUP} * {columns}) // height",
+    ):
+        writer.line(text)
 
 
 def filled_with(value: ir.Value) -> str | None:

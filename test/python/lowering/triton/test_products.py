@@ -1,5 +1,7 @@
 """Sums of products are one kernel that adds up the terms, where these have the same loops."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton import products, together
+from oneflow.lowering.triton import contract, products, together, tuning
 from oneflow.lowering.triton.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
@@ -65,6 +67,31 @@ def test_sums_of_products(name):
 def test_transposed_operands():
     arrays = normal((ROWS, DEPTH), (COLUMNS, DEPTH), (ROWS, DEPTH), (DEPTH, COLUMNS))
     check(lambda a, b, c, d: a @ b.T + c @ d, arrays, 1, [2])
+
+
+ONE_LOOP = {
+    "whole steps": ([(2, 64, 256), (256, 128)] * 3, 1),
+    "batches": ([(2, 2, 64, 128), (2, 2, 128, 64)] * 3, 1),
+    "a part of a step": ([(2, 64, 96), (96, 128)] * 3, 3),
+}
+
+
+@pytest.mark.parametrize("stays", [False, True])
+@pytest.mark.parametrize("name", ONE_LOOP)
+def test_one_loop_through_all_terms(name, stays, monkeypatch):
+    """Where each term is whole steps of blocks that are read by descriptors; only then programs stay."""
+    shapes, dots = ONE_LOOP[name]
+    ways = [replace(tuning.DESCRIBED[-1], stays=kept) for kept in ((True, False) if stays else (False,))]
+    monkeypatch.setattr(contract, "choose", lambda product: ways)
+    arrays = normal(*shapes)
+    check(SUMS["of three"], arrays, 1, [dots])
+    (source,) = lowered(SUMS["of three"], arrays, flow.float16).sources.values()
+    assert ("for tile in" in source.text) == (stays and dots == 1)
+
+
+def test_terms_whose_blocks_lie_otherwise_have_loops_of_their_own(monkeypatch):
+    monkeypatch.setattr(contract, "choose", lambda product: [tuning.DESCRIBED[-1]])
+    check(lambda a, b, c, d: a @ b.T + c @ d, normal((64, 256), (128, 256), (64, 256), (256, 128)), 1, [2])
 
 
 def test_a_kernel_has_few_terms(monkeypatch):
