@@ -285,10 +285,10 @@ class HostCuda(HostGraphs):
 
     cuTensorMapEncodeTiled = staticmethod(host_maps.encode)  # noqa: N815
 
-    def cuLaunchKernel(self, function: Any, programs: Any, *rest: Any) -> int:  # noqa: N802
+    def cuLaunchKernelEx(self, config: Any, function: Any, parameters: Any, extra: Any) -> int:  # noqa: N802
         """As the library has it: the status alone."""
         self.log.append("launch")
-        self._run(function.value, programs.value, self._arguments(function.value, rest[-2].value))
+        self._run(function.value, config._obj.blocks[0], self._arguments(function.value, parameters.value))
         return 0
 
     def _arguments(self, function: int, parameters: int) -> list[Any]:

@@ -13,7 +13,7 @@ import importlib
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 HINT = "expected CUDA's Python bindings (pip install oneflow-mlir[gpu])"
 #: The handle of the stream that work without a stream goes to.
@@ -281,6 +281,15 @@ def fill(target: int, pattern: bytes, count: int, pitch: int, stream: Any) -> No
     call(name, target, value, count, stream)
 
 
+class LaunchConfig(ctypes.Structure):
+    """The driver's structure of a launch: passing one is faster than as many arguments."""
+
+    _fields_: ClassVar = [
+        ("blocks", ctypes.c_uint * 3), ("threads", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("count", ctypes.c_uint),
+    ]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Function:
     """A kernel on the device, ready to launch; `module` goes with the last of its kernels."""
@@ -292,19 +301,18 @@ class Function:
 
     def prepare(self, programs: int, parameters: int, stream: Any) -> tuple[Any, ...]:
         """A launch of `programs` blocks on a stream; at the address `parameters` are pointers to the arguments."""
-        sizes = map(ctypes.c_uint, (programs, 1, 1, self.threads, 1, 1, self.shared))
-        given = (self.handle, stream, parameters)
-        handle, to, arguments = (ctypes.c_void_p(int(value)) for value in given)
-        return (handle, *sizes, to, arguments, None)
+        config = LaunchConfig((programs, 1, 1), (self.threads, 1, 1), self.shared, int(stream), None, 0)
+        handle, arguments = (ctypes.c_void_p(int(value)) for value in (self.handle, parameters))
+        return ctypes.byref(config), handle, arguments, None
 
 
 def launch(prepared: Iterable[tuple[Any, ...]]) -> None:
     """Launches what was prepared, one after the other."""
-    run = _library().cuLaunchKernel
+    run = _library().cuLaunchKernelEx
     for given in prepared:
         status = run(*given)
         if status != 0:
-            raise _failure("cuLaunchKernel", _cuda().CUresult(status))
+            raise _failure("cuLaunchKernelEx", _cuda().CUresult(status))
 
 
 def launch_graph(program: Any, stream: Any) -> None:

@@ -277,8 +277,8 @@ def test_graphs_can_be_switched_off(cuda, monkeypatch):
 
 def test_launches_one_by_one_go_to_the_present_stream(cuda, monkeypatch):
     monkeypatch.setenv(executable.GRAPHS, "0")
-    seen, real = [], cuda.cuLaunchKernel
-    monkeypatch.setattr(cuda, "cuLaunchKernel", lambda *given: seen.append(given[8].value) or real(*given))
+    seen, real = [], cuda.cuLaunchKernelEx
+    monkeypatch.setattr(cuda, "cuLaunchKernelEx", lambda *given: seen.append(given[0]._obj.stream) or real(*given))
     function, x, w = flow.compile(chain, device="cuda"), on(floats(6, 9)), on(floats(9, 9))
     own, other = current(driver.device(0)), Stream(driver.device(0))
     for stream in (own, other, other, own):
@@ -289,9 +289,9 @@ def test_launches_one_by_one_go_to_the_present_stream(cuda, monkeypatch):
 
 
 def test_a_launch_that_is_refused_says_so(cuda, monkeypatch):
-    monkeypatch.setattr(cuda, "cuLaunchKernel", lambda *given: 719)
+    monkeypatch.setattr(cuda, "cuLaunchKernelEx", lambda *given: 719)
     monkeypatch.setattr(cuda, "CUresult", lambda status: status, raising=False)
-    with pytest.raises(driver.CudaError, match="cuLaunchKernel: 719"):
+    with pytest.raises(driver.CudaError, match="cuLaunchKernelEx: 719"):
         flow.compile(chain, device="cuda")(floats(6, 9), floats(9, 9))
 
 
