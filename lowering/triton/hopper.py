@@ -1,8 +1,8 @@
 """Attention on Hopper, in Gluon: one warp reads keys and values, groups of four have 64 queries each.
 
 A group makes the scores of a block of keys while the weights of the one before are multiplied by its values, so that
-tensor cores do not wait for exponentials. Programs stay and go over blocks of queries; with `causal` a light block
-follows each heavy one. Imports `gluon`.
+tensor cores do not wait for exponentials. Programs stay and go over blocks of queries, of which the next one is read
+meanwhile; with `causal` a light block follows each heavy one. Imports `gluon`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import Filled
 from oneflow.lowering.triton.tuning import PROCESSORS
 
+#: Blocks of queries underway.
+OWN = 2
 #: By the width of heads: groups of warps, keys of a block, stages, registers of a thread in a group and on average,
 #: and whether groups take turns at the tensor cores.
 WAYS = {64: (3, 128, 2, 160, 128, True), 128: (2, 128, 2, 240, 168, False)}
@@ -25,10 +27,11 @@ ATTEND = """
 def read(inputs, memory, bars, sizes, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
     # Reads the queries of each turn, and its keys and values, the last ones first.
     all_queries, all_keys, all_values = inputs
-    queries, keys, values, _ = memory
+    queries, keys, values, results = memory
     queries_full, queries_empty, keys_full, keys_empty, values_full, values_empty, _ = bars
     size, blocks, units, turns, heads, share = sizes
-    GROUPS: gl.constexpr = queries.type.shape[0]
+    GROUPS: gl.constexpr = results.type.shape[0]
+    OWN: gl.constexpr = queries.type.shape[0] // GROUPS
     ROWS: gl.constexpr = queries.type.shape[3]
     WIDTH: gl.constexpr = queries.type.shape[4]
     STAGES: gl.constexpr = keys.type.shape[0]
@@ -43,12 +46,14 @@ def read(inputs, memory, bars, sizes, CAUSAL: gl.constexpr, PAIRS: gl.constexpr)
         if there:
             batch = number // heads
             head = number % heads
-            mbarrier.wait(queries_empty, (tiles & 1) ^ 1)
-            tiles += 1
-            mbarrier.expect(queries_full, QUERY_BYTES)
+            slot = tiles % OWN
+            mbarrier.wait(queries_empty.index(slot), ((tiles // OWN) & 1) ^ 1)
+            full = queries_full.index(slot)
+            mbarrier.expect(full, QUERY_BYTES)
             for group in gl.static_range(GROUPS):
                 at = [batch, head, (block * GROUPS + group) * ROWS, 0]
-                tma.async_copy_global_to_shared(all_queries, at, queries_full, queries.index(group))
+                tma.async_copy_global_to_shared(all_queries, at, full, queries.index(slot * GROUPS + group))
+            tiles += 1
             steps, masked = seen(block, size, GROUPS * ROWS, KEYS, CAUSAL)
             for step in range(steps):
                 row = (steps - 1 - step) * KEYS
@@ -93,7 +98,8 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
     queries, keys, values, results = memory
     queries_full, queries_empty, keys_full, keys_empty, values_full, values_empty, starts = bars
     size, blocks, units, turns, heads, share = sizes
-    GROUPS: gl.constexpr = queries.type.shape[0]
+    GROUPS: gl.constexpr = results.type.shape[0]
+    OWN: gl.constexpr = queries.type.shape[0] // GROUPS
     ROWS: gl.constexpr = queries.type.shape[3]
     WIDTH: gl.constexpr = queries.type.shape[4]
     STAGES: gl.constexpr = keys.type.shape[0]
@@ -102,7 +108,6 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
     SCORES: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
     SUMS: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, OUT, 16])
     WEIGHTS: gl.constexpr = gl.DotOperandLayout(0, SUMS, 2)
-    own = queries.index(GROUP).reshape([ROWS, WIDTH])
     none = gl.zeros((ROWS, KEYS), gl.float32, SCORES)
     count = 0
     tiles = 0
@@ -116,8 +121,8 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
             most = gl.full((ROWS,), float("-inf"), gl.float32, gl.SliceLayout(1, SCORES))
             total = gl.full((ROWS,), 0.0, gl.float32, gl.SliceLayout(1, SCORES))
             acc = gl.zeros((ROWS, OUT), gl.float32, SUMS)
-            mbarrier.wait(queries_full, tiles & 1)
-            tiles += 1
+            mbarrier.wait(queries_full.index(tiles % OWN), (tiles // OWN) & 1)
+            own = queries.index(tiles % OWN * GROUPS + GROUP).reshape([ROWS, WIDTH])
             kept = gl.zeros((ROWS, KEYS), results.dtype, WEIGHTS)
             for step in range(steps):
                 slot = count % STAGES
@@ -145,7 +150,8 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
                 acc = acc * gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))[:, None]
                 kept = gl.convert_layout(weights.to(results.dtype), WEIGHTS)
                 count += 1
-            mbarrier.arrive(queries_empty)
+            mbarrier.arrive(queries_empty.index(tiles % OWN))
+            tiles += 1
             before = count - 1
             mbarrier.wait(values_full.index(before % STAGES), (before // STAGES) & 1)
             value = values.index(before % STAGES).reshape([KEYS, OUT])
@@ -184,15 +190,15 @@ class _Forward(Turned):
 
     def source(self) -> Source:
         """The source."""
-        parts = (("query", GROUP, self.groups), ("key", self.keys, self.stages), ("value", self.keys, self.stages),
-                 ("out", GROUP, self.groups))  # fmt: skip
+        passing = [(name, self.keys, self.stages) for name in ("key", "value")]
+        parts = [("query", GROUP, OWN * self.groups), *passing, ("out", GROUP, self.groups)]
         lines = [line for name, *part in parts for line in described(self.filled.tensors[name], name, *part)]
         return self.written(ATTEND, [*lines, *self._barriers(), *self._sizes(), *self._start()], self.registers)
 
     def _barriers(self) -> list[str]:
         stages, groups = self.stages, self.groups
         return [
-            f"queries_full, queries_empty = barriers(1, 1).index(0), barriers(1, {groups}).index(0)",
+            f"queries_full, queries_empty = barriers({OWN}, 1), barriers({OWN}, {groups})",
             f"keys_full, keys_empty = barriers({stages}, 1), barriers({stages}, {groups})",
             f"values_full, values_empty = barriers({stages}, 1), barriers({stages}, {groups})",
             f"starts = barriers({groups}, 1)",

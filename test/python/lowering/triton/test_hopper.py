@@ -167,6 +167,13 @@ def test_short_causal_rows_have_smaller_blocks(length, is_causal, groups):
     assert source.text.count("(attend, ") == groups
 
 
+def test_the_next_queries_are_read_meanwhile(program):
+    """A group has room for two blocks of queries, and waits for one of them alone."""
+    text = program.on("sm_90").sources[NAME].text
+    assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{2 * hopper.FEW[0]}, " in text
+    assert "queries_full, queries_empty = barriers(2, 1), barriers(2, 2)" in text
+
+
 def test_one_architecture_has_it(program):
     plain, special = program.on("sm_80").sources[NAME], program.on("sm_90").sources[NAME]
     assert "import triton.language as tl" in plain.text and "gluon" in special.text
