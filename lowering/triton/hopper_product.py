@@ -14,7 +14,7 @@ from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Contraction, Emission
 from oneflow.lowering.triton.descriptors import Descriptor
-from oneflow.lowering.triton.finish import origins, tiles
+from oneflow.lowering.triton.finish import origins, place_block, tiles
 from oneflow.lowering.triton.gluon import ARCH, BARRIERS, GROUP, IMPORTS, side_by_side
 from oneflow.lowering.triton.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.names import identifier
@@ -51,7 +51,7 @@ def put(block, row, column, room, value):
 
 def special(product: Contraction) -> dict[str, Source]:
     """The form for Hopper, by its architecture, where that is expected to be faster than all others."""
-    config = hopper(product.shape)
+    config = hopper(product.shape) if len(product.terms) == 1 else None
     emission = None if config is None else HopperEmission(product, config)
     return {ARCH: emission.emit()} if emission is not None and emission.is_possible else {}
 
@@ -137,7 +137,7 @@ class HopperEmission(Emission):
     def _place_lines(self) -> list[str]:
         """Which tile a program computes."""
         writer, self.writer, self.tile = self.writer, Writer(), self.whole
-        self._place_program("tile")
+        place_block(self.writer, "tile", *(tiles(self._axis(name)) for name in "mn"))
         lines, self.writer = self.writer.scopes[0].lines, writer
         return lines
 

@@ -35,6 +35,11 @@ def lower(function, *shapes, dtype=flow.bfloat16):
     return source
 
 
+def test_sums_of_products_have_none():
+    assert lower(CALLS["plain"][0], *CALLS["plain"][1:]).special
+    assert not lower(lambda a, b, c, d: a @ b + c @ d, *[(8192, 3072), (3072, 768)] * 2).special
+
+
 #: Rows, columns and depth of products that end within tiles, and within a step.
 SIZES = [(200, 264, 136), (384, 72, 64)]
 
