@@ -244,7 +244,7 @@ class EagerTensor(Tensor):
     @data.setter
     def data(self, value: EagerTensor) -> None:
         """Makes it another tensor's values, in that one's memory; it stays the leaf that it is."""
-        leaf, self.handle, self.shows = self.handle.leaf, value.variable.alias(), None
+        leaf, self.handle, self.shows = self.handle.leaf, value.variable.alias(), views.detached(value)
         self.desc = self.handle.desc
         self.handle.leaf = leaf
         if self.grad is not None and self.grad.desc != self.desc:

@@ -173,3 +173,34 @@ def test_views_of_an_array_show_what_is_written_into_it():
         return [*found, v.tolist(), turned.tolist(), x.tolist(), array.tolist(), other.tolist()]
 
     assert run(flow) == run(torch)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_parameters_lie_in_one_buffer(compiled):
+    """Their `data` is set to parts of it."""
+
+    def run(lib):
+        flat = lib.tensor(np.arange(10, dtype=np.float32) / 10)
+        w, b = lib.nn.Parameter(lib.ones(2, 3)), lib.nn.Parameter(lib.ones(3))
+        w.data, b.data = flat[0:6].view(2, 3), flat[6:9]
+        optimizer, found = lib.optim.SGD([w, b], lr=0.1), []
+
+        def step(x):
+            loss = ((x @ w + b) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            with lib.no_grad():
+                flat.mul_(0.5)
+            return loss.detach()
+
+        step = flow.compile(step) if compiled and lib is flow else step
+        for _ in range(3):
+            found += [step(lib.ones(1, 2)).item(), flat.tolist(), w.detach().tolist(), b.tolist()]
+        assert w.is_leaf and w.requires_grad and w.shape == (2, 3)
+        b.data = lib.ones(3)
+        flat.zero_()
+        return [*found, w.tolist(), b.tolist()]
+
+    for got, want in zip(run(flow), run(torch), strict=True):
+        np.testing.assert_allclose(got, want, 1e-5)
