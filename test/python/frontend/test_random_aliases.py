@@ -1,0 +1,137 @@
+"""Random functions that update and read tensors which share memory, compiled and as they are.
+
+`ONEFLOW_ALIASES=200 pytest test/python/frontend/test_random_aliases.py` tries that many of each kind.
+"""
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.testing.host_cuda import host_cuda
+
+COUNT = int(os.environ.get("ONEFLOW_ALIASES", "12"))
+CALLS = 3
+
+
+def part(draw, tensor):
+    """A view of a tensor, through up to two others."""
+    for _ in range(draw.randrange(3)):
+        if not tensor.ndim:
+            break
+        axis = draw.randrange(tensor.ndim)
+        first = draw.randrange(tensor.shape[axis])
+        last, step = draw.randint(first + 1, tensor.shape[axis]), draw.choice([1, 1, 2])
+        key, row = (slice(None),) * axis + (slice(first, last, step),), draw.randrange(tensor.shape[0])
+        taken = [
+            lambda t, key=key: t[key], lambda t, row=row: t[row], lambda t: t.T, lambda t: t[::-1],
+            lambda t: t.reshape(-1), lambda t: t.unsqueeze(0), lambda t: t.detach(),
+        ]  # fmt: skip
+        tensor = draw.choice(taken)(tensor)
+    return tensor
+
+
+def tensors(draw, place, arrays):
+    """Tensors of which some share memory: in one of the user's `arrays`, as views, shown to the user."""
+    array = np.arange(40, dtype=np.float32) / 5
+    if arrays and draw.random() < 0.3:
+        roots = [flow.from_numpy(array[:24].reshape(4, 6)), flow.from_numpy(array[10:34].reshape(4, 6))]
+    else:
+        roots = [flow.tensor(array[:24].reshape(4, 6)).to(place) for _ in range(draw.choice([1, 1, 2]))]
+    if arrays and draw.random() < 0.2:
+        roots[0].numpy()
+    return roots + [part(draw, draw.choice(roots)) for _ in range(draw.randrange(1, 4))]
+
+
+def step(kind, a, b, number, x, given):
+    """One update, or one result."""
+    if kind == "add":
+        a.add_(x)
+    elif kind == "mul":
+        a.mul_(x.sum())
+    elif kind == "of the other":
+        a.add_(b.sum() * 0.01)
+    elif kind == "copy":
+        a.copy_(x * number)
+    elif kind == "unrecorded":
+        with flow.no_grad():
+            a.sub_(number)
+    else:
+        given.append((a * 2 + b.sum()).sum() + x)
+
+
+KINDS = ["add", "mul", "of the other", "copy", "unrecorded", "read", "read"]
+
+
+def made(seed, place, arrays):
+    draw = random.Random(seed)
+    shared = tensors(draw, place, arrays)
+    count = len(shared)
+    plan = [
+        (draw.choice(KINDS), draw.randrange(count), draw.randrange(count), draw.random())
+        for _ in range(draw.randrange(2, 7))
+    ]
+
+    def function(x):
+        given = []
+        for kind, a, b, number in plan:
+            step(kind, shared[a], shared[b], number, x, given)
+        return (*given, shared[0] + x)
+
+    return function, shared
+
+
+def history(seed, place, compiled):
+    function, shared = made(seed, place, place == "cpu")
+    function = flow.compile(function) if compiled else function
+    found = []
+    for call in range(CALLS):
+        given = function(flow.tensor(np.float32(0.5 + call)).to(place))
+        found += [np.array(t.tolist()) for t in (*given, *shared)]
+    return found
+
+
+def gradients(seed, compiled):
+    """Of one call, by its argument; None where eager mode refuses an update.
+
+    Views of what wants a gradient do not see in eager mode what is written into arrays of the user.
+    """
+    function, shared = made(seed, "cpu", False)
+
+    def loss(x):
+        return sum(t.sum() for t in function(x * 1.5))
+
+    inside = flow.value_and_grad(loss)
+    inside = flow.compile(inside) if compiled else inside
+    try:
+        value, grad = inside(flow.tensor(np.float32(0.5)))
+    except RuntimeError:
+        assert not compiled
+        return None
+    return [value.item(), grad.item(), *(np.array(t.tolist()) for t in shared)]
+
+
+def equal(got, wanted):
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, other, 2e-4, 1e-4)
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_values(seed):
+    equal(history(seed, "cpu", True), history(seed, "cpu", False))
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_values_on_a_device(seed, tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    with host_cuda():
+        equal(history(seed, "cuda", True), history(seed, "cuda", False))
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_gradients(seed):
+    wanted = gradients(seed, False)
+    if wanted is not None:
+        equal(gradients(seed, True), wanted)
