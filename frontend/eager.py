@@ -110,8 +110,8 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
             leaf.grad = leaf.grad + grad
         else:
             held = leaf.grad
-            views.write(held.variable, total := self.binary("add", held.variable.alias(), grad.variable), "backward")
-            held.handle = total
+            total = self.binary("add", held.variable.alias(), grad.variable)
+            self.assign(held, EagerTensor(total), "backward")
 
     def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
         """The variables of results, and their cotangents.

@@ -204,3 +204,32 @@ def test_parameters_lie_in_one_buffer(compiled):
 
     for got, want in zip(run(flow), run(torch), strict=True):
         np.testing.assert_allclose(got, want, 1e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_are_added_up_in_one_buffer(compiled):
+    """Of parameters whose `grad` is set to parts of it."""
+
+    def run(lib):
+        sums, found = lib.zeros(6), []
+        p, q = (lib.nn.Parameter(lib.ones(3)) for _ in range(2))
+        p.grad, q.grad = sums[:3], sums[3:]
+
+        def step(x):
+            (p * p * x + q * x).sum().backward()
+            with lib.no_grad():
+                total = sums * 1
+                sums.mul_(0.5)
+            return total
+
+        step = flow.compile(step) if compiled and lib is flow else step
+        for number in range(3):
+            found += [
+                step(lib.tensor(np.float32(number + 1))).tolist(),
+                sums.tolist(),
+                p.grad.tolist(),
+                q.grad.tolist(),
+            ]
+        return found
+
+    assert run(flow) == run(torch)
