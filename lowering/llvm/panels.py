@@ -79,7 +79,11 @@ class Operands(Nest):
         """Whether an operand's elements lie side by side along the last loop of the depth."""
         last = self.loops.inner[-1].id
         positions = self.loops.positions(self.node, use)
-        return positions[-1].form.dim == last and all(last not in p.form.dims for p in positions[:-1])
+        return (
+            bool(positions)
+            and positions[-1].form.dim == last
+            and all(last not in p.form.dims for p in positions[:-1])
+        )
 
     def _load_input(self, use: Use, lanes: Lanes) -> V:
         tensor = self.kernel.tensors.get(use.value)

@@ -221,3 +221,14 @@ def test_an_error_of_the_function_is_not_remembered():
         with pytest.raises(flow.TraceError, match=r"oneflow\.matmul"):
             f(X)
     np.testing.assert_array_equal(f(X[:, :2]), X[:, :2] @ X[:, :2])
+
+
+@pytest.mark.parametrize("sizes", [(4, 6), (2, 1, 6), (2, 3, 6), (6,)])
+def test_a_number_in_every_place_times_a_matrix(sizes):
+    w = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
+
+    def product(x):
+        return flow.matmul(flow.ones(*sizes) * x, w), flow.matmul(w.T, flow.ones(6, 3) * x)
+
+    for got, want in zip(flow.compile(product)(np.float32(3)), product(flow.tensor(np.float32(3))), strict=True):
+        np.testing.assert_allclose(got, want.numpy(), 1e-5)
