@@ -93,7 +93,9 @@ class Contraction:
         left, right = (shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.finishing]
         operands = batch, rows, columns, depth * len(self.terms), width, described, gathered, (left, right), along
-        return Product(*operands, sum(finished), max(finished))
+        others = (n for n in self.structure.nodes if all(n is not term for term in self.terms))
+        operations = sum(len(n.body.operations) - 1 for n in others)
+        return Product(*operands, sum(finished), max(finished), operations)
 
     def _size(self, loop: int) -> int | None:
         return self.sizes[loop].static

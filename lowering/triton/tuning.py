@@ -30,7 +30,7 @@ class Product:
     A `gathered` one has an operand, such as the images of a convolution, whose elements are read one by one. `shared`
     says for each operand how many of its elements are one in memory, as where windows overlap. Both operands of one
     that lies `along` the depth have it as their last dimension. An element of the result and those it is combined
-    with have `finished` bytes, the widest of them `widest`.
+    with have `finished` bytes, the widest of them `widest`; it takes so many `operations` to finish.
     """
 
     batch: int
@@ -44,6 +44,7 @@ class Product:
     along: bool = False
     finished: int = 2
     widest: int = 2
+    operations: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,9 @@ DESCRIBED = (
     Config(128, 128, 64, 8, 5, 0.73, True, stays=True),
     Config(128, 256, 64, 8, 4, 0.84, True),
     Config(128, 128, 64, 4, 6, 0.73, True),
+    Config(128, 128, 64, 8, 3, 0.73, True),
+    Config(64, 128, 64, 4, 3, 0.73, True),
+    Config(64, 128, 64, 4, 4, 0.73, True),
     Config(64, 128, 128, 4, 4, 0.73, True),
     Config(128, 64, 128, 4, 4, 0.57, True),
     Config(64, 64, 128, 4, 5, 0.57, True),
@@ -139,6 +143,9 @@ ALONG = (
 #: By width of the operands: multiplications and additions of a processor in a microsecond, and the warps that it
 #: takes to keep it busy.
 SPEED, BUSY = {2: 5.26e6, 4: 0.20e6}, {2: 4, 4: 6}
+#: Operations on single elements of a processor in a microsecond, with which a result is finished: of 80 times of
+#: products of GPT-2 small in a graph, what is chosen was the fastest or up to 4% behind it.
+OPERATE = 1.6e5
 #: Bytes in a microsecond: of operands to one processor and to all, of results from one that does nothing else and
 #: from one that reads the next tile's operands meanwhile (by descriptors, by pointers), between memory and all.
 LOAD, LOADS, FINISH, STORE, SCATTER, MOVE = 4.98e5, 1.855e7, 6.6e4, 4.98e5, 1.9e5, 3.0e6
@@ -209,8 +216,8 @@ def microseconds(config: Config, product: Product) -> float:
     """What the model expects a product to take: rounds of tiles over the processors, or the time to move it."""
     resident = _resident(config, product)
     rounds, rest = divmod(_tiles(config, product), PROCESSORS * resident)
-    taken = rounds * _round(config, product, resident, PROCESSORS)
-    taken += _round(config, product, -(-rest // PROCESSORS), min(rest, PROCESSORS)) if rest else 0
+    taken = rounds * _round(config, product, PROCESSORS * resident)
+    taken += _round(config, product, rest) if rest else 0
     taken += START if config.stays else 0
     left, right = product.shared
     operands = (product.rows / left + product.columns / right) * product.depth * product.width
@@ -229,23 +236,27 @@ def _resident(config: Config, product: Product) -> int:
     return max(1, min(MEMORY // (memory + RESERVED), REGISTERS // registers))
 
 
-def _round(config: Config, product: Product, programs: int, active: int) -> float:
-    """What a tile of each of so many programs takes on a processor, of which so many are active."""
-    inner = -(-product.depth // config.depth) * _step(config, product, programs, active)
-    result = config.rows * config.columns * product.finished
+def _round(config: Config, product: Product, tiles: int) -> float:
+    """What so many tiles take that are computed at once."""
+    programs = -(-tiles // PROCESSORS)
+    inner = -(-product.depth // config.depth) * _step(config, product, tiles)
+    block = config.rows * config.columns
+    bare = BARE if config.stays or programs > 1 else 1
+    result, computed = block * product.finished, bare * block * product.operations / OPERATE
     if config.stays:
-        return inner + result / (STORE if config.is_direct(product) else SCATTER) + NEXT
-    return inner + (BARE if programs > 1 else 1) * (START + programs * result / FINISH)
+        return inner + result / (STORE if config.is_direct(product) else SCATTER) + NEXT + computed
+    return inner + bare * (START + programs * result / FINISH) + computed
 
 
-def _step(config: Config, product: Product, programs: int, active: int) -> float:
-    """What a step of so many programs takes on a processor; blocks of single elements are not read ahead."""
+def _step(config: Config, product: Product, tiles: int) -> float:
+    """What a step of so many tiles takes; blocks of single elements are not read ahead."""
+    programs = -(-tiles // PROCESSORS)
     block, busy = config.rows * config.columns * config.depth, BUSY[product.width]
     computed = programs * block / (SPEED[product.width] * config.rate) * busy / min(busy, programs * config.warps)
     computed *= GATHERED if product.gathered else 1
     sizes = product.rows, product.columns, product.depth
     single = product.width == 2 and any(n % 8 for n in sizes)
-    read = programs * config.stage(product) * max((SINGLY if single else 1) / LOAD, active / LOADS)
+    read = config.stage(product) * max(programs * (SINGLY if single else 1) / LOAD, tiles / LOADS)
     read *= UNEVEN if not single and all(n * product.width % LINE for n in sizes) else 1
     if single:
         return _side_by_side(computed, read) + LATENCY / programs

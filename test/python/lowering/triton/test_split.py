@@ -199,6 +199,48 @@ def test_the_choice_of_a_product_was_the_fastest(shape, block):
     assert (best.rows, best.columns, best.warps, best.described, best.stays) == block
 
 
+#: The same in a graph: batch, rows, columns, depth, bytes and operations to finish an element; the block, warps,
+#: stages and whether programs stay. Small tiles side by side, or the next of programs that stay, hide the end of one.
+FASTEST_IN_A_GRAPH = [
+    ((3, 1024, 768, 768, 2, 5), (64, 128, 64, 4, 3, False)),
+    ((1, 1024, 3072, 768, 2, 16), (64, 128, 64, 4, 3, False)),
+    ((1, 2048, 768, 768, 4, 9), (64, 128, 64, 4, 4, False)),
+    ((1, 512, 3072, 768, 2, 16), (64, 128, 64, 4, 4, False)),
+    ((1, 8192, 3072, 768, 4, 17), (128, 256, 64, 8, 4, True)),
+    ((1, 8192, 3072, 768, 4, 28), (128, 256, 64, 8, 4, True)),
+    ((1, 2048, 768, 3072, 4, 9), (128, 128, 64, 4, 6, False)),
+    ((1, 1024, 768, 3072, 4, 9), (64, 128, 128, 4, 4, False)),
+]
+
+
+@pytest.mark.parametrize(("shape", "block"), FASTEST_IN_A_GRAPH, ids=str)
+def test_the_choice_of_a_product_with_what_follows_was_the_fastest(shape, block):
+    *sizes, finished, operations = shape
+    c = choose(Product(*sizes, 2, True, finished=finished, operations=operations))[0]
+    assert (c.rows, c.columns, c.depth, c.warps, c.stages, c.stays) == block and c.described
+
+
+def test_the_operations_that_follow_a_product_are_counted():
+    """A bias takes four conversions and an addition; gelu comes on top."""
+
+    def finished(then=""):
+        kinds = "tensor<64x64xbf16>"
+        text = f"""func.func @main(%a: {kinds}, %b: {kinds}, %c: tensor<64xbf16>) -> {kinds} {{
+          %0 = "oneflow.matmul"(%a, %b) : ({kinds}, {kinds}) -> {kinds}
+          %1 = "oneflow.bias_add"(%0, %c) {{axis = 1 : i32}} : ({kinds}, tensor<64xbf16>) -> {kinds}
+          {then} return %{2 if then else 1} : {kinds}
+        }}"""
+        seen = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(contract, "choose", lambda product: seen.append(product) or choose(product))
+            lower(text)
+        return {product.operations for product in seen}
+
+    gelu = '%2 = "oneflow.fast_gelu"(%1) : (tensor<64x64xbf16>) -> tensor<64x64xbf16>'
+    (bias,), (both,) = finished(), finished(gelu)
+    assert bias == 5 and both == 16
+
+
 @pytest.mark.parametrize(("shape", "along"), [((64, 512, 784), True), ((1024, 1024, 1024), True)], ids=str)
 def test_products_of_f32_along_their_depth_keep_sums_apart(shape, along):
     assert choose(Product(1, *shape, 4, False, along=along))[0].apart
