@@ -28,8 +28,7 @@ from oneflow.frontend.guards import Guard, Presence
 from oneflow.frontend.hooks import Unchanged
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.layouts import Lying, Places
-from oneflow.frontend.regions import Region, region_of
-from oneflow.frontend.states import State, changing
+from oneflow.frontend.states import Key, State, States, changing, key_of
 from oneflow.frontend.tape import MODE, Leaf, is_grad_enabled
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.unaltered import GradientOf, Unaltered
@@ -83,7 +82,7 @@ class Captures:
 
     bind: Callable[[Any], Tensor]
     inputs: list[Any] = field(default_factory=list)
-    states: dict[Region, State] = field(default_factory=dict)
+    states: States = field(default_factory=States)
     gradients: dict[int, Gradient] = field(default_factory=dict)
     leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
@@ -98,22 +97,27 @@ class Captures:
         return self.bind(desc)
 
     def state(self, tensor: EagerTensor) -> State:
-        """The state that a tensor from outside is; tensors that share memory are one."""
+        """The state that a tensor from outside is; those of the same elements and the same gradients are one."""
         variable = tensor.variable
         if variable.node is not None and MODE.recording:
             raise fail(
                 f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass it in"
             )
-        known = self.states.get(region := region_of(tensor))
-        if known is None:
-            argument = len(self.inputs)
-            known = self._add_state(region, State(tensor, argument, self.add(tensor, variable.desc), region))
+        known = self.states.get(key := key_of(tensor)) or self._add_state(key, tensor)
         self.unaltered.watch(tensor, known.outside)
         return known
 
-    def _add_state(self, region: Region, state: State) -> State:
-        state.join(self.states.values())
-        return self.states.setdefault(region, state)
+    def _add_state(self, key: Key, tensor: EagerTensor, value: Tensor | None = None) -> State:
+        """A state, with `value` or as the input that it is, which it may share with others of the same elements."""
+        beside = self.states.beside(key.region)
+        same = next((s for s in beside if s.region == key.region), None)
+        if value is not None:
+            argument = -1
+        elif same is not None:
+            argument, value = same.argument, Tensor(same.input.builder, same.input.handle, same.input.desc)
+        else:
+            argument, value = len(self.inputs), self.add(tensor, tensor.variable.desc)
+        return self.states.add(key, State(tensor, argument, value, key, beside))
 
     def present(self, tensor: EagerTensor) -> Tensor:
         """The value of a tensor from outside in the trace; that of a leaf is what its gradient is asked by."""
@@ -129,7 +133,7 @@ class Captures:
     @contextmanager
     def standing_in(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
         """Within it tensors from outside have other values, and what updates them changes nothing outside."""
-        outer, self.states = self.states, {}
+        outer, self.states = self.states, States()
         try:
             for tensor, value in values:
                 self._stand_in(tensor, value)
@@ -138,8 +142,8 @@ class Captures:
             self.states = outer
 
     def _stand_in(self, tensor: EagerTensor, value: Tensor) -> None:
-        region, leaf = region_of(tensor), tensor.variable.leaf
-        state = self.states.get(region) or self._add_state(region, State(tensor, -1, value, region))
+        key, leaf = key_of(tensor), tensor.variable.leaf
+        state = self.states.get(key) or self._add_state(key, tensor, value)
         if leaf is None:
             state.now = value
         else:

@@ -1,28 +1,44 @@
 """Memory from outside a function that is traced: its values in the trace, whichever tensors they are updated through.
 
-Tensors with the same elements are one state. States that have some elements in common catch up with each other: what
-is read has the values of later updates in their places. Those that lie apart know nothing of each other, so that
-updates of many parts of one buffer cost no more than they do alone. Imports `regions`, `tape`, `tensor`.
+Tensors with the same elements are one state, unless gradients tell them apart. States that have some elements in
+common catch up with each other: what is read has the values of later updates in their places, and their gradients
+where it knows of those. States that lie apart know nothing of each other, so that updates of many parts of one buffer
+cost no more than they do alone. Imports `regions`, `tape`, `tensor`, `unaltered`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from oneflow.dialect.reverse import Renamed
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import fail
-from oneflow.frontend.regions import Region
-from oneflow.frontend.tape import Leaf, enable_grad
+from oneflow.frontend.regions import Region, region_of
+from oneflow.frontend.tape import Leaf, enable_grad, no_grad
 from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.unaltered import GradientOf
+from oneflow.runtime.spans import Placed
 
 #: In how many pieces values are put together from others; more of them are gathered one by one.
 PIECES = 64
 _updates = itertools.count(1)
+
+
+class Key(NamedTuple):
+    """What tells states apart: where their elements are, and with which others they have gradients in common."""
+
+    region: Region
+    family: int
+
+
+def key_of(tensor: EagerTensor) -> Key:
+    """Gradients know of views, but for those made by `detach()` or within `no_grad`, not of other shared memory."""
+    held: Any = tensor.present if isinstance(tensor, GradientOf) else tensor
+    return Key(region_of(tensor), id(held.shows.root if held.is_view and held.shows.recorded else held))
 
 
 class State:
@@ -33,19 +49,17 @@ class State:
     `written` says which update in the trace was its last, and `seen` which its value has, those of others included.
     """
 
-    def __init__(self, outside: EagerTensor, argument: int, made: Tensor, region: Region) -> None:
-        self.outside, self.argument, self.region = outside, argument, region
+    def __init__(
+        self, outside: EagerTensor, argument: int, made: Tensor, key: Key, beside: Sequence[State] = ()
+    ) -> None:
+        self.outside, self.argument = outside, argument
+        self.region, self.family = key
         self.input = self.now = made
         self.views: dict[Leaf, Tensor] = {}
-        self.beside: list[State] = []
         self.written = self.seen = 0
-
-    def join(self, others: Iterable[State]) -> None:
-        """Finds out which other states have elements of this one."""
-        for other in others:
-            if self.region.meets(other.region):
-                self.beside.append(other)
-                other.beside.append(self)
+        self.beside = list(beside)
+        for state in beside:
+            state.beside.append(self)
 
     def write(self, value: Tensor) -> None:
         """Gives it another value."""
@@ -56,10 +70,14 @@ class State:
     def write_unrecorded(self, value: Tensor) -> None:
         """Gives it another value, through which gradients go on to the present one, as in eager mode."""
         self.catch_up()
+        self.write(self._going_on(value))
+
+    def _going_on(self, value: Tensor) -> Tensor:
+        """A value as one whose gradient is that of the present one."""
         fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
         with enable_grad():
             builder.note(Renamed((self.now,), (fresh,)))
-        self.write(fresh)
+        return fresh
 
     def catch_up(self) -> None:
         """Takes over what has been updated through others since.
@@ -68,14 +86,18 @@ class State:
             TraceError: one of those has other elements in the same memory.
         """
         later = sorted((s for s in self.beside if s.written > self.seen), key=lambda s: s.written)
-        if not later:
-            return
-        for state in later:
+        for is_known, states in itertools.groupby(later, lambda s: s.family == self.family):
+            self._take_over(list(states), is_known)
+
+    def _take_over(self, others: Sequence[State], is_known: bool) -> None:
+        """Puts values of others into its own; gradients flow to those if they know of them."""
+        for state in others:
             self._check_fits(state)
-        with enable_grad():
-            self.now = _merged(self, later)
+        with enable_grad() if is_known else no_grad():
+            value = _merged(self, others)
+        self.now = value if is_known else self._going_on(value)
         self.views.clear()
-        self.seen = later[-1].written
+        self.seen = others[-1].written
 
     def _check_fits(self, other: State) -> None:
         if not self.region.fits(other.region):
@@ -84,6 +106,24 @@ class State:
                 f"{self.input.desc}, which is read or updated after {other.input.desc} in its memory was updated: "
                 "use one of the two alone in the function, or a copy (clone()) of one made outside of it"
             )
+
+
+class States(dict[Key, State]):
+    """The states of a trace, or of a part of it in which tensors have other values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._placed: Placed[State] = Placed()
+
+    def beside(self, region: Region) -> list[State]:
+        """Those that have elements of a region."""
+        return [s for s in self._placed.find(region.span) if region.meets(s.region)]
+
+    def add(self, key: Key, state: State) -> State:
+        """Adds a state; it is given back."""
+        self._placed.add(state.region.span, state)
+        self[key] = state
+        return state
 
 
 def changing(states: Iterable[State]) -> list[State]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import operator
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 #: Bytes of one memory: which, where they begin, and where they end.
 Span = tuple[Hashable, int, int]
@@ -30,6 +33,28 @@ class Spans:
         begins, ends = self._joined.get(place, ((), ()))
         last = bisect_right(begins, end - 1) - 1
         return last >= 0 and begin < min(ends[last], end)
+
+
+class Placed(Generic[T]):
+    """Things by the part of memory that each is in, of which there may be many."""
+
+    def __init__(self) -> None:
+        self._things: dict[Hashable, list[tuple[int, int, T]]] = {}
+        self._longest = 0
+
+    def add(self, span: Span, thing: T) -> None:
+        """Adds a thing in a part of memory."""
+        place, begin, end = span
+        insort(self._things.setdefault(place, []), (begin, end, thing), key=operator.itemgetter(0))
+        self._longest = max(self._longest, end - begin)
+
+    def find(self, span: Span) -> list[T]:
+        """The things that share bytes with a part of memory."""
+        place, begin, end = span
+        things = self._things.get(place, [])
+        first = bisect_right(things, begin - self._longest, key=operator.itemgetter(0))
+        last = bisect_left(things, end, key=operator.itemgetter(0))
+        return [thing for at, to, thing in things[first:last] if max(at, begin) < min(to, end)]
 
 
 def share(one: Span, other: Span) -> bool:

@@ -204,6 +204,33 @@ def gradients_going_on(view):
     return made
 
 
+def gradients_apart(take):
+    """Gradients do not know of memory that is shared otherwise than by views, as of arrays and by `detach`."""
+
+    def made(on):
+        c, other = take(on)
+
+        def part(x):
+            other.mul_(x.sum())
+            loss = (c * 3).sum() + (other * 2).sum()
+            c.sub_(x.sum())
+            return loss + c.sum() + other.sum()
+
+        return flow.grad(part), [c, other]
+
+    return made
+
+
+def detached(on):
+    c = on.tensor(counted(6))
+    return c, c.detach()
+
+
+def overlapping(on):
+    array = counted(12)
+    return flow.from_numpy(array[:8]), flow.from_numpy(array[4:])
+
+
 def through_vjp(on):
     c = on.tensor(counted(6))
     v = c[::2]
@@ -340,10 +367,10 @@ PAIRS = {
 }  # fmt: skip
 ALL |= {f"two views, {name}": two_views(*pair) for name, pair in PAIRS.items()}
 ALL |= {
-    "given back": given_back, "expanded": expanded, "shown to the user": shown_to_the_user,
+    "given back": given_back, "expanded": expanded, "shown to the user": shown_to_the_user, "tied": tied,
     "gradients go on": gradients_going_on(False), "gradients go on in parts": gradients_going_on(True),
-    "gradients": gradients_through, "no gradient": no_gradient_through, "vjp": through_vjp, "tied": tied,
-    "flat parameters": flat_parameters,
+    "gradients apart": gradients_apart(detached), "gradients": gradients_through, "no gradient": no_gradient_through,
+    "vjp": through_vjp, "flat parameters": flat_parameters,
 }  # fmt: skip
 ARRAYS = {
     "overlap": (lambda a: a[:8], lambda a: a[4:]), "inside": (lambda a: a, lambda a: a[2:5]),
@@ -351,12 +378,21 @@ ARRAYS = {
     "DLPack": (lambda a: a, lambda a: Foreign(a[3:])), "disjoint": (lambda a: a[:4], lambda a: a[4:]),
 }  # fmt: skip
 HOST = {f"arrays, {name}": arrays_of_numpy(*pair) for name, pair in ARRAYS.items()}
-HOST |= {"types": of_another_type, "arrays, a view": view_of_an_array}
+HOST |= {"types": of_another_type, "arrays, a view": view_of_an_array,
+         "gradients of arrays apart": gradients_apart(overlapping)}  # fmt: skip
 PARTS = {"overlap": ((0, 40), (16, 48)), "inside": ((0, 64), (3, 7)), "apart": ((0, 20), (32, 8))}
 DEVICE = {f"arrays, {name}": arrays_of_a_device(*parts) for name, parts in PARTS.items()} | {"read late": read_late}
 #: The argument of those that take no number.
 ARGUMENTS = dict.fromkeys(["vjp", "tied", "flat parameters"], counted(3)) | dict.fromkeys(
-    ["gradients", "gradients go on", "gradients go on in parts", "no gradient"], counted(3) + 1
+    [
+        "gradients",
+        "gradients apart",
+        "gradients of arrays apart",
+        "gradients go on",
+        "gradients go on in parts",
+        "no gradient",
+    ],
+    counted(3) + 1,
 )
 
 
