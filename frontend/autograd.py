@@ -25,6 +25,7 @@ from oneflow.dialect.reverse import (
     one_of,
 )
 from oneflow.frontend.arrays import is_array
+from oneflow.frontend.callables import bind, entry_name
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.eager_autograd import deeper, level, own, recomputed, released
@@ -32,7 +33,7 @@ from oneflow.frontend.eager_autograd import pull_back as eager_pull_back
 from oneflow.frontend.errors import OneFlowError, Place, fail
 from oneflow.frontend.tape import enable_grad
 from oneflow.frontend.tensor import Tensor
-from oneflow.frontend.trace import TraceBuilder, bind, entry_name
+from oneflow.frontend.trace import TraceBuilder
 from oneflow.frontend.tree import Tree, flatten
 
 __all__ = ["checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]

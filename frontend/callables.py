@@ -6,15 +6,16 @@ Imports the errors and NumPy.
 from __future__ import annotations
 
 import inspect
+import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.errors import CallError
+from oneflow.frontend.errors import CallError, user_place
 
 
 @dataclass(frozen=True)
@@ -150,3 +151,23 @@ def _expect_signature(function: Callable[..., Any]) -> None:
 def _name(function: Any) -> str:
     name: str = getattr(function, "__name__", type(function).__name__)
     return name
+
+
+def bind(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """Arguments under the names of `fn`'s parameters, defaults filled in.
+
+    Raises:
+        CallError: they do not fit its parameters.
+    """
+    signature = inspect.signature(fn)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise CallError(f"{entry_name(fn)}{signature}: {error} ({user_place()})") from None
+    bound.apply_defaults()
+    return bound
+
+
+def entry_name(fn: Callable[..., Any]) -> str:
+    """A name for the program of `fn`."""
+    return re.sub(r"\W", "_", getattr(fn, "__name__", type(fn).__name__)).strip("_") or "main"

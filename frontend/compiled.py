@@ -19,7 +19,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
-from oneflow.frontend.callables import Callee, filled, told_apart
+from oneflow.frontend.callables import Callee, bind, entry_name, filled, told_apart
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import Device, choose, compile_for
 from oneflow.frontend.devices import device as named_device
@@ -31,7 +31,7 @@ from oneflow.frontend.outside import puller, recorded_call
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.specialization import Quick, Specialization, place_of_tensors, unknown
-from oneflow.frontend.trace import INLINE_BYTES, Traced, bind, entry_name, trace, trace_call
+from oneflow.frontend.trace import INLINE_BYTES, Traced, trace, trace_call
 from oneflow.frontend.tree import Tree, flatten
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.infer_sbp import STRATEGIES

@@ -74,8 +74,8 @@ class TensorBuilder(Builder):
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Has what is built hold while hooks, whose changes `version` counts, are the same."""
 
-    def viewed(self, name: str, operand: Any, attrs: dict[str, Any], result: Tensor) -> None:
-        """Notes that a result shows elements of the first operand; only tensors that are updated know."""
+    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+        """Notes that a result shows elements of the first operand, where that may be updated."""
 
     def unlink(self, result: Tensor) -> None:
         """Notes that a result shows nobody's elements, though its operator is one of `VIEWS`."""
@@ -135,8 +135,15 @@ def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
         raise fail(str(error)) from None
     given = tuple(map(builder.give, results))
     if name in VIEWS:
-        builder.viewed(name, operands[0], attrs, given[0])
+        builder.viewed(name, operands, attrs, given[0])
     return given
+
+
+def detached(x: Tensor) -> Tensor:
+    """The same elements as a tensor of a trace through which no gradient flows."""
+    found = dispatch("stop_gradient", x)
+    current_builder().viewed("stop_gradient", [x], {}, found)
+    return found
 
 
 def _value(builder: TensorBuilder, operand: Any) -> Any:

@@ -24,7 +24,7 @@ from oneflow.frontend import dispatch as dispatching
 from oneflow.frontend import views
 from oneflow.frontend.arrays import Data, is_array, place_of, to_array
 from oneflow.frontend.devices import Device, device, move, placed
-from oneflow.frontend.dispatch import current_builder, dispatch
+from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager_builder import EagerBuilder
 from oneflow.frontend.errors import fail
 from oneflow.frontend.tape import ADDING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
@@ -63,10 +63,10 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         views.write(old, new, writer)
         tensor.handle = new
 
-    def viewed(self, name: str, operand: Any, attrs: dict[str, Any], result: Tensor) -> None:
+    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Links a result to the tensor that it is a view of."""
-        if isinstance(operand, EagerTensor):
-            views.link(name, operand, attrs, result)
+        if isinstance(operands[0], EagerTensor):
+            views.link(name, operands[0], attrs, result)
 
     def unlink(self, result: Tensor) -> None:
         """Makes a result no view."""
@@ -253,7 +253,7 @@ class EagerTensor(Tensor):
     def detach(self) -> Tensor:
         """A tensor in the same memory through which no gradient flows."""
         if not current_builder().eager:
-            return dispatch("stop_gradient", self)
+            return dispatching.detached(self)
         detached = EagerTensor(self.variable.alias())
         detached.shows = views.detached(self)
         return detached

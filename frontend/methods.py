@@ -14,7 +14,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.backward import backward as backward_of
-from oneflow.frontend.dispatch import current_builder, dispatch
+from oneflow.frontend.dispatch import current_builder, detached
 from oneflow.frontend.errors import fail
 from oneflow.frontend.hooks import Handle, Hook, Hooks
 from oneflow.frontend.tape import Variable
@@ -105,7 +105,7 @@ def contiguous(self: Tensor) -> Tensor:
 
 def detach(self: Tensor) -> Tensor:
     """The tensor as it is, through which no gradient flows."""
-    return dispatch("stop_gradient", self)
+    return detached(self)
 
 
 def backward(

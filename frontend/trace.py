@@ -10,7 +10,6 @@ of the program's text. Imports `dialect.ir_builder`.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,16 +28,17 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.callables import Callee, filled, owner_of, settings_of, told_apart
+from oneflow.frontend.callables import Callee, bind, entry_name, filled, owner_of, settings_of, told_apart
 from oneflow.frontend.capture import Asked, Captures, Effects, layout_of
 from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.entry import donate, finish
-from oneflow.frontend.errors import CallError, Place, TraceError, fail, user_place
+from oneflow.frontend.errors import Place, TraceError, fail, user_place
 from oneflow.frontend.guards import Guard
 from oneflow.frontend.hooks import Hooks
 from oneflow.frontend.layouts import Placements, Places, annotate
 from oneflow.frontend.reach import Reach, behind
+from oneflow.frontend.shown import Shown
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
@@ -65,6 +65,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.leaf_tape: list[Entry] = []
         self.repeats = False
         self.owned: list[Tensor] = []
+        self.shown = Shown(self)
         self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
@@ -105,7 +106,16 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             return self.captures.present(tensor)
         if tensor.builder is not self:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
-        return tensor
+        return self.shown.present(tensor)
+
+    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+        """Notes what shows elements of a tensor from outside, which the function may update."""
+        if not self.inlines:
+            self.shown.add(name, operands, attrs, result)
+
+    def unlink(self, result: Tensor) -> None:
+        """Notes that a result shows nobody's elements."""
+        self.shown.forget(result)
 
     def lie_on(self, placement: Placement | None) -> str:
         """Notes the placement of a tensor of the function; its name in the program.
@@ -303,26 +313,6 @@ def trace(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> ir.Mo
     fn = Callee.of(fn).function
     arguments = bind(fn, specs, {})
     return trace_call(fn, arguments, name or entry_name(fn), float("inf")).module
-
-
-def bind(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-    """Arguments under the names of `fn`'s parameters, defaults filled in.
-
-    Raises:
-        CallError: they do not fit its parameters.
-    """
-    signature = inspect.signature(fn)
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise CallError(f"{entry_name(fn)}{signature}: {error} ({user_place()})") from None
-    bound.apply_defaults()
-    return bound
-
-
-def entry_name(fn: Callable[..., Any]) -> str:
-    """A name for the program of `fn`."""
-    return re.sub(r"\W", "_", getattr(fn, "__name__", type(fn).__name__)).strip("_") or "main"
 
 
 def trace_call(

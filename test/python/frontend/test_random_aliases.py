@@ -16,8 +16,8 @@ COUNT = int(os.environ.get("ONEFLOW_ALIASES", "12"))
 CALLS = 3
 
 
-def part(draw, tensor):
-    """A view of a tensor, through up to two others."""
+def part(draw, tensor, inside=False):
+    """A view of a tensor, through up to two others; one that a function makes has positive steps."""
     for _ in range(draw.randrange(3)):
         if not tensor.ndim:
             break
@@ -26,7 +26,8 @@ def part(draw, tensor):
         last, step = draw.randint(first + 1, tensor.shape[axis]), draw.choice([1, 1, 2])
         key, row = (slice(None),) * axis + (slice(first, last, step),), draw.randrange(tensor.shape[0])
         taken = [
-            lambda t, key=key: t[key], lambda t, row=row: t[row], lambda t: t.T, lambda t: t[::-1],
+            lambda t, key=key: t[key], lambda t, row=row: t[row], lambda t: t.T,
+            lambda t: t[:] if inside else t[::-1],
             lambda t: t.reshape(-1), lambda t: t.unsqueeze(0), lambda t: t.detach(),
         ]  # fmt: skip
         tensor = draw.choice(taken)(tensor)
@@ -70,15 +71,16 @@ def made(seed, place, arrays):
     shared = tensors(draw, place, arrays)
     count = len(shared)
     plan = [
-        (draw.choice(KINDS), draw.randrange(count), draw.randrange(count), draw.random())
+        (draw.choice(KINDS), draw.randrange(count), draw.randrange(count + 2), draw.random())
         for _ in range(draw.randrange(2, 7))
     ]
 
     def function(x):
-        given = []
+        given, again = [], random.Random(seed)
+        made_inside = [part(again, again.choice(shared), inside=True) for _ in range(2)]
         for kind, a, b, number in plan:
-            step(kind, shared[a], shared[b], number, x, given)
-        return (*given, shared[0] + x)
+            step(kind, shared[a], [*shared, *made_inside][b], number, x, given)
+        return (*given, shared[0] + x, *(t.sum() + x for t in made_inside))
 
     return function, shared
 

@@ -116,6 +116,21 @@ def given_back(on):
     return f, [c, v]
 
 
+def made_inside(on):
+    c, w = on.tensor(counted(4, 6)), on.tensor(counted(4, 6))
+    v = c[2:]
+
+    def f(x):
+        row, turned, copied = c[1], v.T[1:], c.T.reshape(-1)
+        wide, apart = c[:1].expand(3, 6), c.clone()[1]
+        one, untouched = row.detach()[2:4], w.reshape(-1)[2:]
+        c.mul_(x)
+        v.add_(1)
+        return row * 1, turned, copied, wide, apart, one + row.sum(), untouched, row[1:].reshape(5, 1)
+
+    return f, [c, v]
+
+
 def expanded(on):
     c = on.tensor(counted(3, 1))
     v = c.expand(3, 4)
@@ -367,7 +382,8 @@ PAIRS = {
 }  # fmt: skip
 ALL |= {f"two views, {name}": two_views(*pair) for name, pair in PAIRS.items()}
 ALL |= {
-    "given back": given_back, "expanded": expanded, "shown to the user": shown_to_the_user, "tied": tied,
+    "given back": given_back, "made inside": made_inside, "expanded": expanded,
+    "shown to the user": shown_to_the_user, "tied": tied,
     "gradients go on": gradients_going_on(False), "gradients go on in parts": gradients_going_on(True),
     "gradients apart": gradients_apart(detached), "gradients": gradients_through, "no gradient": no_gradient_through,
     "vjp": through_vjp, "flat parameters": flat_parameters,
