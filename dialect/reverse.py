@@ -52,6 +52,11 @@ class Renamed:
 
 
 @dataclass(frozen=True, eq=False)
+class Updated(Renamed):
+    """Elements that have taken the place of another value's, which gradients do not see: they go on to that one."""
+
+
+@dataclass(frozen=True, eq=False)
 class Segment:
     """A part of the program that the backward part computes again: nothing inside is kept for it.
 
@@ -337,6 +342,8 @@ def _again(ops: Builder, entry: Entry, places: Places) -> Entry:
         inputs = {k: placed(v, places) for k, v in entry.inputs.items()}
         results = ops.call(entry.record.name, *inputs.values(), **entry.attrs)
         again = Call(entry.record, inputs, entry.attrs, _regrouped(entry, results))
+    elif isinstance(entry, Updated):
+        again = Updated(placed(entry.operands, places), (_another(entry.results[0]),))
     elif isinstance(entry, Renamed):
         source = placed(entry.operands[0], places)
         again = Renamed((source,), (_renamed(ops, source, entry.results[0].desc),))
@@ -356,7 +363,10 @@ def _regrouped(op: Call, results: Sequence[Value]) -> dict[str, Any]:
 
 def _renamed(ops: Builder, source: Value, desc: TensorDesc) -> Value:
     """`source` as a value of its own."""
-    value = ops.retype(source, desc)
+    return _another(ops.retype(source, desc))
+
+
+def _another(value: Value) -> Value:
     return type(value)(value.builder, value.handle, value.desc)
 
 

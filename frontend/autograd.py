@@ -171,7 +171,7 @@ def checkpoint(fn: Function, *args: Any) -> Any:
         with builder.apart() as inner:
             value = fn(*args, **kwargs)
         made = {id(r) for entry in inner for r in entry.results}
-        results = tuple(v for v in flatten(value)[0] if id(v) in made)
+        results = tuple(v for v in (*flatten(value)[0], *builder.lasting()) if id(v) in made)
         builder.note(Segment(tuple(inner), tuple(map(builder.read, given)), results))
         return value
 

@@ -5,7 +5,7 @@ A view is computed again, where it is read, from what its tensor is by then. Imp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,10 @@ class Shown:
     def forget(self, result: Tensor) -> None:
         """Notes that a result shows nobody's elements."""
         self._made.pop(id(result), None)
+
+    def values(self) -> Iterator[Tensor]:
+        """What the views were when they were read last."""
+        return (made.value for made in self._made.values())
 
     def present(self, tensor: Tensor) -> Tensor:
         """What a tensor of the trace is now."""

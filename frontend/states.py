@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from oneflow.dialect.reverse import Renamed
+from oneflow.dialect.reverse import Updated
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import fail
 from oneflow.frontend.regions import Region, region_of
@@ -76,7 +76,7 @@ class State:
         """A value as one whose gradient is that of the present one."""
         fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
         with enable_grad():
-            builder.note(Renamed((self.now,), (fresh,)))
+            builder.note(Updated((self.now,), (fresh,)))
         return fresh
 
     def catch_up(self) -> None:

@@ -113,6 +113,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         if not self.inlines:
             self.shown.add(name, operands, attrs, result)
 
+    def lasting(self) -> list[Tensor]:
+        """The present values of tensors from outside, and of views of them: what functions read later."""
+        return [*(state.now for state in self.captures.states.values()), *self.shown.values()]
+
     def unlink(self, result: Tensor) -> None:
         """Notes that a result shows nobody's elements."""
         self.shown.forget(result)

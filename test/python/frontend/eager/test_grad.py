@@ -144,3 +144,32 @@ def test_threads_add_up_gradients_at_one_leaf(again):
     finally:
         sys.setswitchinterval(interval)
     assert w.grad.tolist() == [400, 400]
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_what_a_checkpoint_updates_outside_has_its_gradients_in_a_program(early, recorded):
+    """As without it; eager mode, as PyTorch, updates again when the gradient is computed."""
+
+    def run(kept):
+        c = flow.tensor(np.arange(3, dtype=np.float32))
+        v = c[1:]
+
+        def part(x):
+            row = c[:2]
+            if early:
+                v.mul_(x)
+
+            def segment(y):
+                with flow.set_grad_enabled(recorded):
+                    v.add_(y)
+                total = row.sum()
+                return (y * c * c).sum() + total
+
+            value = segment(x) if kept else flow.checkpoint(segment, x)
+            return value + (c * x).sum() + row.sum()
+
+        found = flow.compile(flow.value_and_grad(part))(flow.tensor(np.float32(3)))
+        return [*(t.item() for t in found), *c.tolist()]
+
+    assert run(False) == run(True)
