@@ -3,7 +3,8 @@
 A group of four warps has ROWS keys and values, or queries and gradients of results: its own rows, `left` and `right`.
 The others pass it in blocks of STEP rows, `passing` and `beside`. Scores are made with a group's own rows on the
 left, so that weights and their slopes are in registers as products take them; a step's last product is started by the
-next step, so that tensor cores have something to do while slopes are made. Imports nothing.
+next step, so that tensor cores have something to do while slopes are made. Loops for blocks that are masked and for
+others are apart, so that the choice is not made at each step. Imports nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ def steps_of(block):
         masked = 0
         if CAUSAL:
             first = block * (GROUPS * ROWS) // STEP
-            masked = gl.cdiv((block + 1) * (GROUPS * ROWS), STEP) - first
-        return first, gl.cdiv(LENGTH, STEP) - first, masked
+            masked = gl.minimum(gl.cdiv((block + 1) * (GROUPS * ROWS), STEP), gl.cdiv(LENGTH, STEP)) - first
+        steps = gl.cdiv(LENGTH, STEP) - first
+        if LENGTH % STEP != 0:
+            masked = steps
+        return first, steps, masked
     else:
         steps, masked = seen(block, SIZE, GROUPS * ROWS, STEP, CAUSAL)
         return 0, steps, masked
@@ -94,38 +98,55 @@ def add_up(pointer, acc, batch, head, start, size, width, LAYOUT: gl.constexpr):
 KEYS = """
 
 @gluon.jit
-def finish(outputs, memory, bars, sums, tile, at, GROUP: gl.constexpr):
-    # Writes the results of a turn, from where its keys and values were.
-    all_dkey, all_dvalue, dkey_sums, dvalue_sums = outputs
-    dkey, dvalue = sums
-    batch, head, start = at
+def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns, MASKED: gl.constexpr):
+    # A step: weights times gradients of results are added up, and the slopes of the step before times its queries.
+    key, value = own
+    left, right, passing, beside = memory
+    totals, deltas = numbers
     own_full, own_empty, full, empty, starts = bars
-    dkey = dkey * WHOLE
-    key_place = memory[0].index(tile % OWN * GROUPS + GROUP)
-    value_place = memory[1].index(tile % OWN * GROUPS + GROUP)
-    key_place.reshape([ROWS, WIDTH]).store(dkey.to(DTYPE))
-    value_place.reshape([ROWS, OUT]).store(dvalue.to(DTYPE))
-    fence_async_shared()
-    tma.async_copy_shared_to_global(all_dkey, [batch, head, start, 0], key_place)
-    tma.async_copy_shared_to_global(all_dvalue, [batch, head, start, 0], value_place)
-    if LEFT_SUMS > 0:
-        add_up(dkey_sums, dkey, batch, head, start, SIZE, LEFT_SUMS, LEFT)
-    if RIGHT_SUMS > 0:
-        add_up(dvalue_sums, dvalue, batch, head, start, SIZE, RIGHT_SUMS, RIGHT)
-    tma.store_wait(0)
-    mbarrier.arrive(own_empty.index(tile % OWN))
+    dkey, dvalue = sums
+    slot = count % STAGES
+    old = (count + (STAGES - 1)) % STAGES
+    none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
+    # In the first step there are no slopes yet: what comes of that product is dropped by the next one.
+    before = passing.index(old).reshape([STEP, WIDTH])
+    dkey = warpgroup_mma(slope, before, dkey, use_acc=walked > 1, is_async=True)
+    mbarrier.wait(full.index(slot), (count // STAGES) & 1)
+    query = passing.index(slot).reshape([STEP, WIDTH])
+    dy = beside.index(slot).reshape([STEP, OUT])
+    scores = warpgroup_mma(key, query.permute((1, 0)), none, use_acc=False, is_async=True)
+    direct = warpgroup_mma(value, dy.permute((1, 0)), none, use_acc=False, is_async=True)
+    scores, dkey, slope = warpgroup_mma_wait(1, deps=(scores, dkey, slope))
+    mbarrier.arrive(empty.index(old), pred=walked > 0)
+    total = totals.index(slot).load(gl.SliceLayout(0, SCORES)) * 1.4426950408889634
+    weights = gl.exp2(scores * SCALE - total[None, :])
+    if MASKED:
+        rows = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
+        if LENGTH % STEP != 0:
+            weights = gl.where((rows < LENGTH)[None, :], weights, 0.0)
+        if CAUSAL:
+            weights = gl.where(columns[:, None] <= rows[None, :], weights, 0.0)
+    kept = gl.convert_layout(weights.to(DTYPE), WEIGHTS)
+    dvalue = warpgroup_mma(kept, dy, dvalue, use_acc=walked > 0, is_async=True)
+    if HELD:
+        direct = warpgroup_mma_wait(1, deps=(direct,))
+    else:
+        direct, weights = warpgroup_mma_wait(1, deps=(direct, weights))
+    delta = deltas.index(slot).load(gl.SliceLayout(0, SCORES))
+    slope = gl.convert_layout((weights * (direct - delta[None, :])).to(DTYPE), SLOPES)
+    if HELD:
+        dvalue, kept = warpgroup_mma_wait(0, deps=(dvalue, kept))
+    else:
+        dvalue, kept, slope = warpgroup_mma_wait(0, deps=(dvalue, kept, slope))
+    return (dkey, dvalue), slope
 
 
 @gluon.jit
 def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
     # The gradients of a group's keys and values in each turn.
+    all_dkey, all_dvalue, dkey_sums, dvalue_sums = outputs
     left, right, passing, beside = memory
-    totals, deltas = numbers
     own_full, own_empty, full, empty, starts = bars
-    none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
-    dkey = gl.zeros((ROWS, WIDTH), gl.float32, LEFT)
-    dvalue = gl.zeros((ROWS, OUT), gl.float32, RIGHT)
-    slope = gl.zeros((ROWS, STEP), DTYPE, SLOPES)
     count = 0
     tiles = 0
     for turn in range(TURNS):
@@ -133,91 +154,103 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
         if there:
             start = (block * GROUPS + GROUP) * ROWS
             columns = start + gl.arange(0, ROWS, gl.SliceLayout(1, SCORES))
-            mbarrier.wait(own_full.index(tiles % OWN), (tiles // OWN) & 1)
-            key = left.index(tiles % OWN * GROUPS + GROUP).reshape([ROWS, WIDTH])
-            value = right.index(tiles % OWN * GROUPS + GROUP).reshape([ROWS, OUT])
+            place = tiles % OWN
+            mbarrier.wait(own_full.index(place), (tiles // OWN) & 1)
+            key_place = left.index(place * GROUPS + GROUP)
+            value_place = right.index(place * GROUPS + GROUP)
+            key = key_place.reshape([ROWS, WIDTH])
+            value = value_place.reshape([ROWS, OUT])
             if HELD:
                 key = key.load(gl.DotOperandLayout(0, SCORES, 2))
                 value = value.load(gl.DotOperandLayout(0, SCORES, 2))
+            own = key, value
             first, steps, masked = steps_of(block)
-            for walked in range(steps * WALKS):
-                step = walked % steps
-                row = row_of(step, first, steps)
-                slot = count % STAGES
-                old = (count + (STAGES - 1)) % STAGES
-                # In the first step there are no slopes yet: what comes of that product is dropped by the next one.
-                before = passing.index(old).reshape([STEP, WIDTH])
-                dkey = warpgroup_mma(slope, before, dkey, use_acc=walked > 1, is_async=True)
-                mbarrier.wait(full.index(slot), (count // STAGES) & 1)
-                query = passing.index(slot).reshape([STEP, WIDTH])
-                dy = beside.index(slot).reshape([STEP, OUT])
-                scores = warpgroup_mma(key, query.permute((1, 0)), none, use_acc=False, is_async=True)
-                direct = warpgroup_mma(value, dy.permute((1, 0)), none, use_acc=False, is_async=True)
-                scores, dkey, slope = warpgroup_mma_wait(1, deps=(scores, dkey, slope))
-                mbarrier.arrive(empty.index(old), pred=walked > 0)
-                total = totals.index(slot).load(gl.SliceLayout(0, SCORES)) * 1.4426950408889634
-                weights = gl.exp2(scores * SCALE - total[None, :])
+            sums = gl.zeros((ROWS, WIDTH), gl.float32, LEFT), gl.zeros((ROWS, OUT), gl.float32, RIGHT)
+            slope = gl.zeros((ROWS, STEP), DTYPE, SLOPES)
+            begin = count
+            for walk in range(WALKS):
                 if MASKS:
-                    if (step < masked) | (row + STEP > LENGTH):
-                        rows = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
-                        counts = (rows < LENGTH)[None, :]
-                        if CAUSAL:
-                            counts = counts & (columns[:, None] <= rows[None, :])
-                        weights = gl.where(counts, weights, 0.0)
-                kept = gl.convert_layout(weights.to(DTYPE), WEIGHTS)
-                dvalue = warpgroup_mma(kept, dy, dvalue, use_acc=walked > 0, is_async=True)
-                if HELD:
-                    direct = warpgroup_mma_wait(1, deps=(direct,))
-                else:
-                    direct, weights = warpgroup_mma_wait(1, deps=(direct, weights))
-                delta = deltas.index(slot).load(gl.SliceLayout(0, SCORES))
-                slope = gl.convert_layout((weights * (direct - delta[None, :])).to(DTYPE), SLOPES)
-                if HELD:
-                    dvalue, kept = warpgroup_mma_wait(0, deps=(dvalue, kept))
-                else:
-                    dvalue, kept, slope = warpgroup_mma_wait(0, deps=(dvalue, kept, slope))
-                count += 1
+                    for step in range(masked):
+                        row = row_of(step, first, steps)
+                        sums, slope = advance(
+                            own, memory, numbers, bars, sums, slope, count, count - begin, row, columns, True
+                        )
+                        count += 1
+                for step in range(masked, steps):
+                    sums, slope = advance(
+                        own, memory, numbers, bars, sums, slope, count, count - begin, 0, columns, False
+                    )
+                    count += 1
             old = (count + (STAGES - 1)) % STAGES
+            dkey, dvalue = sums
             before = passing.index(old).reshape([STEP, WIDTH])
             dkey = warpgroup_mma(slope, before, dkey, use_acc=steps * WALKS > 1, is_async=True)
             dkey, slope = warpgroup_mma_wait(0, deps=(dkey, slope))
             mbarrier.arrive(empty.index(old))
-            finish(outputs, memory, bars, (dkey, dvalue), tiles, (batch, head, start), GROUP)
+            dkey = dkey * WHOLE
+            key_place.reshape([ROWS, WIDTH]).store(dkey.to(DTYPE))
+            value_place.reshape([ROWS, OUT]).store(dvalue.to(DTYPE))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(all_dkey, [batch, head, start, 0], key_place)
+            tma.async_copy_shared_to_global(all_dvalue, [batch, head, start, 0], value_place)
+            if LEFT_SUMS > 0:
+                add_up(dkey_sums, dkey, batch, head, start, SIZE, LEFT_SUMS, LEFT)
+            if RIGHT_SUMS > 0:
+                add_up(dvalue_sums, dvalue, batch, head, start, SIZE, RIGHT_SUMS, RIGHT)
+            tma.store_wait(0)
+            mbarrier.arrive(own_empty.index(place))
             tiles += 1
 """
 
 QUERIES = """
 
 @gluon.jit
-def finish(outputs, memory, bars, acc, tile, at, GROUP: gl.constexpr):
-    # Writes the result of a turn, from where its queries were.
-    all_dquery, dquery_sums = outputs
-    batch, head, start = at
+def advance(own, memory, bars, acc, slope, count, row, about, GROUP: gl.constexpr, FIRST: gl.constexpr,
+            MASKED: gl.constexpr):
+    # A step: the slopes of the one before times its keys are added up, and its own are made.
+    query, dy = own
+    left, right, passing, beside = memory
     own_full, own_empty, full, empty, starts = bars
-    acc = acc * WHOLE
-    place = memory[0].index(tile % OWN * GROUPS + GROUP)
-    place.reshape([ROWS, WIDTH]).store(acc.to(DTYPE))
-    fence_async_shared()
-    tma.async_copy_shared_to_global(all_dquery, [batch, head, start, 0], place)
-    if LEFT_SUMS > 0:
-        add_up(dquery_sums, acc, batch, head, start, LENGTH, LEFT_SUMS, LEFT)
-    tma.store_wait(0)
-    mbarrier.arrive(own_empty.index(tile % OWN))
+    rows, total, delta = about
+    slot = count % STAGES
+    old = (count + (STAGES - 1)) % STAGES
+    none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
+    mbarrier.wait(full.index(slot), (count // STAGES) & 1)
+    if ALTERNATE:
+        mbarrier.wait(starts.index(GROUP), (count & 1) ^ (GROUP == 0))
+    key = passing.index(slot).reshape([STEP, WIDTH])
+    value = beside.index(slot).reshape([STEP, OUT])
+    scores = warpgroup_mma(query, key.permute((1, 0)), none, use_acc=False, is_async=True)
+    direct = warpgroup_mma(dy, value.permute((1, 0)), none, use_acc=False, is_async=True)
+    if not FIRST:
+        acc = warpgroup_mma(slope, passing.index(old).reshape([STEP, WIDTH]), acc, is_async=True)
+    if ALTERNATE:
+        mbarrier.arrive(starts.index((GROUP + 1) % GROUPS))
+    scores = warpgroup_mma_wait(1 if FIRST else 2, deps=(scores,))
+    weights = gl.exp2(scores * SCALE - total[:, None])
+    if MASKED:
+        columns = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
+        if CAUSAL:
+            weights = gl.where(columns[None, :] <= gl.minimum(rows, SIZE - 1)[:, None], weights, 0.0)
+        else:
+            weights = gl.where((columns < SIZE)[None, :], weights, 0.0)
+    direct, weights = warpgroup_mma_wait(0 if FIRST else 1, deps=(direct, weights))
+    slopes = gl.convert_layout((weights * (direct - delta[:, None])).to(DTYPE), SLOPES)
+    if not FIRST:
+        acc, slope, slopes = warpgroup_mma_wait(0, deps=(acc, slope, slopes))
+        mbarrier.arrive(empty.index(old))
+    return acc, slopes
 
 
 @gluon.jit
 def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
-    # The gradients of a group's queries in each turn. The last product of one is made in the first step of the next.
+    # The gradients of a group's queries in each turn.
+    all_dquery, dquery_sums = outputs
     left, right, passing, beside = memory
     totals, deltas = numbers
     own_full, own_empty, full, empty, starts = bars
-    none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
-    acc = gl.zeros((ROWS, WIDTH), gl.float32, LEFT)
-    slope = gl.zeros((ROWS, STEP), DTYPE, SLOPES)
     count = 0
     tiles = 0
-    last = 0
-    at = 0, 0, 0
     for turn in range(TURNS):
         block, batch, head, there = unit_of(turn)
         if there:
@@ -225,51 +258,37 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
             rows = start + gl.arange(0, ROWS, gl.SliceLayout(1, SCORES))
             line = (batch * HEADS + head) * LENGTH + rows
             total = gl.load(totals + line, rows < LENGTH, 0.0) * 1.4426950408889634
-            delta = gl.load(deltas + line, rows < LENGTH, 0.0)
-            mbarrier.wait(own_full.index(tiles % OWN), (tiles // OWN) & 1)
-            query = left.index(tiles % OWN * GROUPS + GROUP).reshape([ROWS, WIDTH])
-            dy = right.index(tiles % OWN * GROUPS + GROUP).reshape([ROWS, OUT])
+            about = rows, total, gl.load(deltas + line, rows < LENGTH, 0.0)
+            place = tiles % OWN
+            mbarrier.wait(own_full.index(place), (tiles // OWN) & 1)
+            query_place = left.index(place * GROUPS + GROUP)
+            dy_place = right.index(place * GROUPS + GROUP)
+            own = query_place.reshape([ROWS, WIDTH]), dy_place.reshape([ROWS, OUT])
             first, steps, masked = steps_of(block)
-            for step in range(steps):
-                row = row_of(step, first, steps)
-                slot = count % STAGES
-                old = (count + (STAGES - 1)) % STAGES
-                mbarrier.wait(full.index(slot), (count // STAGES) & 1)
-                key = passing.index(slot).reshape([STEP, WIDTH])
-                value = beside.index(slot).reshape([STEP, OUT])
-                before = passing.index(old).reshape([STEP, WIDTH])
-                if ALTERNATE:
-                    mbarrier.wait(starts.index(GROUP), (count & 1) ^ (GROUP == 0))
-                scores = warpgroup_mma(query, key.permute((1, 0)), none, use_acc=False, is_async=True)
-                direct = warpgroup_mma(dy, value.permute((1, 0)), none, use_acc=False, is_async=True)
-                # In the very first step there are no slopes yet: what comes of that product is dropped by the next.
-                acc = warpgroup_mma(slope, before, acc, use_acc=last > 0, is_async=True)
-                if ALTERNATE:
-                    mbarrier.arrive(starts.index((GROUP + 1) % GROUPS))
-                scores = warpgroup_mma_wait(2, deps=(scores,))
-                weights = gl.exp2(scores * SCALE - total[:, None])
-                if MASKS:
-                    if step < masked:
-                        columns = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
-                        counts = (columns < SIZE)[None, :]
-                        if CAUSAL:
-                            counts = counts & (columns[None, :] <= rows[:, None])
-                        weights = gl.where(counts, weights, 0.0)
-                direct, weights = warpgroup_mma_wait(1, deps=(direct, weights))
-                slopes = gl.convert_layout((weights * (direct - delta[:, None])).to(DTYPE), SLOPES)
-                acc, slope, slopes = warpgroup_mma_wait(0, deps=(acc, slope, slopes))
-                mbarrier.arrive(empty.index(old), pred=count > 0)
-                if (step == 0) & (count > 0):
-                    finish(outputs, memory, bars, acc, tiles - 1, at, GROUP)
-                slope = slopes
-                last = step
+            acc = gl.zeros((ROWS, WIDTH), gl.float32, LEFT)
+            slope = gl.zeros((ROWS, STEP), DTYPE, SLOPES)
+            row = row_of(0, first, steps)
+            acc, slope = advance(own, memory, bars, acc, slope, count, row, about, GROUP, True, MASKS)
+            count += 1
+            if MASKS:
+                for step in range(1, masked):
+                    row = row_of(step, first, steps)
+                    acc, slope = advance(own, memory, bars, acc, slope, count, row, about, GROUP, False, True)
+                    count += 1
+            for step in range(gl.maximum(masked, 1), steps):
+                acc, slope = advance(own, memory, bars, acc, slope, count, 0, about, GROUP, False, False)
                 count += 1
+            old = (count + (STAGES - 1)) % STAGES
+            acc = warpgroup_mma(slope, passing.index(old).reshape([STEP, WIDTH]), acc, is_async=True)
+            acc, slope = warpgroup_mma_wait(0, deps=(acc, slope))
+            mbarrier.arrive(empty.index(old))
+            acc = acc * WHOLE
+            query_place.reshape([ROWS, WIDTH]).store(acc.to(DTYPE))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(all_dquery, [batch, head, start, 0], query_place)
+            if LEFT_SUMS > 0:
+                add_up(dquery_sums, acc, batch, head, start, LENGTH, LEFT_SUMS, LEFT)
+            tma.store_wait(0)
+            mbarrier.arrive(own_empty.index(place))
             tiles += 1
-            at = batch, head, start
-    old = (count + (STAGES - 1)) % STAGES
-    before = passing.index(old).reshape([STEP, WIDTH])
-    acc = warpgroup_mma(slope, before, acc, use_acc=last > 0, is_async=True)
-    acc, slope = warpgroup_mma_wait(0, deps=(acc, slope))
-    mbarrier.arrive(empty.index(old))
-    finish(outputs, memory, bars, acc, tiles - 1, at, GROUP)
 """

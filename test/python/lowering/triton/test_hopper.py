@@ -239,6 +239,15 @@ def test_gradients_compile_and_products_do_not_wait(call):
         assert sum(map(int, re.findall(r"(\d+) bytes spill stores", told))) <= 128
 
 
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_of_masked_blocks_have_loops_of_their_own(name):
+    """No step asks whether it is masked."""
+    text = lower_gradients(*PLAIN).on("sm_90").sources[name].text
+    assert "MASKS = gl.constexpr(True)" in text and "< masked" not in text
+    loops = re.findall(r"for step in range\((.*)\):", text)[-2:]
+    assert ["masked" in bounds.split(", ")[-1] for bounds in loops] == [True, False] and "masked" in loops[1]
+
+
 @pytest.mark.parametrize(
     ("call", "by_key", "by_query"),
     [
