@@ -161,6 +161,20 @@ def test_others_have_the_plain_form_alone(call):
     assert not program.sources[NAME].special and program.on("sm_90").sources == program.sources
 
 
+@pytest.mark.parametrize(
+    ("call", "special"),
+    [
+        ((2, 12, 12, 1024, 1024, 64, 64, True), False),
+        ((4, 12, 12, 1024, 1024, 64, 64, True), True),
+        ((1, 12, 12, 1024, 1024, 128, 128, True), False),
+        ((1, 16, 16, 1024, 1024, 128, 128, True), True),
+    ],
+    ids=str,
+)
+def test_there_are_blocks_for_all_processors(call, special):
+    assert bool(lower(*call).sources[NAME].special) == special
+
+
 @pytest.mark.parametrize(("length", "is_causal", "groups"), [(1024, True, 2), (4096, True, 3), (1024, False, 3)])
 def test_short_causal_rows_have_smaller_blocks(length, is_causal, groups):
     source = lower(4, 16, 16, length, length, 64, 64, is_causal).on("sm_90").sources[NAME]
