@@ -99,7 +99,7 @@ class Captures:
     def state(self, tensor: EagerTensor) -> State:
         """The state that a tensor from outside is; those of the same elements and the same gradients are one."""
         variable = tensor.variable
-        if variable.node is not None and MODE.recording:
+        if MODE.recording and (variable.node is not None or _is_part_of_leaf(tensor)):
             raise fail(
                 f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass it in"
             )
@@ -184,11 +184,11 @@ class Captures:
         Raises:
             TraceError: it has another type, is a leaf that requires grad while operators are recorded, or expanded.
         """
-        state, leaf = self.state(tensor), tensor.variable.leaf
+        if MODE.recording and (tensor.variable.leaf is not None or _is_part_of_leaf(tensor)):
+            raise fail(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
+        state = self.state(tensor)
         if value.desc != tensor.desc:
             raise fail(f"{writer} gives {value.desc}, which does not fit into {tensor.desc}")
-        if leaf is not None and MODE.recording:
-            raise fail(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
         if tensor.is_view:
             _check_view(tensor, writer)
         if MODE.recording:
@@ -226,6 +226,11 @@ class Captures:
         made = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
         kept = [(g.leaf, g.now) for g in changed if g not in made]
         return Effects(updated, made, kept)
+
+
+def _is_part_of_leaf(tensor: EagerTensor) -> bool:
+    """Whether gradients go through a view to a leaf, which it may have been taken of before that was one."""
+    return tensor.is_view and tensor.shows.recorded and tensor.shows.root.variable.leaf is not None
 
 
 def _check_view(tensor: EagerTensor, writer: str) -> None:

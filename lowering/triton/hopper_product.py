@@ -119,6 +119,7 @@ class HopperEmission(Emission):
 
     def _source(self, functions: str) -> Source:
         comments = "".join(f"# {origin}\n" for origin in origins([n.op for n in self.contraction.structure.nodes]))
+        # Gluon's language lacks the name, which its minima and maxima take.
         used = definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
         text = f"{comments}{HEAD}{used}{BARRIERS}{PUT}{functions}"
         kernel, count = self.kernel, self._count()

@@ -1,7 +1,7 @@
 """`oneflow-join-products`: a sum of products is one kernel, which computes one term after the other.
 
 That is the gradient of a tensor that several products read, such as the one that query, key and value are of. The
-terms are added up in f32 and rounded once. Imports `insertions`, `split` and the MLIR seam.
+terms are added up in f32 and rounded once. Imports `finish`, `insertions`, `split` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction
+from oneflow.lowering.triton.finish import filled_with
 from oneflow.lowering.triton.insertions import is_sum, walks_along
 from oneflow.lowering.triton.split import product_of, stays_whole
 from oneflow.passes.base import Pass
@@ -55,7 +56,7 @@ def _join(op: ir.Operation) -> None:
         return
     first, last = (0, 1) if found[0][-1].op.is_before_in_block(found[1][-1].op) else (1, 0)
     end, head = found[first][-1].op, found[last][0].op
-    if not end.is_before_in_block(head):
+    if not end.is_before_in_block(head) or filled_with(head.operands[2]) != "0.0":
         return
     head.operands[2] = end.results[0]
     rounded = values[first].owner

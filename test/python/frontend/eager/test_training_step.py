@@ -90,8 +90,20 @@ def test_refusals():
     def computed(x):
         return x * y
 
+    def part(x):
+        return x * view.sum()
+
+    def updates_a_part(x):
+        view.mul_(2)
+        return x
+
     y = w.sum()
+    root = flow.ones(4)
+    view = root[:2]
+    root.requires_grad_()  # gradients of the view go to it from now on
     for function, text in (
+        (part, r"was computed and has a gradient: write x\.detach\(\)"),
+        (updates_a_part, r"was computed and has a gradient: write x\.detach\(\)"),
         (forgets_no_grad, r"mul_ would update a leaf that requires grad"),
         (reads, r"float\(\) of a tensor needs its value"),
         (computed, r"was computed and has a gradient: write x\.detach\(\)"),
