@@ -156,9 +156,8 @@ class Contraction:
         return pieces(self.shape, count)
 
     def emit_together(self, count: int) -> Source:
-        """The source of the kernel that is expected to be fastest where so many run at once, a tile a program."""
-        shape = replace(self.shape, batch=self.shape.batch * count)
-        return self.emit_as(next(c for c in self.choices(shape) if not c.stays))
+        """The source of the kernel that is expected to be fastest where so many run at once."""
+        return self.emit_as(next(self.choices(replace(self.shape, batch=self.shape.batch * count))))
 
 
 @dataclass

@@ -31,6 +31,8 @@ PARAMETERS = 480
 SMALL = {"pointwise": ((264, PARAMETERS), (1056, 80)), "row": ((264, PARAMETERS),)}
 #: A descriptor that a kernel makes before anything else: its name, how it is made, the pointer and the rest.
 _DESCRIBED = re.compile(r"^    (\w+) = (tl\.make_tensor_descriptor\()(\w+)(, .*)\n", re.M)
+#: The loop of programs that stay: over how many tiles, and how many programs they are.
+_TILES = re.compile(r"    for tile in tl\.range\(tl\.program_id\(0\), (\d+), (\d+), flatten=True\):\n")
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
@@ -220,6 +222,7 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     """The source of `count` calls of a kernel at once: all inputs, call by call, then all results.
 
     Descriptors are made of the parameters before a call is chosen, as the host makes them (`runtime/cuda/maps.py`).
+    Programs that stay go through the tiles of all calls.
     """
     names = [n for n, _ in source.parameters]
     order = [(call, n) for call in range(count) for n in names[:inputs]]
@@ -227,21 +230,37 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     kinds, one = dict(source.parameters), f"{identifier(source.name)}_one"
     before, _, text = source.text.rpartition(f"@triton.jit\ndef {identifier(source.name)}(")
     described, body = _DESCRIBED.findall(text), _DESCRIBED.sub("", text.partition("\n")[2])
+    loop, place = _TILES.match(body), "tl.program_id(0)"
+    body = body[loop.end() :].replace("\n    ", "\n")[4:] if loop else body.replace(place, "tile")
     pointers = [n for n in names if re.search(rf"\b{n}\b", body)]
     chosen = [*pointers, *(block for block, *_ in described)]
-    single = _kernel(one, ["program_number", *chosen], body.replace("tl.program_id(0)", "program_number"))
-    programs, block = int(source.grid), _block(count)
-    lines = [
-        *(f"{d}_{call} = {made}{of}_{call}{rest}" for call in range(count) for d, made, of, rest in described),
-        f"which = tl.program_id(0) // {programs}",
-        *_chosen(0, count, block, lambda first: _from_block(chosen, first, block, count)),
+    single = _kernel(one, ["tile", *chosen], body)
+    programs, tiles, block = int(source.grid), int(loop[1] if loop else source.grid), _block(count)
+    number, helpers = ("every", []) if loop else (place, [_picker(chosen, block)])
+    which = _chosen(0, count, block, lambda first: _from_block(chosen, first, block, count))
+    steps = [
+        f"which = {number} // {tiles}",
+        *(_selected(chosen, count) if loop else which),
         *(f"{n} = tl.multiple_of({n}, 16)" for n in pointers),
-        f"{one}(tl.program_id(0) % {programs}, {', '.join(chosen)})",
+        f"{one}({number} % {tiles}, {', '.join(chosen)})",
     ]
+    if loop:
+        header = f"for every in tl.range({place}, {tiles * count}, {programs}, flatten=True):"
+        steps = [header, *(f"    {step}" for step in steps)]
+    made = (f"{d}_{call} = {how}{of}_{call}{rest}" for call in range(count) for d, how, of, rest in described)
+    lines = [*made, *steps]
     parameters = [(f"{n}_{call}", kinds[n]) for call, n in order]
     main = _kernel(identifier(name), [n for n, _ in parameters], _indented(lines))
-    text = "\n\n".join([before + single, _picker(chosen, block), main])
-    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=str(programs * count))
+    text = "\n\n".join([before + single, *helpers, main])
+    grid = str(programs if loop else programs * count)
+    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid)
+
+
+def _selected(names: Sequence[str], count: int) -> Iterator[str]:
+    """The lines that give `names` those of call `which` without branches, as in the loop of programs that stay."""
+    for call in range(count):
+        given = f"{', '.join(names)} = {', '.join(f'{n}_{call}' for n in names)}"
+        yield from [f"if which >= {call}:", f"    {given}"] if call else [given]
 
 
 def _block(count: int) -> int:

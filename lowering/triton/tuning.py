@@ -291,12 +291,9 @@ def pieces(product: Product, count: int) -> tuple[int, ...]:
 
 
 def _batched(product: Product, count: int) -> float:
-    """What so many equal products take as one launch, without what launches cost: those of a graph overlap.
-
-    Programs of several do not stay: what they write to is told by the tile.
-    """
+    """What so many equal products take as one launch, without what launches cost: those of a graph overlap."""
     many = replace(product, batch=product.batch * count)
-    return microseconds(next(c for c in choose(many) if count == 1 or not c.stays), many) - LAUNCH
+    return microseconds(choose(many)[0], many) - LAUNCH
 
 
 @functools.cache

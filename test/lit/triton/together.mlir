@@ -9,7 +9,7 @@
 // CHECK: run.launch("main_kernel_{{[0-9]+}}", [[G]], b{{[0-9]+}}, writes=1)
 
 // Descriptors are of parameters, so that the host makes them; each program finds those of its product.
-// SOURCE: def main_kernel_0_one(program_number, block3, block5, block8):
+// SOURCE: def main_kernel_0_one(tile, block3, block5, block8):
 // SOURCE-NOT: make_tensor_descriptor
 // SOURCE: def main_kernel_0_x3(p0_0, p1_0, p0_1, p1_1, p0_2, p1_2, p2_0, p2_1, p2_2):
 // SOURCE-NEXT: block3_0 = tl.make_tensor_descriptor(p0_0, [8192, 768], [768, 1], [64, 128])

@@ -1,15 +1,17 @@
 """Small calls of one kernel that are one launch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.lowering.triton import group
+from oneflow.lowering.triton import contract, group
 from oneflow.lowering.triton.group import grouped
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.tuning import Product, pieces
+from oneflow.lowering.triton.tuning import DESCRIBED, Product, pieces
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -162,9 +164,32 @@ def test_gradients_of_equal_weights_fill_the_device_together():
     """12 of 72 tiles for 132 processors are 7 and 5: they take 4 and 3 rounds, not 7 and 5."""
     program = lower(products(12, (768, 3072, 8192)))
     assert {n: s.grid for n, s in program.sources.items()} == {
-        "main_kernel_0_x7": str(7 * 72), "main_kernel_0_x5": str(5 * 72)
+        "main_kernel_0_x7": "132", "main_kernel_0_x5": "132"
     }  # fmt: skip
+    for count in (7, 5):
+        assert f"range(tl.program_id(0), {count * 72}, 132" in program.sources[f"main_kernel_0_x{count}"].text
     assert all(s.stages == 4 and "make_tensor_descriptor" in s.text for s in program.sources.values())
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, monkeypatch):
+    """Programs that stay go through the tiles of all products."""
+    monkeypatch.setattr(contract, "choose", lambda product: [replace(DESCRIBED[-1], stays=stays)])
+    monkeypatch.setattr(contract.Contraction, "pieces", lambda self, count: (count,))
+    shapes = [(128, 256), *[(192, 256)] * 3, *[(192,)] * 3]
+    arrays = [np.random.default_rng(i).standard_normal(s).astype(np.float16) for i, s in enumerate(shapes)]
+
+    def function(x, *given):
+        return tuple(flow.nn.functional.linear(x, w, c) for w, c in zip(given[:3], given[3:], strict=True))
+
+    program = lower(str(flow.trace(function, *(flow.TensorSpec(a.shape, flow.float16) for a in arrays))))
+    (source,) = program.sources.values()
+    assert source.grid == ("132" if stays else str(3 * 2 * 3)) and source.text.count("make_tensor_descriptor") >= 6
+    assert ("if which >= 2:" in source.text) == stays
+    x, *given = (a.astype(np.float64) for a in arrays)
+    for number, got in enumerate(interpret_program(program, *arrays)):
+        np.testing.assert_allclose(got.astype(np.float64), x @ given[number].T + given[3 + number], 1e-2, 2e-2)
+    assert len(compile_source(source).maps) == source.text.count("make_tensor_descriptor")
 
 
 @pytest.mark.parametrize(
