@@ -1,14 +1,15 @@
 """Products on Hopper, in Gluon: one warp reads operands, groups of four have 64 rows of a tile each.
 
 Groups need not be a power of two: 192 x 256 tiles of 8192 x 768 are one round of 132 processors, of 128 x 256 two.
-A group's sums are finished by the lines that `contract` writes, 64 columns at a time. Imports `contract`, `gluon`.
+Nor need columns: of 192 a group has a sum of 128 and one of 64. Lines that `contract` writes finish sums, 64 columns
+at a time. Imports `contract`, `gluon`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.triton.body import Bodies
@@ -24,12 +25,10 @@ from oneflow.lowering.triton.tile import Axis
 from oneflow.lowering.triton.tuning import PART, PROCESSORS, RESERVED, SHARED, hopper
 from oneflow.lowering.triton.writer import V, Writer
 
-#: Registers of a thread in one of three groups and on average.
-OWN, REGISTERS = 160, 128
-#: The most columns of one instruction, for which threads of three groups have the registers.
-COLUMNS = 128
-#: The blocks of each kind of element that a group can be writing: the parts of a tile are a multiple.
-ROOMS = 2
+#: Registers of a thread in one of so many groups and on average.
+REGISTERS = {2: (240, 168), 3: (160, 128)}
+#: The columns of the sums of a tile, for which threads have the registers.
+COLUMNS = {128: (128,), 192: (128, 64), 256: (128, 128)}
 MARK = "@gluon.jit\n"
 
 HEAD = f"""import triton
@@ -63,13 +62,25 @@ class HopperEmission(Emission):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.groups = self.config.rows // GROUP
-        self.wide = min(self.config.columns, COLUMNS)
+        self.columns = COLUMNS[self.config.columns]
+        self.sums = [f"acc{n}" for n in range(len(self.columns))]
+        self.firsts = [sum(self.columns[:n]) for n in range(len(self.columns))]
+        # The blocks of each kind of element that a group can be writing: the parts of a tile are a multiple.
+        self.rooms = 3 if self.config.columns // PART % 2 else 2
         self.whole = self.tile
-        self._look_at(0, self.wide)
-        uses = zip(self.product.inputs, SIDES, strict=True)
-        self.operands = [self._block(self.product, use, sides) for use, sides in uses]
+        self.operands = self._operands()
         self.written: dict[str, Descriptor] = {}
         self.turns: dict[str, int] = {}
+
+    def _operands(self) -> dict[str, Descriptor | None]:
+        """The descriptor of blocks of the first operand, and those of the second for each sum."""
+        (one, rows), (two, columns) = zip(self.product.inputs, SIDES, strict=True)
+        self._look_at(0, self.columns[0])
+        found = {"left": self._block(self.product, one, rows)}
+        for number, (first, count) in enumerate(zip(self.firsts, self.columns, strict=True)):
+            self._look_at(first, count)
+            found[f"right{number}"] = self._block(self.product, two, columns)
+        return found
 
     def _look_at(self, first: int, columns: int) -> None:
         """Goes on with the part of a tile that is a group's rows and some columns from a first one on."""
@@ -98,9 +109,9 @@ class HopperEmission(Emission):
         results = [self._block(n, u, "mn") for n, u in uses]
         rows = all(d is not None and _order(d) == ["m", "n"] for d in results)
         elements = {d.tensor.element for d in results if d is not None}
-        rooms = sum(ROOMS * self.config.rows * PART * bytes_of(e) for e in elements)
+        rooms = sum(self.rooms * self.config.rows * PART * bytes_of(e) for e in elements)
         room = self.config.stages * self.config.stage(self.contraction.shape) + rooms <= SHARED - RESERVED
-        return None not in self.operands and rows and room and not self.kernel.checks
+        return None not in self.operands.values() and rows and room and not self.kernel.checks
 
     def emit(self) -> Source:
         """The source."""
@@ -108,10 +119,10 @@ class HopperEmission(Emission):
         names = [name for name, _ in self.kernel.parameters]
         pointers = [name for name, kind in self.kernel.parameters if kind.startswith("*")]
         given = [*names, *(f"{n}_block" for n in self.written), *self._rooms()]
-        shared = ["left", "right", "full", "empty"]
+        shared = [*self.operands, "full", "empty"]
         hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
         parts = [
-            _function("read", ["left_block", "right_block", *shared], self._read_lines()),
+            _function("read", [*self._blocks(), *shared], self._read_lines()),
             _function("sums", [*given, *shared, "GROUP: tl.constexpr"], [*hints, *lines]),
             _function(identifier(self.kernel.name), names, self._start(given, shared)),
         ]
@@ -124,7 +135,9 @@ class HopperEmission(Emission):
         text = f"{comments}{HEAD}{used}{BARRIERS}{PUT}{functions}"
         kernel, count = self.kernel, self._count()
         grid = str(min(count, PROCESSORS))
-        return Source(kernel.name, text, tuple(kernel.parameters), grid, registers=REGISTERS, language=GLUON)
+        return Source(
+            kernel.name, text, tuple(kernel.parameters), grid, registers=REGISTERS[self.groups][1], language=GLUON
+        )
 
     def _count(self) -> int:
         """The number of tiles."""
@@ -148,13 +161,11 @@ class HopperEmission(Emission):
 
     def _read_lines(self) -> list[str]:
         """What one warp does: it reads the blocks of each step of each tile."""
-        stages, halves = self.config.stages, self.config.columns // self.wide
-        size = self.config.stage(self.contraction.shape)
-        left, right = (d for d in self.operands if d is not None)
-        copies = [("left_block", left.place.replace("GROUP", str(g)), f"left.index(slot * {self.groups} + {g})")
+        stages, size = self.config.stages, self.config.stage(self.contraction.shape)
+        left, *rights = ((name, d.place) for name, d in self.operands.items() if d is not None)
+        copies = [("left_block", left[1].replace("GROUP", str(g)), f"left.index(slot * {self.groups} + {g})")
                   for g in range(self.groups)]  # fmt: skip
-        copies += [("right_block", _moved(right, h * self.wide), f"right.index(slot * {halves} + {h})")
-                   for h in range(halves)]  # fmt: skip
+        copies += [(f"{name}_block", place, f"{name}.index(slot)") for name, place in rights]
         step = [
             f"slot = count % {stages}",
             f"mbarrier.wait(empty.index(slot), ((count // {stages}) & 1) ^ 1)",
@@ -167,46 +178,48 @@ class HopperEmission(Emission):
 
     def _multiply(self) -> list[str]:
         """What a group does: the sums of its rows of each tile, and what follows."""
-        halves = self.config.columns // self.wide
-        sums = [f"acc{h}" for h in range(halves)]
-        layout = f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {self.wide}, 16])"
-        self.writer.open(TILE_AXES)
-        for line in [
+        sums, finish = ", ".join(self.sums), self._finish_lines()
+        lines = [
             *self._place_lines(),
-            *(f"{name} = tl.zeros(({GROUP}, {self.wide}), tl.float32, {layout})" for name in sums),
+            *(f"{name} = tl.zeros(({GROUP}, {columns}), tl.float32, {_threads(columns)})"
+              for name, columns in zip(self.sums, self.columns, strict=True)),
             self._steps,
-            *_indented(self._step_lines(sums)),
-            f"{', '.join(sums)} = warpgroup_mma_wait(0, deps=({', '.join(sums)},))",
+            *_indented(self._step_lines()),
+            f"{sums} = warpgroup_mma_wait(0, deps=({sums},))",
             f"mbarrier.arrive(empty.index((count - 1) % {self.config.stages}))",
-        ]:
-            self.writer.line(line)
-        for half, name in enumerate(sums):
-            self._finish_half(name, half * self.wide)
-        lines = self.writer.scopes.pop().lines
+            *finish,
+        ]  # fmt: skip
         return [*self.writer.scopes[0].lines, *self._loop(lines), "tma.store_wait(0)"]
 
-    def _step_lines(self, sums: Sequence[str]) -> list[str]:
+    def _finish_lines(self) -> list[str]:
+        """What follows the sums of a tile, whose elements threads have each in another order."""
+        lines: list[str] = []
+        for about in zip(self.sums, self.firsts, self.columns, strict=True):
+            self.writer.open(TILE_AXES)
+            self._finish_sum(*about)
+            lines += self.writer.scopes.pop().lines
+        return lines
+
+    def _step_lines(self) -> list[str]:
         """A step: blocks of the one before are given back when its products are done."""
-        stages = self.config.stages
-        left, right = (d for d in self.operands if d is not None)
-        pairs = zip((left, right), SIDES, strict=True)
-        turned = ["" if _order(d) == list(sides) else ".permute((1, 0))" for d, sides in pairs]
-        blocks = [f"right.index(slot * {len(sums)} + {h}){turned[1]}" for h in range(len(sums))]
+        stages, sums = self.config.stages, ", ".join(self.sums)
+        left, *rights = ((name, d) for name, d in self.operands.items() if d is not None)
+        blocks = [f"{name}.index(slot){_turned(d, SIDES[1])}" for name, d in rights]
         products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0, is_async=True)"
-                    for name, block in zip(sums, blocks, strict=True)]  # fmt: skip
+                    for name, block in zip(self.sums, blocks, strict=True)]  # fmt: skip
         return [
             f"slot = count % {stages}",
             f"mbarrier.wait(full.index(slot), (count // {stages}) & 1)",
-            f"a = left.index(slot * {self.groups} + GROUP){turned[0]}",
+            f"a = left.index(slot * {self.groups} + GROUP){_turned(left[1], SIDES[0])}",
             *products,
-            f"{', '.join(sums)} = warpgroup_mma_wait({len(sums)}, deps=({', '.join(sums)},))",
+            f"{sums} = warpgroup_mma_wait({len(self.sums)}, deps=({sums},))",
             f"mbarrier.arrive(empty.index(tl.maximum(count - 1, 0) % {stages}), pred=k_at > 0)",
             "count += 1",
         ]
 
-    def _finish_half(self, name: str, first: int) -> None:
-        """What follows sums of a group, one part of columns after the other."""
-        for number, part in enumerate(self._split(name, GROUP, self.wide, self.wide // PART)):
+    def _finish_sum(self, name: str, first: int, columns: int) -> None:
+        """What follows a sum of a group, one part of columns after the other."""
+        for number, part in enumerate(self._split(name, GROUP, columns, columns // PART)):
             self._look_at(first + number * PART, PART)
             for axis in "bmn":
                 self.tile.place(self._axis(axis))
@@ -221,9 +234,13 @@ class HopperEmission(Emission):
         assert found is not None
         self.written[tensor.name] = found
         place = found.place.removeprefix("[").removesuffix("]")
-        turn = self.turns[tensor.element] = self.turns.get(tensor.element, 1) ^ 1
-        room = f"room_{tensor.element}.index(GROUP * {ROOMS} + {turn})"
+        turn = self.turns[tensor.element] = (self.turns.get(tensor.element, -1) + 1) % self.rooms
+        room = f"room_{tensor.element}.index(GROUP * {self.rooms} + {turn})"
         self.writer.line(f"put({tensor.name}_block, {place}, {room}, {value.name})")
+
+    def _blocks(self) -> list[str]:
+        """The names of the operands' descriptors."""
+        return [f"{name}_block" for name in self.operands]
 
     def _rooms(self) -> list[str]:
         """The names of memory that results are written from, by their elements."""
@@ -231,20 +248,19 @@ class HopperEmission(Emission):
 
     def _start(self, given: Sequence[str], shared: Sequence[str]) -> list[str]:
         """Descriptors, memory, every group, and the warp that reads."""
-        stages, halves = self.config.stages, self.config.columns // self.wide
-        left, right = (d for d in self.operands if d is not None)
-        named = {"left": left, "right": right, **self.written}
+        stages, operands = self.config.stages, {n: d for n, d in self.operands.items() if d is not None}
+        named = {**operands, **self.written}
         rooms = {f"room_{d.tensor.element}": d for d in self.written.values()}
-        memory = [("left", left, stages * self.groups), ("right", right, stages * halves),
-                  *((name, d, ROOMS * self.groups) for name, d in rooms.items())]  # fmt: skip
+        memory = [*((n, d, stages * (self.groups if n == "left" else 1)) for n, d in operands.items()),
+                  *((n, d, self.rooms * self.groups) for n, d in rooms.items())]  # fmt: skip
         groups = [f"(sums, ({', '.join([*given, *shared, str(g)])}))" for g in range(self.groups)]
-        reader = f"(read, ({', '.join(['left_block', 'right_block', *shared])}))"
+        reader = f"(read, ({', '.join([*self._blocks(), *shared])}))"
         return [
             *(_made(f"{name}_block", d) for name, d in named.items()),
             *(_allocated(*about) for about in memory),
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups})",
             "fence_async_shared()",
-            *side_by_side(groups, reader, OWN),
+            *side_by_side(groups, reader, REGISTERS[self.groups][0]),
         ]
 
 
@@ -253,10 +269,14 @@ def _order(found: Descriptor) -> list[str]:
     return [d.axis.name for d in found.dimensions]
 
 
-def _moved(found: Descriptor, columns: int) -> str:
-    """The place of a block so many columns on."""
-    starts = found.starts
-    return replace(found, starts={**starts, "n": f"{starts['n']} + {columns}"}).place
+def _threads(columns: int) -> str:
+    """How threads of a group have a sum of so many columns."""
+    return f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, 16])"
+
+
+def _turned(found: Descriptor, sides: Sequence[str]) -> str:
+    """What makes a block as it lies in memory one that is multiplied."""
+    return "" if _order(found) == list(sides) else ".permute((1, 0))"
 
 
 def _layout(found: Descriptor) -> str:

@@ -153,7 +153,7 @@ def test_gradients_of_attention_with_many_queries(sizes, is_causal):
             np.testing.assert_allclose(np.asarray(got, np.float32), want, 2e-2, 1e-2)
 
 
-#: Rows, columns and depth of products that end within tiles of 192 rows, of 256 columns, and within a step.
+#: Rows, columns and depth of products that end within tiles, of whichever rows and columns, and within a step.
 PRODUCTS = [(8192, 768, 328), (1544, 3080, 200), (400, 584, 1024)]
 
 
