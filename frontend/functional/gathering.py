@@ -50,7 +50,8 @@ def embedding(
     """The rows of `weight` at the positions `input`: `(..)` and `(rows, width)` give `(.., width)`.
 
     The row `padding_idx`, which may count from the last, gets no gradient. With `max_norm` rows that are taken and
-    whose `norm_type`-norm is larger are scaled to it before, in place.
+    whose `norm_type`-norm is larger are scaled to it before, in place; that reads and writes all of `weight`, so it
+    is for tables of moderate size.
 
     Raises:
         OneFlowError: there is no such row; gradients are to be scaled by frequency, or sparse, which they never are;
