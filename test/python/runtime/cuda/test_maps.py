@@ -8,6 +8,8 @@ import oneflow as flow
 from oneflow.lowering.triton import contract
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tuning import DESCRIBED
+from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.cuda.maps import TensorMap, lift
 from oneflow.testing.host_cuda import host_cuda
@@ -58,10 +60,11 @@ def test_maps_follow_the_memory(graphs, tmp_path, monkeypatch):
         want = np.float32((want @ np.float32(w) / 16).astype(ml_dtypes.bfloat16))
     with host_cuda() as cuda:
         function = flow.compile(_four, device="cuda")
-        kept = [function(x, w) for _ in range(5)]
+        given = [DeviceArray.of(a, driver.device(0)) for a in (x, w)]
+        kept = [function(*given) for _ in range(5)]
         assert ("change" in cuda.log) == (graphs == "1")
         for got in kept:
-            np.testing.assert_allclose(np.float32(got), want, 0.1, 0.1)
+            np.testing.assert_allclose(np.float32(got.numpy()), want, 0.1, 0.1)
 
 
 def _four(x, w):
