@@ -69,6 +69,12 @@ def test_nesting_is_shallow():
     assert DEEP.keys() <= deep, f"not deep any more: {DEEP.keys() - deep}"
 
 
+def test_test_modules_have_names_of_their_own():
+    """pytest imports them by their names alone: of two that are called alike it collects one."""
+    names = [p.name for p in (ROOT / "test/python").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_the_licence_is_stated_once():
     """Sources have no headers of their own: LICENSE and the SPDX expression of pyproject.toml hold for all."""
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()
