@@ -2,10 +2,10 @@
 
     python benchmarks/gpu.py [--groups rows,matmul,..] [--rounds N] [--no-compile] [--output FILE]
 
-Each row is this package against PyTorch's eager mode (which for products, attention and convolutions is the vendor's
-library), torch.compile, and a copy of the same bytes, on the same card in the same run: all are called in turn, and
-medians are reported. Kernels are timed by events with a cold L2 cache; whole steps by the clock, at least 20 ms
-of them in a row.
+Each row is this package against PyTorch's eager mode (which for products and convolutions is the vendor's library),
+torch.compile, and a copy of the same bytes, or for attention against two libraries, on the same card in the same run:
+all are called in turn, and medians are reported. Kernels are timed by events with a cold L2 cache; whole steps by the
+clock, at least 20 ms of them in a row.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from typing import Any
 
 import gpu_models as models
 import torch
-from gpu_rows import GROUPS, Action, Row, adamw, next_token, tokens, training
+from gpu_row import COMPILED, COPY, Action, Row
+from gpu_rows import COLUMNS, GROUPS, PEERS, adamw, next_token, tokens, training
 
 import oneflow as flow
 from oneflow.runtime.cuda import executable
 
-#: How often the cache is filled.
-FLUSHES = 3
+#: Cycles that the device waits for the host to prepare a call, about two milliseconds.
+HEAD_START = 4_000_000
 #: The fewest calls in a row that are timed by the clock, and the seconds that they take at least: the host is slower
 #: at first, after other work.
 CALLS, SECONDS = 20, 0.02
@@ -50,14 +51,14 @@ class Harness:
         self.stream = torch.cuda.ExternalStream(int(flow.cuda.current_stream().handle))
 
     def microseconds(self, action: Action, ours: bool) -> float:
-        """One call by events, after the cache was filled with other data, which also takes longer than a call does on
-        the host.
+        """One call by events, after the cache was filled with other data; the device waits before that, so that it
+        does not wait for the host later.
         """
         stream = self.stream if ours else torch.cuda.current_stream()
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         with torch.cuda.stream(stream):
-            for _ in range(FLUSHES):
-                self.cache.zero_()
+            torch.cuda._sleep(HEAD_START)
+            self.cache.zero_()
             begin.record(stream)
             action()
             end.record(stream)
@@ -73,11 +74,11 @@ class Harness:
 
     def medians(self, row: Row) -> dict[str, float]:
         """The median of each participant, called in turn."""
-        actions: dict[str, Action] = {"ours": row.ours, "eager": row.eager}
-        if row.compiled is not None and self.compile:
-            actions["compile"] = row.compiled
+        actions: dict[str, Action] = {"ours": row.ours, **row.peers}
+        if not self.compile:
+            actions.pop(COMPILED, None)
         if row.bytes:
-            actions["copy"] = copy_of(row.bytes)
+            actions[COPY] = copy_of(row.bytes)
         for action in actions.values():
             for _ in range(3):
                 action()
@@ -106,12 +107,12 @@ def copy_of(size: int) -> Action:
     return lambda: target.copy_(source)
 
 
-def line(row: Row, times: dict[str, float]) -> str:
+def line(row: Row, columns: Sequence[str], times: dict[str, float]) -> str:
     """A row of the table: microseconds, and how many times as long the others take."""
     ours = times["ours"]
     rate = f"{row.bytes / ours / 1e3:.0f} GB/s" if row.bytes else f"{row.flops / ours / 1e6:.0f} TFLOP/s"
     rate = rate if row.bytes or row.flops else ""
-    others = [f"{times[n]:.1f} ({times[n] / ours:.2f})" if n in times else "" for n in ("eager", "compile", "copy")]
+    others = [f"{times[n]:.1f} ({times[n] / ours:.2f})" if n in times else "" for n in columns]
     return f"| {row.name} | {ours:.1f} | {rate} | {' | '.join(others)} |"
 
 
@@ -164,11 +165,12 @@ def report(groups: Sequence[str], harness: Harness) -> Iterator[str]:
     yield f"# Measured figures on a GPU\n\nBy `python benchmarks/gpu.py` on: {card}; {library}.\n"
     yield "Microseconds, medians; in brackets how many times as long as ours. Products of eager mode are cuBLAS's."
     for group in groups:
-        yield f"\n## {group}\n\n| | ours | | eager | torch.compile | copy |\n| --- | --- | --- | --- | --- | --- |"
+        columns = COLUMNS.get(group, PEERS)
+        yield f"\n## {group}\n\n| | ours | | {' | '.join(columns)} |\n|{' --- |' * (len(columns) + 3)}"
         for make in GROUPS[group]():
             try:
                 row = make()
-                yield line(row, harness.medians(row))
+                yield line(row, columns, harness.medians(row))
             except Exception as error:
                 traceback.print_exc()
                 yield f"| {error.__class__.__name__}: {str(error).splitlines()[0][:150] if str(error) else ''} |"

@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu_models as models
 import torch
-from gpu_row import DTYPES, Row, backward, both, compare, normal
+from gpu_row import COMPILED, DTYPES, EAGER, Row, backward, both, compare, normal
 
 import oneflow as flow
 
@@ -87,8 +87,8 @@ def adamw_row(dtype: str) -> Row:
     slow, fast = step(torch, theirs, fused=True), torch.compile(step(torch, others))
     moved = 7 * WIDTHS[dtype] * sum(p.numel() for p in given)
     row = Row(f"AdamW over {len(given)} parameters of GPT-2 {dtype}", lambda: ours(*received),
-              lambda: slow(*gradients), lambda: fast(*gradients), bytes=moved)  # fmt: skip
-    row.ours(), row.eager()
+              {EAGER: lambda: slow(*gradients), COMPILED: lambda: fast(*gradients)}, bytes=moved)  # fmt: skip
+    row.ours(), row.peers[EAGER]()
     compare(row, [m.detach() for m in mine], theirs)
     return row
 

@@ -13,18 +13,22 @@ import oneflow as flow
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 Action = Callable[[], object]
 
+#: Columns of peers: PyTorch one operator at a time, compiled, and a copy of the same bytes; for attention, two
+#: libraries that PyTorch calls.
+EAGER, COMPILED, COPY, CUDNN, FLASH = "eager", "torch.compile", "copy", "cuDNN", "flash"
+
 
 @dataclass
 class Row:
-    """What is compared: actions by who does them, `bytes` moved or `flops` done, and what is expected of the result.
+    """What is compared: our action and those of peers, by their column; `bytes` moved or `flops` done, and what is
+    expected of the result.
 
     A whole `step` is timed by the clock.
     """
 
     name: str
     ours: Action
-    eager: Action
-    compiled: Action | None = None
+    peers: dict[str, Action]
     bytes: int = 0
     flops: float = 0
     step: bool = False
@@ -36,9 +40,9 @@ def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Seque
     """A function written for either library, on the same arrays; both results are compared."""
     ours, theirs = flow.compile(function(flow), device="cuda"), function(torch)
     given = [flow.from_numpy(a) for a in arrays]
-    row = Row(name, lambda: ours(*given), lambda: theirs(*arrays), **facts)
     fast = torch.compile(theirs)
-    row.compiled = lambda: fast(*arrays)
+    peers = {EAGER: lambda: theirs(*arrays), COMPILED: lambda: fast(*arrays)}
+    row = Row(name, lambda: ours(*given), peers, **facts)
     compare(row, ours(*given), theirs(*arrays))
     return row
 

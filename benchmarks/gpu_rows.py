@@ -13,7 +13,8 @@ from typing import Any
 import gpu_models as models
 import torch
 from gpu_bandwidth import pointwise, rows
-from gpu_row import DTYPES, Action, Row, backward, both, compare, normal
+from gpu_row import COMPILED, COPY, CUDNN, DTYPES, EAGER, FLASH, Action, Row, backward, both, compare, normal
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import oneflow as flow
 
@@ -78,7 +79,7 @@ def product_row(m: int, n: int, k: int, form: str, dtype: str) -> Row:
         return lambda a, b: stored(a, form[0]) @ stored(b, form[1])
 
     row = both(f"matmul {m} x {n} x {k} {form} {dtype}", function, [left, right], flops=2.0 * m * n * k)
-    row.compiled = None
+    del row.peers[COMPILED]
     return row
 
 
@@ -91,12 +92,12 @@ def weight_gradients_row(count: int, m: int, n: int, k: int) -> Row:
 
     arrays = [normal(k, size, dtype="bf16") for _ in range(count) for size in (m, n)]
     row = both(name, function, arrays, flops=2.0 * count * m * n * k)
-    row.compiled = None
+    del row.peers[COMPILED]
     return row
 
 
 def attention() -> Iterator[Callable[[], Row]]:
-    """Attention, and with it its gradients; eager is cuDNN."""
+    """Attention, and with it its gradients."""
     shapes = [(1024, 64, True), (4096, 64, True), (4096, 64, False), (1024, 128, True), (4096, 128, True),
               (4096, 128, False), (16384, 128, True)]  # fmt: skip
     for size, head, causal in shapes:
@@ -113,20 +114,20 @@ def attention_row(size: int, head: int, causal: bool, gradient: bool) -> Row:
 
     def function(lib: Any) -> Callable[..., Any]:
         forward = lambda q, k, v: lib.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
-        found = backward(lib, forward, 3) if gradient else forward
-        return found if lib is flow else by_cudnn(found)
+        return backward(lib, forward, 3) if gradient else forward
 
     row = both(f"{name}{', causal' if causal else ''}, bf16", function, arrays, flops=flops)
-    row.compiled = None
+    theirs, libraries = row.peers[EAGER], {CUDNN: SDPBackend.CUDNN_ATTENTION, FLASH: SDPBackend.FLASH_ATTENTION}
+    row.peers = {column: by(library, theirs) for column, library in libraries.items()}
     return row
 
 
-def by_cudnn(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose attention is cuDNN's."""
+def by(library: SDPBackend, action: Action) -> Action:
+    """An action whose attention is a library's."""
 
-    def run(*arrays: Any) -> Any:
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
-            return function(*arrays)
+    def run() -> object:
+        with sdpa_kernel(library):
+            return action()
 
     return run
 
@@ -159,22 +160,22 @@ def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], ar
     else:
         ours = training(flow, mine, loss, optimizer(flow, mine))
         slow = training(torch, theirs, loss, optimizer(torch, theirs))
-    ours, fast = flow.compile(ours), torch.compile(slow, mode=mode) if optimizer is None else None
+    ours = flow.compile(ours)
     begin = time.perf_counter()
     first = ours(*given)
     flow.cuda.synchronize()
     took = time.perf_counter() - begin
-    row = Row(f"{name} (first call {took:.1f} s)", lambda: ours(*given), lambda: slow(*arrays), step=True)
+    peers: dict[str, Action] = {EAGER: lambda: slow(*arrays)}
     if optimizer is None:
-        row.compiled = lambda: fast(*arrays)
-        with torch.no_grad():
-            compare(row, first, slow(*arrays))
-        row.eager, row.compiled = unrecorded(row.eager), unrecorded(row.compiled)
+        fast = torch.compile(slow, mode=mode)
+        peers[COMPILED] = lambda: fast(*arrays)
+        peers = {column: unrecorded(action) for column, action in peers.items()}
     else:
         forward = torch.compile(lambda *a: loss(torch, theirs, *a), mode=mode)
         chosen = optimizer(torch, theirs)
-        row.compiled = lambda: training_step(forward, chosen, arrays)
-        compare(row, first, slow(*arrays))
+        peers[COMPILED] = lambda: training_step(forward, chosen, arrays)
+    row = Row(f"{name} (first call {took:.1f} s)", lambda: ours(*given), peers, step=True)
+    compare(row, first, peers[EAGER]())
     return row
 
 
@@ -265,6 +266,10 @@ def launch_row(graphs: str) -> Row:
     os.environ["ONEFLOW_CUDA_GRAPHS"] = "1"
     return row
 
+
+#: Columns of peers of a group's table, where they are others than `PEERS`.
+COLUMNS = {"attention": (CUDNN, FLASH)}
+PEERS = (EAGER, COMPILED, COPY)
 
 GROUPS: dict[str, Callable[[], Iterator[Callable[[], Row]]]] = {
     "launches": launches, "rows": rows, "pointwise": pointwise, "matmul": matmul, "attention": attention,
