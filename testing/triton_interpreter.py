@@ -47,7 +47,7 @@ LIBDEVICE = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 #: Instructions that kernels name.
-INSTRUCTIONS = {"tanh.approx.f32": np.tanh}
+INSTRUCTIONS = {"tanh.approx.f32": np.tanh, "rcp.approx.ftz.f32": np.reciprocal, "ex2.approx.ftz.f32": np.exp2}
 POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
             "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
 

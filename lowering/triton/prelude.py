@@ -43,18 +43,25 @@ FUNCTIONS = {
     quotient = a // b
     return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
 """,
-    # Abramowitz and Stegun 7.1.26: within 1.5e-7.
+    # Within a unit or two in the last place, without the care of subnormal numbers that `/` and `tl.exp2` take.
+    "reciprocal": """(x):
+    return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+""",
+    "power_of_two": """(x):
+    return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+""",
+    # Abramowitz and Stegun 7.1.26: within 1.5e-7, so near zero the first term of the series.
     "coarse_erf": """(x):
     size = tl.abs(x)
-    t = 1.0 / (1.0 + 0.3275911 * size)
+    t = reciprocal(1.0 + 0.3275911 * size)
     tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    value = 1.0 - tail * tl.exp(-size * size)
-    return tl.where(x < 0, -value, value)
+    value = 1.0 - tail * power_of_two(size * -1.442695041 * size)
+    return tl.where(size < 0.01, 1.128379167 * x, tl.where(x < 0, -value, value))
 """,
     "coarse_tanh": """(x):
     size = tl.abs(x)
-    value = tl.where(size < 0.04, size - size * size * size / 3, 1.0 - 2.0 / (tl.exp(2.0 * size) + 1.0))
-    return tl.where(x < 0, -value, value)
+    value = 1.0 - 2.0 * reciprocal(power_of_two(2.885390082 * size) + 1.0)
+    return tl.where(size < 0.04, x - x * x * x / 3, tl.where(x < 0, -value, value))
 """,
     "hardware_tanh": """(x):
     return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
@@ -93,6 +100,9 @@ def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], 
 
 
 def definitions(text: str, mark: str = "@triton.jit\n") -> str:
-    """The functions that a text names."""
-    used = [f for f in FUNCTIONS if f"{f}(" in text or f", {f}, " in text or f", {f})" in text]
-    return "".join(f"\n\n{mark}def {f}{FUNCTIONS[f]}" for f in used)
+    """The functions that a text names, and those that they name, which come before them."""
+    found = ""
+    for f in reversed(FUNCTIONS):
+        if any(f"{f}(" in t or f", {f}, " in t or f", {f})" in t for t in (text, found)):
+            found = f"\n\n{mark}def {f}{FUNCTIONS[f]}{found}"
+    return found
