@@ -236,14 +236,15 @@ def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") 
 
     A kernel whose positions come from data has none: it may only run on data that it was given.
     """
+    plain = replace(source, special={})
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     together = kind == "contraction" and is_grouped(function)
     if kind not in ("contraction", "row") or together or any(name == FAILURE for name, _ in source.parameters):
         return []
     found = _products(function, precision) if kind == "contraction" else []
-    if replace(source, special={}) not in found:
-        found = [replace(source, warps=w) for w in (source.warps // 2, source.warps * 2) if 1 <= w <= MOST_WARPS]
-    return [other for other in found if other != source]
+    if plain not in found:
+        found = [replace(plain, warps=w) for w in (plain.warps // 2, plain.warps * 2) if 1 <= w <= MOST_WARPS]
+    return [other for other in found if other != plain]
 
 
 def _products(function: ir.Operation, precision: str) -> list[Source]:

@@ -37,8 +37,14 @@ class Program:
     choices: dict[str, tuple[Source, ...]] = field(default_factory=dict)
 
     def on(self, arch: str) -> Program:
-        """The program with the forms that kernels have for an architecture."""
-        return replace(self, sources={name: source.on(arch) for name, source in self.sources.items()})
+        """The program with the forms that kernels have for an architecture.
+
+        The plain form of a kernel that has another one there is among its choices.
+        """
+        special = {name: source.on(arch) for name, source in self.sources.items() if arch in source.special}
+        plain = {name: replace(self.sources[name], special={}) for name in special if name in self.choices}
+        choices = {name: (form, *self.choices[name]) for name, form in plain.items()}
+        return replace(self, sources={**self.sources, **special}, choices={**self.choices, **choices})
 
     def function(self) -> Callable[..., None]:
         """The plan as a function of a run, addresses and sizes."""

@@ -1,5 +1,6 @@
 """Products for Hopper: which have the form in Gluon, what it computes, that kernels compile and do not wait."""
 
+import lowered
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from test_hopper import assembled, program_of
 
 import oneflow as flow
 from oneflow.lowering.triton import hopper_product
+from oneflow.lowering.triton.emit import MOST_CHOICES
 from oneflow.lowering.triton.tuning import HOPPER, Product, hopper, split_depth
 from oneflow.runtime.cuda import compiler
 from oneflow.runtime.cuda.compiler import compile_source
@@ -29,10 +31,29 @@ CALLS = {
     "two results": (lambda a, b: ((y := a @ b), flow.tanh(y)), (8192, 768), (768, 2304)),
 }
 
+#: A product that has a form for Hopper, and other ways besides.
+TUNED = """module attributes {oneflow.autotune = "true"} {
+  func.func @main(%a: tensor<8192x3072xbf16>, %b: tensor<3072x768xbf16>) -> tensor<8192x768xbf16> {
+    %0 = "oneflow.matmul"(%a, %b) : (tensor<8192x3072xbf16>, tensor<3072x768xbf16>) -> tensor<8192x768xbf16>
+    return %0 : tensor<8192x768xbf16>
+  }
+}"""
+
 
 def lower(function, *shapes, dtype=flow.bfloat16):
     (source,) = program_of(function, shapes, dtype).sources.values()
     return source
+
+
+@pytest.mark.parametrize(("arch", "count"), [("sm_80", MOST_CHOICES), ("sm_90", MOST_CHOICES + 1)])
+def test_no_way_to_compute_a_product_is_there_twice(arch, count):
+    """Where the form in Gluon is taken, the plain one is among the others."""
+    plain = lowered.lower(TUNED)
+    program = plain.on(arch)
+    ((name, source),) = program.sources.items()
+    ways = [(way.text, way.warps, way.stages) for way in (source, *program.choices[name])]
+    assert len(set(ways)) == len(ways) == count
+    assert (plain.sources[name].text, plain.sources[name].warps, plain.sources[name].stages) in ways
 
 
 def test_sums_of_products_have_none():
