@@ -19,7 +19,7 @@ from oneflow.lowering.triton.norm import JoinNormGradients
 from oneflow.lowering.triton.padded import ComputePadded
 from oneflow.lowering.triton.products import JoinProducts
 from oneflow.lowering.triton.recognise import RecogniseAttention
-from oneflow.lowering.triton.split import SplitReductions
+from oneflow.lowering.triton.split import MOST_BESIDE, SplitReductions
 from oneflow.lowering.triton.templates import OutlineTemplates
 from oneflow.lowering.triton.tuning import PROCESSORS
 from oneflow.passes import all as all_passes  # noqa: F401
@@ -71,7 +71,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         SplitReductions.name,
         recompute.RecomputeRows.name,
         ComputePadded.name,
-        f"{form.FormKernels.name}{{fuse=false siblings=true beside=2 processors={PROCESSORS}}}",
+        f"{form.FormKernels.name}{{fuse=false siblings=true beside={MOST_BESIDE} processors={PROCESSORS}}}",
     ),
     "triton": (EmitTriton.name,),
 }

@@ -5,7 +5,8 @@ A number that leaves does so in a tensor of no dimension. Imports the MLIR seam,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
@@ -49,18 +50,24 @@ class Outliner:
         prefix = f"{ir.StringAttr(entry.attributes['sym_name']).value}_kernel_"
         number = self.count.get(prefix, 0)
         name = f"{prefix}{number}"
-        results = group.types
-        inputs = [v.type for v in (*group.tensors, *group.scalars)]
         with ir.InsertionPoint(entry.operation):
-            made = func.FuncOp(name, (inputs + results, results), visibility="private")
-        made.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
-        group.fill(made.add_entry_block())
+            made = group.function(name, kind)
         text = made.operation.get_asm(use_local_scope=True, assume_verified=True).replace(name, "", 1)
         if text in self.known:
             made.operation.erase()
             return self.known[text]
         self.known[text], self.count[prefix] = name, number + 1
         return name
+
+
+@contextlib.contextmanager
+def draft(ops: Sequence[ir.Operation], kind: str) -> Iterator[ir.Operation]:
+    """The kernel that operations would be, in a module of its own while it is looked at; they stay where they are."""
+    with ops[0].context, ops[0].location:
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            made = _Group(ops).function("draft", kind)
+        yield made.operation
 
 
 def _destination(result: ir.Value) -> ir.Value:
@@ -157,7 +164,15 @@ class _Group:
         elif value not in self.scalars:
             self.scalars.append(value)
 
-    def fill(self, block: ir.Block) -> None:
+    def function(self, name: str, kind: str) -> func.FuncOp:
+        """A kernel of the group, at the insertion point."""
+        inputs = [v.type for v in (*self.tensors, *self.scalars)]
+        made = func.FuncOp(name, (inputs + self.types, self.types), visibility="private")
+        made.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
+        self._fill(made.add_entry_block())
+        return made
+
+    def _fill(self, block: ir.Block) -> None:
         """Writes the kernel's body."""
         outside = [*self.tensors, *self.scalars]
         env = dict(zip(outside, block.arguments, strict=False))

@@ -15,15 +15,14 @@ from typing import ClassVar, TypeVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.expect import expect_formed
-from oneflow.lowering.kernels.nodes import Structure, Uncovered, analyse
+from oneflow.lowering.kernels.nodes import Structure, Uncovered
 from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
 from oneflow.lowering.triton import hopper_product
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
 from oneflow.lowering.triton.group import group_calls, is_grouped
-from oneflow.lowering.triton.kernel import FAILURE, Kernel
+from oneflow.lowering.triton.kernel import FAILURE, SETUP, Kernel
 from oneflow.lowering.triton.loops import Loops
 from oneflow.lowering.triton.movement import emit_fill, emit_insert, emit_nothing
 from oneflow.lowering.triton.names import AUTOTUNE, CHOICES, DETERMINISTIC, PRECISION, PRECISIONS, SOURCE
@@ -38,8 +37,6 @@ from oneflow.passes.registry import register_pass
 E = TypeVar("E")
 #: Most ways of a product that are timed, and most warps of a program.
 MOST_CHOICES, MOST_WARPS = 6, 16
-#: Operations that only prepare what others use.
-SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"})
 
 
 @register_pass
@@ -224,11 +221,7 @@ def _nest(function: ir.Operation, emitter: Callable[[Kernel, Structure], Nest | 
 
 def _structured(function: ir.Operation, emitter: Callable[[Kernel, Structure], E]) -> E:
     kernel = Kernel.read(function)
-    nodes = [read_any_node(op) for op in kernel.ops if op.name not in SETUP]
-    structure = analyse(nodes) or analyse(nodes, siblings=True)
-    if structure is None:
-        raise Uncovered("operations that share no loops")
-    return emitter(kernel, structure)
+    return emitter(kernel, kernel.structure())
 
 
 def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") -> list[Source]:

@@ -1,7 +1,7 @@
 """A kernel function as Triton sees it: pointers, sizes and scalars by name, tensors with strides.
 
-A kernel takes a pointer for each tensor, the sizes that are not static as i64, and its scalars. Imports `sizes`,
-`views` and the MLIR seam.
+A kernel takes a pointer for each tensor, the sizes that are not static as i64, and its scalars. Imports
+`lowering.kernels`, `sizes`, `views` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Node, Uncovered
+from oneflow.lowering.kernels.access import read_any_node
+from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, analyse
 from oneflow.lowering.triton.sizes import Size, product
 from oneflow.lowering.triton.views import View
 
@@ -25,6 +26,8 @@ POINTERS = {"i1": "*i8", "i8": "*i8", "i16": "*i16", "i32": "*i32", "i64": "*i64
 HALVES, WIDE = frozenset({"f16", "bf16"}), frozenset({"f32", "f64"})
 #: The name of the argument that takes failures of run-time checks.
 FAILURE = "failure"
+#: Operations that only prepare what others use.
+SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"})
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,18 @@ class Kernel:
     def returned(self) -> list[ir.Value]:
         """What the function returns."""
         return list(self.block.operations[len(self.block.operations) - 1].operands)
+
+    def structure(self) -> Structure:
+        """What its operations are that compute something, as one loop nest.
+
+        Raises:
+            Uncovered: they are none.
+        """
+        nodes = [read_any_node(op) for op in self.ops if op.name not in SETUP]
+        structure = analyse(nodes) or analyse(nodes, siblings=True)
+        if structure is None:
+            raise Uncovered("operations that share no loops")
+        return structure
 
     def shape(self, value: ir.Value) -> tuple[Size, ...]:
         """The sizes of a tensor of the kernel, sizes known to be equal under one name."""

@@ -2,11 +2,12 @@
 
 Column sums, sums of everything and products of a long depth leave most processors of a device idle. Their first
 loop is cut in parts: each part is reduced by itself, then the partial results are. No atomic operation is needed, so
-results do not vary from run to run. Imports `kernels`, `reduction`, `tuning`.
+results do not vary from run to run. Imports `kernels`, `hopper_product`, `reduction`, `tuning`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,22 +16,30 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.cut import Joined, cut_reductions, longest, reduced_loops
-from oneflow.lowering.kernels.form import fuse_elementwise
+from oneflow.lowering.kernels.form import fuse_elementwise, joins
 from oneflow.lowering.kernels.nodes import (
     Node,
+    Uncovered,
     Use,
+    find_node,
     is_contraction,
     is_gathered,
     is_straight,
     lies_along,
     loop_size,
 )
+from oneflow.lowering.kernels.outline import draft
+from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.flatten import flatten_reductions
-from oneflow.lowering.triton.kernel import bytes_of
+from oneflow.lowering.triton.hopper_product import special
+from oneflow.lowering.triton.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
-from oneflow.lowering.triton.tuning import Product, shares, split_depth, split_parts
+from oneflow.lowering.triton.tuning import PROCESSORS, Product, shares, split_depth, split_parts
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
+
+#: What may follow a product in its kernel: see `joins`.
+MOST_BESIDE = 2
 
 
 @register_pass
@@ -97,10 +106,38 @@ def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
     """Which loop of a product's depth to cut, `first` or one that is better, and in how many parts."""
     product, loops = product_of(node), [*([] if first is None else [first]), *reduced_loops(node)]
     sizes = _sizes(node)
-    if product is None or sizes is None or not loops:
+    if product is None or sizes is None or not loops or _is_term(node):
         return None, 1
-    number, parts = split_depth(product, tuple(sizes[d] for d in loops))
+    steps = tuple(sizes[d] for d in loops)
+    number, parts = split_depth(product, steps, grouped=False)
+    if parts > 1 and _has_groups(node):
+        number, parts = split_depth(product, steps)
     return loops[number], parts
+
+
+def _has_groups(node: Node) -> bool:
+    """Whether the kernel that a product and what follows it become has the form for groups of warps."""
+    nodes = [node]
+    while (after := _after(nodes[-1])) is not None and joins([*nodes, after], MOST_BESIDE, PROCESSORS):
+        nodes.append(after)
+    with draft([n.op for n in nodes], "contraction") as function, contextlib.suppress(Uncovered):
+        kernel = Kernel.read(function)
+        return bool(special(Contraction(kernel, kernel.structure())))
+    return False
+
+
+def _is_term(node: Node) -> bool:
+    """Whether a product begins with another one, or one with it: they were joined as they stay whole."""
+    start, after = node.outputs[0].value, _after(node)
+    before = None if isinstance(start, ir.BlockArgument) else find_node(start.owner.operation)
+    begun = after is not None and is_contraction(after) and after.outputs[0].value in node.results
+    return begun or (before is not None and is_contraction(before))
+
+
+def _after(node: Node) -> Node | None:
+    """The operation on tensors that alone uses a node's result."""
+    users = [use.owner.operation for result in node.results for use in result.uses]
+    return find_node(users[0]) if len(users) == 1 else None
 
 
 def stays_whole(node: Node) -> bool:

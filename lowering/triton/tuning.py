@@ -204,9 +204,9 @@ def _by_groups(config: Config, product: Product) -> float:
     return microseconds(config, finished) + LAST * (config.warps // 4 - 1)
 
 
-def _shortest(product: Product) -> float:
-    """What the fastest way is expected to take."""
-    found = hopper(product)
+def _shortest(product: Product, grouped: bool) -> float:
+    """What the fastest way is expected to take, that of groups of warps among them if they can be had."""
+    found = hopper(product) if grouped else None
     return microseconds(choose(product)[0], product) if found is None else _by_groups(found, product)
 
 
@@ -304,12 +304,13 @@ def _batched(product: Product, count: int) -> float:
 
 
 @functools.cache
-def split_depth(product: Product, loops: tuple[int, ...]) -> tuple[int, int]:
+def split_depth(product: Product, loops: tuple[int, ...], grouped: bool = True) -> tuple[int, int]:
     """Which of the loops of so many steps that a product's depth is made of to cut, and in how many parts: 1 is none.
 
-    Parts of several loops may fill the last round of processors better than those of the longest.
+    Parts of several loops may fill the last round of processors better than those of the longest. Unless it can be
+    `grouped`, there is no form for groups of warps, with which a whole product may be as fast.
     """
-    best, found = 0.95 * _shortest(product), (0, 1)
+    best, found = 0.95 * _shortest(product, grouped), (0, 1)
     for number, count in ((n, c) for n, loop in enumerate(loops) for c in _divisors(loop, MOST_PARTS)):
         piece = replace(product, batch=product.batch * count, depth=product.depth // count, finished=4, widest=4)
         joined = FOLLOW + 4 * count * product.batch * product.rows * product.columns / NEAR

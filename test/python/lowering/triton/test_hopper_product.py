@@ -121,6 +121,18 @@ def test_the_choice_was_the_fastest(sizes, tile):
     assert tile is None or split_depth(Product(1, *sizes, 2, True), (sizes[2],)) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("function", "launches"),
+    [(lambda a, b: a @ b, 1), (lambda a, b: F.relu(a @ b), 1), (lambda a, b: (a @ b).transpose(0, 1) * 2.0, 2)],
+    ids=["plain", "relu", "transposed"],
+)
+def test_a_depth_is_cut_unless_the_whole_has_the_form(function, launches):
+    """Groups of warps are as fast for all of it at once, but write row by row."""
+    program = program_of(function, [(768, 12288), (12288, 3072)], flow.bfloat16)
+    assert program.plan.count("run.launch") == launches
+    assert [bool(source.special) for source in program.sources.values()] == ([True] if launches == 1 else [False] * 2)
+
+
 def test_operations_after_a_product_take_groups_longer():
     """A residual for 8192 x 768 x 768 was slower in groups, the product alone is faster."""
     assert hopper(Product(1, 8192, 768, 768, 2, True, finished=4, operations=9)) is None

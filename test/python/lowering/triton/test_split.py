@@ -82,7 +82,7 @@ def test_a_deep_product_in_parts(flip):
 @pytest.mark.parametrize(("parts", "described"), [(4, True), (5, False)])
 def test_parts_of_a_depth_are_places_in_it(parts, described, monkeypatch):
     """Whole blocks are parts of a descriptor's dimension; where one would be in two, they are read by pointers."""
-    monkeypatch.setattr(split, "split_depth", lambda product, loops: (0, parts))
+    monkeypatch.setattr(split, "split_depth", lambda *product, grouped=True: (0, parts))
     monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[-1], NARROW[3]])
     depth = 1024 if described else 1000
     a, b = normal(64, depth).astype(np.float16), normal(depth, 128).astype(np.float16)
@@ -294,7 +294,7 @@ def test_a_filter_gradient_fills_the_processors():
 @pytest.mark.parametrize(("loop", "parts"), [(0, 4), (2, 3), (3, 2)])
 def test_a_filter_gradient_in_parts(loop, parts, monkeypatch):
     """Parts of images, of rows or of columns, which windows read as well."""
-    monkeypatch.setattr(split, "split_depth", lambda product, loops: (loop, parts))
+    monkeypatch.setattr(split, "split_depth", lambda *product, grouped=True: (loop, parts))
     x, dy = (normal(32, 6, 6, 16).astype(ml_dtypes.bfloat16) for _ in range(2))
     program = lower(call("conv_filter_grad", ["32x6x6x16xbf16"] * 2, THREE, "16x3x3x16xbf16"))
     assert f"b1 * { {0: 4608, 2: 192, 3: 48}[loop] }" in program.text

@@ -131,3 +131,10 @@ def test_a_term_that_is_wanted_elsewhere_stays():
 def test_f32_products_are_added_as_they_are():
     program = lowered(lambda a, b, c, d: a @ b + c @ d, normal(*PAIR * 2), flow.float32)
     assert all(s.text.count("tl.dot(") <= 1 for s in program.sources.values())
+
+
+def test_terms_that_stay_whole_by_themselves_do_so_in_a_sum():
+    """One of this depth would be cut in parts, were it not for the form of groups of warps, which a sum has not."""
+    arrays = [np.empty(shape, np.float16) for shape in [(768, 12288), (12288, 3072)] * 2]
+    program = lowered(lambda a, b, c, d: a @ b + c @ d, arrays, flow.float16)
+    assert [(s.text.count("tl.dot("), bool(s.special)) for s in program.sources.values()] == [(1, False)]
