@@ -2,7 +2,7 @@
 
 Barriers wait as a device's do, and a wait that nothing ends raises; memory shared by warps holds NaN before it is
 written, and blocks past a tensor's end hold 0. Copies and products are done at once, and layouts mean nothing: what
-goes wrong on a device because it is done later is not seen. Imports nothing of the project.
+goes wrong on a device because it is done later is not seen. Imports `device_functions`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+import scipy.special
 
-KINDS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "int64": np.int64}
-POINTEES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+from oneflow.testing.device_functions import KINDS, POINTEES, instruction, libdevice
+
+#: Functions of elements.
+ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in "abs ceil exp exp2 floor log log2 sqrt".split()},
+    "erf": scipy.special.erf, "rsqrt": libdevice("rsqrt"), "sqrt_rn": np.sqrt, "div_rn": np.divide,
+}  # fmt: skip
 #: How many seconds a barrier is waited for.
 PATIENCE = 60.0
 
@@ -29,9 +34,9 @@ PATIENCE = 60.0
 class Block(np.ndarray):
     """A tensor in registers."""
 
-    def to(self, kind: Any) -> Block:
-        """The elements as another type."""
-        return self.astype(kind)
+    def to(self, kind: Any, bitcast: bool = False) -> Block:
+        """The elements as another type, or their bits."""
+        return self.view(kind) if bitcast else self.astype(kind)
 
     def permute(self, *order: int) -> Block:
         """The axes in another order."""
@@ -160,6 +165,18 @@ class Descriptor:
         place[...] = source.array.reshape(self.block)[tuple(map(slice, place.shape))]
 
 
+class Libdevice:
+    """libdevice on tensors."""
+
+    def __getattr__(self, name: str) -> Callable[..., Block]:
+        return lambda *given: block(libdevice(name)(*given))
+
+
+def extreme(passing: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+    """The larger or the smaller of two: NaN passes where that is asked for, else what is no number gives way."""
+    return lambda a, b, propagate_nan=None: block((passing if propagate_nan else other)(a, b))
+
+
 def multiply(a: Any, b: Shared, acc: Block, use_acc: bool = True, is_async: bool = False) -> Block:
     """A product of blocks of 16-bit floats, added to another unless that is dropped."""
     left = a.array if isinstance(a, Shared) else np.asarray(a)
@@ -196,15 +213,16 @@ def language(program: int, programs: int) -> dict[str, Any]:
         NVMMADistributedLayout=layout, DotOperandLayout=layout, SliceLayout=layout,
         NVMMASharedLayout=type("Layout", (), {"__new__": layout, "get_default_for": layout}),
         where=lambda c, a, b: block(np.where(c, a, b)) if np.ndim(c) else (a if c else b),
-        maximum=lambda a, b: np.maximum(a, b) if np.ndim(a) else max(a, b),
-        minimum=lambda a, b: np.minimum(a, b) if np.ndim(a) else min(a, b),
-        exp2=np.exp2, log=np.log, max=lambda x, axis: block(x.max(axis)), sum=lambda x, axis: block(x.sum(axis)),
+        maximum=extreme(np.maximum, np.fmax), minimum=extreme(np.minimum, np.fmin),
+        max=lambda x, axis: block(np.fmax.reduce(x, axis)), sum=lambda x, axis: block(x.sum(axis)),
+        inline_asm_elementwise=lambda text, constraints, given, *how: block(instruction(text)(*given)),
+        broadcast_to=lambda x, shape: block(np.broadcast_to(x, shape)),
         zeros=lambda shape, kind, layout: block(np.zeros(shape, kind)),
         full=lambda shape, value, kind, layout=None: block(np.full(shape, value, kind)),
         arange=lambda first, end, layout=None: block(np.arange(first, end)),
         load=lambda pointer, *given: pointer.load(*given), store=lambda pointer, *given: pointer.store(*given),
         multiple_of=lambda x, number: x, split=lambda x: (x[..., 0], x[..., 1]),
-        allocate_shared_memory=allocate, warp_specialize=specialize, **KINDS,
+        allocate_shared_memory=allocate, warp_specialize=specialize, **KINDS, **ELEMENTWISE,
     )  # fmt: skip
     tma = SimpleNamespace(
         make_tensor_descriptor=lambda *given: Descriptor(*given[:4]),
@@ -217,7 +235,8 @@ def language(program: int, programs: int) -> dict[str, Any]:
     )  # fmt: skip
     return {
         "gluon": SimpleNamespace(jit=lambda function: function), "gl": gl, "tl": gl, "tma": tma, "mbarrier": bars,
-        "fence_async_shared": lambda: None, "warpgroup_mma": multiply,
+        "triton": SimpleNamespace(language=SimpleNamespace(PropagateNan=SimpleNamespace(ALL=True))),
+        "fence_async_shared": lambda: None, "warpgroup_mma": multiply, "libdevice": Libdevice(),
         "warpgroup_mma_wait": lambda pending, deps: deps if len(deps) > 1 else deps[0],
     }  # fmt: skip
 

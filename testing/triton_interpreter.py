@@ -3,7 +3,7 @@
 Parts of the interpreter are replaced: reductions and scans by any function run on whole slices instead of one
 element at a time, blocks of one comparison's result keep its type, conversions to bf16 round to nearest even, and
 libdevice's functions are NumPy's and SciPy's.
-Imports `lowering.triton`, `runtime.cuda.compiler`, and `backend`.
+Imports `lowering.triton`, `runtime.cuda.compiler`, `backend`, `device_functions` and `gluon_interpreter`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import scipy.special
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import BY_MLIR, DType
@@ -37,19 +36,9 @@ from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import position_error, size_error
 from oneflow.testing.backend import call_module
 from oneflow.testing.checks import assert_close, make_call
+from oneflow.testing.device_functions import POINTEES, instruction, libdevice
 from oneflow.testing.gluon_interpreter import interpret_gluon
 from oneflow.testing.sample import Sample
-
-#: libdevice's functions whose names differ from NumPy's.
-LIBDEVICE = {
-    "pow": np.power, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erfc": scipy.special.erfc,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-}  # fmt: skip
-#: Instructions that kernels name.
-INSTRUCTIONS = {"tanh.approx.f32": np.tanh, "rcp.approx.ftz.f32": np.reciprocal, "ex2.approx.ftz.f32": np.exp2}
-POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-            "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
 
 
 def check_triton(
@@ -254,7 +243,7 @@ class _Libdevice:
     """libdevice on the interpreter's tensors."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        function = LIBDEVICE.get(name) or getattr(np, name)
+        function = libdevice(name)
         return lambda *tensors: _tensor(function(*(t.handle.data for t in tensors)), tensors[0], tensors)
 
 
@@ -308,8 +297,7 @@ def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:
 
 def _hardware(text: str, constraints: str, args: Sequence[Any], dtype: Any, is_pure: bool, pack: int) -> Any:
     """What an instruction gives, without its error."""
-    function = INSTRUCTIONS[text.split()[0]]
-    return _tensor(function(args[0].handle.data), args[0], args)
+    return _tensor(instruction(text)(args[0].handle.data), args[0], args)
 
 
 def _convert_float(data: np.ndarray, source: Any, target: Any, rounding: Any) -> np.ndarray:

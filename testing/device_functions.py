@@ -1,0 +1,38 @@
+"""What functions of a device's libraries compute, by NumPy and SciPy. Imports nothing of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import scipy.special
+
+#: Types in memory by those of pointers.
+POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+            "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
+#: NumPy's types by the names of the language.
+KINDS: dict[str, Any] = {
+    "int1": np.bool_, **{k: getattr(np, k, None) or getattr(ml_dtypes, k) for k in POINTEES.values()}
+}  # fmt: skip
+#: libdevice's functions whose names differ from NumPy's.
+LIBDEVICE: dict[str, Callable[..., Any]] = {
+    "pow": np.power, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erfc": scipy.special.erfc,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}  # fmt: skip
+#: Instructions that kernels name.
+INSTRUCTIONS: dict[str, Callable[..., Any]] = {
+    "tanh.approx.f32": np.tanh, "rcp.approx.ftz.f32": np.reciprocal, "ex2.approx.ftz.f32": np.exp2,
+}  # fmt: skip
+
+
+def libdevice(name: str) -> Callable[..., Any]:
+    """A function of libdevice."""
+    return LIBDEVICE.get(name) or getattr(np, name)
+
+
+def instruction(text: str) -> Callable[..., Any]:
+    """What an instruction computes, without its error."""
+    return INSTRUCTIONS[text.split()[0]]
