@@ -171,20 +171,20 @@ class Emission:
     def __post_init__(self) -> None:
         self.kernel, self.product = self.contraction.kernel, self.contraction.product
         self.writer = Writer()
-        self.tile = self._tile(self.config.columns, f"column * {self.config.columns}")
-        self.bodies = Bodies(self.tile)
+        self._look_at(self.config.rows, self.config.columns)
 
-    def _tile(self, columns: int, start: str) -> Tile:
-        """A tile over all rows and some columns of a block."""
+    def _look_at(self, rows: int, columns: int, row: str = "", column: str = "") -> None:
+        """Goes on with a tile over so many rows and columns of a block, which begin that much behind its own."""
         source, config = self.contraction, self.config
         axes = [
             Axis("b", source.batch, 1, "batch", scalar=True),
-            Axis("m", source.rows, config.rows, f"row * {config.rows}"),
-            Axis("n", source.columns, columns, start, whole=config.columns),
+            Axis("m", source.rows, rows, f"row * {config.rows}{row}", whole=config.rows),
+            Axis("n", source.columns, columns, f"column * {config.columns}{column}", whole=config.columns),
             Axis("ka", source.depth, config.depth, "k_at", index="[None, :]"),
             Axis("kb", source.depth, config.depth, "k_at", index="[:, None]"),
         ]
-        return self._tile_over(axes)
+        self.tile = self._tile_over(axes)
+        self.bodies = Bodies(self.tile)
 
     def _tile_over(self, axes: list[Axis]) -> Tile:
         source = self.contraction
@@ -350,8 +350,7 @@ class Emission:
         slices, columns = self.config.slices, self.config.columns // self.config.slices
         for number, name in enumerate(self._split(total, self.config.rows, self.config.columns, slices)):
             if slices > 1:
-                self.tile = self._tile(columns, f"column * {self.config.columns} + {number * columns}")
-                self.bodies = Bodies(self.tile)
+                self._look_at(self.config.rows, columns, column=f" + {number * columns}")
                 for axis in "bmn":
                     self.tile.place(self._axis(axis))
             self._slice(name)

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Node, Use
-from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Contraction, Emission
 from oneflow.lowering.triton.descriptors import Descriptor
 from oneflow.lowering.triton.finish import origins, place_block, tiles
@@ -21,7 +20,6 @@ from oneflow.lowering.triton.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import definitions
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.lowering.triton.tile import Axis
 from oneflow.lowering.triton.tuning import PART, PROCESSORS, RESERVED, SHARED, hopper
 from oneflow.lowering.triton.writer import V, Writer
 
@@ -75,25 +73,16 @@ class HopperEmission(Emission):
     def _operands(self) -> dict[str, Descriptor | None]:
         """The descriptor of blocks of the first operand, and those of the second for each sum."""
         (one, rows), (two, columns) = zip(self.product.inputs, SIDES, strict=True)
-        self._look_at(0, self.columns[0])
+        self._look_at_part(0, self.columns[0])
         found = {"left": self._block(self.product, one, rows)}
         for number, (first, count) in enumerate(zip(self.firsts, self.columns, strict=True)):
-            self._look_at(first, count)
+            self._look_at_part(first, count)
             found[f"right{number}"] = self._block(self.product, two, columns)
         return found
 
-    def _look_at(self, first: int, columns: int) -> None:
+    def _look_at_part(self, first: int, columns: int) -> None:
         """Goes on with the part of a tile that is a group's rows and some columns from a first one on."""
-        source, config = self.contraction, self.config
-        axes = [
-            Axis("b", source.batch, 1, "batch", scalar=True),
-            Axis("m", source.rows, GROUP, f"row * {config.rows} + GROUP * {GROUP}", whole=config.rows),
-            Axis("n", source.columns, columns, f"column * {config.columns} + {first}", whole=config.columns),
-            Axis("ka", source.depth, config.depth, "k_at", index="[None, :]"),
-            Axis("kb", source.depth, config.depth, "k_at", index="[:, None]"),
-        ]
-        self.tile = self._tile_over(axes)
-        self.bodies = Bodies(self.tile)
+        self._look_at(GROUP, columns, f" + GROUP * {GROUP}", f" + {first}")
 
     def _block(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
         """The descriptor of a tensor's blocks along two axes, None where there is none."""
@@ -103,7 +92,7 @@ class HopperEmission(Emission):
     @property
     def is_possible(self) -> bool:
         """Whether operands are read and results written by descriptors, these row by row."""
-        self._look_at(0, PART)
+        self._look_at_part(0, PART)
         nodes = self.contraction.structure.nodes
         uses = ((n, u) for n in nodes for i in range(len(n.results)) for u in self.contraction.written(n, i))
         results = [self._block(n, u, "mn") for n, u in uses]
@@ -220,7 +209,7 @@ class HopperEmission(Emission):
     def _finish_sum(self, name: str, first: int, columns: int) -> None:
         """What follows a sum of a group, one part of columns after the other."""
         for number, part in enumerate(self._split(name, GROUP, columns, columns // PART)):
-            self._look_at(first + number * PART, PART)
+            self._look_at_part(first + number * PART, PART)
             for axis in "bmn":
                 self.tile.place(self._axis(axis))
             self._slice(part)
