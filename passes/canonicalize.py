@@ -21,6 +21,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.passes import constants
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
 
 FOLDING = "constant-folding"
 CONSTANT = "arith.constant"
@@ -149,15 +150,8 @@ class _Rewriter:
         self.rules = {r.name: [law for law in r.laws if law.name in laws] for r in registry}
 
     def run(self, root: ir.Operation) -> None:
-        found: list[ir.Operation] = []
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if _is_ours(op):
-                found.append(op)
-                self.ops.owners.update((result, op) for result in op.results)
-            return ir.WalkResult.ADVANCE
-
-        root.walk(visit)
+        found = gather(root, _is_ours)
+        self.ops.owners.update((result, op) for op in found for result in op.results)
         self._revisit(reversed(found))
         while self.worklist:
             _, op = self.worklist.popitem()

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 
 from oneflow.dialect._mlir import ir
 from oneflow.passes.base import PassError
+from oneflow.passes.walk import gather
 
 CALL, RETURN, CONSTANT = "func.call", "func.return", "func.constant"
 
@@ -64,15 +65,7 @@ def _calls(root: ir.Operation, kept: Collection[str]) -> list[ir.Operation]:
 
 
 def _found(root: ir.Operation, name: str) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == name:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(visit)
-    return found
+    return gather(root, lambda op: op.name == name)
 
 
 def _expand(

@@ -13,6 +13,7 @@ from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE
 from oneflow.lowering.linalg.external import PREFIX as EXTERNAL
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import body_of, functions_of
+from oneflow.passes.walk import gather
 
 #: Checks of a run.
 CHECKS = (CHECK_INDEX, CHECK_SIZE)
@@ -59,15 +60,7 @@ def _expect_callee(op: ir.Operation, known: Collection[str]) -> None:
 
 
 def _expect_code(function: ir.Operation) -> None:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in REPLACED:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit)
-    for op in found[:1]:
+    for op in gather(function, lambda op: op.name in REPLACED)[:1]:
         raise PassError(f"{op.name}: there is no code for it; {REPLACED[op.name]}", op.location)
 
 

@@ -27,6 +27,7 @@ from oneflow.lowering.linalg.stages import Stages
 from oneflow.lowering.linalg.templates import Templates
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,7 @@ class ConvertOneflowToLinalg(Pass):
 
 def _found(root: ir.Operation) -> list[ir.Operation]:
     """The operators of a program, and what else is checked in a run, in order."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith(dialect.PREFIX) or op.name in CHECKED:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(visit)
-    return found
+    return gather(root, lambda op: op.name.startswith(dialect.PREFIX) or op.name in CHECKED)
 
 
 def _claimed(cast: ir.Operation) -> list[int]:

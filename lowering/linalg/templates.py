@@ -13,6 +13,7 @@ from typing import TypeAlias
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.linalg.emit import Value
 from oneflow.passes.inline import clone_with
+from oneflow.passes.walk import gather
 
 #: What converts a call: from its operands to its results.
 Make: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
@@ -61,12 +62,4 @@ class Templates:
 
 
 def _calls(op: ir.Operation) -> bool:
-    found = []
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        if inner.name == "func.call":
-            found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return bool(found)
+    return bool(gather(op, lambda inner: inner.name == "func.call"))

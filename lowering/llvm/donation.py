@@ -17,6 +17,7 @@ from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
 from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
 from oneflow.lowering.llvm.memory import Buffer, Lives
 from oneflow.lowering.llvm.places import phases_of
+from oneflow.passes.walk import gather
 
 
 @dataclass(frozen=True)
@@ -87,14 +88,8 @@ def checking_kernels(module: ir.Module, kernels: Iterable[Kernel]) -> frozenset[
 
 
 def _checks(kernel: Kernel) -> bool:
-    called: set[str] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "func.call":
-            called.add(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
-        return ir.WalkResult.ADVANCE
-
-    kernel.func.walk(visit)
+    calls = gather(kernel.func, lambda op: op.name == "func.call")
+    called = {ir.FlatSymbolRefAttr(op.attributes["callee"]).value for op in calls}
     return not called.isdisjoint((CHECK_INDEX, CHECK_SIZE))
 
 

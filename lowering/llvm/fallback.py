@@ -13,6 +13,7 @@ from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
 from oneflow.lowering.llvm.writer import Index, Writer, view
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of, inline_calls
+from oneflow.passes.walk import gather
 
 #: The end of the name of the function that runs a kernel.
 LAUNCH = "_launch"
@@ -109,15 +110,7 @@ def _bufferized(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
 
 def _expect_lowered(module: ir.Module) -> None:
     """Refuses what bufferization takes and nothing turns into loops, such as linalg.softmax."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith(("linalg.", "tensor.")):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
+    for op in gather(module.operation, lambda op: op.name.startswith(("linalg.", "tensor."))):
         raise Unlowered(f"{op.name} has no loops")
 
 

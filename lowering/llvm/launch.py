@@ -14,6 +14,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
 
 
 def entry_symbol(name: str) -> str:
@@ -59,14 +60,9 @@ _AS_IT_IS = ("noinline", "optnone")
 
 def _call_directly(entry: ir.Operation, planned: Mapping[str, ir.Attribute]) -> None:
     """Has a plan call functions by their own names."""
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "llvm.call":
-            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-            op.attributes["callee"] = planned.get(callee, op.attributes["callee"])
-        return ir.WalkResult.ADVANCE
-
-    entry.walk(visit)
+    for op in gather(entry, lambda op: op.name == "llvm.call"):
+        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        op.attributes["callee"] = planned.get(callee, op.attributes["callee"])
 
 
 def _parameters(op: ir.Operation) -> list[str]:

@@ -18,6 +18,7 @@ from oneflow.lowering.llvm.arithmetic import Math
 from oneflow.lowering.llvm.formats import FORMATS
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
 
 #: How each operation is written, by name.
 FUNCTIONS: dict[str, Callable[..., str]] = {
@@ -43,16 +44,8 @@ class ExpandMath(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites every such operation in the module."""
-        found: list[ir.Operation] = []
-
-        def collect(op: ir.Operation) -> ir.WalkResult:
-            if op.name in FUNCTIONS:
-                found.append(op)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(collect)
         made: set[str] = set()
-        for op in found:
+        for op in gather(module.operation, lambda op: op.name in FUNCTIONS):
             shape = _shape(op.results[0].type)
             if shape is not None and (shape[0] == "f32" or op.name not in NARROW):
                 _replace(module, op, *shape, made)

@@ -29,6 +29,7 @@ from oneflow.lowering.triton.tuning import PROCESSORS
 from oneflow.lowering.triton.views import View
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
 
 #: The longest rows that a program keeps sums of, and the fewest rows that are worth it.
 LONGEST, FEWEST = 8192, 256
@@ -98,13 +99,7 @@ class JoinNormGradients(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Joins every pair that reads the same tensors."""
-        found: list[ir.Operation] = []
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            found.append(op)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(visit)
+        found = gather(module.operation)
         places = {r: i for i, op in enumerate(found) for r in op.results}
         for pair in [pair for norm in NORMS for pair in _pairs(norm, found, places, registry)]:
             pair.join(module, registry)

@@ -25,6 +25,7 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 from oneflow.lowering.triton.hidden import LOWEST, Hidden, hides, rounded, seen
 from oneflow.passes import constants
 from oneflow.passes.canonicalize import LawBuilder
+from oneflow.passes.walk import gather
 
 PRODUCTS = frozenset({"matmul", "batch_matmul", "broadcast_matmul"})
 #: By how much factors may differ that are the same number, rounded in different places.
@@ -131,12 +132,8 @@ class Graph:
         self._note_constants(module)
 
     def _note_constants(self, module: ir.Module) -> None:
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name in ("arith.constant", dialect.CAST):
-                self.ops.owners[op.results[0]] = op
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(visit)
+        constants = gather(module.operation, lambda op: op.name in ("arith.constant", dialect.CAST))
+        self.ops.owners.update((op.results[0], op) for op in constants)
 
     def operations(self, name: str) -> list[ir.Operation]:
         """The calls of an operator in program order."""

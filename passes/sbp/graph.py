@@ -22,6 +22,7 @@ from oneflow.passes.sbp.candidates import nd_signatures, value_layouts
 from oneflow.passes.sbp.crossing import Crossing
 from oneflow.passes.sbp.submeshes import WHOLE, Submeshes, crosses, placement_of, placements_of
 from oneflow.passes.structure import Function
+from oneflow.passes.walk import gather
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -336,14 +337,7 @@ def block_arguments(op: ir.Operation, skipped: int = 0) -> Iterator[ir.Value]:
 
 def operations_in(function: Function) -> list[ir.Operation]:
     """Everything in a function in program order, an operation before what is in its regions."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.op.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found[1:]
+    return gather(function.op, order=ir.WalkOrder.PRE_ORDER)[1:]
 
 
 def work_of(call: Call) -> int:

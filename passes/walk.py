@@ -1,0 +1,26 @@
+"""The operations of a program that a pass looks for, before it changes any. Imports the MLIR seam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oneflow.dialect._mlir import ir
+
+
+def gather(
+    root: ir.Operation,
+    wanted: Callable[[ir.Operation], object] = lambda op: True,
+    order: ir.WalkOrder = ir.WalkOrder.POST_ORDER,
+) -> list[ir.Operation]:
+    """What is wanted of `root` and all operations in its regions, in program order; an operation comes after what is
+    in its regions, or with `ir.WalkOrder.PRE_ORDER` before it.
+    """
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if wanted(op):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit, order)
+    return found
