@@ -2,22 +2,22 @@
 
 That is the gradient of a tensor of which several parts are used, such as one product for query, key and value. A
 part's -0 stays -0, where the sum with 0 was 0. What is put into zeros twice, as images that are padded along several
-dimensions, is put there once. Imports the MLIR seam.
+dimensions, is put there once. Imports `kernels.sums` and the MLIR seam.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.sums import sums_in
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
 
-INSERTION, ADDITIONS = "tensor.insert_slice", ("arith.addf", "arith.addi")
-CONVERSIONS = ("arith.extf", "arith.truncf")
+INSERTION = "tensor.insert_slice"
 #: Where a part lies, as attributes of its insertion.
 PLACES = ("static_offsets", "static_sizes", "static_strides")
 
@@ -36,17 +36,9 @@ class JoinInsertions(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Joins every such sum."""
-        sums: list[ir.Operation] = []
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name == "linalg.generic" and is_sum(op):
-                sums.append(op)
-            if op.name == INSERTION:
-                _put_once(op)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(visit)
-        for op in sums:
+        for op in gather(module.operation, lambda op: op.name == INSERTION):
+            _put_once(op)
+        for op in sums_in(module):
             one, other = (_insertions(v) for v in list(op.operands)[:2])
             if one and other and all(_apart(a, b) for a in one for b in other):
                 _join(op, other)
@@ -65,34 +57,6 @@ def _put_once(op: ir.Operation) -> None:
     for name, values in zip(PLACES, (offsets, within[1], strides), strict=True):
         op.attributes[name] = ir.DenseI64ArrayAttr.get(values)
     op.operands[0] = inner[0].operands[0]
-
-
-def is_sum(op: ir.Operation) -> bool:
-    """Whether each element of an operation is the sum of its operands' elements."""
-    maps = [a.value for a in op.attributes["indexing_maps"]]
-    if len(maps) != 3 or len({v.type for v in (*op.operands, *op.results)}) != 1:
-        return False
-    if not all(walks_along(m, op.results[0].type.shape) for m in maps):
-        return False
-    block = op.regions[0].blocks[0]
-    given = _before(block.operations[len(block.operations) - 1].operands[0])
-    if isinstance(given, ir.BlockArgument) or given.owner.name not in ADDITIONS:
-        return False
-    return {_before(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
-
-
-def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
-    """Whether dimension i is walked along by loop i, where there is more than one position."""
-    if len(affine_map.results) != affine_map.n_dims:
-        return False
-    return all(d == ir.AffineExpr.get_dim(i) or shape[i] == 1 for i, d in enumerate(affine_map.results))
-
-
-def _before(value: ir.Value) -> ir.Value:
-    """What a value is converted from."""
-    while not isinstance(value, ir.BlockArgument) and value.owner.name in CONVERSIONS:
-        value = value.owner.operands[0]
-    return value
 
 
 def _insertions(value: ir.Value) -> list[ir.Operation]:

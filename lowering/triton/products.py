@@ -1,7 +1,7 @@
 """`oneflow-join-products`: a sum of products is one kernel, which computes one term after the other.
 
 That is the gradient of a tensor that several products read, such as the one that query, key and value are of. The
-terms are added up in f32 and rounded once. Imports `finish`, `insertions`, `split` and the MLIR seam.
+terms are added up in f32 and rounded once. Imports `kernels.sums`, `finish`, `split` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import ClassVar
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction
+from oneflow.lowering.kernels.sums import sums_in, walks_along
 from oneflow.lowering.triton.finish import filled_with
-from oneflow.lowering.triton.insertions import is_sum, walks_along
 from oneflow.lowering.triton.split import product_of, stays_whole
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -36,15 +36,7 @@ class JoinProducts(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Joins the products of every such sum."""
-        sums: list[ir.Operation] = []
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name == "linalg.generic" and is_sum(op):
-                sums.append(op)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(visit)
-        for op in sums:
+        for op in sums_in(module):
             _join(op)
 
 

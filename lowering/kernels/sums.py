@@ -1,0 +1,44 @@
+"""Sums of two tensors, element by element, as linalg has them. Imports `passes.walk` and the MLIR seam."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oneflow.dialect._mlir import ir
+from oneflow.passes.walk import gather
+
+ADDITIONS = ("arith.addf", "arith.addi")
+CONVERSIONS = ("arith.extf", "arith.truncf")
+
+
+def sums_in(module: ir.Module) -> list[ir.Operation]:
+    """Every sum of two tensors, in program order."""
+    return gather(module.operation, lambda op: op.name == "linalg.generic" and is_sum(op))
+
+
+def is_sum(op: ir.Operation) -> bool:
+    """Whether each element of an operation is the sum of its operands' elements."""
+    maps = [a.value for a in op.attributes["indexing_maps"]]
+    if len(maps) != 3 or len({v.type for v in (*op.operands, *op.results)}) != 1:
+        return False
+    if not all(walks_along(m, op.results[0].type.shape) for m in maps):
+        return False
+    block = op.regions[0].blocks[0]
+    given = _before(block.operations[len(block.operations) - 1].operands[0])
+    if isinstance(given, ir.BlockArgument) or given.owner.name not in ADDITIONS:
+        return False
+    return {_before(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
+
+
+def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
+    """Whether dimension i is walked along by loop i, where there is more than one position."""
+    if len(affine_map.results) != affine_map.n_dims:
+        return False
+    return all(d == ir.AffineExpr.get_dim(i) or shape[i] == 1 for i, d in enumerate(affine_map.results))
+
+
+def _before(value: ir.Value) -> ir.Value:
+    """What a value is converted from."""
+    while not isinstance(value, ir.BlockArgument) and value.owner.name in CONVERSIONS:
+        value = value.owner.operands[0]
+    return value
