@@ -14,6 +14,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.triton.contract import Contraction
@@ -25,12 +26,23 @@ from oneflow.lowering.triton.source import Source, cdiv
 MEMBER = "oneflow.member"
 #: The most parameters of a kernel.
 PARAMETERS = 480
-#: Programs of a call that is small, by the kind of its kernel (larger ones fill the device alone), and the most
-#: parameters of a launch of such calls. Choosing among many takes as long as a call of more programs itself does: 48
-#: updates of 768 x 768 in bf16 take 165 us one by one, 147 with 80 parameters a launch, 176 with 480 on an H100.
-SMALL = {"pointwise": ((264, PARAMETERS), (1056, 80)), "row": ((264, PARAMETERS),)}
+
+
+class Small(NamedTuple):
+    """Calls of at most so many programs (larger ones fill the device alone): the most parameters of their launch."""
+
+    programs: int
+    parameters: int
+
+
+#: Calls that are small, by the kind of their kernel, fewer programs first. Choosing among many takes as long as a
+#: call of more programs itself does: 48 updates of 768 x 768 in bf16 take 165 us one by one, 147 with 80 parameters a
+#: launch, 176 with 480 on an H100.
+SMALL = {"pointwise": (Small(264, PARAMETERS), Small(1056, 80)), "row": (Small(264, PARAMETERS),)}
 #: A descriptor that a kernel makes before anything else: its name, how it is made, the pointer and the rest.
 _DESCRIBED = re.compile(r"^    (\w+) = (tl\.make_tensor_descriptor\()(\w+)(, .*)\n", re.M)
+#: The number of a program.
+PLACE = "tl.program_id(0)"
 #: The loop of programs that stay: over how many tiles, and how many programs they are.
 _TILES = re.compile(r"    for tile in tl\.range\(tl\.program_id\(0\), (\d+), (\d+), flatten=True\):\n")
 
@@ -75,7 +87,7 @@ def _together(function: ir.Operation, source: Source,
     kind = _kind(function)
     if kind != "contraction":
         programs = int(source.grid) if "make_tensor_descriptor" not in source.text else 0
-        most = next((most for limit, most in SMALL.get(kind, ()) if 0 < programs <= limit), None)
+        most = next((s.parameters for s in SMALL.get(kind, ()) if 0 < programs <= s.programs), None)
         return None if most is None else _Together(lambda count: [count], lambda count: source, most)
     product = read(function)
     return None if product is None else _Together(product.pieces, product.emit_together)
@@ -230,30 +242,46 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     kinds, one = dict(source.parameters), f"{identifier(source.name)}_one"
     before, _, text = source.text.rpartition(f"@triton.jit\ndef {identifier(source.name)}(")
     described, body = _DESCRIBED.findall(text), _DESCRIBED.sub("", text.partition("\n")[2])
-    loop, place = _TILES.match(body), "tl.program_id(0)"
-    body = body[loop.end() :].replace("\n    ", "\n")[4:] if loop else body.replace(place, "tile")
+    loop = _TILES.match(body)
+    body = body[loop.end() :].replace("\n    ", "\n")[4:] if loop else body.replace(PLACE, "tile")
     pointers = [n for n in names if re.search(rf"\b{n}\b", body)]
     chosen = [*pointers, *(block for block, *_ in described)]
     single = _kernel(one, ["tile", *chosen], body)
-    programs, tiles, block = int(source.grid), int(loop[1] if loop else source.grid), _block(count)
-    number, helpers = ("every", []) if loop else (place, [_picker(chosen, block)])
-    which = _chosen(0, count, block, lambda first: _from_block(chosen, first, block, count))
-    steps = [
-        f"which = {number} // {tiles}",
-        *(_selected(chosen, count) if loop else which),
-        *(f"{n} = tl.multiple_of({n}, 16)" for n in pointers),
-        f"{one}({number} % {tiles}, {', '.join(chosen)})",
-    ]
-    if loop:
-        header = f"for every in tl.range({place}, {tiles * count}, {programs}, flatten=True):"
-        steps = [header, *(f"    {step}" for step in steps)]
+    calls = _Calls(chosen, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], one, count)
+    programs, block = int(source.grid), _block(count)
+    steps = calls.in_turn(int(loop[1]), programs) if loop else calls.one_each(programs, block)
     made = (f"{d}_{call} = {how}{of}_{call}{rest}" for call in range(count) for d, how, of, rest in described)
-    lines = [*made, *steps]
     parameters = [(f"{n}_{call}", kinds[n]) for call, n in order]
-    main = _kernel(identifier(name), [n for n, _ in parameters], _indented(lines))
-    text = "\n\n".join([before + single, *helpers, main])
+    main = _kernel(identifier(name), [n for n, _ in parameters], _indented([*made, *steps]))
+    text = "\n\n".join([before + single, *([] if loop else [_picker(chosen, block)]), main])
     grid = str(programs if loop else programs * count)
     return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid)
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """So many calls of the function `one`: the names that it is given, and lines that say what is known of these."""
+
+    names: Sequence[str]
+    hints: Sequence[str]
+    one: str
+    count: int
+
+    def in_turn(self, tiles: int, programs: int) -> list[str]:
+        """Programs that stay go through the tiles of all calls."""
+        steps = self._steps("every", tiles, list(_selected(self.names, self.count)))
+        header = f"for every in tl.range({PLACE}, {tiles * self.count}, {programs}, flatten=True):"
+        return [header, *(f"    {step}" for step in steps)]
+
+    def one_each(self, tiles: int, block: int) -> list[str]:
+        """Each tile of each call has a program, which chooses from blocks of calls."""
+        which = _chosen(0, self.count, block, lambda first: _from_block(self.names, first, block, self.count))
+        return self._steps(PLACE, tiles, which)
+
+    def _steps(self, number: str, tiles: int, choice: Sequence[str]) -> list[str]:
+        """A tile of all calls, by its number."""
+        last = f"{self.one}({number} % {tiles}, {', '.join(self.names)})"
+        return [f"which = {number} // {tiles}", *choice, *self.hints, last]
 
 
 def _selected(names: Sequence[str], count: int) -> Iterator[str]:
