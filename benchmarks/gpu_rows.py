@@ -67,18 +67,21 @@ def residual_row() -> Row:
     return both("a @ b.T + r 8192 x 768 x 3072 bf16", function, arrays, flops=2.0 * 8192 * 768 * 3072)
 
 
-def product_row(m: int, n: int, k: int, form: str, dtype: str) -> Row:
-    """One product, of operands as they are stored."""
-    left = normal(*((k, m) if form[0] == "t" else (m, k)), dtype=dtype)
-    right = normal(*((n, k) if form[1] == "t" else (k, n)), dtype=dtype)
+def multiply(form: str) -> Callable[[Any, Any], Any]:
+    """The product of operands as they are stored."""
 
     def stored(a: Any, how: str) -> Any:
         return a.transpose(0, 1) if how == "t" else a
 
-    def function(lib: Any) -> Callable[..., Any]:
-        return lambda a, b: stored(a, form[0]) @ stored(b, form[1])
+    return lambda a, b: stored(a, form[0]) @ stored(b, form[1])
 
-    row = both(f"matmul {m} x {n} x {k} {form} {dtype}", function, [left, right], flops=2.0 * m * n * k)
+
+def product_row(m: int, n: int, k: int, form: str, dtype: str) -> Row:
+    """One product, of operands as they are stored."""
+    left = normal(*((k, m) if form[0] == "t" else (m, k)), dtype=dtype)
+    right = normal(*((n, k) if form[1] == "t" else (k, n)), dtype=dtype)
+    name = f"matmul {m} x {n} x {k} {form} {dtype}"
+    row = both(name, lambda lib: multiply(form), [left, right], flops=2.0 * m * n * k)
     del row.peers[COMPILED]
     return row
 

@@ -203,15 +203,15 @@ def _grouped(sources: list[Source]) -> dict[str, tuple[Source, ...]]:
     return {name: tuple(s for s in sources if s.name == name) for name in dict.fromkeys(s.name for s in sources)}
 
 
-def compile_kernel(source: Source, arch: str, cached: bool) -> Binary:
-    """One kernel, from the disk or compiled.
+def compile_kernel(source: Source, arch: str, cached: bool, helpers: Helpers | None = None) -> Binary:
+    """One kernel, from the disk or compiled, by helpers where there are some.
 
     Raises:
         CompileError: Triton is missing or refuses it.
     """
     binary = _find(source, arch) if cached else None
     if binary is None:
-        binary = compile_source(source, arch)
+        binary = helpers.compile(source) if helpers else compile_source(source, arch)
         if cached:
             _store(source, arch, binary)
     return binary

@@ -1,0 +1,161 @@
+"""Measures what the model that chooses kernels loses against `autotune=True` on a CUDA device.
+
+    python benchmarks/gpu_autotune.py [--cases product,softmax,..] [--rounds N]
+
+Each kernel is compiled as the model chooses it and as the fastest of several ways that the device times; both are
+called in turn on the same arrays with a cold L2 cache, and medians are reported. All ways are compiled side by side
+before anything is timed. Pointwise kernels and transposes have one way: their rows show how much times vary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from gpu import Harness
+from gpu_bandwidth import ALONG_ROWS
+from gpu_row import Action, Row, compare, normal
+from gpu_rows import multiply
+
+import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.triton.names import AUTOTUNE
+from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.source import Source
+from oneflow.runtime import native
+from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda.cached import compile_kernel, program_on
+from oneflow.runtime.cuda.compiler import CompileError
+from oneflow.runtime.cuda.helpers import OPERATIONS, Helpers
+from oneflow.runtime.executable import program_source
+
+#: Of `gpu_rows.PRODUCTS` those whose shapes differ most: squares, tall and wide ones, deep ones, few rows, odd sizes.
+PRODUCTS = [
+    (512, 512, 512, "nn"), (1024, 1024, 1024, "nn"), (3000, 3000, 3000, "nn"), (4096, 4096, 4096, "nn"),
+    (4096, 4096, 4096, "tn"), (8192, 1024, 1024, "nn"), (8192, 768, 768, "nt"), (8192, 3072, 768, "nt"),
+    (8192, 768, 3072, "nt"), (768, 768, 8192, "tn"), (1024, 768, 3072, "nt"), (16, 4096, 4096, "nt"),
+    (256, 256, 16384, "nn"), (1000, 777, 1001, "nn"),
+]  # fmt: skip
+#: Elements of what is computed along rows, and the lengths of these.
+ELEMENTS, LENGTHS = 1 << 26, (256, 1024, 8192, 32768)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of arrays of bf16."""
+
+    name: str
+    function: Callable[..., Any]
+    shapes: Sequence[tuple[int, ...]]
+
+    def ways(self, arch: str) -> list[Source]:
+        """Every source that is compiled for it: what the model chooses, and the others."""
+        specs = (flow.TensorSpec(shape, flow.bfloat16) for shape in self.shapes)
+        module = flow.trace(self.function, *specs)
+        module.operation.attributes[AUTOTUNE] = ir.StringAttr.get("true", module.context)
+        entry = ir.StringAttr(module.body.operations[0].attributes["sym_name"]).value
+        program = program_on(read_program(program_source(module, entry, REGISTRY).lower("triton")), arch)
+        return [*program.sources.values(), *(way for others in program.choices.values() for way in others)]
+
+
+def cases() -> Iterator[Case]:
+    """All that is measured."""
+    gelu = flow.nn.functional.gelu
+    large = (16384, 4096)
+    yield Case("pointwise chain 16384 x 4096", lambda x, b, y: gelu(x + b) * 2.0 + y, [large, large[1:], large])
+    yield Case("transpose 8192 x 8192", lambda x: x.transpose(0, 1) + 0.0, [(8192, 8192)])
+    yield Case("sum of columns 65536 x 1024", lambda x: x.sum(0), [(65536, 1024)])
+    for name in ("softmax", "layer_norm"):
+        make, vectors = ALONG_ROWS[name]
+        for size in LENGTHS:
+            shape = (ELEMENTS // size, size)
+            yield Case(f"{name} {shape[0]} x {size}", make(flow, size), [shape, *[(size,)] * vectors])
+    for m, n, k, form in PRODUCTS:
+        left, right = (k, m) if form[0] == "t" else (m, k), (n, k) if form[1] == "t" else (k, n)
+        yield Case(f"product {m} x {n} x {k} {form}", multiply(form), [left, right])
+
+
+def prepare(wanted: Sequence[Case], arch: str) -> int:
+    """Compiles every way of all cases, side by side, to the disk; gives their number."""
+    ways = [way for case in wanted for way in case.ways(arch)]
+    with Helpers(arch) as helpers:
+        helpers.start(OPERATIONS * native.num_threads())
+
+        def compile_way(source: Source) -> None:
+            with contextlib.suppress(CompileError):
+                compile_kernel(source, arch, True, helpers)
+
+        with ThreadPoolExecutor(len(helpers) or native.num_threads()) as pool:
+            list(pool.map(compile_way, ways))
+    return len(ways)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The microseconds of what the model chooses, and of what the device found fastest; how many kernels differ."""
+
+    chosen: float
+    tuned: float
+    changed: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the model's choice takes."""
+        return self.chosen / self.tuned
+
+
+def measure(case: Case, harness: Any) -> Measured:
+    """Both programs of a case, called in turn.
+
+    Raises:
+        AssertionError: their results differ.
+    """
+    given = [flow.from_numpy(normal(*shape, dtype="bf16")) for shape in case.shapes]
+    functions = [flow.compile(case.function, device="cuda", autotune=tuned) for tuned in (False, True)]
+    results = [torch.from_dlpack(function(*given).detach()) for function in functions]
+    compare(Row(case.name, lambda: None, {}), *results)
+    chosen, tuned = (function._current().executable.program.sources for function in functions)
+    changed = sum(chosen[name] != source for name, source in tuned.items())
+    actions: list[Action] = [lambda f=f: f(*given) for f in functions]
+    times = [[harness.microseconds(action, True) for action in actions] for _ in range(harness.rounds)]
+    return Measured(*(statistics.median(column) for column in zip(*times, strict=True)), changed)
+
+
+def report(wanted: Sequence[Case], harness: Any) -> Iterator[str]:
+    """The lines of the table, and what they come to."""
+    yield "| bf16 | by the model | autotuned | ratio | other kernels |\n| --- | --- | --- | --- | --- |"
+    ratios: dict[str, float] = {}
+    for case in wanted:
+        found = measure(case, harness)
+        ratios[case.name] = found.ratio
+        yield f"| {case.name} | {found.chosen:.1f} | {found.tuned:.1f} | {found.ratio:.3f} | {found.changed or ''} |"
+        torch.cuda.empty_cache()
+        flow.cuda.empty_cache()
+    worst = max(ratios, key=ratios.__getitem__)
+    mean = statistics.geometric_mean(ratios.values())
+    yield f"\nGeometric mean {mean:.3f}, worst {ratios[worst]:.3f}: {worst}."
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", default="", help="what to measure: beginnings of names, all if empty")
+    parser.add_argument("--rounds", type=int, default=20, help="calls of each program")
+    given = parser.parse_args()
+    wanted = [case for case in cases() if case.name.startswith(tuple(given.cases.split(",")))]
+    if not wanted:
+        parser.error(f"expected --cases to begin names such as {next(cases()).name!r}, got {given.cases!r}")
+    print(f"{prepare(wanted, driver.device(0).arch)} kernels compiled on {torch.cuda.get_device_name()}", flush=True)
+    for line in report(wanted, Harness(given.rounds, False)):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
