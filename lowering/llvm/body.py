@@ -299,9 +299,8 @@ def _compute_outside(lanes: Lanes, value: ir.Value) -> V:
     if op.name == "tensor.dim":
         return V(lanes.writer.index(size_of(lanes, op)), "index")
     operands = [outside_value(lanes, v) for v in op.operands]
-    with lanes.writer.buffered() as lines:
+    with lanes.writer.at_head():
         result = clone_scalar(op, operands, Lanes(lanes.writer, lanes.kernel, None))
-    lanes.writer.head.extend(lines)
     return result
 
 

@@ -111,14 +111,10 @@ class Contraction(Panels):
 
     def emit(self) -> str:
         """The kernel's function and its launch."""
-        w = self.writer
-        with w.buffered() as lines:
-            factors = self._factors(w, self.loops)
-        w.head.extend(lines)
+        with self.writer.at_head():
+            factors = self._factors(self.writer, self.loops)
         self.panel = self._panel() if self._packs() else None
-        with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
-            self._unit(factors)
-        return "\n".join([self.function_text(body), self._launch(0)])
+        return self.in_steps(lambda: self._unit(factors))
 
     def _launch(self, chunk: int) -> str:
         w = Writer()

@@ -64,9 +64,8 @@ class Loops:
                 groups[-1].append(name)
             else:
                 groups.append([name])
-        with self.writer.buffered() as lines:
+        with self.writer.at_head():
             merged = [Loop(tuple(g), self.writer.product([self._sizes[n] for n in g])) for g in groups]
-        self.writer.head.extend(lines)
         return merged
 
     def _adjacent(self, a: int, b: int) -> bool:

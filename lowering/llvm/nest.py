@@ -13,7 +13,7 @@ Imports `sweeps` and what it uses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered
@@ -145,11 +145,15 @@ class Nest(Sweeps):
         chunk = self._chunk()
         factors = [loop.size for loop in self.loops.outer if loop is not self.swept]
         if self.swept:
-            with w.buffered() as lines:
+            with w.at_head():
                 factors.append(w.ceildiv(self.swept.size, chunk))
-            w.head.extend(lines)
+        return self.in_steps(lambda: self._outer(factors, chunk), chunk)
+
+    def in_steps(self, unit: Callable[[], None], chunk: int = 0) -> str:
+        """The kernel's function, in whose loop `unit` writes a step of the parallel range, and its launch."""
+        w = self.writer
         with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
-            self._outer(factors, chunk)
+            unit()
         return "\n".join([self.function_text(body), self._launch(chunk)])
 
     def function_text(self, body: Sequence[str]) -> str:

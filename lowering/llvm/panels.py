@@ -132,9 +132,8 @@ class Panels(Operands):
         self.depth = self._depth(self.writer)
 
     def _depth(self, writer: Writer) -> Index:
-        with writer.buffered() as lines:
+        with writer.at_head():
             depth = writer.product([loop.size for loop in self.loops.inner])
-        writer.head.extend(lines)
         return depth
 
     def _flat(self) -> Index:
@@ -241,9 +240,8 @@ class Panels(Operands):
         self._loop(0, self.block, 1, [], column, lanes)
 
     def _panel(self) -> tuple[str, str]:
-        with self.writer.buffered() as lines:
+        with self.writer.at_head():
             # Squares that stick out at the end of the depth are written whole.
             rows = self.writer.add(self.depth, self.width or 1)
             panel = self._temporary([rows, self.block], self.sides.element)
-        self.writer.head.extend(lines)
         return panel

@@ -95,9 +95,8 @@ class Places:
         if value not in self.memory:
             shape: list[Index] = [loop.size for loop in self.loops.inner]
             shape += [self.width or 1] if self.mode == "column" else []
-            with self.writer.buffered() as lines:
+            with self.writer.at_head():
                 self.memory[value] = self._temporary(shape, element)
-            self.writer.head.extend(lines)
         return self.memory[value]
 
     def _temporary(self, shape: Sequence[Index], element: str) -> tuple[str, str]:
@@ -194,9 +193,8 @@ class Places:
         shape = [p.size for p in positions]
         key = (tensor.pointer, str(shape))
         if key not in self._views:
-            with self.writer.buffered() as lines:
+            with self.writer.at_head():
                 self._views[key] = view(self.writer, tensor.pointer, shape, memory_type(tensor.element))
-            self.writer.head.extend(lines)
         return (*self._views[key], positions)
 
     def _across(self, positions: Sequence[Position]) -> int | None:
@@ -220,7 +218,7 @@ class Places:
         moved = [*positions[:across], *positions[across + 1 :], positions[across]]
         key = (tensor.pointer, f"{across} last of {[p.size for p in positions]}")
         if key not in self._views:
-            with w.buffered() as lines:
+            with w.at_head():
                 self._views[key] = self._temporary([p.size for p in moved], tensor.element)
                 at = [w.fresh() for _ in positions]
                 for iv, p in zip(at, positions, strict=True):
@@ -229,7 +227,6 @@ class Places:
                 there = ", ".join([*at[:across], *at[across + 1 :], at[across]])
                 w.line(f"memref.store {held}, {self._views[key][0]}[{there}] : {self._views[key][1]}")
                 w.lines.extend("}" for _ in positions)
-            w.head.extend(lines)
         return (*self._views[key], moved)
 
     def _place(self, positions: Sequence[Position], lanes: Lanes) -> tuple[list[str], int]:

@@ -82,13 +82,9 @@ class Tiles(Nest):
 
     def emit(self) -> str:
         """The kernel's function and its launch."""
-        w = self.writer
-        with w.buffered() as lines:
-            factors = self._factors(w, self.loops)
-        w.head.extend(lines)
-        with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
-            self._blocks(self.digits(factors))
-        return "\n".join([self.function_text(body), self._launch(0)])
+        with self.writer.at_head():
+            factors = self._factors(self.writer, self.loops)
+        return self.in_steps(lambda: self._blocks(self.digits(factors)))
 
     def _launch(self, chunk: int) -> str:
         w = Writer()

@@ -105,6 +105,13 @@ class Writer:
         finally:
             self.lines = outside
 
+    @contextmanager
+    def at_head(self) -> Iterator[None]:
+        """Puts the lines written inside before all others."""
+        with self.buffered() as lines:
+            yield
+        self.head.extend(lines)
+
     def text(self) -> str:
         """Everything written."""
         return "\n".join([*self.head, *self.lines])
