@@ -175,16 +175,19 @@ class Emission:
 
     def _look_at(self, rows: int, columns: int, row: str = "", column: str = "") -> None:
         """Goes on with a tile over so many rows and columns of a block, which begin that much behind its own."""
+        depth = (("ka", "[None, :]"), ("kb", "[:, None]"))
+        steps = [Axis(name, self.contraction.depth, self.config.depth, "k_at", index=at) for name, at in depth]
+        self.tile = self._tile_over([*self._sides(rows, columns, row, column), *steps])
+        self.bodies = Bodies(self.tile)
+
+    def _sides(self, rows: int, columns: int, row: str = "", column: str = "") -> list[Axis]:
+        """The axes of a part of a block, but for the depth."""
         source, config = self.contraction, self.config
-        axes = [
+        return [
             Axis("b", source.batch, 1, "batch", scalar=True),
             Axis("m", source.rows, rows, f"row * {config.rows}{row}", whole=config.rows),
             Axis("n", source.columns, columns, f"column * {config.columns}{column}", whole=config.columns),
-            Axis("ka", source.depth, config.depth, "k_at", index="[None, :]"),
-            Axis("kb", source.depth, config.depth, "k_at", index="[:, None]"),
         ]
-        self.tile = self._tile_over(axes)
-        self.bodies = Bodies(self.tile)
 
     def _tile_over(self, axes: list[Axis]) -> Tile:
         source = self.contraction
@@ -241,15 +244,9 @@ class Emission:
 
     def _block(self) -> Tile:
         """A tile over rows, columns and a step of the depth."""
-        source, config = self.contraction, self.config
-        return self._tile_over(
-            [
-                Axis("b", source.batch, 1, "batch", scalar=True),
-                Axis("m", source.rows, config.rows, f"row * {config.rows}"),
-                Axis("n", source.columns, config.columns, f"column * {config.columns}"),
-                Axis("k", source.depth, config.depth, "k_at"),
-            ]
-        )
+        config = self.config
+        steps = Axis("k", self.contraction.depth, config.depth, "k_at")
+        return self._tile_over([*self._sides(config.rows, config.columns), steps])
 
     def _single(self, value: V) -> str:
         """A value's text as f32."""
