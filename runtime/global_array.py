@@ -1,12 +1,11 @@
 """Tensors that lie on a mesh: the pieces that this process has, and where they belong.
 
-Imports `distributed`, which says how tensors lie, and NumPy.
+Imports `distributed`, which says how tensors lie, `shaped` and NumPy.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import Layout, Pieces, collect, move_pieces, world_of
+from oneflow.runtime.shaped import Shaped
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Placement:
     __repr__ = __str__
 
 
-class GlobalArray:
+class GlobalArray(Shaped):
     """An array that lies on the ranks of a placement, as an `nd` SBP says.
 
     Attributes:
@@ -163,21 +163,6 @@ class GlobalArray:
     def nd(self) -> NdSbp:
         """One SBP for each mesh axis."""
         return self.layout.nd
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements of the whole array."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the whole array."""
-        return self.size * self.dtype.numpy.itemsize
 
     def __repr__(self) -> str:
         return f"{self.layout.desc}, {self.placement}, sbp={format_nd_sbp(self.nd)}"

@@ -3,7 +3,7 @@
     x = from_other(torch_tensor)      y = torch.from_dlpack(device_array)      DeviceArray.of(numpy_array, device)
 
 An array knows the stream that its values are made on; using it on another makes that one wait. Imports `driver`,
-`stream`, `dlpack`.
+`stream`, `dlpack`, `runtime.shaped`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.runtime import dlpack
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.stream import Stream, current
+from oneflow.runtime.shaped import Shaped
 
 #: Addresses that one result keeps for the runs that follow.
 SPARE = 2
@@ -98,7 +99,7 @@ def _allocate(size: int, stream: Stream) -> int:
         return driver.allocate(size, stream.handle)
 
 
-class DeviceArray:
+class DeviceArray(Shaped):
     """A contiguous array on a device; `owner` keeps its memory alive.
 
     Attributes:
@@ -154,21 +155,6 @@ class DeviceArray:
     def device(self) -> driver.Device:
         """The device it is on."""
         return self.stream.device
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the elements."""
-        return self.size * self.dtype.numpy.itemsize
 
     def use_on(self, stream: Stream) -> None:
         """Lets a stream that its values were not made on read and write it."""
