@@ -5,6 +5,7 @@ n-th sample is run, from the i-th on; see `benchmarks/gpu_session.py`.
 """
 
 import gc
+import itertools
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import sys
 
 import numpy as np
 import pytest
+from after_products import FOLLOWING, after, operands
 from samples import SAMPLES
 
 import oneflow as flow
@@ -179,6 +181,17 @@ def test_products_by_groups_of_warps(sizes, config, monkeypatch, tmp_path):
         for _ in range(LAST):
             for got, wanted in zip([one(left, right, bias, residual), *two(left, right)], want, strict=True):
                 np.testing.assert_allclose(np.asarray(got).astype(np.float64), wanted, 4e-3, 0.1)
+
+
+@pytest.mark.parametrize(("name", "config"), list(zip(FOLLOWING, itertools.cycle(HOPPER), strict=False)))
+def test_what_follows_products_by_groups_of_warps(name, config, monkeypatch, tmp_path):
+    """Rows and columns end within tiles; some numbers are infinite or none."""
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    given, following = operands(1544, 1160, 200), FOLLOWING[name][0]
+    function = flow.compile(lambda a, b, c, r: following(a @ b, c, r), device="cuda")
+    for _ in range(LAST):
+        np.testing.assert_allclose(np.asarray(function(*given), np.float32), after(name, *given), 2e-2, 4e-2)
 
 
 def test_results_repeat_bit_for_bit():
