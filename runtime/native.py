@@ -1,4 +1,4 @@
-"""The native library: threads, memory and checks that compiled programs call.
+"""The native library: threads, memory and checks that compiled programs call, and launches on a device.
 
 Looked for at $ONEFLOW_NATIVE, next to this module, in the build folder of a source tree, then where an editable
 installation puts it. Loaded once, with global symbols, because compiled objects find its functions by name.
@@ -14,7 +14,7 @@ import sysconfig
 from pathlib import Path
 
 NAME = "liboneflow_runtime.so"
-VERSION = 4
+VERSION = 5
 #: What sets how many threads parallel loops use.
 THREADS = "ONEFLOW_NUM_THREADS"
 
@@ -62,6 +62,8 @@ def _checked(found: ctypes.CDLL, path: Path) -> ctypes.CDLL:
         raise NativeLibraryError(f"expected version {VERSION} of {path}, got {version}; install oneflow-mlir again")
     found.oneflow_rt_run.restype = ctypes.c_int64
     found.oneflow_rt_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    found.oneflow_rt_launch_all.restype = ctypes.c_int64
+    found.oneflow_rt_launch_all.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
     found.oneflow_rt_free.argtypes = [ctypes.c_void_p]
     found.oneflow_rt_free.restype = None
     found.oneflow_rt_threads.restype = ctypes.c_int64

@@ -29,6 +29,7 @@ from oneflow.runtime.cuda import cached, driver
 from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.helpers import Helpers
+from oneflow.runtime.cuda.launches import LaunchConfig
 from oneflow.testing import host_maps
 from oneflow.testing.host_graphs import SUCCESS, HostGraphs
 from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
@@ -36,6 +37,12 @@ from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 NO_CONTEXT = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_CONTEXT"),)
 INVALID: tuple[Any, ...] = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
 EXHAUSTED = (types.SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
+
+
+#: The status of a launch whose kernel has raised an exception.
+RAISED = 719
+#: A launch as C calls it: configuration, function, pointers to arguments, and a null pointer.
+in_c = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
 
 
 class _Names:
@@ -74,6 +81,8 @@ class HostCuda(HostGraphs):
         self.streams: set[int] = set()
         self.recording: dict[int, list[Callable[[], Any]]] = {}
         self.peak, self._contexts = 0, threading.local()
+        self.raised: BaseException | None = None
+        self.cuLaunchKernelEx = in_c(self.launch)
 
     def __getattr__(self, name: str) -> Any:
         """Enumerations, and functions that do nothing here."""
@@ -285,11 +294,26 @@ class HostCuda(HostGraphs):
 
     cuTensorMapEncodeTiled = staticmethod(host_maps.encode)  # noqa: N815
 
-    def cuLaunchKernelEx(self, config: Any, function: Any, parameters: Any, extra: Any) -> int:  # noqa: N802
-        """As the library has it: the status alone."""
+    def launch(self, config: int, function: int, parameters: int, extra: None) -> int:
+        """As the library has it: the status alone. What a kernel raises cannot pass through C and is kept."""
         self.log.append("launch")
-        self._run(function.value, config._obj.blocks[0], self._arguments(function.value, parameters.value))
+        try:
+            blocks = LaunchConfig.from_address(config).blocks
+            self._run(function, blocks[0], self._arguments(function, parameters))
+        except BaseException as error:
+            self.raised = error
+            return RAISED
         return 0
+
+    def CUresult(self, status: int) -> Any:  # noqa: N802
+        """A status of the library, as the bindings have it.
+
+        Raises:
+            BaseException: it is that of a kernel that has raised it.
+        """
+        if status == RAISED and self.raised is not None:
+            raise self.raised
+        return status
 
     def _arguments(self, function: int, parameters: int) -> list[Any]:
         """The values that an array of pointers leads to."""

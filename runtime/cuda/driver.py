@@ -11,9 +11,9 @@ import ctypes
 import functools
 import importlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 HINT = "expected CUDA's Python bindings (pip install oneflow-mlir[gpu])"
 #: The handle of the stream that work without a stream goes to.
@@ -40,7 +40,7 @@ def _cuda() -> Any:
 
 @functools.cache
 def _library() -> Any:
-    """The driver without its bindings, for the call that is made for every kernel: they take as long as it does."""
+    """The driver without its bindings, for what is called for every kernel: they take as long as it does."""
     return ctypes.CDLL("libcuda.so.1")
 
 
@@ -281,38 +281,25 @@ def fill(target: int, pattern: bytes, count: int, pitch: int, stream: Any) -> No
     call(name, target, value, count, stream)
 
 
-class LaunchConfig(ctypes.Structure):
-    """The driver's structure of a launch: passing one is faster than as many arguments."""
-
-    _fields_: ClassVar = [
-        ("blocks", ctypes.c_uint * 3), ("threads", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
-        ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("count", ctypes.c_uint),
-    ]  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Function:
     """A kernel on the device, ready to launch; `module` goes with the last of its kernels."""
 
     handle: Any
+    name: str
     threads: int
     shared: int
-    module: Any = None
-
-    def prepare(self, programs: int, parameters: int, stream: Any) -> tuple[Any, ...]:
-        """A launch of `programs` blocks on a stream; at the address `parameters` are pointers to the arguments."""
-        config = LaunchConfig((programs, 1, 1), (self.threads, 1, 1), self.shared, int(stream), None, 0)
-        handle, arguments = (ctypes.c_void_p(int(value)) for value in (self.handle, parameters))
-        return ctypes.byref(config), handle, arguments, None
+    module: Any
 
 
-def launch(prepared: Iterable[tuple[Any, ...]]) -> None:
-    """Launches what was prepared, one after the other."""
-    run = _library().cuLaunchKernelEx
-    for given in prepared:
-        status = run(*given)
-        if status != 0:
-            raise _failure("cuLaunchKernelEx", _cuda().CUresult(status))
+def launcher() -> Any:
+    """The driver's function that launches a kernel, to be called from C."""
+    return _library().cuLaunchKernelEx
+
+
+def refusal(name: str, status: int) -> CudaError:
+    """The error of a function of the library that gave a status."""
+    return _failure(name, _cuda().CUresult(status))
 
 
 def launch_graph(program: Any, stream: Any) -> None:
@@ -352,7 +339,7 @@ def load(cubin: bytes, name: str, warps: int, shared: int) -> Function:
     if shared > 48 * 1024:
         attribute = _cuda().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call("cuFuncSetAttribute", handle, attribute, shared)
-    return Function(handle, warps * 32, shared, module)
+    return Function(handle, name, warps * 32, shared, module)
 
 
 class Parameters:
@@ -386,7 +373,7 @@ def encode(target: int, address: int, how: tuple[Any, ...]) -> None:
     place = ctypes.c_void_p(target), kind, rank, ctypes.c_void_p(address)
     status = _library().cuTensorMapEncodeTiled(*place, *rest)
     if status != 0:
-        raise _failure("cuTensorMapEncodeTiled", _cuda().CUresult(status))
+        raise refusal("cuTensorMapEncodeTiled", status)
 
 
 def copy_params(target: int, source: int, size: int) -> Any:

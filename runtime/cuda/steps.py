@@ -3,7 +3,7 @@
 `Steps` runs them one by one on a stream, or as a graph in which what is independent runs side by side. Kernels made
 elsewhere that may be recorded are nodes too, which cannot be changed: what they touch has to stay. Others part it
 into several graphs. Where memory lies as in one of the runs before, a run is a launch of that run's graphs; else the
-commands that touch what has moved are changed. Imports `driver`, `graph`, `maps`, `script`, `array`.
+commands that touch what has moved are changed. Imports `driver`, `graph`, `launches`, `maps`, `script`, `array`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import itertools
 import operator
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import Spares
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.graph import Graph, launch_params
+from oneflow.runtime.cuda.launches import Launches
 from oneflow.runtime.cuda.maps import MapArgument
 from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, External, Fill, Launch, Region, Script
 from oneflow.runtime.cuda.stream import Stream
@@ -79,11 +80,12 @@ class LaunchStep:
 
     def launch(self, stream: Any) -> None:
         """Gives it to a stream."""
-        driver.launch([self.prepared(stream)])
+        Launches([self.prepared]).launch(stream)
 
-    def prepared(self, stream: Any) -> tuple[Any, ...]:
-        """It as the driver takes it for a stream."""
-        return self.function.prepare(self.programs, self.parameters.address, stream)
+    @property
+    def prepared(self) -> tuple[driver.Function, int, int]:
+        """It as one of several launches."""
+        return self.function, self.programs, self.parameters.address
 
     @functools.cached_property
     def node(self) -> Any:
@@ -270,7 +272,6 @@ class Steps:
         self.taken = {n for n in self.sources if n is not None}
         self.order = [self._number(r) for r in self.script.regions]
         self.runs, self.made = 0, list[Made]()
-        self.queued: tuple[Any, list[Any]] | None = None
         self.filled: list[int] | None = None  # where regions lie for what steps have filled in
         self.spares, self.none = list[Spares](), [None] * len(self.script.results)
         self.touching: list[list[int]] = [[] for _ in self.order]
@@ -311,25 +312,26 @@ class Steps:
     def _one_by_one(self, bases: list[int], stream: Any) -> None:
         """Gives a stream each command by itself."""
         if bases != self.filled:
-            self.filled = None
-            for step in self.steps:
-                step.set(bases)
-            self.filled = bases
-        if self.queued is None or self.queued[0] is not stream:
-            self.queued = stream, list(self._queue(stream))
-        for part in self.queued[1]:
-            if isinstance(part, list):
-                driver.launch(part)
-            else:
-                part.launch(stream)
+            self._fill(bases)
+        for part in self._queue:
+            part.launch(stream)
 
-    def _queue(self, stream: Any) -> Iterator[list[tuple[Any, ...]] | Step]:
-        """The commands in order for a stream, launches in a row as one list."""
+    def _fill(self, bases: list[int]) -> None:
+        """Fills in where regions lie, for steps that touch what lies elsewhere than was filled in before."""
+        numbers = range(len(self.steps)) if self.filled is None else self._touched(self.filled, bases)
+        self.filled = None
+        for number in numbers:
+            self.steps[number].set(bases)
+        self.filled = bases
+
+    @functools.cached_property
+    def _queue(self) -> list[Launches | Step]:
+        """The commands in order, launches in a row as one."""
+        found: list[Launches | Step] = []
         for kind, steps in itertools.groupby(self.steps, type):
-            if kind is LaunchStep:
-                yield [step.prepared(stream) for step in steps]
-            else:
-                yield from steps
+            row = list(steps)
+            found += [Launches([step.prepared for step in row])] if kind is LaunchStep else row
+        return found
 
     def _launch(self, made: Made, stream: Any) -> None:
         if not self.fixed:
@@ -346,7 +348,7 @@ class Steps:
         if len(self.made) < GRAPHS:
             self.made.append(self._make(bases))
             return self.made[-1]
-        touched = [self._touched(m, bases) for m in self.made]
+        touched = [self._touched(m.bases, bases) for m in self.made]
         made, numbers = min(zip(self.made, touched, strict=True), key=lambda p: (bool(p[1] & self.fixed), len(p[1])))
         if numbers & self.fixed:
             return self._replaced(bases)
@@ -359,9 +361,9 @@ class Steps:
         self.made.append(made)
         return made
 
-    def _touched(self, made: Made, bases: list[int]) -> set[int]:
-        """The steps that touch what lies elsewhere than it does for a graph."""
-        return set().union(*itertools.compress(self.touching, map(operator.ne, made.bases, bases)))
+    def _touched(self, before: list[int], bases: list[int]) -> set[int]:
+        """The steps that touch what lies elsewhere than before."""
+        return set().union(*itertools.compress(self.touching, map(operator.ne, before, bases)))
 
     def _replaced(self, bases: list[int]) -> Made | None:
         """New graphs in place of the oldest, where a run was not long ago: some for each run would take longer."""

@@ -1,4 +1,4 @@
-// Runs of programs and the checks they make.
+// Runs of programs, the checks they make, and launches on a device.
 #include "run.h"
 
 #include "runtime.h"
@@ -22,7 +22,7 @@ void leave() { std::longjmp(*landing(), 1); }
 using oneflow::current_run;
 using oneflow::Run;
 
-int64_t oneflow_rt_version() { return 4; }
+int64_t oneflow_rt_version() { return 5; }
 
 int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site) {
   if (position >= 0 && position < size) return position;
@@ -41,6 +41,16 @@ void oneflow_rt_call(int64_t function, int64_t context, int64_t buffers, int32_t
   const auto launch = reinterpret_cast<int32_t (*)(void *, void *const *, void *)>(function);
   const int32_t status = launch(reinterpret_cast<void *>(context), reinterpret_cast<void *const *>(buffers), nullptr);
   if (status != 0) current_run()->fail(4, number, status, 0);
+}
+
+int64_t oneflow_rt_launch_all(int32_t (*give)(const void *, void *, void **, void **),
+                              const oneflow_rt_launch *launches, int64_t count, int32_t *status) {
+  *status = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    *status = give(launches[i].config, launches[i].function, launches[i].parameters, nullptr);
+    if (*status != 0) return i;
+  }
+  return count;
 }
 
 int64_t oneflow_rt_failed() { return current_run()->failed; }

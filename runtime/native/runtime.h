@@ -33,6 +33,16 @@ void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site);
 /// Calls the kernel `function(context, buffers, stream)` made elsewhere; the run is marked as failed at kernel
 /// `number` where it does not return 0.
 void oneflow_rt_call(int64_t function, int64_t context, int64_t buffers, int32_t number);
+/// One launch on a device, as the driver's `cuLaunchKernelEx` takes it.
+struct oneflow_rt_launch {
+  const void *config;
+  void *function;
+  void **parameters;
+};
+/// Calls that function, `give`, for launches one after the other, up to the first that it does not return 0 for.
+/// Returns how many it took; `status` is what it returned last.
+int64_t oneflow_rt_launch_all(int32_t (*give)(const void *, void *, void **, void **),
+                              const oneflow_rt_launch *launches, int64_t count, int32_t *status);
 /// Whether a check or a kernel of this run has failed.
 int64_t oneflow_rt_failed();
 

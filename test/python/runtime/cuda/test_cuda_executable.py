@@ -13,12 +13,13 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.arguments import ArgumentError
-from oneflow.runtime.cuda import compiler, driver, executable, steps
+from oneflow.runtime.cuda import compiler, driver, executable, launches, steps
 from oneflow.runtime.cuda.array import DeviceArray, Spares, clear_spares, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, parse_arch
+from oneflow.runtime.cuda.launches import LaunchConfig
 from oneflow.runtime.cuda.stream import Stream, current, using
 from oneflow.runtime.executable import KernelError, PositionError
-from oneflow.testing.host_cuda import host_cuda
+from oneflow.testing.host_cuda import host_cuda, in_c
 
 
 @pytest.fixture
@@ -230,8 +231,8 @@ def test_launches_that_could_not_be_filled_in_are_filled_in_again(cuda, monkeypa
     monkeypatch.setenv(executable.GRAPHS, "0")
     function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
     one, other = on(floats(6, 9)), on(floats(6, 9, seed=8))
-    function(one, w)
-    fill, numbers = steps.LaunchStep.set, iter(range(2))
+    held = function(one, w)
+    fill, numbers = steps.LaunchStep.set, iter(range(1))
 
     def fill_some(step, bases):
         if next(numbers, None) is None:
@@ -241,6 +242,7 @@ def test_launches_that_could_not_be_filled_in_are_filled_in_again(cuda, monkeypa
     with monkeypatch.context() as patch, pytest.raises(driver.CudaError, match="no more"):
         patch.setattr(steps.LaunchStep, "set", fill_some)
         function(other, w)
+    del held
     for got, result in zip(function(one, w), want(one.numpy(), w.numpy()), strict=True):
         np.testing.assert_allclose(got.numpy(), result, 1e-4, 1e-5)
 
@@ -277,8 +279,13 @@ def test_graphs_can_be_switched_off(cuda, monkeypatch):
 
 def test_launches_one_by_one_go_to_the_present_stream(cuda, monkeypatch):
     monkeypatch.setenv(executable.GRAPHS, "0")
-    seen, real = [], cuda.cuLaunchKernelEx
-    monkeypatch.setattr(cuda, "cuLaunchKernelEx", lambda *given: seen.append(given[0]._obj.stream) or real(*given))
+    seen = []
+
+    def launch(config, *given):
+        seen.append(LaunchConfig.from_address(config).stream)
+        return cuda.launch(config, *given)
+
+    monkeypatch.setattr(cuda, "cuLaunchKernelEx", in_c(launch))
     function, x, w = flow.compile(chain, device="cuda"), on(floats(6, 9)), on(floats(9, 9))
     own, other = current(driver.device(0)), Stream(driver.device(0))
     for stream in (own, other, other, own):
@@ -288,11 +295,57 @@ def test_launches_one_by_one_go_to_the_present_stream(cuda, monkeypatch):
         assert len(seen) > 3 and set(seen) == {int(stream.handle)}
 
 
-def test_a_launch_that_is_refused_says_so(cuda, monkeypatch):
-    monkeypatch.setattr(cuda, "cuLaunchKernelEx", lambda *given: 719)
-    monkeypatch.setattr(cuda, "CUresult", lambda status: status, raising=False)
-    with pytest.raises(driver.CudaError, match="cuLaunchKernelEx: 719"):
+def test_a_launch_that_is_refused_says_so_and_is_the_last(cuda, monkeypatch):
+    given = []
+
+    def launch(config, function, *rest):
+        given.append(cuda.modules[function].name)
+        return 0 if len(given) < 3 else 701
+
+    monkeypatch.setattr(cuda, "cuLaunchKernelEx", in_c(launch))
+    with pytest.raises(driver.CudaError, match="701") as caught:
         flow.compile(chain, device="cuda")(floats(6, 9), floats(9, 9))
+    assert len(given) == 3 and f"cuLaunchKernelEx of {given[-1]}: 701" in str(caught.value)
+
+
+def test_what_a_kernel_raises_on_the_host_comes_through_the_native_library(cuda, monkeypatch):
+    monkeypatch.setattr(cuda, "_run", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        flow.compile(chain, device="cuda")(floats(6, 9), floats(9, 9))
+
+
+def test_only_what_touches_memory_that_moved_is_filled_in_again(cuda, monkeypatch):
+    monkeypatch.setenv(executable.GRAPHS, "0")
+    filled, real = [], steps.LaunchStep.set
+    monkeypatch.setattr(steps.LaunchStep, "set", lambda step, bases: filled.append(step) or real(step, bases))
+    wanted = flow.compile(chain)
+    total, w = (flow.tensor(floats(*sizes)).to("cuda") for sizes in ((6, 9), (9, 9)))
+
+    @flow.compile
+    def add(x):
+        total.add_(chain(x, w)[0])
+
+    cuda.log.clear()
+    held = [on(floats(6, 9))]
+    add(held[0])
+    assert len(filled) == cuda.log.count("launch") > 4
+    for seed in range(4):
+        filled.clear()
+        before = total.cpu().numpy()
+        held.append(on(floats(6, 9, seed=seed)))
+        add(held[-1])
+        assert 0 < len(filled) < 4, "the first ones, which take the argument that has moved"
+        added = wanted(held[-1].numpy(), w.cpu().numpy())[0]
+        np.testing.assert_allclose(total.cpu().numpy(), before + added, 1e-4, 1e-5)
+
+
+def test_launches_in_a_row_are_one_call(cuda, monkeypatch):
+    monkeypatch.setenv(executable.GRAPHS, "0")
+    rows, real = [], launches.Launches.launch
+    monkeypatch.setattr(launches.Launches, "launch", lambda row, stream: rows.append(row) or real(row, stream))
+    function, x, w = flow.compile(chain, device="cuda"), on(floats(6, 9)), on(floats(9, 9))
+    function(x, w)
+    assert cuda.log.count("launch") > len(rows) > 0
 
 
 def test_other_sizes_of_one_program(cuda):
