@@ -310,7 +310,8 @@ class Effects:
             variable = outside.handle
             memory = variable.memory
             if memory is not None and variable.handle is array and outside.shows is None:
-                memory.write(writer)
+                memory.version += 1  # what `write` does: a call for each would take as long as all the rest
+                memory.writer = writer
             else:
                 outside.overwrite(array, writer)
         if self.made:

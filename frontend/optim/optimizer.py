@@ -10,6 +10,8 @@ when they change. Imports `dispatch`, `eager`.
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -137,11 +139,12 @@ class Optimizer(Stateful):
                 steps.add_(1)
         numbers = [number for number, _, _ in updated if self.state[number]]
         if numbers:
-            builder.guard(_unchanged(lambda: self._identities(numbers)))
+            builder.guard(_unchanged(lambda: self._kept(numbers)))
 
-    def _identities(self, numbers: list[int]) -> list[int]:
-        """Which tensors are kept: a program, which holds those that it updates, is for no others."""
-        return [id(t) for number in numbers for t in self.state.get(number, {}).values()]
+    def _kept(self, numbers: list[int]) -> list[EagerTensor]:
+        """The tensors that are kept: a program, which holds those that it updates, is for no others."""
+        states = map(self.state.get, numbers, itertools.repeat({}))
+        return list(itertools.chain.from_iterable(map(dict.values, states)))
 
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
         """What is kept for a parameter as the group's numbers are now, made when it is first needed."""
@@ -241,10 +244,10 @@ class Optimizer(Stateful):
         return f"{type(self).__name__}({', '.join(map(str, numbers))})"
 
 
-def _unchanged(get: Callable[[], Any]) -> Callable[[], bool]:
-    """Whether something is what it is now."""
+def _unchanged(get: Callable[[], list[Any]]) -> Callable[[], bool]:
+    """Whether things are the same objects that they are now."""
     then = get()
-    return lambda: bool(get() == then)
+    return lambda: len(now := get()) == len(then) and all(map(operator.is_, now, then))
 
 
 class _Settings:

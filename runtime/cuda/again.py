@@ -6,6 +6,7 @@ remains are arguments that come anew and memory for results. Imports `array`, `s
 
 from __future__ import annotations
 
+import itertools
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +47,7 @@ class Again:
         self, steps: Steps, addresses: Sequence[int], kept: Known, given: Sequence[Any], stream: Stream
     ) -> None:
         self.steps, self._stream, self._addresses = steps, stream, list(addresses)
-        self._kept, self._same = list(kept), list(kept.values())
+        self._is_kept, self._same = [n in kept for n in range(steps.counts[0])], list(kept.values())
         self._numbers = [(n, given[n].tobytes()) for n in kept if is_number(given[n])]
         self._fresh = [n for n in range(steps.counts[0]) if n not in kept]
         lying = [(addresses[ARGUMENTS + n], given[n].nbytes) for n in kept]
@@ -56,7 +57,7 @@ class Again:
         """The arguments of a run; None where those that were kept are others now, or one that was not shares memory
         with another.
         """
-        kept = map(given.__getitem__, self._kept)
+        kept = itertools.compress(given, self._is_kept)
         if stream is not self._stream or not all(map(operator.is_, kept, map(operator.call, self._same))):
             return None
         for number, data in self._numbers:

@@ -261,8 +261,8 @@ class CudaExecutable:
     def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """Where results go: memory of their own, or that of arguments."""
         check = None if self.words is None else self.check
-        for number in steps.taken:
-            arguments[number].check = check
+        for array in map(arguments.__getitem__, steps.taken):
+            array.check = check
         results: list[Any] = [None if n is None else arguments[n] for n in steps.sources]
         spares = steps.spares_on(stream)
         for number, size, shape in steps.made_results:
