@@ -96,6 +96,10 @@ ADD = [
     Sample("scatter_nd_like", [t(3, 4), i64([[2], [0], [2]]), t(3, 4)]),
     Sample("scatter_nd", [t(0, 1, dtype=int64), t(0, 4)], {"shape": (3, 4)}),
     Sample("scatter_nd_like", [t(3, 4), t(0, 1, dtype=int64), t(0, 4)]),
+    Sample("tensor_scatter_nd_update", [t(3, 4), i32([[2, 3], [0, 1], [2, 3]]), t(3)], dtypes=ALL),
+    Sample("tensor_scatter_nd_update", [t(3, 4), i64([[2], [0], [2]]), t(3, 4)]),
+    Sample("tensor_scatter_nd_update", [t(5, 2, 3), i64([[[4], [0]], [[4], [1]]]), t(2, 2, 2, 3)]),
+    Sample("tensor_scatter_nd_update", [t(3, 4), t(0, 1, dtype=int64), t(0, 4)]),
     Sample("embedding_grad", [t(0, 4), t(5, 4), NONE]),
     Sample("embedding_grad", [t(2, 3, 4), t(5, 4), i32(ROWS)], dtypes=FLOATS),
     Sample("embedding_grad", [t(3, 4), t(5, 4), i64([4, 1, 0])], {"padding_idx": 1}),
@@ -166,6 +170,14 @@ BAD = [
     Bad(
         "scatter_nd_like", [t(3), i32([[0]]), t(2)],
         match="expected updates of type tensor<1xf32>, got tensor<2xf32>",
+    ),
+    Bad(
+        "tensor_scatter_nd_update", [t(3), i32([[0]]), t(2)],
+        match="expected updates of type tensor<1xf32>, got tensor<2xf32>",
+    ),
+    Bad(
+        "tensor_scatter_nd_update", [t(3), i32([[0]]), t(1, dtype=int32)],
+        match="expected updates of type f32, got i32",
     ),
     Bad(
         "embedding_grad", [t(2, 3), t(4, 5), i32([0, 1])],

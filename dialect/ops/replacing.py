@@ -1,0 +1,76 @@
+"""Operators that set elements at positions held by another tensor.
+
+Imports `indexing`, `scattering`, `record`, `shapes`, `sbp`, `compute`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.ops.indexing import factors, names, nd_depth, nd_position, numpy_nd
+from oneflow.dialect.ops.scattering import expect_type
+from oneflow.dialect.record import Call, operator
+from oneflow.dialect.sbp import B, P, SbpSignature
+from oneflow.dialect.shapes import expect_dtype, letters
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+def _winners(ops: Builder, op: Call) -> Value:
+    """Of each row of indices whether it is the last of those that name its position."""
+    depth, lead = op.indices.shape[-1], op.indices.shape[:-1]
+    if None in lead or None in op.params.shape[:depth]:
+        raise op.error(f"expected static positions for the gradient of updates, got {op.indices.desc}")
+    numbers = ops.reshape(ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=math.prod(lead)), shape=lead)
+    zeros = ops.constant(dtype=dtypes.int64, shape=op.params.shape[:depth])
+    last = ops.gather_nd(ops.tensor_scatter_nd_update(zeros, op.indices, numbers), op.indices)
+    return ops.broadcast_equal(last, numbers)
+
+
+def _taken(ops: Builder, op: Call, dout: Value) -> Value:
+    """The gradient of updates: what stays of them has that of the result, the rest none."""
+    won, read = _winners(ops, op), ops.gather_nd(dout, op.indices)
+    trailing = read.rank - won.rank
+    wide = ops.reshape(won, shape=[*won.shape, *[1] * trailing]) if trailing else won
+    return ops.where(wide, read, ops.zero_like(read))
+
+
+@operator("tensor_scatter_nd_update(params, indices, updates) -> out")
+class TensorScatterNdUpdate:
+    """`params` with `updates` in place of what `gather_nd` would take; the last of those for one position stays."""
+
+    def types(op: Call) -> TensorDesc:
+        depth = nd_depth(op, op.params.shape)
+        expect_dtype(op, "updates", op.updates, (op.params.dtype,))
+        expect_type(op, "updates", (*op.indices.shape[:-1], *op.params.shape[depth:]))
+        return op.params
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        depth = op.indices.shape[-1]
+        d = letters(op.params.shape, range(depth))
+        whole = ["_"] * (op.indices.rank - 1)
+        text = f"{names(d)}, {names(whole, ['_'])}, {names(whole, d[depth:])} -> {names(d)}"
+        return factors(op, text, SbpSignature((P, B, P), (P,)))
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        return {
+            "params": lambda: ops.tensor_scatter_nd_update(dout, op.indices, ops.zero_like(op.updates)),
+            "updates": lambda: _taken(ops, op, dout),
+        }
+
+    def compute(op: Call) -> Stage:
+        lead = op.indices.rank - 1
+
+        def index(*at: Any) -> list[Any]:
+            return [*nd_position(op, at[:lead], op.params.shape), *at[lead:]]
+
+        return c.scatter(op.params, op.updates.shape, index, lambda *at: op.updates[at])
+
+    def reference(params: Any, indices: Any, updates: Any) -> Any:
+        out = params.copy()
+        out[numpy_nd("tensor_scatter_nd_update: indices", indices, params.shape)] = updates
+        return out
