@@ -175,8 +175,14 @@ class Kernel:
         raise Uncovered("a size that is computed in a kernel")
 
     def tensor(self, value: ir.Value) -> Tensor:
-        """A tensor argument, sizes known to be equal under one name."""
-        tensor = self.tensors[value]
+        """A tensor argument, sizes known to be equal under one name.
+
+        Raises:
+            Uncovered: it is computed in the kernel.
+        """
+        tensor = self.tensors.get(value)
+        if tensor is None:
+            raise Uncovered("a tensor that is computed in the kernel stands in place of one in memory")
         return Tensor(tensor.name, self.shape(value), tensor.element)
 
     def loop_sizes(self, nodes: Iterable[Node]) -> dict[int, Size]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.triton.body import Bodies
-from oneflow.lowering.triton.finish import finish_ops, initial, program_id
+from oneflow.lowering.triton.finish import filled_with, finish_ops, initial, program_id
 from oneflow.lowering.triton.kernel import Kernel, Tensor
 from oneflow.lowering.triton.shape import EACH, POINTWISE, warps_of
 from oneflow.lowering.triton.sizes import Size, power_of_two, product
@@ -68,7 +68,7 @@ def emit_insert(kernel: Kernel) -> Source:
     if any(b.operands[1] != a.results[0] for a, b in itertools.pairwise(ops)):
         raise Uncovered("slices that are no chain")
     target, into = kernel.tensor(kernel.destinations[0]), ops[0].operands[1]
-    slices = [_Slice(kernel, op, kernel.tensor(op.operands[0]), target) for op in ops]
+    slices = [_Slice(kernel, op, target) for op in ops]
     updated = isinstance(into, ir.BlockArgument)
     if len(ops) > 1 or (not updated and into.owner.name == "linalg.fill"):
         sweep = _insert_all(kernel, into, slices)
@@ -81,20 +81,22 @@ def _insert_one(kernel: Kernel, place: _Slice) -> Sweep:
     """Every element of the source to its place."""
     form = identity(place.source)
     sweep = Sweep(kernel, place.source.shape, [form, place.form])
-    offset, axes = sweep.tile.offset(form)
-    sweep.tile.store(place.target, place.form, sweep.tile.load(place.source, offset, axes))
+    found = place.number(sweep) or sweep.tile.load(place.source, *sweep.tile.offset(form))
+    sweep.tile.store(place.target, place.form, found)
     return sweep
 
 
 class _Slice:
     """Where the dimensions of a source lie in a destination: `axes[d]`, from `offsets` with `steps`."""
 
-    def __init__(self, kernel: Kernel, op: ir.Operation, source: Tensor, target: Tensor) -> None:
+    def __init__(self, kernel: Kernel, op: ir.Operation, target: Tensor) -> None:
         dynamic = list(op.operands)[2:]
         counts = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[2:]
         ends = list(itertools.accumulate(counts))
         offsets, sizes, steps = dynamic[: ends[0]], dynamic[ends[0] : ends[1]], dynamic[ends[1] :]
-        self.source, self.target = source, target
+        value = op.operands[0]
+        self.filled = None if value in kernel.tensors else value
+        self.source, self.target = _source(kernel, value), target
         self.offsets = _mixed(kernel, op, "static_offsets", offsets)
         self.sizes = _mixed(kernel, op, "static_sizes", sizes)
         self.steps = _mixed(kernel, op, "static_strides", steps)
@@ -104,6 +106,10 @@ class _Slice:
         for offset, stride in zip(self.offsets, strides, strict=True):
             constant = constant + offset * stride
         self.form = Form({d: strides[a] * self.steps[a] for d, a in enumerate(self.axes)}, constant)
+
+    def number(self, sweep: Sweep) -> V | None:
+        """What every element of the source is, where the kernel fills it."""
+        return None if self.filled is None else initial(Bodies(sweep.tile), self.filled)
 
     def _kept(self) -> list[int]:
         """The destination's dimension of each of the source's; dimensions of one may have been dropped."""
@@ -117,6 +123,15 @@ class _Slice:
         if len(kept) != len(self.source.shape):
             raise Uncovered("a slice of another rank")
         return kept
+
+
+def _source(kernel: Kernel, value: ir.Value) -> Tensor:
+    """A tensor in memory, or one that the kernel fills."""
+    if value in kernel.tensors:
+        return kernel.tensor(value)
+    if filled_with(value) is None:
+        raise Uncovered("a slice of what the kernel computes")
+    return Tensor("", kernel.shape(value), str(value.type.element_type))
 
 
 def _mixed(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Value]) -> list[Size]:
@@ -160,6 +175,9 @@ def _taken(sweep: Sweep, place: _Slice) -> tuple[V, V]:
         if axis in strides:
             parts.append(f"{local.name} * {strides[axis].factor}")
     mask = writer.define(" & ".join(f"({i})" for i in inside), "i1", X, "inside")
+    number = place.number(sweep)
+    if number is not None:
+        return mask, number
     text = f"tl.load({place.source.name} + {' + '.join(parts) or '0'}, {mask.name}, 0)"
     bools = place.source.element == "i1"
     return mask, writer.define(f"{text} != 0" if bools else text, place.source.element, X)

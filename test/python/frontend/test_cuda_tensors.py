@@ -259,3 +259,14 @@ def test_a_step_that_is_replayed_does_little_on_the_host(cuda):
         sys.setprofile(None)
     inside = called[: called.index("cuGraphLaunch")] if "cuGraphLaunch" in called else []
     assert inside and len(inside) < 60, "\n".join(inside)
+
+
+@pytest.mark.parametrize("joined", [flow.stack, flow.cat], ids=["stack", "cat"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_filled_tensors_are_joined_with_others(joined, count):
+    def join(x):
+        return joined([*[flow.full((2, 3), float(i)) for i in range(count)], x], -1)
+
+    x = floats(2, 3)
+    got = flow.compile(join)(flow.tensor(x).to("cuda")).cpu().numpy()
+    np.testing.assert_array_equal(got, join(flow.tensor(x)).numpy())
