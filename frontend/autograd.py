@@ -77,7 +77,8 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
             positional[number] = value
         with _recording() as tape:
             value = fn(*positional, **arguments.kwargs)
-        loss, builder = _loss(entry_name(fn), value), current_builder()
+        builder = current_builder()
+        loss = _present(_loss(entry_name(fn), value))
         grads = inputs.gradients(tape, [(loss, builder.give(one_of(builder, loss.desc)))])
         return inputs.released((value, grads[0] if isinstance(argnums, int) else tuple(grads)))
 
@@ -98,6 +99,7 @@ def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
     with _recording() as tape:
         value = fn(*inputs.value)
     results, tree = flatten(value)
+    results = list(map(_present, results))
 
     def pull(cotangents: Any) -> Any:
         seeds = [
@@ -171,7 +173,7 @@ def checkpoint(fn: Function, *args: Any) -> Any:
         with builder.apart() as inner:
             value = fn(*args, **kwargs)
         made = {id(r) for entry in inner for r in entry.results}
-        results = tuple(v for v in (*flatten(value)[0], *builder.lasting()) if id(v) in made)
+        results = tuple(v for v in (*map(_present, flatten(value)[0]), *builder.lasting()) if id(v) in made)
         builder.note(Segment(tuple(inner), tuple(map(builder.read, given)), results))
         return value
 
@@ -229,6 +231,13 @@ def _own(tensor: Tensor) -> Tensor:
     builder.note(Renamed((builder.read(tensor),), (renamed,)))
     builder.owned.append(renamed)
     return renamed
+
+
+def _present(value: Any) -> Any:
+    """A result as it is now, which later updates in place do not change; in a trace what it is to the tape."""
+    builder: Any = current_builder()
+    traced = isinstance(value, Tensor) and isinstance(builder, TraceBuilder)
+    return builder.give(builder.read(value)) if traced else value
 
 
 def _is_float(value: Any) -> bool:

@@ -31,7 +31,8 @@ from oneflow.frontend.outside import puller, recorded_call
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.specialization import Quick, Specialization, place_of_tensors, unknown
-from oneflow.frontend.trace import INLINE_BYTES, Traced, trace, trace_call
+from oneflow.frontend.trace import INLINE_BYTES, trace, trace_call
+from oneflow.frontend.traced import Traced
 from oneflow.frontend.tree import Tree, flatten
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.infer_sbp import STRATEGIES

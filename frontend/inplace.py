@@ -2,8 +2,9 @@
 
     x.add_(1), x += 1, x.copy_(y), x[mask] = 0
 
-An update computes the new values and hands them to the builder, which writes them into the tensor's memory and counts
-its versions. Importing this module is what gives tensors these methods. Imports `methods`, `eager`.
+An update computes the new values and hands them to the builder: that of eager mode writes them into the tensor's
+memory and counts its versions, that of a trace notes what the tensor is from then on. Importing this module is what
+gives tensors these methods. Imports `methods`, `eager`, `assignment`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect._mlir import ir
+from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend import methods
+from oneflow.frontend.assignment import assigned
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
-from oneflow.frontend.errors import fail
+from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.errors import fail, user_place
 from oneflow.frontend.function import to_device
+from oneflow.frontend.functional.rules import constant
 from oneflow.frontend.promotion import as_number, fitting, is_number
-from oneflow.frontend.tape import MODE, Memory
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.tape import MODE
+from oneflow.frontend.tensor import Size, Tensor
 from oneflow.frontend.views import detached, part_of
 
 #: Functions whose results can take the place of their first argument: `add` gives `add_`.
@@ -41,61 +44,34 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def _updating(function: Callable[..., Tensor], name: str) -> Callable[..., EagerTensor]:
-    def method(self: EagerTensor, *args: Any, **kwargs: Any) -> EagerTensor:
+def _updating(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return _assign(self, function(self, *args, **kwargs), name)
 
     method.__name__, method.__doc__ = name, f"`{function.__name__}` in place; itself."
     return method
 
 
-def _refusing(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, *_: Any, **__: Any) -> Any:
-        raise fail(
-            f"{name} would update in place a tensor that is being traced, whose memory is not known: write "
-            f"x = x.{name.removesuffix('_')}(..) with what it gives, or update a tensor from outside"
-        )
-
-    method.__name__, method.__doc__ = name, "Refused: a traced tensor has no memory yet."
-    return method
-
-
-def _rebinding(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, _: Any) -> Any:
-        # Of what the function has computed itself `x += 1` gives another tensor; an argument is somebody else's too.
-        if not isinstance(self.handle, ir.BlockArgument):
-            return NotImplemented
-        raise fail(
-            f"{name} would update an argument in place, which a compiled function only reads: write x = x + .. or "
-            "its like for another tensor, or have the function update a tensor from outside"
-        )
-
-    method.__name__, method.__doc__ = name, "Refused for arguments of a function that is traced."
-    return method
-
-
-def _assign(target: EagerTensor, value: Tensor, name: str) -> EagerTensor:
+def _assign(target: Any, value: Tensor, name: str) -> Any:
     if value.dtype != target.dtype and value.dtype.is_float and target.dtype.is_float:
         value = F.cast(value, target.dtype)
     current_builder().assign(target, value, name)
     return target
 
 
-def copy_(self: EagerTensor, source: Any) -> EagerTensor:
+def copy_(self: Tensor, source: Any) -> Tensor:
     """Takes the values of `source`, converted and broadcast; itself."""
-    given = as_tensor(source)
-    given = to_device(given, self.device) if isinstance(given, EagerTensor) and current_builder().eager else given
-    value = F.cast(given, self.dtype)
-    value = value if value.shape == self.shape else F.broadcast_to(value, self.shape)
+    value = _fitting(self, source)
+    value = value if value.sizes() == self.sizes() else F.broadcast_to(value, self.sizes())
     return _assign(self, clone(value), "copy_")
 
 
-def fill_(self: EagerTensor, value: Any, name: str = "fill_") -> EagerTensor:
+def fill_(self: Tensor, value: Any, name: str = "fill_") -> Tensor:
     """Sets every element to a number; itself."""
-    return _assign(self, F.full(self.shape, fitting(as_number(value), self.dtype), dtype=self.dtype), name)
+    return _assign(self, F.full(self.sizes(), fitting(as_number(value), self.dtype), dtype=self.dtype), name)
 
 
-def zero_(self: EagerTensor) -> EagerTensor:
+def zero_(self: Tensor) -> Tensor:
     """Sets every element to zero; itself."""
     return fill_(self, 0, "zero_")
 
@@ -182,66 +158,72 @@ def _whole(key: tuple[Any, ...]) -> tuple[Any, ...]:
 def _taken(self: EagerTensor, key: Any) -> Any:
     if not (MODE.recording and self.requires_grad):
         return from_numpy(move(np.array(self.array[key]), self.device))
-    return dispatch("gather", F.reshape(self, (-1,)), np.array(_positions(self)[key]), axis=0)
+    return dispatch(
+        "gather", F.reshape(self, (-1,)), np.array(np.arange(self.numel()).reshape(self.shape)[key]), axis=0
+    )
 
 
-def setitem(self: EagerTensor, key: Any, value: Any) -> None:
-    """`x[key] = value` in place, as NumPy assigns."""
-    builder = current_builder()
-    tensor = None if is_number(value) else F.cast(as_tensor(value), self.dtype)
-    flows = self.requires_grad or (tensor is not None and tensor.requires_grad)
-    if builder.eager and not (MODE.recording and flows) and not self.is_cuda:
-        target, memory = _written(self)
-        target[_key(key)] = value if tensor is None else BUILDER.read(tensor).handle
-        memory.write("__setitem__")
-        return
-    mask = np.zeros(_sizes(self), np.bool_)
-    mask[_key(key)] = True
-    filling = value if tensor is None else _spread(self, key, tensor)
-    _assign(self, F.where(_beside(self, mask), filling, self), "__setitem__")
+def setitem(self: Tensor, key: Any, value: Any) -> None:
+    """`x[key] = value` in place, as NumPy assigns; the last value stays where positions are equal.
+
+    Raises:
+        OneFlowError: the index is out of range, or the value does not broadcast to what it takes.
+    """
+    value = _fitting(self, value)
+    if isinstance(self, EagerTensor) and current_builder().eager:
+        key = _settled(self, key, value)
+        if type(self.storage) is np.ndarray and not (MODE.recording and (self.requires_grad or value.requires_grad)):
+            return _write(self, key, value.array)
+    _assign(self, assigned(self, key, value), "__setitem__")
 
 
-def _written(x: EagerTensor) -> tuple[np.ndarray, Memory]:
-    """The elements of a tensor on the host where an update has to write them, and what counts their versions."""
-    if x.is_view:
-        return x.shows.elements("__setitem__"), x.shows.memory
-    return x.array, x.variable.shared_memory()
+def _fitting(x: Tensor, value: Any) -> Tensor:
+    """A value of the element type of a tensor, where that is."""
+    if is_number(value):
+        value = constant(fitting(as_number(value), x.dtype), x.dtype)
+    given = as_tensor(value)
+    moves = isinstance(x, EagerTensor) and isinstance(given, EagerTensor) and current_builder().eager
+    return F.cast(to_device(given, x.device) if moves else given, x.dtype)
 
 
-def _spread(x: EagerTensor, key: Any, value: Tensor) -> Tensor:
-    """`value` at the places of `x[key]`, whatever elsewhere, in the shape of `x`."""
-    taken = _positions(x)[_key(key)]
-    value = F.reshape(F.broadcast_to(value, taken.shape), (-1,))
-    source = np.zeros(_sizes(x), np.int64)
-    source[_key(key)] = np.arange(taken.size).reshape(taken.shape)
-    return dispatch("gather", value, source, axis=0)
+def _settled(x: EagerTensor, key: Any, value: Tensor) -> Any:
+    """An index with tensors as arrays, but for those on a device that need not be known."""
+    if x.is_cuda and isinstance(key, EagerTensor) and (key.dtype != dtypes.bool_ or value.numel() == 1):
+        return to_device(key, x.device)
+    return _key(key)
 
 
-def _beside(x: EagerTensor, array: np.ndarray) -> Tensor:
-    """An array as a tensor where `x` is."""
-    made = as_tensor(array)
-    return to_device(made, x.device) if isinstance(made, EagerTensor) else made
+def _write(x: EagerTensor, key: Any, value: np.ndarray) -> None:
+    """Writes into memory on the host."""
+    target = x.shows.elements("__setitem__") if x.is_view else x.array
+    try:
+        target[key] = value
+    except (IndexError, ValueError, TypeError) as error:
+        raise type(error)(f"{user_place()}: x[..] = ..: {error}") from None
+    memory = x.shows.memory if x.is_view else x.variable.shared_memory()
+    memory.write("__setitem__")
 
 
-def _positions(x: Tensor) -> np.ndarray:
-    """The number of each element."""
-    return np.arange(x.numel()).reshape(_sizes(x))
+#: What tensors of traces have too.
+UPDATING = (copy_, fill_, zero_, clone)
 
 
-def _sizes(x: Tensor) -> tuple[int, ...]:
-    """The shape, all of it known."""
-    return tuple(x.size(i) for i in range(x.rank))
-
-
-def attach(target: type[EagerTensor]) -> None:
-    """Sets every method of this module on `target`."""
+def attach(target: type[Tensor]) -> None:
+    """Sets the updates on `target`."""
     for name in UPDATES:
         setattr(target, f"{name}_", _updating(getattr(F, name), f"{name}_"))
     for name, update in OPERATORS.items():
         setattr(target, f"__{name}__", getattr(target, f"{update}_"))
-    members: dict[str, Any] = {f.__name__: f for f in (copy_, fill_, zero_, detach_, clone, to, cuda, cpu, to_device)}
-    for name, member in {**members, "__getitem__": getitem, "__setitem__": setitem, "masked_select": getitem}.items():
-        setattr(target, name, member)
+    for function in UPDATING:
+        setattr(target, function.__name__, function)
+    target.__setitem__ = setitem
+
+
+def attach_to_values(target: type[EagerTensor]) -> None:
+    """Sets on `target` what tensors with values have besides."""
+    for function in (detach_, to, cuda, cpu, to_device):
+        setattr(target, function.__name__, function)
+    target.__getitem__ = target.masked_select = getitem
 
 
 def requires_grad_(self: Tensor, *_: Any) -> Any:
@@ -252,14 +234,8 @@ def requires_grad_(self: Tensor, *_: Any) -> Any:
     )
 
 
-def attach_refusals(target: type[Tensor]) -> None:
-    """Sets methods that say why a tensor without values is no leaf, and is not updated."""
-    setattr(target, requires_grad_.__name__, requires_grad_)
-    for name in (*(f"{u}_" for u in UPDATES), "copy_", "fill_", "zero_"):
-        setattr(target, name, _refusing(name))
-    for name in OPERATORS:
-        setattr(target, f"__{name}__", _rebinding(f"__{name}__"))
-
-
-attach(EagerTensor)
-attach_refusals(Tensor)
+attach(Tensor)
+attach_to_values(EagerTensor)
+Tensor.requires_grad_ = requires_grad_
+for _name in OPERATORS:
+    setattr(Size, f"__{_name}__", lambda self, other: NotImplemented)

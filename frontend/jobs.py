@@ -30,7 +30,7 @@ from oneflow.frontend.errors import CallError, fail
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import Leaf
 from oneflow.frontend.tensor import Tensor
-from oneflow.frontend.trace import Traced
+from oneflow.frontend.traced import Traced
 from oneflow.frontend.tree import flatten
 
 TYPES = ("predict", "train")

@@ -178,7 +178,6 @@ def attach(target: type[Tensor]) -> None:
         "T": property(reversed_dims), "where": where, "gather": F.gather, "index_select": F.index_select,
         "nonzero": F.nonzero, "masked_select": F.masked_select, "unique": F.unique, "backward": backward,
         "register_hook": register_hook,
-        "clone": contiguous,
     }  # fmt: skip
     for name, member in special.items():
         setattr(target, name, member)

@@ -25,7 +25,7 @@ from oneflow.frontend.function import OPERANDS
 from oneflow.frontend.functional.random import get_rng_state
 from oneflow.frontend.reach import Reach
 from oneflow.frontend.tape import MODE, enable_grad, record, set_grad_enabled
-from oneflow.frontend.trace import Traced
+from oneflow.frontend.traced import Traced
 from oneflow.frontend.tree import Tree, flatten
 
 SIGNATURE = parse_signature(f"compiled({OPERANDS}*) -> y*")

@@ -21,7 +21,7 @@ from oneflow.frontend.guards import Guard
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.placements import GlobalProgram
 from oneflow.frontend.tape import MODE
-from oneflow.frontend.trace import Traced
+from oneflow.frontend.traced import Traced
 from oneflow.frontend.tree import Tree
 from oneflow.frontend.unaltered import Apart, is_root
 from oneflow.runtime.cuda.array import DeviceArray
@@ -288,6 +288,10 @@ def _taken(kinds: Sequence[tuple[type, Any, Any, Any]], args: Sequence[Any]) -> 
 
 
 def place_of_tensors(captured: Sequence[Any]) -> str | None:
-    """The device that tensors from outside are on, None where there is none or they are on the host."""
-    first = next((c.storage for c in captured if isinstance(c, EagerTensor) and c.rank), None)
+    """The device that tensors from outside are on, None where there is none or they are on the host.
+
+    Where some have dimensions those decide: single numbers may be elsewhere.
+    """
+    tensors = sorted((c for c in captured if isinstance(c, EagerTensor)), key=lambda c: not c.rank)
+    first = tensors[0].storage if tensors else None
     return place_of(first) if isinstance(first, DeviceArray) else None

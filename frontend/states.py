@@ -41,6 +41,14 @@ def key_of(tensor: EagerTensor) -> Key:
     return Key(region_of(tensor), id(held.shows.root if held.is_view and held.shows.recorded else held))
 
 
+def going_on(old: Tensor, value: Tensor) -> Tensor:
+    """A value as one whose gradient is that of an old one."""
+    fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
+    with enable_grad():
+        builder.note(Updated((old,), (fresh,)))
+    return fresh
+
+
 class State:
     """Elements from outside: a tensor of them, the input that they are, and their present value in the trace.
 
@@ -70,14 +78,7 @@ class State:
     def write_unrecorded(self, value: Tensor) -> None:
         """Gives it another value, through which gradients go on to the present one, as in eager mode."""
         self.catch_up()
-        self.write(self._going_on(value))
-
-    def _going_on(self, value: Tensor) -> Tensor:
-        """A value as one whose gradient is that of the present one."""
-        fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
-        with enable_grad():
-            builder.note(Updated((self.now,), (fresh,)))
-        return fresh
+        self.write(going_on(self.now, value))
 
     def catch_up(self) -> None:
         """Takes over what has been updated through others since.
@@ -95,7 +96,7 @@ class State:
             self._check_fits(state)
         with enable_grad() if is_known else no_grad():
             value = _merged(self, others)
-        self.now = value if is_known else self._going_on(value)
+        self.now = value if is_known else going_on(self.now, value)
         self.views.clear()
         self.seen = others[-1].written
 

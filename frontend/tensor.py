@@ -139,9 +139,6 @@ class Tensor(Value):
         name = function.__name__
         raise fail(f"NumPy's {name} cannot compute on a tensor that is being traced; write flow.{name} or its like")
 
-    def __setitem__(self, *_: Any) -> NoReturn:
-        raise fail("a tensor cannot be changed in place; write flow.where(mask, new, x) or flow.cat of its parts")
-
     def __repr__(self) -> str:
         return f"Tensor({self.desc})"
 

@@ -10,9 +10,8 @@ of the program's text. Imports `dialect.ir_builder`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -29,20 +28,21 @@ from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.callables import Callee, bind, entry_name, filled, owner_of, settings_of, told_apart
-from oneflow.frontend.capture import Asked, Captures, Effects, layout_of
+from oneflow.frontend.capture import Asked, Captures, layout_of
 from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.entry import donate, finish
 from oneflow.frontend.errors import Place, TraceError, fail, user_place
 from oneflow.frontend.guards import Guard
 from oneflow.frontend.hooks import Hooks
-from oneflow.frontend.layouts import Placements, Places, annotate
+from oneflow.frontend.layouts import Placements, annotate
 from oneflow.frontend.reach import Reach, behind
 from oneflow.frontend.shown import Shown
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
-from oneflow.frontend.tree import Tree, flatten
+from oneflow.frontend.traced import Traced
+from oneflow.frontend.tree import flatten
 from oneflow.runtime.global_array import Placement
 
 #: Captured arrays of more bytes than this become inputs of a compiled function.
@@ -53,7 +53,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     """Emits the operations of one function, each at the line of the user's program that asked for it.
 
     What it builds is noted on each of `tapes`, for gradients; `repeats` says that a checkpoint will build it again.
-    `owned` are the tensors by which `flow.grad` and its like take gradients.
+    `owned` are the tensors by which `flow.grad` and its like take gradients, `arguments` what the function is called
+    with.
     """
 
     def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
@@ -65,6 +66,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.leaf_tape: list[Entry] = []
         self.repeats = False
         self.owned: list[Tensor] = []
+        self.arguments: list[Tensor] = []
         self.shown = Shown(self)
         self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
@@ -109,12 +111,12 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return self.shown.present(tensor)
 
     def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
-        """Notes what shows elements of a tensor from outside, which the function may update."""
-        if not self.inlines:
+        """Notes what shows elements of another tensor, which the function may update."""
+        if not (self.inlines and isinstance(operands[0], EagerTensor)):
             self.shown.add(name, operands, attrs, result)
 
     def lasting(self) -> list[Tensor]:
-        """The present values of tensors from outside, and of views of them: what functions read later."""
+        """The present values of tensors that are updated, and of views: what functions read later."""
         return [*(state.now for state in self.captures.states.values()), *self.shown.values()]
 
     def unlink(self, result: Tensor) -> None:
@@ -143,10 +145,27 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return value
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
-        """Gives a tensor from outside a new value."""
-        if self.inlines or not isinstance(tensor, EagerTensor):
+        """Gives a tensor a new value."""
+        now = self.give(self.read(value))
+        if not isinstance(tensor, EagerTensor):
+            self._check_own(tensor, writer)
+            self.shown.assign(tensor, now, writer)
+        elif self.inlines:
             raise fail(f"{writer} of {tensor.desc}: only flow.compile updates tensors from outside of the function")
-        self.captures.assign(tensor, self.give(self.read(value)), writer)
+        else:
+            self.captures.assign(tensor, now, writer)
+
+    def _check_own(self, tensor: Tensor, writer: str) -> None:
+        """Refuses updates of what the function is called with."""
+        if any(tensor is x for x in self.arguments):
+            raise fail(
+                f"{writer} would update an argument in place, which a compiled function only reads: update x.clone() "
+                "and return that, or have the function update a tensor from outside"
+            )
+        if any(tensor is x for x in self.owned):
+            raise fail(
+                f"{writer} would update a leaf that requires grad, which a gradient is taken by; update x.clone()"
+            )
 
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
         """A tensor of one number, which is asked for at every run."""
@@ -184,7 +203,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def gradients(self, tensors: Sequence[Tensor], weights: Sequence[Any], again: bool) -> list[tuple[Leaf, Tensor]]:
         """The gradients by leaves from outside, of which there is one for each state that a leaf has had."""
         leaves = self.captures.leaves
-        seeds = [(t, self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+        seeds = [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
         with set_grad_enabled(again):
             try:
                 grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in leaves])
@@ -274,33 +293,6 @@ def location(place: Place) -> ir.Location:
     return ir.Location.file(place.file, place.line, place.column)
 
 
-@dataclass(frozen=True)
-class Traced:
-    """A traced function.
-
-    `captured` are to be passed after the tensors of the call: arrays, tensors, and functions that give numbers.
-    `places` are the ranks that its tensors lie on, if they do.
-    `outputs` is the structure of what the function returned; its leaves are `None` at the place of a result tensor,
-    and `(value,)` for anything else. Further results are put where `effects` say, `reach` says how far
-    gradients go. It holds while its `guards` do.
-    """
-
-    module: ir.Module
-    entry: str
-    captured: tuple[Any, ...]
-    outputs: Tree
-    leaves: tuple[tuple[Any] | None, ...]
-    effects: Effects
-    reach: Reach
-    guards: tuple[Guard, ...]
-    places: Places | None
-
-    def rebuild(self, results: Iterable[Any]) -> Any:
-        """What the function returns when its result tensors are `results`."""
-        rest = iter(results)
-        return self.outputs.unflatten([next(rest) if leaf is None else leaf[0] for leaf in self.leaves])
-
-
 def trace(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> ir.Module:
     """The module of a Python function, with one `func.func` named after it.
 
@@ -347,6 +339,7 @@ def trace_call(
         specs = [s for s in leaves if isinstance(s, TensorSpec)]
         inputs = iter(list(builder.block.arguments))
         passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
+        builder.arguments = [x for x in passed if isinstance(x, Tensor)]
         arguments = filled(arguments, tree.unflatten(passed))
         if isinstance(owner := owner_of(fn), Stateful):
             builder.watch(owner)

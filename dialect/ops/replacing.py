@@ -26,7 +26,7 @@ def _winners(ops: Builder, op: Call) -> Value:
     if None in lead or None in op.params.shape[:depth]:
         raise op.error(f"expected static positions for the gradient of updates, got {op.indices.desc}")
     numbers = ops.reshape(ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=math.prod(lead)), shape=lead)
-    zeros = ops.constant(dtype=dtypes.int64, shape=op.params.shape[:depth])
+    zeros = ops.call("constant", dtype=dtypes.int64, shape=op.params.shape[:depth])[0]
     last = ops.gather_nd(ops.tensor_scatter_nd_update(zeros, op.indices, numbers), op.indices)
     return ops.broadcast_equal(last, numbers)
 

@@ -251,6 +251,14 @@ class SliceUpdate:
         y[tuple(map(slice, start, stop, step))] = value
         return y
 
+    laws = (
+        Law(
+            "whole-slice_update",
+            "slice_update(ref, value) of everything = value",
+            lambda ops, op: None if _cut_axes(op, op.ref.shape) else op.value,
+        ),
+    )
+
 
 @operator("slice_grad(dy, like_shape: shape, start: list_int64, stop: list_int64, step: list_int64) -> dx")
 class SliceGrad:

@@ -310,12 +310,10 @@ def test_arguments_are_not_updated_in_place():
         x += 1
         return x
 
-    with pytest.raises(flow.TraceError, match=r"__iadd__ would update an argument in place.*write x = x"):
+    with pytest.raises(flow.TraceError, match=r"add_ would update an argument in place.*update x.clone\(\)"):
         flow.compile(argument)(flow.tensor(X))
-    for update in (lambda x: x.add_(1), lambda x: (x * 2).clamp_(0), lambda x: x.zero_(), lambda x: x.copy_(x + 1)):
-        with pytest.raises(
-            flow.TraceError, match=r"_ would update in place a tensor that is being traced.*write x = x"
-        ):
+    for update in (lambda x: x.add_(1), lambda x: x[0].clamp_(0), lambda x: x.zero_(), lambda x: x.copy_(x + 1)):
+        with pytest.raises(flow.TraceError, match=r"_ would update an argument in place.*update x.clone\(\)"):
             flow.compile(update)(X)
 
 

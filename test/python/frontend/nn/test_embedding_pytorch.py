@@ -73,5 +73,5 @@ def test_what_there_is_not():
             flow.nn.Embedding(7, 4, **{name: True})
         with pytest.raises(OneFlowError, match=f"expected {name}=False, got True"):
             flow.nn.functional.embedding(flow.tensor(AT), flow.tensor(ROWS), **{name: True})
-    with pytest.raises(TraceError, match=r"embedding of tensor<7x4xf32>: only flow\.compile updates tensors"):
+    with pytest.raises(TraceError, match=r"embedding would update an argument in place"):
         flow.compile(lambda w: flow.nn.functional.embedding(AT, w, max_norm=1.0))(ROWS)
