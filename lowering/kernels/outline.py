@@ -20,6 +20,8 @@ from oneflow.passes.structure import operands_of
 COPIED = frozenset({"arith.constant", "linalg.fill"})
 #: Whose last operands are the unknown sizes of the result.
 STATED = frozenset({"tensor.extract_slice", "tensor.splat", "tensor.generate"})
+#: What stands between kernels, so that a kernel after it can ask its result for sizes.
+RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape"})
 #: The order in which a kernel begins.
 _CLONED = ("arith.constant", "tensor.empty", "linalg.fill")
 
@@ -77,6 +79,8 @@ def _destination(result: ir.Value) -> ir.Value:
         return tensor.EmptyOp([], held.element_type).result
     root = result
     while not isinstance(root, ir.BlockArgument) and root.owner.name != "tensor.empty":
+        if root.owner.name in RESHAPES:
+            break
         root = _carried(root)
         if root is None:
             break
