@@ -16,7 +16,7 @@ from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.errors import fail
 from oneflow.frontend.function import to_device
-from oneflow.frontend.index import POSITIONS, Index, read
+from oneflow.frontend.index import POSITIONS, Index, is_one, read
 from oneflow.frontend.tensor import Size, Tensor
 
 
@@ -43,7 +43,7 @@ def _aligned(index: Index, value: Tensor) -> Tensor:
     wanted, sizes = index.sizes, value.sizes()
     extra = max(len(sizes) - len(wanted), 0)
     given = (1,) * max(len(wanted) - len(sizes), 0) + sizes[extra:]
-    if any(d != 1 for d in sizes[:extra]) or not all(map(_fits, given, wanted)):
+    if not all(_fits(d, 1) for d in sizes[:extra]) or not all(map(_fits, given, wanted)):
         raise _refused(index, value)
     return _shaped(value, given)
 
@@ -68,7 +68,7 @@ def _in_box(index: Index, value: Tensor) -> Tensor:
     for size, part in zip(value.sizes(), index.taken, strict=True):
         if isinstance(part, int):
             sizes[part] = size
-    turned = [axis for axis in index.turned if sizes[axis] != 1]
+    turned = [axis for axis in index.turned if not is_one(sizes[axis])]
     value = _shaped(value, sizes)
     return F.flip(value, turned) if turned else value
 
@@ -98,7 +98,7 @@ def _in_rows(index: Index, value: Tensor, sizes: Sequence[Any]) -> Tensor:
     order = [*range(at, at + count), *numbers.values()]
     given = [value.size(i) for i in order]
     value = _shaped(_permuted(value, [*order, *(i for i in range(value.rank) if i not in order)]), given)
-    rows = value if value.sizes() == tuple(sizes) else F.expand(value, *sizes)
+    rows = value if _has(value, sizes) else F.expand(value, *sizes)
     turned = [count + list(numbers).index(axis) for axis in index.turned]
     return F.flip(rows, turned) if turned else rows
 
@@ -118,7 +118,15 @@ def _beside(x: Tensor, made: Tensor) -> Tensor:
 
 
 def _shaped(x: Tensor, sizes: Sequence[Any]) -> Tensor:
-    return x if x.sizes() == tuple(sizes) else F.reshape(x, sizes)
+    return x if _has(x, sizes) else F.reshape(x, sizes)
+
+
+def _has(x: Tensor, sizes: Sequence[Any]) -> bool:
+    """Whether a tensor is known to have these sizes."""
+    known = x.sizes()
+    return len(known) == len(sizes) and all(
+        type(a) is type(b) is int and a == b for a, b in zip(known, sizes, strict=True)
+    )
 
 
 def _permuted(x: Tensor, order: Sequence[int]) -> Tensor:

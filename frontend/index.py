@@ -139,7 +139,12 @@ def read(x: Tensor, key: Any) -> Index:
 
 def _common(sizes: Sequence[Any]) -> Any:
     """The size that sizes broadcast to."""
-    return next((d for d in sizes if isinstance(d, Size) or d != 1), 1)
+    return next((d for d in sizes if not is_one(d)), 1)
+
+
+def is_one(size: Any) -> bool:
+    """Whether a size is known to be 1."""
+    return not isinstance(size, Size) and bool(size == 1)
 
 
 def _settled(part: Any) -> Any:

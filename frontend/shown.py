@@ -55,7 +55,8 @@ class Shown:
         """Notes the result of an operator that may show elements of its first operand."""
         if isinstance(operands[0], Tensor):
             read = self._builder.read(operands[0])
-            self._made[id(result)] = Made(result, name, operands, attrs, MODE.recording, read, result)
+            recorded = MODE.recording and name != "stop_gradient"
+            self._made[id(result)] = Made(result, name, operands, attrs, recorded, read, result)
 
     def forget(self, result: Tensor) -> None:
         """Notes that a result shows nobody's elements."""
