@@ -160,7 +160,7 @@ class EagerTensor(Tensor):
     def variable(self) -> Variable:
         """What it is now: updates through other tensors of its memory show."""
         held = self.handle
-        if self.shows is not None and self.shows.is_stale and self.is_view:
+        if self.shows is not None and self.shows.is_stale(held):
             self.handle = held = self.shows.renewed(BUILDER, held)
         if held.memory is not None and held.memory.version != held.version:
             self.handle = held = held.renewed()
@@ -169,7 +169,7 @@ class EagerTensor(Tensor):
     @property
     def is_view(self) -> bool:
         """Whether it shows elements of another tensor, which updates of it update."""
-        return self.shows is not None and self.shows.holds
+        return self.shows is not None
 
     @property
     def storage(self) -> Data:
@@ -243,7 +243,12 @@ class EagerTensor(Tensor):
 
     @data.setter
     def data(self, value: EagerTensor) -> None:
-        """Makes it another tensor's values, in that one's memory; it stays the leaf that it is."""
+        """Makes it another tensor's values, in that one's memory; it stays the leaf that it is.
+
+        Its views stay in the memory that it had.
+        """
+        if self.shows is None:
+            views.keep(self, EagerTensor(self.variable))
         leaf, self.handle, self.shows = self.handle.leaf, value.variable.alias(), views.detached(value)
         self.desc = self.handle.desc
         self.handle.leaf = leaf

@@ -137,13 +137,15 @@ def is_grad_enabled() -> bool:
 class Memory:
     """What tensors that share memory know of it: how often it was updated in place, and by what last.
 
-    Where arrays that the user has are `exposed` in it, it may be updated without being counted.
+    Where arrays that the user has are `exposed` in it, it may be updated without being counted. `views` are the parts
+    of it that tensors are, None where there were never any.
     """
 
-    __slots__ = ("exposed", "version", "writer")
+    __slots__ = ("exposed", "version", "views", "writer")
 
     def __init__(self) -> None:
         self.version, self.writer, self.exposed = 0, "", False
+        self.views: weakref.WeakSet[Any] | None = None
 
     def write(self, writer: str) -> None:
         """Counts an update by the operator `writer`."""

@@ -93,7 +93,7 @@ class Found(Generic[T]):
 def _lying(tensor: EagerTensor) -> tuple[Any, ...]:
     """The array that elements are in, and which of that they are."""
     shown = tensor.shows
-    return (tensor.handle.handle,) if shown is None or not shown.holds else (shown.root.handle.handle, shown)
+    return (tensor.handle.handle,) if shown is None else (shown.root.handle.handle, shown)
 
 
 class Unaltered:

@@ -8,6 +8,7 @@ updated since is taken anew when it is read. Imports `tape`, `arrays`, `devices`
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,18 +32,22 @@ class View:
         self.root, self.part, self.dense, self.recorded = root, part, dense, recorded
         self.memory = root.variable.shared_memory()
         self.version = self.memory.version
+        if self.memory.views is None:
+            self.memory.views = weakref.WeakSet()
+        self.memory.views.add(self)
         self._lies: Any = None
 
-    @property
-    def holds(self) -> bool:
-        """Whether the root still has the memory that this is a part of."""
-        return self.root.handle.memory is self.memory
+    def is_stale(self, held: Variable) -> bool:
+        """Whether the root may have other values than `held`, which were taken of it.
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether the root may have other values than when its part was taken."""
+        What a gradient flows through is taken anew where the values differ, so that it is not recorded at every read.
+        """
         memory = self.memory
-        return memory.version != self.version or (memory.exposed and not self.root.requires_grad)
+        if memory.version != self.version or not memory.exposed:
+            return memory.version != self.version
+        root = self.root.variable
+        is_known = self.recorded and root.requires_grad and isinstance(root.handle, np.ndarray)
+        return not (is_known and np.array_equal(self.part(root.handle), held.handle))
 
     def like(self) -> np.ndarray:
         """An array that lies in another as this does in the root, of any values."""
@@ -139,9 +144,16 @@ def part_of(tensor: Any, part: Part, *, dense: bool = False, recorded: bool | No
     """The view that `part` takes of a tensor, which may be a view itself."""
     kept = MODE.recording if recorded is None else recorded
     outer = tensor.shows
-    if outer is None or not outer.holds:
+    if outer is None:
         return View(tensor, part, dense, kept)
     return View(outer.root, lambda a: part(outer.part(a)), outer.dense and dense, outer.recorded and kept)
+
+
+def keep(root: Any, stand_in: Any) -> None:
+    """Has the views of a tensor that gets other memory be of `stand_in`, which has the memory that they are in."""
+    for view in list(stand_in.handle.shared_memory().views or ()):
+        if view.root is root:
+            view.root = stand_in
 
 
 def exposed(tensor: Any) -> Any:

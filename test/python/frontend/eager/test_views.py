@@ -108,6 +108,57 @@ def test_a_tensor_given_other_memory_is_no_view():
     assert column.tolist() == [1, 1] and x.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_views_stay_in_the_memory_that_a_tensor_had(compiled):
+    """They see what was written before `data` was set, and updates of each other, as in PyTorch."""
+
+    def run(lib):
+        x, other = lib.tensor(np.arange(4, dtype=np.float32)), lib.tensor(np.full(4, 9, np.float32))
+        v, copied = x[1:], x.detach()
+        part = v[1:]
+        update = lambda y: v.add_(y) * 1  # noqa: E731
+        update = flow.compile(update) if compiled and lib is flow else update
+        update(lib.ones(3))
+        x.add_(10)
+        x.data = other
+        found = [update(lib.ones(3) * 5).tolist(), v.tolist(), part.tolist(), copied.tolist()]
+        part.mul_(2)
+        copied[3] = -1
+        return [*found, v.tolist(), part.tolist(), copied.tolist(), x.tolist(), x[1:].tolist(), other.tolist()]
+
+    assert run(flow) == run(torch)
+
+
+def test_views_of_a_leaf_that_gets_other_memory():
+    def run(lib):
+        w = lib.nn.Parameter(lib.tensor(np.arange(4, dtype=np.float32)))
+        v = w[1:]
+        w.data = lib.tensor(np.full(4, 9, np.float32))
+        (v * 2).sum().backward()
+        (w * w).sum().backward()
+        return v.tolist(), w.tolist(), w.grad.tolist()
+
+    assert run(flow) == run(torch)
+
+
+def test_views_of_a_leaf_in_the_memory_of_an_array():
+    """They show what is written into the array, and gradients are of that."""
+
+    def run(lib):
+        array = np.arange(6, dtype=np.float32)
+        w = lib.from_numpy(array).requires_grad_()
+        v, turned, copied = w[1:4], w.reshape(2, 3).T, w.detach()[2:]
+        array[2] = 50
+        found = [(v * 1).tolist(), turned.tolist(), copied.tolist()]
+        (v * v).sum().backward()
+        (turned * turned).sum().backward()
+        array[3] = -1
+        (v * v * v).sum().backward()
+        return [*found, v.tolist(), w.grad.tolist()]
+
+    assert run(flow) == run(torch)
+
+
 def test_a_compiled_function_updates_views():
     x = flow.zeros(2, 3)
     row = x[1]
