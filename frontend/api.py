@@ -32,17 +32,16 @@ from oneflow.frontend.autograd import *  # noqa: F403
 from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compiled import CompiledFunction, compile
 from oneflow.frontend.devices import Device, device
-from oneflow.frontend.eager import tensor
 from oneflow.frontend.errors import CallError, OneFlowError, TraceError
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
+from oneflow.frontend.given import from_numpy, tensor
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.jobs import FunctionConfig, global_function, watch, watch_diff
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.serialization import load, save
-from oneflow.frontend.sharing import from_numpy
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.tensor_type import Tensor

@@ -22,7 +22,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
 from oneflow.frontend.callables import told_apart
 from oneflow.frontend.dispatch import Stateful
-from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
+from oneflow.frontend.eager import EagerTensor, from_program, wrapped
 from oneflow.frontend.errors import fail
 from oneflow.frontend.guards import Guard, Presence
 from oneflow.frontend.hooks import Unchanged
@@ -325,7 +325,7 @@ class Effects:
     def _give(self, arrays: Sequence[Data]) -> None:
         """Makes arrays the gradients of leaves."""
         for gradient, desc, array in zip(self.made, self.descs, arrays, strict=True):
-            gradient.leaf.grad = from_numpy(array) if desc is None else from_program(array, desc)
+            gradient.leaf.grad = wrapped(array) if desc is None else from_program(array, desc)
 
     @functools.cached_property
     def _outside(self) -> list[EagerTensor]:

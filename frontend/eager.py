@@ -22,8 +22,8 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import dispatch as dispatching
 from oneflow.frontend import views
-from oneflow.frontend.arrays import Data, is_array, place_of, to_array
-from oneflow.frontend.devices import Device, device, move, placed
+from oneflow.frontend.arrays import Data, place_of, to_array
+from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager_builder import EagerBuilder
 from oneflow.frontend.errors import fail
@@ -377,7 +377,7 @@ class EagerTensor(Tensor):
         return f"tensor({values}{dtype}{suffix})"
 
 
-def from_numpy(array: Any) -> EagerTensor:
+def wrapped(array: Any) -> EagerTensor:
     """A tensor in the memory of an array, where that is contiguous and in native byte order."""
     return EagerTensor(BUILDER.wrap(array))
 
@@ -385,21 +385,3 @@ def from_numpy(array: Any) -> EagerTensor:
 def from_program(array: Data, desc: TensorDesc) -> EagerTensor:
     """A tensor of values that a program has computed; `desc` is their type, interned."""
     return EagerTensor(Variable(BUILDER, array, desc))
-
-
-@placed
-def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
-    """A tensor of Python numbers, nested lists of them, or a copy of an array; floats become float32.
-
-    In a function that is traced it is a constant.
-
-    Raises:
-        TypeError: the element type is none of ours.
-    """
-    if isinstance(data, Tensor):
-        raise TypeError("expected numbers or an array, got a tensor; write x.detach().clone()")
-    array = np.array(to_array(data) if is_array(data) else data)
-    if dtype is None and not is_array(data) and array.dtype == np.float64:
-        dtype = dtypes.float32
-    array = array if dtype is None else array.astype(dtype.numpy)
-    return from_numpy(array) if current_builder().eager else dispatching.as_tensor(array)

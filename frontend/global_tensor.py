@@ -19,7 +19,7 @@ from oneflow.dialect.sbp import Sbp
 from oneflow.frontend.arrays import to_array
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.dispatch import current_builder, dispatch
-from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
+from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.errors import fail
 from oneflow.frontend.function import Function
 from oneflow.frontend.tensor import Tensor
@@ -66,7 +66,7 @@ class Lie(Function):
         """The pieces; `source` says where the gradient goes."""
         ctx.source, ctx.at, data = source, (at, nd), x.storage
         if at is None:
-            return from_numpy(to_array(data))
+            return wrapped(to_array(data))
         if isinstance(data, GlobalArray):
             return EagerTensor(BUILDER.wrap(data.to(at, nd)))
         return EagerTensor(BUILDER.wrap(GlobalArray.of(shared(to_array(data), at.world), at, nd)))
@@ -130,7 +130,7 @@ class Piece(Function):
         """The piece, in the same memory."""
         data: Any = x.storage
         ctx.lying, piece = (data.placement, data.layout), data.local()
-        return EagerTensor(BUILDER.wrap(piece)) if isinstance(piece, DeviceArray) else from_numpy(piece)
+        return EagerTensor(BUILDER.wrap(piece)) if isinstance(piece, DeviceArray) else wrapped(piece)
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:

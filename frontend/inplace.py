@@ -21,7 +21,7 @@ from oneflow.frontend import methods
 from oneflow.frontend.assignment import assigned
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.eager import EagerTensor, wrapped
 from oneflow.frontend.errors import fail, user_place
 from oneflow.frontend.function import to_device
 from oneflow.frontend.functional.rules import constant
@@ -114,7 +114,7 @@ def clone(x: Any) -> Tensor:
     """A copy in memory of its own; gradients flow through."""
     x = as_tensor(x)
     if isinstance(x, EagerTensor) and current_builder().eager and not (MODE.recording and x.requires_grad):
-        return from_numpy(x.storage.copy())
+        return wrapped(x.storage.copy())
     return dispatch("cast", x, dtype=x.dtype)
 
 
@@ -157,7 +157,7 @@ def _whole(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _taken(self: EagerTensor, key: Any) -> Any:
     if not (MODE.recording and self.requires_grad):
-        return from_numpy(move(np.array(self.array[key]), self.device))
+        return wrapped(move(np.array(self.array[key]), self.device))
     return dispatch(
         "gather", F.reshape(self, (-1,)), np.array(np.arange(self.numel()).reshape(self.shape)[key]), axis=0
     )

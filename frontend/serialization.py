@@ -24,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.eager import EagerTensor, wrapped
 from oneflow.frontend.nn.module import Parameter
 from oneflow.runtime.global_array import GlobalArray
 
@@ -48,7 +48,7 @@ def _reduced(tensor: EagerTensor) -> _Reduced:
 
 def _unpickled(kind: type[EagerTensor], array: np.ndarray, requires_grad: bool) -> EagerTensor:
     tensor = object.__new__(kind)
-    EagerTensor.__init__(tensor, from_numpy(array).variable)
+    EagerTensor.__init__(tensor, wrapped(array).variable)
     tensor.requires_grad_(requires_grad)
     return tensor
 
@@ -85,7 +85,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _read(path: str | os.PathLike[str]) -> Any:
     with safe_open(str(path), framework="numpy") as file:
-        tensors = {name: from_numpy(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        tensors = {name: wrapped(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
         metadata = file.metadata() or {}
     return _unpack(json.loads(metadata[STRUCTURE]), tensors) if STRUCTURE in metadata else tensors
 

@@ -16,7 +16,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data, place_of
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.devices import device as named_device
-from oneflow.frontend.eager import EagerTensor, from_numpy, from_program
+from oneflow.frontend.eager import EagerTensor, from_program, wrapped
 from oneflow.frontend.guards import Guard
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.placements import GlobalProgram
@@ -115,7 +115,7 @@ class Specialization:
             return from_program(results[0], self._single)
         if eager:
             pairs = zip(results, self._descs, strict=True)
-            found: list[Any] = [from_numpy(x) if d is None else from_program(x, d) for x, d in pairs]
+            found: list[Any] = [wrapped(x) if d is None else from_program(x, d) for x, d in pairs]
         else:
             found = [x.numpy() if isinstance(x, GlobalArray) else x for x in results]
         return found[0] if self._is_single else self.traced.rebuild(found)

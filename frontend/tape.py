@@ -35,9 +35,7 @@ class Mode(threading.local):
     """
 
     def __init__(self) -> None:
-        self.recording = True
-        self.gradient_of = ""
-        self.depth = 0
+        self.recording, self.gradient_of, self.depth = True, "", 0
 
 
 MODE = Mode()
@@ -137,8 +135,7 @@ def is_grad_enabled() -> bool:
 class Memory:
     """What tensors that share memory know of it: how often it was updated in place, and by what last.
 
-    Where arrays that the user has are `exposed` in it, it may be updated without being counted. `views` are the parts
-    of it that tensors are, None where there were never any.
+    Where arrays that the user has are `exposed` it may be updated without being counted; `views` are parts of it.
     """
 
     __slots__ = ("exposed", "version", "views", "writer")

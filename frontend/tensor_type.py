@@ -2,7 +2,7 @@
 
     flow.Tensor([[1, 2]])     flow.Tensor(np.ones(3))     flow.Tensor(2, 3)
 
-Imports `eager`.
+Imports `given`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend import eager, tensor
+from oneflow.frontend import given, tensor
 from oneflow.frontend.arrays import is_array, to_array
 
 
@@ -25,8 +25,8 @@ class _TensorType(type):
             raise TypeError(f"expected flow.Tensor(data) or flow.Tensor(2, 3), got {len(data)} arguments")
         if not sizes and isinstance(data[0], tensor.Tensor):
             raise TypeError("expected numbers or an array, got a tensor; write x.detach().clone()")
-        given = np.zeros(data) if sizes else to_array(data[0]) if is_array(data[0]) else data[0]
-        return eager.tensor(np.asarray(given, np.float32))
+        values = np.zeros(data) if sizes else to_array(data[0]) if is_array(data[0]) else data[0]
+        return given.tensor(np.asarray(values, np.float32))
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, tensor.Tensor)

@@ -14,7 +14,7 @@ import numpy as np
 
 from oneflow.dialect.dtypes import DType, float32
 from oneflow.frontend.dispatch import using
-from oneflow.frontend.eager import BUILDER, EagerTensor, from_numpy
+from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.errors import CallError
 from oneflow.frontend.jobs import current_job
 from oneflow.frontend.nn import init
@@ -58,7 +58,7 @@ def get_variable(
         if shape is None:
             raise CallError(f"flow.get_variable: expected a shape for {name!r}, which does not exist yet")
         with using(BUILDER):
-            made = from_numpy(np.zeros(tuple(shape), dtype.numpy))
+            made = wrapped(np.zeros(tuple(shape), dtype.numpy))
             if initializer is not None:
                 initializer(made)
             made.requires_grad_(trainable and dtype.is_float)

@@ -15,7 +15,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.dispatch import as_tensor
-from oneflow.frontend.eager import from_numpy
+from oneflow.frontend.eager import wrapped
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional.padding import alone
 from oneflow.frontend.nn import init
@@ -251,7 +251,7 @@ class _BatchNorm(_Affine):
         tracked = {"running_mean": np.zeros(num_features, kept), "running_var": np.ones(num_features, kept)}
         tracked["num_batches_tracked"] = np.zeros((), np.int64)
         for name, array in tracked.items():
-            self.register_buffer(name, from_numpy(array) if track_running_stats else None)
+            self.register_buffer(name, wrapped(array) if track_running_stats else None)
 
     def forward(self, x: Any) -> Any:
         """`x` normalized; in training mode the running statistics move.

@@ -17,7 +17,7 @@ from oneflow.dialect.nd_sbp import broadcast
 from oneflow.frontend.callables import simple_attributes
 from oneflow.frontend.devices import Device
 from oneflow.frontend.dispatch import Stateful, current_builder
-from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.eager import EagerTensor, wrapped
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.hooks import Handle, Hook, Hooks
 from oneflow.frontend.mode import tracing
@@ -40,7 +40,7 @@ class Parameter(EagerTensor):
     __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        source = data if isinstance(data, EagerTensor) else from_numpy(data)
+        source = data if isinstance(data, EagerTensor) else wrapped(data)
         super().__init__(source.variable.alias())
         self.requires_grad_(requires_grad)
 

@@ -12,7 +12,7 @@ import numpy as np
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.devices import device, move
-from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.eager import EagerTensor, wrapped
 
 
 class Unmatched(NamedTuple):
@@ -27,9 +27,9 @@ def convert(tensor: EagerTensor, target: Any) -> None:
     place, grad = tensor.device, tensor.grad
     if isinstance(target, DType):
         if tensor.dtype.is_float:
-            tensor.data = from_numpy(move(tensor.array.astype(target.numpy), place))
+            tensor.data = wrapped(move(tensor.array.astype(target.numpy), place))
     elif place != device(target):
-        tensor.data = from_numpy(move(tensor.storage, device(target)))
+        tensor.data = wrapped(move(tensor.storage, device(target)))
         tensor.grad = None if grad is None else grad.to(target)
 
 

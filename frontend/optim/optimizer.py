@@ -23,7 +23,7 @@ from oneflow.frontend.arrays import Data
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import move
 from oneflow.frontend.dispatch import Stateful, current_builder, dispatch_all
-from oneflow.frontend.eager import EagerTensor, from_numpy
+from oneflow.frontend.eager import EagerTensor, wrapped
 from oneflow.frontend.nn.state import as_array
 from oneflow.frontend.tape import enable_grad, no_grad
 from oneflow.frontend.tensor import Tensor
@@ -158,7 +158,7 @@ class Optimizer(Stateful):
     def _completed(self, number: int, p: EagerTensor, group: Group) -> tuple[str, ...]:
         """The names of what a step needs, whose first values are there now where they were missing."""
         first, held = self.kept(p, group), self.state.setdefault(number, {})
-        held |= {k: from_numpy(self._lying_like(p, a)) for k, a in first.items() if k not in held}
+        held |= {k: wrapped(self._lying_like(p, a)) for k, a in first.items() if k not in held}
         return tuple(first)
 
     def _lying_like(self, p: EagerTensor, kept: np.ndarray) -> Data:
@@ -183,7 +183,7 @@ class Optimizer(Stateful):
         self._sbp = sbp
         for number, p in enumerate(self._all()):
             for name, state in self.state.get(number, {}).items():
-                self.state[number][name] = from_numpy(self._lying_like(p, state.array))
+                self.state[number][name] = wrapped(self._lying_like(p, state.array))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or sets them to zero."""
@@ -237,7 +237,7 @@ class Optimizer(Stateful):
             if array.shape != first.shape:
                 raise ValueError(f"expected {name} of parameter {n} of shape {first.shape}, got {array.shape}")
             kept[name] = array.astype(first.dtype)
-        return {name: from_numpy(move(array, p.device)) for name, array in kept.items()}
+        return {name: wrapped(move(array, p.device)) for name, array in kept.items()}
 
     def __repr__(self) -> str:
         numbers = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]

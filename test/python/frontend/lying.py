@@ -1,0 +1,25 @@
+"""Where tests of shared memory have their tensors, and what is in them."""
+
+import numpy as np
+
+import oneflow as flow
+
+F32 = np.float32
+
+
+def counted(*shape):
+    return np.arange(np.prod(shape), dtype=F32).reshape(shape)
+
+
+class Here:
+    """Tensors on the host."""
+
+    def tensor(self, array):
+        return flow.tensor(array)
+
+
+class There(Here):
+    """Tensors on a device."""
+
+    def tensor(self, array):
+        return flow.tensor(array).to("cuda")

@@ -1,0 +1,88 @@
+"""Memory that comes to be shared, gradients of calls that update some, and parts that are not shared."""
+
+import numpy as np
+from lying import F32, Here, There, counted
+
+import oneflow as flow
+
+
+def rebound(on, compiled):
+    """What is given while a parameter comes to lie in the memory of another tensor, elsewhere there, and apart."""
+    c, d, found = on.tensor(counted(8)), on.tensor(counted(8) + 1), []
+    p = on.tensor(counted(8))
+
+    def step(x):
+        p.mul_(x)
+        c.add_(1)
+        return c * 1, p * 1
+
+    step = flow.compile(step) if compiled else step
+    for data in (None, c.detach(), d, c.detach(), d.detach()):
+        if data is not None:
+            p.data = data
+        for _ in range(3):
+            found += [t.tolist() for t in step(on.tensor(np.array(0.5, F32)))]
+        found += [c.tolist(), d.tolist(), p.tolist()]
+    return found
+
+
+def test_memory_that_is_shared_later_is_seen():
+    assert rebound(Here(), True) == rebound(Here(), False)
+
+
+def test_memory_that_is_shared_later_is_seen_by_steps_that_are_called_again(cuda):
+    assert rebound(There(), True) == rebound(There(), False)
+
+
+def test_arrays_that_come_to_overlap_are_seen():
+    def run(compiled):
+        array, found = counted(16), []
+        a, b = flow.from_numpy(array[:6]), flow.from_numpy(array[10:16])
+
+        def f():
+            a.add_(1)
+            return b * 1
+
+        f = flow.compile(f) if compiled else f
+        for first in (10, 4, 3, 10, 0):
+            b.data = flow.from_numpy(array[first : first + 6])
+            found += [f().tolist() for _ in range(2)]
+        return found
+
+    assert run(True) == run(False)
+
+
+def test_gradients_of_a_call_are_those_by_what_it_read():
+    """Of a compiled function that is called outside of what computes the gradient, and updates what it reads."""
+
+    def run(compiled):
+        w, c = flow.tensor(counted(6) + 1, requires_grad=True), flow.tensor(counted(6))
+        v, x = c[1:4], flow.tensor(counted(3) + 1, requires_grad=True)
+
+        def f(x):
+            read = (c.clone() * w).sum()
+            with flow.no_grad():
+                v.add_(1)
+            return read + (c.clone() * w * 2).sum() + (x * v.clone()).sum()
+
+        f = flow.compile(f) if compiled else f
+        for _ in range(2):
+            f(x).backward()
+        return w.grad.tolist(), x.grad.tolist(), c.tolist()
+
+    assert run(True) == run(False)
+
+
+def test_parts_that_lie_apart_are_computed_as_if_alone():
+    flat = flow.tensor(counted(30))
+    parts = [flat[at : at + 10] for at in range(0, 30, 10)]
+
+    @flow.compile
+    def f():
+        for part in parts:
+            part.mul_(2)
+
+    f()
+    text = f.ir()
+    assert flat.tolist() == (counted(30) * 2).tolist()
+    assert text.count('"oneflow.') == 3 and text.count("tensor<30xf32>") == 0
