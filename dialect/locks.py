@@ -13,11 +13,12 @@ class Lock:
     """A lock to hold with `with lock.held():`.
 
     Another thread may hold it while the process forks. That thread is not in the child, so the lock is made anew
-    there.
+    there. A `reentrant` one may be held several times by one thread.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, reentrant: bool = False) -> None:
+        self._make = threading.RLock if reentrant else threading.Lock
+        self._lock = self._make()
         _all.add(self)
 
     @contextmanager
@@ -28,7 +29,7 @@ class Lock:
 
     def renew(self) -> None:
         """Forgets who holds the lock."""
-        self._lock = threading.Lock()
+        self._lock = self._make()
 
 
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()

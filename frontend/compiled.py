@@ -77,7 +77,7 @@ class CompiledFunction:
         self._seen: dict[Any, tuple[Specialization, Device | None, Quick]] = {}
         self._last: Specialization | None = None
         self._quick: Quick = unknown
-        self._lock = Lock()
+        self._lock, self._updating = Lock(), Lock(reentrant=True)
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
         """The function as a method of `instance`, of which it has programs of its own."""
@@ -145,9 +145,10 @@ class CompiledFunction:
     ) -> Any:
         """What the function returns for `values`, which `leaves` are in; they are arguments of a structure."""
         eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
-        recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
-        views = [x for x in leaves if isinstance(x, EagerTensor) and x.is_view]
-        results = special.run([v for v in values if is_data(v)], views, self.__name__)
+        with special.running():
+            recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
+            views = [x for x in leaves if isinstance(x, EagerTensor) and x.is_view]
+            results = special.run([v for v in values if is_data(v)], views, self.__name__)
         value = special.rebuild(results, eager)
         if recorded is not None:
             recorded.give(value, lambda: self._pull(special, leaves, tree))
@@ -240,7 +241,7 @@ class CompiledFunction:
             made: Any = compile_for(where, traced.module, traced.entry)
         else:
             made = GlobalProgram.of(traced, self._strategy)
-        return Specialization(traced, made, where, [layout_of(c) for c in traced.captured])
+        return Specialization(traced, made, where, [layout_of(c) for c in traced.captured], self._updating)
 
 
 def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data, place_of
 from oneflow.frontend.devices import Device, move
@@ -37,15 +39,28 @@ NOWHERE = None, None
 
 @dataclass(frozen=True)
 class Specialization:
-    """A function traced and compiled for one signature; `pulls` are its gradients, by the structure of arguments."""
+    """A function traced and compiled for one signature; `pulls` are its gradients, by the structure of arguments.
+
+    `updating` is held while a call updates something outside, so that threads do so one after the other.
+    """
 
     traced: Traced
     executable: Executable | CudaExecutable | GlobalProgram
     device: Device
     layouts: Sequence[Any]
+    updating: Lock
     constants: dict[int, Data] = field(default_factory=dict)
     pulls: dict[Tree, Callable[..., Any]] = field(default_factory=dict)
     home: list[Any] = field(default_factory=list)
+
+    def running(self) -> AbstractContextManager[None]:
+        """Within it a call runs: alone, where it updates something outside."""
+        return self.updating.held() if self._updates else nullcontext()
+
+    @functools.cached_property
+    def _updates(self) -> bool:
+        effects = self.traced.effects
+        return bool(effects.count or effects.kept)
 
     def holds(self, place: Device | None) -> bool:
         """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
@@ -172,12 +187,13 @@ class Specialization:
             arrays = _taken(kinds, args)
             if arrays is None or (is_recorded and MODE.recording) or not self._stands():
                 return NotImplemented
-            tensors = self._tensors()
-            if GlobalArray in map(type, tensors):
-                return NotImplemented
-            passed = self._passed(arrays, tensors)
-            results = repeat(passed)
-            found = self._run(passed, arrays, (), name) if results is None else self._applied(results, name)
+            with self.running():
+                tensors = self._tensors()
+                if GlobalArray in map(type, tensors):
+                    return NotImplemented
+                passed = self._passed(arrays, tensors)
+                results = repeat(passed)
+                found = self._run(passed, arrays, (), name) if results is None else self._applied(results, name)
             return self.rebuild(found, eager)
 
         return call

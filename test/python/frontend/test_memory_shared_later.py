@@ -1,6 +1,9 @@
 """Memory that comes to be shared, gradients of calls that update some, and parts that are not shared."""
 
+import threading
+
 import numpy as np
+import pytest
 from lying import F32, Here, There, counted
 
 import oneflow as flow
@@ -86,3 +89,26 @@ def test_parts_that_lie_apart_are_computed_as_if_alone():
     text = f.ir()
     assert flat.tolist() == (counted(30) * 2).tolist()
     assert text.count('"oneflow.') == 3 and text.count("tensor<30xf32>") == 0
+
+
+@pytest.mark.parametrize("take", [lambda c: c, lambda c: c[8:40], lambda c: c.T], ids=["whole", "part", "turned"])
+@pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
+def test_threads_update_one_after_the_other(cuda, on, take):
+    """None of the updates is lost, and every call gives what it has made of the tensor."""
+    c, one, given = on.tensor(np.zeros((64, 3), F32)), on.tensor(np.array(1, F32)), []
+    state = take(c)
+    add = flow.compile(lambda x: state.add_(x).sum())
+    add(one)
+
+    def work():
+        given.extend([float(add(one)) for _ in range(50)])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert np.unique(state.tolist()).tolist() == [201] and c[40].tolist() == (
+        [0] * 3 if len(state) == 32 else [201] * 3
+    )
+    assert sorted(given) == [state.numel() * (n + 2) for n in range(200)]
