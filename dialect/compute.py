@@ -113,7 +113,10 @@ class Scan(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Scatter(Stage):
-    """`base`, then for every step in row-major order: element `index` becomes `body`."""
+    """`base`, then for every step in row-major order: element `index` becomes `body`.
+
+    `any_order` says that another order gives the same.
+    """
 
     base: Stage
     extents: Sizes
@@ -121,6 +124,7 @@ class Scatter(Stage):
     index: tuple[Expr, ...]
     accumulator: Expr
     body: Expr
+    any_order: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,12 +300,14 @@ def scatter(
     index: Callable[..., Sequence[Expr]],
     value: Callable[..., Expr],
     combine: Callable[[Expr, Expr], Expr] = lambda old, new: new,
+    any_order: bool = False,
 ) -> Stage:
-    """`base` with element `index(*step)` combined with `value(*step)`, steps in row-major order."""
+    """`base` with element `index(*step)` combined with `value(*step)`, steps in row-major order, or in any."""
     steps = _names.positions(len(extents))
     (accumulator,) = _names.args([base.dtype])
     body = combine(accumulator, s.cast(value(*steps), base.dtype))
-    return Scatter(base.shape, base.dtype, base, _whole(extents), steps, tuple(index(*steps)), accumulator, body)
+    at = tuple(index(*steps))
+    return Scatter(base.shape, base.dtype, base, _whole(extents), steps, at, accumulator, body, any_order)
 
 
 def place(

@@ -39,9 +39,12 @@ def _taken(ops: Builder, op: Call, dout: Value) -> Value:
     return ops.where(wide, read, ops.zero_like(read))
 
 
-@operator("tensor_scatter_nd_update(params, indices, updates) -> out")
+@operator("tensor_scatter_nd_update(params, indices, updates, any_order: bool = False) -> out")
 class TensorScatterNdUpdate:
-    """`params` with `updates` in place of what `gather_nd` would take; the last of those for one position stays."""
+    """`params` with `updates` in place of what `gather_nd` would take; the last of those for one position stays.
+
+    `any_order` says that positions differ, or updates of equal ones are equal: then none has to come last.
+    """
 
     def types(op: Call) -> TensorDesc:
         depth = nd_depth(op, op.params.shape)
@@ -58,7 +61,9 @@ class TensorScatterNdUpdate:
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {
-            "params": lambda: ops.tensor_scatter_nd_update(dout, op.indices, ops.zero_like(op.updates)),
+            "params": lambda: ops.tensor_scatter_nd_update(
+                dout, op.indices, ops.zero_like(op.updates), any_order=True
+            ),
             "updates": lambda: _taken(ops, op, dout),
         }
 
@@ -68,9 +73,9 @@ class TensorScatterNdUpdate:
         def index(*at: Any) -> list[Any]:
             return [*nd_position(op, at[:lead], op.params.shape), *at[lead:]]
 
-        return c.scatter(op.params, op.updates.shape, index, lambda *at: op.updates[at])
+        return c.scatter(op.params, op.updates.shape, index, lambda *at: op.updates[at], any_order=op.any_order)
 
-    def reference(params: Any, indices: Any, updates: Any) -> Any:
+    def reference(params: Any, indices: Any, updates: Any, *, any_order: Any) -> Any:
         out = params.copy()
         out[numpy_nd("tensor_scatter_nd_update: indices", indices, params.shape)] = updates
         return out

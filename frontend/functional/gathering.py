@@ -15,7 +15,6 @@ from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import axis
-from oneflow.frontend.functional.source import ones_like
 from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor
 
@@ -50,8 +49,7 @@ def embedding(
     """The rows of `weight` at the positions `input`: `(..)` and `(rows, width)` give `(.., width)`.
 
     The row `padding_idx`, which may count from the last, gets no gradient. With `max_norm` rows that are taken and
-    whose `norm_type`-norm is larger are scaled to it before, in place; that reads and writes all of `weight`, so it
-    is for tables of moderate size.
+    whose `norm_type`-norm is larger are scaled to it before, in place.
 
     Raises:
         OneFlowError: there is no such row; gradients are to be scaled by frequency, or sparse, which they never are;
@@ -73,11 +71,16 @@ def embedding(
 def _bound_rows(weight: Tensor, positions: Tensor, most: float, p: float) -> None:
     """Scales rows at positions in place, so that their p-norm is at most that."""
     at = sh.reshape(positions, (-1,))
-    times = dispatch("unsorted_segment_sum", ones_like(at), at, num_segments=weight.shape[0])
-    wide = cast(weight, dtypes.float32) if weight.dtype.bits == 16 else weight
-    norms = r.norm(wide, p, 1)
-    factor = e.where(e.logical_and(times > 0, norms > most), most / (norms + 1e-7), ones_like(norms))
-    current_builder().assign(weight, cast(wide * sh.unsqueeze(factor, 1), weight.dtype), "embedding")
+    rows = dispatch("gather", weight, at, axis=0)
+    wide = cast(rows, dtypes.float32) if weight.dtype.bits == 16 else rows
+    norms = r.norm(wide, p, 1, keepdim=True)
+    scaled = cast(e.where(norms > most, wide * (most / (norms + 1e-7)), wide), weight.dtype)
+    if current_builder().eager:
+        weight[at] = scaled  # type: ignore[index]
+    else:
+        # Rows that are taken several times are the same each time.
+        found = dispatch("tensor_scatter_nd_update", weight, sh.unsqueeze(at, 1), scaled, any_order=True)
+        current_builder().assign(weight, found, "embedding")
 
 
 def _row(weight: Tensor, number: int) -> int:

@@ -18,6 +18,8 @@ Value: TypeAlias = ir.Value
 
 #: Its first operand, for what comes after the others: nothing folds it, and it takes no memory.
 BARRIER = "builtin.unrealized_conversion_cast"
+#: The attribute of a loop whose steps may come in any order.
+ANY_ORDER = "oneflow.any_order"
 
 
 def dense(numbers: Sequence[int | None]) -> ir.Attribute:

@@ -15,7 +15,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.scalar import Expr
 from oneflow.lowering.linalg import regroup
 from oneflow.lowering.linalg.bodies import Body, is_uniform
-from oneflow.lowering.linalg.emit import Value, dense
+from oneflow.lowering.linalg.emit import ANY_ORDER, Value, dense
 from oneflow.lowering.linalg.generic import Loops
 from oneflow.lowering.linalg.hoist import hoist_checks, substitute
 from oneflow.lowering.linalg.sizes import known, static_shape
@@ -74,7 +74,10 @@ def scatter(at: Stages, stage: c.Scatter) -> Value:
     def nest(tensor: Value, steps: tuple[Value, ...]) -> Value:
         if len(steps) < len(extents):
             bounds = [zero, extents[len(steps)], one]
-            return _loop(at, bounds, tensor, lambda step, carried: nest(carried, (*steps, step)))
+            made = _loop(at, bounds, tensor, lambda step, carried: nest(carried, (*steps, step)))
+            if stage.any_order:
+                made.owner.attributes[ANY_ORDER] = ir.UnitAttr.get()
+            return made
         place_ = body.write(index, {id(n): step for n, step in zip(stage.steps, steps, strict=True)})
         old = at.e.op("tensor.extract", tensor.type.element_type, [tensor, *place_])
         (new,) = body.write([value], {id(stage.accumulator): old})

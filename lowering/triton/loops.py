@@ -1,8 +1,8 @@
 """Kernels of `scf.for` nests that update a tensor in place: scatters.
 
-A loop whose position is a coordinate of every access to the tensor runs in parallel; so do all where the update is
-an addition and may be atomic. Other loops run in order in each program, with a barrier after each write. Imports
-`tile`, `body`, `finish`.
+A loop whose position is a coordinate of every access to the tensor runs in parallel, and one whose steps may come in
+any order; so do all where the update is an addition and may be atomic. Other loops run in order in each program, with
+a barrier after each write. Imports `tile`, `body`, `finish`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.linalg.emit import ANY_ORDER
 from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.finish import filled_with, finish_ops, program_id
 from oneflow.lowering.triton.kernel import Kernel
@@ -105,6 +106,8 @@ class Loops:
 
     def _independent(self, loop: ir.Operation) -> bool:
         """Whether steps of a loop touch different elements."""
+        if ANY_ORDER in loop.attributes:
+            return True
         step = loop.regions[0].blocks[0].arguments[0]
         positions = [list(o.operands)[1 if o.name == "tensor.extract" else 2 :] for o in self.accesses]
         rank = len(self.target.shape)

@@ -99,6 +99,7 @@ ADD = [
     Sample("tensor_scatter_nd_update", [t(3, 4), i32([[2, 3], [0, 1], [2, 3]]), t(3)], dtypes=ALL),
     Sample("tensor_scatter_nd_update", [t(3, 4), i64([[2], [0], [2]]), t(3, 4)]),
     Sample("tensor_scatter_nd_update", [t(5, 2, 3), i64([[[4], [0]], [[4], [1]]]), t(2, 2, 2, 3)]),
+    Sample("tensor_scatter_nd_update", [t(5, 4), i64([[2], [0], [4]]), t(3, 4)], {"any_order": True}),
     Sample("tensor_scatter_nd_update", [t(3, 4), t(0, 1, dtype=int64), t(0, 4)]),
     Sample("embedding_grad", [t(0, 4), t(5, 4), NONE]),
     Sample("embedding_grad", [t(2, 3, 4), t(5, 4), i32(ROWS)], dtypes=FLOATS),
