@@ -23,6 +23,17 @@ def offers(entry: ir.Operation) -> dict[int, int]:
     return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(given) if DONATED in a}
 
 
+def updated_argument(block: ir.Block, result: int) -> int | None:
+    """The argument of a kernel that a result is after loops have changed some of it, if nothing else reads that."""
+    *_, last = block.operations
+    value = last.operands[result]
+    if isinstance(value, ir.BlockArgument) or value.owner.name != "scf.for":
+        return None
+    initial = value.owner.operands[3 + ir.OpResult(value).result_number]
+    alone = isinstance(initial, ir.BlockArgument) and len(list(initial.uses)) == 1
+    return initial.arg_number if alone and initial.type == value.type else None
+
+
 def wait_for_readers(entry: ir.Operation, graph: Graph) -> None:
     """Has operations that make results wait for those that read the arguments offered to the results."""
     numbers = {result: i for i, op in enumerate(graph.ops) for result in op.results}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.donation import offers
+from oneflow.lowering.kernels.donation import offers, updated_argument
 from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
 from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
@@ -71,9 +71,11 @@ class Donor:
         written = [i for i, v in enumerate(op.results) if self.lives.of[v] is made]
         if callee in self.known.in_place:
             return len(read) == 1 and (written[0], read[0]) in self.known.in_place[callee]
-        kernel = self.known.kernels.get(callee) if callee not in self.known.loose else None
+        kernel = self.known.kernels.get(callee)
         if kernel is None or len(read) != 1:
             return False
+        if callee in self.known.loose:
+            return updated_argument(kernel.block, written[0]) == read[0]
         key = callee, read[0], written[0]
         if key not in self._found:
             self._found[key] = in_place(kernel, read[0], written[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir, passmanager
+from oneflow.lowering.kernels.donation import updated_argument
 from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
 from oneflow.lowering.llvm.writer import Index, Writer, view
 from oneflow.passes.base import PassError
@@ -40,6 +41,11 @@ def emit_fallback(kernel: Kernel) -> str:
     targets = [_memref(kernel, writer, d) for d in destinations]
     for value in destinations:
         renamed[value.get_name()] = _empty(kernel, writer, value)
+    for number, target in enumerate(targets):
+        updated = updated_argument(kernel.block, number)
+        if updated is not None:
+            value = arguments[updated]
+            renamed[value.get_name()] = _updated(writer, _memref(kernel, writer, value), target, value.type)
     body, returned = _body(kernel, renamed)
     stores = [
         f"bufferization.materialize_in_destination {r} in restrict writable {name} : ({v.type}, {kind}) -> ()"
@@ -59,6 +65,17 @@ def _argument(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
         return kernel.scalars[value]
     name, kind = _memref(kernel, writer, value)
     return writer.op(f"bufferization.to_tensor {name} restrict : {kind} to {value.type}")
+
+
+def _updated(writer: Writer, source: tuple[str, str], target: tuple[str, str], kind: ir.Type) -> str:
+    """A tensor in the memory of a result, which begins as another; there is nothing to do where the two are one."""
+    addresses = [
+        writer.op(f"memref.extract_aligned_pointer_as_index {name} : {of} -> index") for name, of in (source, target)
+    ]
+    apart = writer.op(f"arith.cmpi ne, {', '.join(addresses)} : index")
+    with writer.block(f"scf.if {apart} {{"):
+        writer.line(f"memref.copy {source[0]}, {target[0]} : {source[1]} to {target[1]}")
+    return writer.op(f"bufferization.to_tensor {target[0]} restrict writable : {target[1]} to {kind}")
 
 
 def _empty(kernel: Kernel, writer: Writer, value: ir.Value) -> str:

@@ -22,10 +22,13 @@ _SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim
 
 def donations(
     entry: ir.Operation, ops: Sequence[ir.Operation], buffers: Mapping[ir.Value, Buffer],
-    functions: Mapping[str, ir.Operation],
+    functions: Mapping[str, ir.Operation], updates: Mapping[str, Mapping[int, int]],
 ) -> dict[int, int]:  # fmt: skip
-    """The arguments of an entry that results lie in, by the number of the result."""
-    found, free = {}, _Free(ops, functions)
+    """The arguments of an entry that results lie in, by the number of the result.
+
+    `updates` says of kernels which results they write over which operands.
+    """
+    found, free = {}, _Free(ops, functions, updates)
     returned = list(ops[-1].operands)
     for number, result in _offers(entry).items():
         argument, value = entry.regions[0].blocks[0].arguments[number], returned[result]
@@ -55,8 +58,11 @@ class _Free:
     the updates of many parameters are calls of few kernels.
     """
 
-    def __init__(self, ops: Sequence[ir.Operation], functions: Mapping[str, ir.Operation]) -> None:
-        self._ops, self._functions = ops, functions
+    def __init__(
+        self, ops: Sequence[ir.Operation], functions: Mapping[str, ir.Operation],
+        updates: Mapping[str, Mapping[int, int]],
+    ) -> None:  # fmt: skip
+        self._ops, self._functions, self._updates = ops, functions, updates
         self._operands: dict[int, dict[ir.Value, list[int]]] = {}
         self._known: dict[tuple[str, int, int], bool] = {}
 
@@ -69,6 +75,9 @@ class _Free:
         if callee not in self._functions or len(places) != 1 or value.owner != op:
             return False
         key = callee, places[0], ir.OpResult(value).result_number
+        if self._updates.get(callee, {}).get(key[2]) == places[0]:
+            # The kernel reads nothing of it but what it writes over.
+            return len(list(self._functions[callee].regions[0].blocks[0].arguments[places[0]].uses)) == 1
         if key not in self._known:
             found = member_of(self._functions[callee], places[0], key[2], self._functions)
             self._known[key] = found is not None and self._in_place(*found)

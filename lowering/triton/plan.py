@@ -90,7 +90,10 @@ class Plan:
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         keep_beside(self.ops, self.lives)
         self.workspace = place(self.lives.buffers, apart)
-        self.donated = donations(self.entry, self.ops, self.lives.of, self.functions)
+        updates = {name: source.updates for name, source in self.sources.items()}
+        self.donated = donations(self.entry, self.ops, self.lives.of, self.functions, updates)
+        for result in self.donated:
+            self.copied.pop(self.ops[-1].operands[result], None)
         self.ending: dict[int, list[Buffer]] = defaultdict(list)
         for buffer in self.lives.buffers:
             if buffer.shares is None and buffer.dynamic:
