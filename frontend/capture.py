@@ -176,6 +176,8 @@ class Captures:
         first = len(results) - len(effects.results)
         for number, state in enumerate(effects.updated, first):
             layouts[number] = captured[state.argument]
+        for result, number in enumerate(effects.numbers, len(results) - len(effects.passed)):
+            layouts[result] = arguments[number]
         return [*arguments, *captured], layouts
 
     def assign(self, tensor: EagerTensor, value: Tensor, writer: str) -> None:
@@ -217,15 +219,15 @@ class Captures:
             else:
                 held.now = grad if held.now is None else add(held.now, grad)
 
-    def effects(self) -> Effects:
-        """What a run changes outside, after all that the function does."""
+    def effects(self, passed: Sequence[tuple[int, Tensor]]) -> Effects:
+        """What a run changes outside, after all that the function does; `passed` are arguments that it updates."""
         updated = changing(self.states.values())
         for state in updated:
             state.catch_up()
         changed = [g for g in self.gradients.values() if g.now is not g.before]
         made = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
         kept = [(g.leaf, g.now) for g in changed if g not in made]
-        return Effects(updated, made, kept)
+        return Effects(updated, made, kept, passed)
 
 
 def _is_part_of_leaf(tensor: EagerTensor) -> bool:
@@ -264,21 +266,30 @@ def _unchanging(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:
 
 @dataclass(frozen=True)
 class Effects:
-    """What a run changes outside: tensors that are updated, gradients that are results, and others that are set."""
+    """What a run changes outside: tensors that are updated, gradients that are results, and others that are set.
+
+    `passed` are the numbers of arguments that are updated, and their values.
+    """
 
     updated: Sequence[State]
     made: Sequence[Gradient]
     kept: Sequence[tuple[Leaf, Any]]
+    passed: Sequence[tuple[int, Tensor]]
 
     @property
     def results(self) -> list[Tensor]:
         """The further results of the program."""
-        return [s.now for s in self.updated] + [g.now for g in self.made]
+        return [s.now for s in self.updated] + [g.now for g in self.made] + [value for _, value in self.passed]
 
     @functools.cached_property
     def count(self) -> int:
         """How many further results there are."""
-        return len(self.updated) + len(self.made)
+        return len(self.updated) + len(self.made) + len(self.passed)
+
+    @functools.cached_property
+    def numbers(self) -> list[int]:
+        """Which arguments are updated."""
+        return [number for number, _ in self.passed]
 
     @functools.cached_property
     def arguments(self) -> list[int]:
@@ -302,7 +313,8 @@ class Effects:
 
     def names(self) -> list[str]:
         """Their names."""
-        return [f"updated.{s.argument}" for s in self.updated] + [f"grad.{i}" for i in range(len(self.made))]
+        names = [f"updated.{s.argument}" for s in self.updated] + [f"grad.{i}" for i in range(len(self.made))]
+        return [*names, *(f"passed.{number}" for number in self.numbers)]
 
     def apply(self, arrays: Sequence[Data], writer: str) -> None:
         """Puts the results of a run where they belong."""
@@ -315,7 +327,7 @@ class Effects:
             else:
                 outside.overwrite(array, writer)
         if self.made:
-            self._give(arrays[len(self.updated) :])
+            self._give(arrays[len(self.updated) : len(self.updated) + len(self.made)])
         given = [(leaf, value.present if isinstance(value, GradientOf) else value) for leaf, value in self._set]
         for leaf in self._forgotten:
             leaf.grad = None

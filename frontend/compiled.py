@@ -147,8 +147,8 @@ class CompiledFunction:
         eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
         with special.running():
             recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
-            views = [x for x in leaves if isinstance(x, EagerTensor) and x.is_view]
-            results = special.run([v for v in values if is_data(v)], views, self.__name__)
+            pairs = [(x, v) for x, v in zip(leaves, values, strict=True) if is_data(v)]
+            results = special.run([x for x, _ in pairs], [v for _, v in pairs], self.__name__)
         value = special.rebuild(results, eager)
         if recorded is not None:
             recorded.give(value, lambda: self._pull(special, leaves, tree))

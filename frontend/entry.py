@@ -33,13 +33,14 @@ def finish(
 
 def donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Effects) -> None:
     """Says at each argument that is updated which result may take its memory."""
-    if not effects.updated:
+    pairs = [(first_input + state.argument, first_result + n) for n, state in enumerate(effects.updated)]
+    last = first_result + effects.count - len(effects.passed)
+    pairs += [(number, result) for result, number in enumerate(effects.numbers, last)]
+    if not pairs:
         return
     attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in entry.attributes["arg_attrs"]]
-    for number, state in enumerate(effects.updated, first_result):
-        attributes[first_input + state.argument][DONATED] = ir.IntegerAttr.get(
-            ir.IntegerType.get_signless(64), number
-        )
+    for argument, result in pairs:
+        attributes[argument][DONATED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), result)
     entry.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend import passed
 from oneflow.frontend.arrays import Data, place_of
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.devices import device as named_device
@@ -176,7 +177,7 @@ class Specialization:
     def _quick_on_device(self, leaves: Sequence[Any], name: str) -> Quick:
         """Where every argument is a tensor or an array there, and the call is not recorded."""
         given = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
-        if not all(isinstance(a, DeviceArray) for a in given):
+        if not all(isinstance(a, DeviceArray) for a in given) or self.traced.effects.passed:
             return unknown
         kinds = [(type(x), a.shape, a.dtype, a.device) for x, a in zip(leaves, given, strict=True)]
         eager = self.uses_tensors or EagerTensor in map(type, leaves)
@@ -198,13 +199,22 @@ class Specialization:
 
         return call
 
-    def run(self, arrays: Sequence[Data], views: Sequence[EagerTensor], name: str) -> list[Data]:
-        """The results of the function; what it updates outside is updated. `views` are arguments that are parts.
+    def run(self, given: Sequence[Any], arrays: Sequence[Data], name: str) -> list[Data]:
+        """The results of the function; what it updates is updated. `arrays` are those of the arguments `given`.
 
         Raises:
             CallError: tensors are on different devices; one is named. Or one is passed that the function updates.
+            RuntimeError: an argument is updated while a gradient flows to it.
         """
-        return self._run(self._passed(arrays, self._tensors()), arrays, views, name)
+        effects = self.traced.effects
+        if effects.passed:
+            passed.check(effects.numbers, given, arrays, self.traced.captured, name)
+        views = [x for x in given if isinstance(x, EagerTensor) and x.is_view]
+        results = self._run(self._passed(arrays, self._tensors()), arrays, views, name)
+        count = len(results) - len(effects.passed)
+        for number, result in zip(effects.numbers, results[count:], strict=True):
+            passed.put(given[number], arrays[number], result, name)
+        return results[:count]
 
     def _run(self, passed: list[Data], arrays: Sequence[Data], views: Sequence[EagerTensor], name: str) -> list[Data]:
         """The same for all inputs of the program, which begin with the arguments."""
@@ -219,11 +229,13 @@ class Specialization:
         return self._applied(results, name)
 
     def _applied(self, results: Sequence[Data], name: str) -> list[Data]:
-        """What the function returns of the results of a run; the others are put where they belong."""
+        """What the function returns of the results of a run, and the values of arguments; the others are put where
+        they belong.
+        """
         effects = self.traced.effects
-        count = len(results) - effects.count
-        effects.apply(results[count:], name)
-        return list(results[:count])
+        count, last = len(results) - effects.count, len(results) - len(effects.passed)
+        effects.apply(results[count:last], name)
+        return [*results[:count], *results[last:]]
 
     @functools.cached_property
     def _sources(self) -> tuple[list[EagerTensor], list[tuple[int, EagerTensor]], list[tuple[int, Any]]]:

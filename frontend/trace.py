@@ -156,16 +156,18 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             self.captures.assign(tensor, now, writer)
 
     def _check_own(self, tensor: Tensor, writer: str) -> None:
-        """Refuses updates of what the function is called with."""
-        if any(tensor is x for x in self.arguments):
-            raise fail(
-                f"{writer} would update an argument in place, which a compiled function only reads: update x.clone() "
-                "and return that, or have the function update a tensor from outside"
-            )
+        """Refuses updates of what a gradient is taken by, and of arguments where the caller does not see them."""
+        if self.inlines and any(tensor is x for x in self.arguments):
+            raise fail(f"{writer} of {tensor.desc}: only flow.compile updates arguments; update x.clone()")
         if any(tensor is x for x in self.owned):
             raise fail(
                 f"{writer} would update a leaf that requires grad, which a gradient is taken by; update x.clone()"
             )
+
+    def updated_arguments(self) -> list[tuple[int, Tensor]]:
+        """The arguments that the function updates, by their numbers, and their values at the end."""
+        found = ((n, x, self.shown.present(x)) for n, x in enumerate(self.arguments))
+        return [(n, now) for n, x, now in found if now.handle != x.handle]
 
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
         """A tensor of one number, which is asked for at every run."""
@@ -348,7 +350,7 @@ def trace_call(
                 builder.lie_on(spec.placement)
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
             returned = [_given_back(builder, v) for v in returned]
-            effects = builder.captures.effects()
+            effects = builder.captures.effects(builder.updated_arguments())
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
         results += list(zip(effects.names(), effects.results, strict=True))
         if not results:

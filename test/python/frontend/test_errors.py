@@ -81,7 +81,7 @@ REFUSED = [
     (lambda x: np.concatenate([x, x]), X, "write flow.concatenate or its like"),
     (lambda x: x and x, X, "write flow.where"),
     (lambda x: 1.0 in x, X, "write flow.any(x == value)"),
-    (lambda x: x.__setitem__(0, 1), X, "would update an argument in place"),
+    (lambda x: x.__setitem__(0, 1), X, "only flow.compile updates arguments"),
     (lambda x: len(x), ANY, "len() needs a static size"),
     (lambda x: range(x.size(0)), ANY, "write -1 in reshape"),
     (lambda x: int(x.numel()), ANY, "int() of a tensor needs its value"),

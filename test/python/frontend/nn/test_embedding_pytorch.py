@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.errors import OneFlowError, TraceError
+from oneflow.frontend.errors import OneFlowError
 from oneflow.runtime.failures import PositionError
 
 torch = pytest.importorskip("torch")
@@ -73,5 +73,11 @@ def test_what_there_is_not():
             flow.nn.Embedding(7, 4, **{name: True})
         with pytest.raises(OneFlowError, match=f"expected {name}=False, got True"):
             flow.nn.functional.embedding(flow.tensor(AT), flow.tensor(ROWS), **{name: True})
-    with pytest.raises(TraceError, match=r"embedding would update an argument in place"):
-        flow.compile(lambda w: flow.nn.functional.embedding(AT, w, max_norm=1.0))(ROWS)
+
+
+def test_rows_of_an_argument_are_bounded_in_its_memory():
+    rows = flow.tensor(ROWS)
+    flow.compile(lambda w: flow.nn.functional.embedding(AT, w, max_norm=0.5))(rows)
+    norms = np.linalg.norm(rows.numpy(), axis=1)
+    np.testing.assert_allclose(norms[np.unique(AT)], 0.5, 1e-5)
+    np.testing.assert_array_equal(rows.numpy()[3], ROWS[3])

@@ -1,0 +1,64 @@
+"""Arguments that a compiled function updates: what is refused of them, and how they get their values.
+
+Imports `eager`, `regions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend.arrays import Data, overwrite
+from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
+from oneflow.frontend.errors import CallError, user_place
+from oneflow.frontend.regions import Region, region_in, region_of
+from oneflow.frontend.tape import MODE, no_grad
+from oneflow.runtime.spans import share
+
+
+def check(numbers: Sequence[int], given: Sequence[Any], arrays: Sequence[Data], captured: Sequence[Any],
+          name: str) -> None:  # fmt: skip
+    """Looks at the arguments with these numbers before a call updates them.
+
+    Raises:
+        RuntimeError: one is a leaf that requires grad, or would get a value that does.
+        CallError: one is not writable, or in the memory of another tensor that the call reads.
+    """
+    outside = [c for c in captured if isinstance(c, EagerTensor)]
+    if MODE.recording and any(isinstance(x, EagerTensor) and x.requires_grad for x in (*given, *outside)):
+        raise RuntimeError(
+            f"{name} updates arguments in place, and a gradient flows to what it reads: call it within "
+            "flow.no_grad(), or have it return what it computes of x.clone()"
+        )
+    for number in numbers:
+        array = arrays[number]
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            raise CallError(f"{name}: expected argument {number} to be writable, as it is updated", user_place())
+        others = [x for i, x in enumerate(zip(given, arrays, strict=True)) if i != number]
+        if any(_meet(given[number], array, x) for x in (*others, *((t, None) for t in outside))):
+            raise CallError(
+                f"{name}: expected argument {number}, which it updates, apart from all else that it reads, got one "
+                "that shares memory: pass x.clone()",
+                user_place(),
+            )
+
+
+def _meet(given: Any, array: Data, other: tuple[Any, Any]) -> bool:
+    """Whether an argument shares elements with something else."""
+    mine, region = _region(given, array), _region(*other)
+    return share(mine.span, region.span) and mine.meets(region)
+
+
+def _region(given: Any, array: Any) -> Region:
+    return region_of(given) if isinstance(given, EagerTensor) else region_in(array)
+
+
+def put(given: Any, array: Data, result: Data, writer: str) -> None:
+    """Gives an argument its new values, in its memory."""
+    if isinstance(given, EagerTensor):
+        with no_grad():
+            BUILDER.assign(given, wrapped(result), writer)
+    elif result is not array:
+        overwrite(array, result)

@@ -1,0 +1,128 @@
+"""Arguments that a compiled function updates in place: the caller's tensors and arrays are, as in eager mode."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.frontend.errors import CallError
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def rows(x, y):
+    x[1] = y
+    x.T[0] += 1
+    return x * 2
+
+
+def arithmetic(x, y):
+    before = x + y
+    x *= 2
+    x -= y
+    return before, x[0]
+
+
+def nothing_given_back(x, y):
+    x.copy_(y)
+
+
+def both(x, y):
+    y.add_(1)
+    x.mul_(y)
+    return y.sum()
+
+
+def masked(x, y):
+    x[x > 5] = -1
+    x[[2, 0], 1] = y[:2]
+    return x
+
+
+FUNCTIONS = [rows, arithmetic, nothing_given_back, both, masked]
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request, cuda):
+    return request.param
+
+
+def of_tensors(device):
+    return flow.tensor(X).to(device), flow.tensor(X[2]).to(device)
+
+
+def of_views(device):
+    return flow.tensor(np.tile(X, (2, 2))).to(device)[1:4, ::2], flow.tensor(X).to(device)[2]
+
+
+@pytest.mark.parametrize("given", [of_tensors, of_views])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_tensors(function, given, device):
+    run = flow.compile(function)
+    args, plain = given(device), given("cpu")
+    roots = [x.shows.root if x.is_view else x for x in (*args, *plain)]
+    for _ in range(3):
+        got, want = run(*args), function(*plain)
+        found, wanted = (r if isinstance(r, tuple) else () if r is None else (r,) for r in (got, want))
+        for a, b in zip((*found, *args, *roots[:2]), (*wanted, *plain, *roots[2:]), strict=True):
+            np.testing.assert_allclose(a.cpu().numpy(), b.numpy())
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_arrays(cuda, function, target):
+    args, plain = (X.copy(), X[2].copy()), of_tensors("cpu")
+    run = flow.compile(function, device=target)
+    for _ in range(2):
+        run(*args)
+        function(*plain)
+        for a, b in zip(args, plain, strict=True):
+            np.testing.assert_allclose(a, b.numpy())
+
+
+def test_parts_of_arrays_and_nested_arguments():
+    array = np.zeros((4, 6), np.float32)
+    flow.compile(lambda given: given["x"][0].add_(1))({"x": [array[:, 1:3]]})
+    assert array.sum() == 8 and array[:, 1:3].min() == 1
+
+
+def test_the_memory_of_an_argument_is_what_is_written():
+    cache = flow.zeros(1000, 8)
+    memory = cache.numpy()
+    put = flow.compile(lambda cache, at: cache.__setitem__(at, 1.0) or at + 1)
+    for i in range(3):
+        put(cache, flow.tensor(i))
+    assert memory.sum() == 24 and put.memory.in_place == memory.nbytes and put.memory.workspace < 1024
+
+
+def test_what_is_refused():
+    add = flow.compile(lambda x, y: x.add_(y))
+    x, w = flow.tensor(X), flow.tensor(X).requires_grad_()
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    with pytest.raises(CallError, match=r"test_updated_arguments.py:\d+: .*to be writable"):
+        add(frozen, X)
+    for other in (x, x[1], x.detach().numpy()):
+        with pytest.raises(CallError, match=r"test_updated_arguments.py:\d+: .*which it updates, apart from"):
+            add(x, other)
+    used = flow.compile(lambda y: y.add_(x))
+    with pytest.raises(CallError, match="which it updates, apart from"):
+        used(x)
+    for args in ((w, X), (flow.tensor(X), w), (w * 1, X)):
+        with pytest.raises(RuntimeError, match=r"updates arguments in place.*flow.no_grad\(\)"):
+            add(*args)
+    np.testing.assert_array_equal(x.numpy(), X)
+    with flow.no_grad():
+        add(w, X)
+    np.testing.assert_array_equal(w.detach().numpy(), X * 2)
+    assert w.is_leaf and w.requires_grad
+    with pytest.raises(flow.TraceError, match=r"only flow\.compile updates arguments"):
+        flow.trace(lambda x: x.add_(1), flow.TensorSpec((2,), flow.float32))
+    with pytest.raises(flow.TraceError, match="would update a leaf that requires grad"):
+        flow.compile(flow.grad(lambda x: x.add_(1).sum()))(X)
+
+
+def test_other_shapes_make_other_programs():
+    add = flow.compile(lambda x: x.add_(1))
+    for size in (2, 3, 2):
+        x = flow.zeros(size)
+        assert add(x).tolist() == x.tolist() == [1] * size
