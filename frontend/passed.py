@@ -1,6 +1,6 @@
 """Arguments that a compiled function updates: what is refused of them, and how they get their values.
 
-Imports `eager`, `regions`.
+Imports `eager`, `regions`, `traced`.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.errors import CallError, user_place
 from oneflow.frontend.regions import Region, region_in, region_of
 from oneflow.frontend.tape import MODE, no_grad
+from oneflow.frontend.traced import Traced
 from oneflow.runtime.spans import share
 
 
-def check(numbers: Sequence[int], given: Sequence[Any], arrays: Sequence[Data], captured: Sequence[Any],
-          name: str) -> None:  # fmt: skip
-    """Looks at the arguments with these numbers before a call updates them.
+def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: str) -> None:
+    """Looks at arguments before a call updates some of them.
 
     Raises:
-        RuntimeError: one is a leaf that requires grad, or would get a value that does.
-        CallError: one is not writable, or in the memory of another tensor that the call reads.
+        RuntimeError: one requires grad, or the call is recorded for gradients.
+        CallError: one that is updated is not writable, or in the memory of another tensor that the call reads.
     """
-    outside = [c for c in captured if isinstance(c, EagerTensor)]
-    if MODE.recording and any(isinstance(x, EagerTensor) and x.requires_grad for x in (*given, *outside)):
+    outside = [c for c in traced.captured if isinstance(c, EagerTensor)]
+    is_recorded = bool(traced.reach) and not traced.effects.sets_leaves
+    if MODE.recording and (is_recorded or any(isinstance(x, EagerTensor) and x.requires_grad for x in given)):
         raise RuntimeError(
             f"{name} updates arguments in place, and a gradient flows to what it reads: call it within "
             "flow.no_grad(), or have it return what it computes of x.clone()"
         )
-    for number in numbers:
+    for number in traced.effects.numbers:
         array = arrays[number]
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             raise CallError(f"{name}: expected argument {number} to be writable, as it is updated", user_place())

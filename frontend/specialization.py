@@ -208,7 +208,7 @@ class Specialization:
         """
         effects = self.traced.effects
         if effects.passed:
-            passed.check(effects.numbers, given, arrays, self.traced.captured, name)
+            passed.check(self.traced, given, arrays, name)
         views = [x for x in given if isinstance(x, EagerTensor) and x.is_view]
         results = self._run(self._passed(arrays, self._tensors()), arrays, views, name)
         count = len(results) - len(effects.passed)

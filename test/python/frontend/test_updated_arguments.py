@@ -121,6 +121,28 @@ def test_what_is_refused():
         flow.compile(flow.grad(lambda x: x.add_(1).sum()))(X)
 
 
+def test_a_training_step_updates_what_it_is_called_with():
+    def run(wrapped):
+        flow.manual_seed(0)
+        layer, total = flow.nn.Linear(4, 1), flow.zeros(2)
+        optimizer = flow.optim.SGD(layer.parameters(), lr=0.1)
+
+        @wrapped
+        def step(x, total):
+            loss = layer(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            total[0] += loss.detach()
+            total[1] += 1
+
+        for _ in range(3):
+            step(flow.tensor(X), total)
+        return total.tolist()
+
+    np.testing.assert_allclose(run(flow.compile), run(lambda f: f), 1e-5)
+
+
 def test_other_shapes_make_other_programs():
     add = flow.compile(lambda x: x.add_(1))
     for size in (2, 3, 2):
