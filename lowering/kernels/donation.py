@@ -24,14 +24,19 @@ def offers(entry: ir.Operation) -> dict[int, int]:
 
 
 def updated_argument(block: ir.Block, result: int) -> int | None:
-    """The argument of a kernel that a result is after loops have changed some of it, if nothing else reads that."""
+    """The argument of a kernel that a result is after loops, or tensors set into it, have changed some of it; None if
+    there is none, or anything else reads it.
+    """
     *_, last = block.operations
-    value = last.operands[result]
-    if isinstance(value, ir.BlockArgument) or value.owner.name != "scf.for":
-        return None
-    initial = value.owner.operands[3 + ir.OpResult(value).result_number]
-    alone = isinstance(initial, ir.BlockArgument) and len(list(initial.uses)) == 1
-    return initial.arg_number if alone and initial.type == value.type else None
+    value = initial = last.operands[result]
+    while not isinstance(initial, ir.BlockArgument):
+        op = initial.owner
+        if op.name not in ("scf.for", "tensor.insert_slice"):
+            return None
+        initial = op.operands[1 if op.name == "tensor.insert_slice" else 3 + ir.OpResult(initial).result_number]
+        if len(list(initial.uses)) != 1:
+            return None
+    return initial.arg_number if initial != value and initial.type == value.type else None
 
 
 def wait_for_readers(entry: ir.Operation, graph: Graph) -> None:

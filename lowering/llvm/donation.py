@@ -74,8 +74,9 @@ class Donor:
         kernel = self.known.kernels.get(callee)
         if kernel is None or len(read) != 1:
             return False
-        if callee in self.known.loose:
-            return updated_argument(kernel.block, written[0]) == read[0]
+        updated = updated_argument(kernel.block, written[0])
+        if updated is not None or callee in self.known.loose:
+            return updated == read[0]
         key = callee, read[0], written[0]
         if key not in self._found:
             self._found[key] = in_place(kernel, read[0], written[0])

@@ -52,15 +52,28 @@ def emit_placement(kernel: Kernel) -> str:
     if _alternate(parts, whole):
         return _calls(kernel, ["", _Step(kernel, whole, 1).interleave(parts)])
     steps = [_Step(kernel, whole, n + 1).place(part) for n, part in enumerate(parts)]
-    return _calls(kernel, [_Step(kernel, whole, 0).begin(last), *steps])
+    return _calls(kernel, [_Step(kernel, whole, 0).begin(last), *steps], kernel.tensors.get(last))
 
 
-def _calls(kernel: Kernel, steps: list[str]) -> str:
-    """The functions of steps, some of which may be empty, and the one that calls them in order."""
+def _calls(kernel: Kernel, steps: list[str], root: Tensor | None = None) -> str:
+    """The functions of steps, some of which may be empty, and the one that calls them in order.
+
+    The first is left out where the whole lies in the memory of `root`, which it would copy.
+    """
     calls = [
         f"func.call @{kernel.name}_{n}_launch({', '.join(kernel.names)}) : ({kernel.types()}) -> ()"
         for n, text in enumerate(steps) if text
     ]  # fmt: skip
+    if steps[0] and root is not None:
+        pointers = root.pointer, kernel.results[0].pointer
+        calls[0] = "\n".join(
+            [
+                *(f"%at{n} = memref.extract_aligned_pointer_as_index {p} : memref<1xi8> -> index"
+                  for n, p in enumerate(pointers)),
+                "%apart = arith.cmpi ne, %at0, %at1 : index",
+                f"scf.if %apart {{ {calls[0]} }}",
+            ]
+        )  # fmt: skip
     head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
     return "\n".join([*filter(None, steps), head, *calls, "return", "}"])
 

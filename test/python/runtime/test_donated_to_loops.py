@@ -32,6 +32,23 @@ def added(w, rows):
     return rows + 1
 
 
+def set_slices(w, rows):
+    w[3:6] = rows
+    w[::7, 1:3] = 0.5
+    w[-1] = rows[0]
+    return rows + 1
+
+
+def moved_along(w, rows):
+    w[1:] = w[:-1]
+    return w[2]
+
+
+def a_column(w, rows):
+    w[:, 2] *= 2
+    return rows.sum()
+
+
 def read_again(w, rows):
     w[AT[:, 0]] = rows
     return w.sum(0)
@@ -48,9 +65,11 @@ def of_a_view(w, rows):
     return w[5]
 
 
-FUNCTIONS = [set_rows, set_after_reading, added, read_again, needed_as_it_was, of_a_view]
+FUNCTIONS = [
+    set_rows, set_after_reading, added, read_again, needed_as_it_was, of_a_view, set_slices, moved_along, a_column,
+]  # fmt: skip
 #: Those in which nothing else needs the rows, and whose loops make no checks.
-ALONE = [set_rows, set_after_reading, read_again]
+ALONE = [set_rows, set_after_reading, read_again, set_slices, a_column]
 
 
 @pytest.fixture(params=["cpu", "cuda"])
