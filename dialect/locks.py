@@ -13,23 +13,24 @@ class Lock:
     """A lock to hold with `with lock.held():`.
 
     Another thread may hold it while the process forks. That thread is not in the child, so the lock is made anew
-    there. A `reentrant` one may be held several times by one thread.
+    there. A `reentrant` one may be held several times by one thread. `now` is what is held, for `with lock.now:`
+    where every call counts.
     """
 
     def __init__(self, reentrant: bool = False) -> None:
         self._make = threading.RLock if reentrant else threading.Lock
-        self._lock = self._make()
+        self.now = self._make()
         _all.add(self)
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Holds the lock; releases the one that was taken, also in a child forked meanwhile."""
-        with self._lock:
+        with self.now:
             yield
 
     def renew(self) -> None:
         """Forgets who holds the lock."""
-        self._lock = self._make()
+        self.now = self._make()
 
 
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()

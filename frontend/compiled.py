@@ -145,7 +145,7 @@ class CompiledFunction:
     ) -> Any:
         """What the function returns for `values`, which `leaves` are in; they are arguments of a structure."""
         eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
-        with special.running():
+        with special.running:
             recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
             pairs = [(x, v) for x, v in zip(leaves, values, strict=True) if is_data(v)]
             results = special.run([x for x, _ in pairs], [v for _, v in pairs], self.__name__)

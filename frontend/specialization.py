@@ -34,6 +34,8 @@ from oneflow.runtime.global_array import GlobalArray
 
 #: Gives a function's value for arguments, or NotImplemented where they have to be looked at.
 Quick = Callable[[Sequence[Any]], Any]
+#: Held where nothing has to be.
+FREE = nullcontext()
 #: The placement and layout of a tensor that lies on no ranks.
 NOWHERE = None, None
 
@@ -54,9 +56,10 @@ class Specialization:
     pulls: dict[Tree, Callable[..., Any]] = field(default_factory=dict)
     home: list[Any] = field(default_factory=list)
 
-    def running(self) -> AbstractContextManager[None]:
+    @property
+    def running(self) -> AbstractContextManager[Any]:
         """Within it a call runs: alone, where it updates something outside."""
-        return self.updating.held() if self._updates else nullcontext()
+        return self.updating.now if self._updates else FREE
 
     @functools.cached_property
     def _updates(self) -> bool:
@@ -188,7 +191,7 @@ class Specialization:
             arrays = _taken(kinds, args)
             if arrays is None or (is_recorded and MODE.recording) or not self._stands():
                 return NotImplemented
-            with self.running():
+            with self.updating.now if self._updates else FREE:
                 tensors = self._tensors()
                 if GlobalArray in map(type, tensors):
                     return NotImplemented
@@ -233,9 +236,10 @@ class Specialization:
         they belong.
         """
         effects = self.traced.effects
-        count, last = len(results) - effects.count, len(results) - len(effects.passed)
-        effects.apply(results[count:last], name)
-        return [*results[:count], *results[last:]]
+        count = len(results) - effects.count
+        effects.apply(results[count:], name)
+        passed = results[-len(effects.passed) :] if effects.passed else ()
+        return [*results[:count], *passed]
 
     @functools.cached_property
     def _sources(self) -> tuple[list[EagerTensor], list[tuple[int, EagerTensor]], list[tuple[int, Any]]]:
