@@ -9,6 +9,7 @@ arguments keep the way that the cost model chose. Imports `cached`, `script`, `s
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -23,23 +24,29 @@ from oneflow.runtime.cuda.steps import Kernel, LaunchStep
 
 #: How often a kernel is called before it is timed, and while it is.
 BEFORE, TIMES = 2, 10
+#: Bytes that are written before each call, more than caches hold: in a program other data is there.
+COLD = 128 << 20
 #: The kind of file that stands for a choice on the disk.
 KIND = "choice"
 
 
 def microseconds(call: Callable[[], None], stream: Any) -> float:
-    """The time of one call on the device, by events."""
+    """The time of one call on the device, by events: the median of several, each with a cold cache."""
     begin, end = (driver.call("cuEventCreate", 0) for _ in range(2))
-    try:
-        for _ in range(BEFORE):
-            call()
+    cold = driver.allocate(COLD, stream)
+
+    def once() -> float:
+        driver.call("cuMemsetD8Async", cold, 0, COLD, stream)
         driver.call("cuEventRecord", begin, stream)
-        for _ in range(TIMES):
-            call()
+        call()
         driver.call("cuEventRecord", end, stream)
         driver.synchronize(stream)
-        return float(driver.call("cuEventElapsedTime", begin, end)) * 1e3 / TIMES
+        return float(driver.call("cuEventElapsedTime", begin, end)) * 1e3
+
+    try:
+        return statistics.median([once() for _ in range(BEFORE + TIMES)][BEFORE:])
     finally:
+        driver.free(cold, stream)
         for event in (begin, end):
             driver.call("cuEventDestroy", event)
 
