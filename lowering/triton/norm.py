@@ -19,7 +19,7 @@ from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.finish import origins
-from oneflow.lowering.triton.kernel import TYPES
+from oneflow.lowering.triton.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.sizes import power_of_two
@@ -34,8 +34,9 @@ from oneflow.passes.walk import gather
 #: The longest rows that a program keeps sums of, and the fewest rows that are worth it.
 LONGEST, FEWEST = 8192, 256
 #: Elements of a thread, warps of a processor, elements of a row that a warp reads at once, and stages of loads
-#: underway, which are worth it where all warps read one row.
-EACH, WARPS, WIDE, STAGES = 16, 16, 256, 3
+#: underway, which are worth it where all warps read one row: `FULL` where one program has a processor to itself, its
+#: elements have 16 bits and fill the block, and it waits for sums of a row twice: nothing else is read meanwhile.
+EACH, WARPS, WIDE, STAGES, FULL = 16, 16, 256, 3, 4
 #: The operand that is added to the gradient by rows, and what a program adds up, by the tensors that it goes to.
 ADDED = "_add_to_output"
 SUMS = {"beta": "sum_of_beta", "scale": "sum_of_scale", "dx_sums": "sum_of_dx"}
@@ -228,13 +229,20 @@ class _Division:
         return _Division(min(PROCESSORS * WARPS // warps, -(-count // rows)), rows, warps)
 
 
+def _stages(norm: Norm, length: int, division: _Division, x: Tensor) -> int:
+    """How many steps' loads are underway."""
+    block, waits = power_of_two(length), len(norm.statistics) > 1
+    alone = waits and block == length and division.warps >= WARPS and bytes_of(x.element) == 2
+    return FULL if alone else STAGES if block >= WIDE else 1
+
+
 def _emit(filled: Filled, norm: Norm) -> Source:
     """dx, and sums of dy and of dy * normal over the rows of each program."""
     tensors = filled.tensors
     sizes, begin = [s.static or 0 for s in tensors["x"].shape], int(filled.attributes["begin"])
     count, length = math.prod(sizes[:begin]), math.prod(sizes[begin:])
     block, division = power_of_two(length), _Division.of(count, length)
-    programs, rows, stages = division.programs, division.rows, STAGES if block >= WIDE else 1
+    programs, rows, stages = division.programs, division.rows, _stages(norm, length, division, tensors["x"])
     inside = "" if block == length else f"columns < {length}"
     known = "" if count % rows == 0 else f"rows < {count}"
     step = _Step(filled, norm, length, known, inside)

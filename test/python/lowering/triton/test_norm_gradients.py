@@ -126,11 +126,12 @@ def test_statistics_are_found_where_they_are_needed_alone():
 
 
 @pytest.mark.parametrize(
-    ("length", "programs", "warps", "stages"),
-    [(128, 2112, 1, 1), (256, 2112, 1, 3), (1024, 528, 4, 3), (4096, 264, 8, 3), (8192, 132, 16, 3)],
-)
-def test_programs_fill_the_processors(length, programs, warps, stages):
-    (source,) = [s for n, s in program_of((16384, length), "bf16").sources.items() if "layer_norm_gradients" in n]
+    ("length", "dtype", "programs", "warps", "stages"),
+    [(128, "bf16", 2112, 1, 1), (256, "bf16", 2112, 1, 3), (1024, "bf16", 528, 4, 3), (4096, "bf16", 264, 8, 3),
+     (5000, "bf16", 132, 16, 3), (8192, "bf16", 132, 16, 4), (8192, "f32", 132, 16, 3)],
+)  # fmt: skip
+def test_programs_fill_the_processors(length, dtype, programs, warps, stages):
+    (source,) = [s for n, s in program_of((16384, length), dtype).sources.items() if "layer_norm_gradients" in n]
     assert (source.grid, source.warps) == (str(programs), warps) and f"num_stages={stages})" in source.text
 
 
