@@ -78,7 +78,7 @@ def _chosen(index: Index, box: Tensor, value: Tensor) -> Tensor:
     assert index.mask is not None
     mask, first = index.mask
     sizes = [*[1] * first, *mask.sizes(), *[1] * (box.rank - first - mask.rank)]
-    return F.where(_shaped(mask, sizes), _in_box(index, value), box)
+    return F.where(_beside(box, _shaped(mask, sizes)), _in_box(index, value), box)
 
 
 def _placed(index: Index, box: Tensor, value: Tensor) -> Tensor:

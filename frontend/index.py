@@ -158,7 +158,9 @@ def _settled(part: Any) -> Any:
     if not is_array(part) and not isinstance(part, (list, range)):
         raise fail(f"expected an integer, slice, None, Ellipsis or tensor as an index, got {part!r}")
     array = np.asarray(part)
-    return array if array.size else array.astype(np.int64)
+    if array.dtype.kind == "b" and not array.ndim:
+        return as_tensor(array)
+    return array if array.size or array.dtype.kind == "b" else array.astype(np.int64)
 
 
 def _is_integer(part: Any) -> bool:
@@ -235,7 +237,8 @@ def _counted(x: Tensor, axis: int, array: np.ndarray) -> np.ndarray:
     wrong = array[(array < -size) | (array >= size)]
     if wrong.size:
         raise fail(f"expected an index in [{-size}, {size}) for dimension {axis} of {x.desc}, got {wrong.flat[0]}")
-    return np.where(array < 0, array + size, array).astype(np.int64)
+    wide = array.astype(np.int64)  # narrow types may not hold the size
+    return np.where(wide < 0, wide + size, wide)
 
 
 def _counted_in_the_run(x: Tensor, axis: int, at: Tensor) -> Tensor:

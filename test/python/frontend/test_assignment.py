@@ -44,6 +44,8 @@ POSITIONS = {
     "new": ((3, 4), (None, ROWS), (1, 2, 4)), "new between": ((3, 4), (ROWS, None, TWICE[:2]), (2, 1)),
     "none": ((3, 4), np.zeros(0, np.int64), (0, 4)), "backwards": ((3, 4), (ROWS, slice(None, None, -1)), (2, 4)),
     "of no dimension": ((3, 4), (np.array(2), slice(1, 3)), (2,)), "one of a row": ((4, 3), ROWS, (2, 1)),
+    "bytes": ((300,), np.array([7, 255], np.uint8), (2,)),
+    "bytes from the end": ((300,), np.array([-1, 7], np.int8), ()),
 }  # fmt: skip
 MASKS = {
     "a number": ((3, 4), MASK, None), "one value": ((3, 4), MASK, ()), "of one element": ((3, 4), MASK, (1,)),
@@ -51,7 +53,8 @@ MASKS = {
     "columns": ((3, 4), (slice(None), MASK[0]), (3, 1)),
     "beside a number": ((2, 3, 4), (1, MASK), ()), "beside a slice": ((3, 4), (MASK[:, 1], slice(1, 3)), (2,)),
     "nothing": ((3, 4), np.zeros((3, 4), bool), None), "everything": ((3, 4), np.ones((3, 4), bool), ()),
-    "dots": ((2, 3, 4), (..., MASK), (2, 1)),
+    "dots": ((2, 3, 4), (..., MASK), (2, 1)), "of no dimension": ((3, 4), np.array(True), None),
+    "of no dimension, not": ((3, 4), np.array(False), ()),
 }  # fmt: skip
 KNOWN_MASKS = {
     "each its own": ((3, 4), MASK, (6,)), "rows of their own": ((3, 4), MASK[:, 0], (2, 4)),
