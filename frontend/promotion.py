@@ -60,9 +60,13 @@ def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
 def fitting(number: Any, dtype: DType) -> Any:
     """A number beside tensors of `dtype`: a negative one beside a type without a sign counts from the top, -1 as 255.
 
+    Any but 0 is true.
+
     Raises:
         OneFlowError: `dtype` cannot hold it.
     """
+    if dtype == dtypes.bool_:
+        return bool(number)
     if not dtype.is_integer or isinstance(number, float):
         return number
     info = np.iinfo(dtype.name)

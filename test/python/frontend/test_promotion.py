@@ -91,6 +91,30 @@ def test_negative_numbers_beside_unsigned_tensors_wrap(name):
     assert eager.tolist() == compiled.tolist() == want.tolist()
 
 
+FILLING = {
+    "full": lambda f, x, n: f.full((2,), n, dtype=x.dtype), "full_like": lambda f, x, n: f.full_like(x, n),
+    "fill_": lambda _, x, n: x.clone().fill_(n), "masked_fill": lambda _, x, n: x.masked_fill(~x, n),
+    "setitem": lambda f, x, n: assigned(x.clone(), n), "where": lambda f, x, n: f.where(~x, bool(n), x),
+}  # fmt: skip
+
+
+def assigned(x, number):
+    x[:1] = number
+    return x
+
+
+@pytest.mark.parametrize("number", [0.5, 2, -0.25, 0.0, float("nan")])
+@pytest.mark.parametrize("name", FILLING)
+def test_bools_are_true_of_any_number_but_0(name, number):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
+    array = np.array([False, True])
+    want = FILLING[name](torch, torch.tensor(array), number)
+    eager = FILLING[name](flow, flow.tensor(array), number).numpy()
+    compiled = flow.compile(lambda x: FILLING[name](flow, x, number))(array)
+    assert eager.dtype == compiled.dtype == np.bool_
+    assert eager.tolist() == compiled.tolist() == want.tolist()
+
+
 @pytest.mark.parametrize("number", [-256, 256])
 def test_numbers_that_an_unsigned_tensor_cannot_hold(number):
     with pytest.raises(ValueError, match=rf"expected a number in \[0, 255\] beside a tensor of ui8, got {number}"):
