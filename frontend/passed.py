@@ -30,8 +30,8 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
     is_recorded = bool(traced.reach) and not traced.effects.sets_leaves
     if MODE.recording and (is_recorded or any(isinstance(x, EagerTensor) and x.requires_grad for x in given)):
         raise RuntimeError(
-            f"{name} updates arguments in place, and a gradient flows to what it reads: call it within "
-            "flow.no_grad(), or have it return what it computes of x.clone()"
+            f"{user_place()}: {name} updates arguments in place, and a gradient flows to what it reads: call it "
+            "within flow.no_grad(), or have it return what it computes of x.clone()"
         )
     for number in traced.effects.numbers:
         array = arrays[number]
@@ -54,6 +54,11 @@ def _meet(given: Any, array: Data, other: tuple[Any, Any]) -> bool:
 
 def _region(given: Any, array: Any) -> Region:
     return region_of(given) if isinstance(given, EagerTensor) else region_in(array)
+
+
+def now(given: Any, array: Data) -> Data:
+    """The array of an argument when its call runs: another thread may have updated what it is a view of."""
+    return given.storage if isinstance(given, EagerTensor) and given.is_view else array
 
 
 def put(given: Any, array: Data, result: Data, writer: str) -> None:

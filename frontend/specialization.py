@@ -210,6 +210,8 @@ class Specialization:
             RuntimeError: an argument is updated while a gradient flows to it.
         """
         effects = self.traced.effects
+        if self._updates:
+            arrays = list(map(passed.now, given, arrays))
         if effects.passed:
             passed.check(self.traced, given, arrays, name)
         views = [x for x in given if isinstance(x, EagerTensor) and x.is_view]

@@ -7,6 +7,7 @@ import pytest
 from lying import F32, Here, There, counted
 
 import oneflow as flow
+from oneflow.frontend.specialization import Specialization
 
 
 def rebound(on, compiled):
@@ -91,6 +92,14 @@ def test_parts_that_lie_apart_are_computed_as_if_alone():
     assert text.count('"oneflow.') == 3 and text.count("tensor<30xf32>") == 0
 
 
+def in_threads(work):
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 @pytest.mark.parametrize("take", [lambda c: c, lambda c: c[8:40], lambda c: c.T], ids=["whole", "part", "turned"])
 @pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
 def test_threads_update_one_after_the_other(cuda, on, take):
@@ -103,12 +112,34 @@ def test_threads_update_one_after_the_other(cuda, on, take):
     def work():
         given.extend([float(add(one)) for _ in range(50)])
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert np.unique(state.tolist()).tolist() == [201] and c[40].tolist() == (
         [0] * 3 if len(state) == 32 else [201] * 3
     )
     assert sorted(given) == [state.numel() * (n + 2) for n in range(200)]
+
+
+@pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
+def test_threads_update_an_argument_that_is_a_view_one_after_the_other(cuda, on, monkeypatch):
+    """What it is a view of is read when the call runs, not when it waits for that of another thread."""
+    c = on.tensor(np.zeros(8, F32))
+    part, waits = c[2:5], threading.Barrier(2)
+    step = flow.compile(lambda x: x.add_(1).sum())
+    step(part)
+    monkeypatch.setattr(Specialization, "running", property(lambda made: Waiting(waits, made.updating.now)))
+    in_threads(lambda: step(part))
+    assert c.tolist() == [0, 0, 5, 5, 5, 0, 0, 0]
+
+
+class Waiting:
+    """A lock that is taken when two threads wait for it."""
+
+    def __init__(self, waits, lock):
+        self.waits, self.lock = waits, lock
+
+    def __enter__(self):
+        self.waits.wait()
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
