@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from oneflow.dialect import dtypes
@@ -12,10 +14,22 @@ def constant_array(attr: ir.Attribute, tensor_type: ir.Type) -> np.ndarray:
     """The values of a dense attribute."""
     dtype = dtypes.BY_MLIR[str(tensor_type.element_type)].numpy
     shape = tuple(tensor_type.shape)
+    if dtype == dtypes.bfloat16.numpy:
+        return np.broadcast_to(_bfloat16s(str(attr)), attr.type.shape).reshape(shape)
     if dtype.itemsize > 1 and dtype.kind in "fi":
         return np.ascontiguousarray(np.broadcast_to(np.array(attr), shape)).astype(dtype)
     kind = ir.DenseFPElementsAttr if dtypes.from_numpy(dtype).is_float else ir.DenseIntElementsAttr
     return np.array([*kind(attr)]).astype(dtype).reshape(shape)
+
+
+def _bfloat16s(text: str) -> np.ndarray:
+    """The values of a dense attribute of bf16, which MLIR gives as text alone: bits, or numbers, NaN as bits."""
+    values = text[len("dense<") : text.rindex(">", 0, text.rindex(":"))]
+    if values.startswith('"'):
+        return np.frombuffer(bytes.fromhex(values.strip('"')[2:]), "<u2").view(dtypes.bfloat16.numpy)
+    numbers = re.findall(r"[-+.\w]+", values)
+    bits = [np.uint32(int(n, 16) << 16).view(np.float32) if n.startswith("0x") else float(n) for n in numbers]
+    return np.array(bits, np.float32).astype(dtypes.bfloat16.numpy)
 
 
 def constant_global(symbol: str, attr: ir.Attribute, tensor_type: ir.Type) -> tuple[str, str]:

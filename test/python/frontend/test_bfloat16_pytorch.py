@@ -87,3 +87,28 @@ def test_what_requires_grad_says_what_to_do():
         flow.tensor(torch.ones(2, requires_grad=True))
     with pytest.raises(TypeError, match=r"use tensor.detach\(\)"):
         flow.tensor(torch.ones(2).bfloat16().requires_grad_())
+
+
+CONSTANTS = {
+    "numbers": [1.5, -2, 3e-30], "not finite": [float("nan"), float("inf"), -float("inf")], "equal": [2.5, 2.5],
+    "many": [n * 1.25 - 7 for n in range(200)], "none": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_of_compiled_functions(name):
+    """Arrays that a function has of its own, element by element and, where there are many, as bits."""
+    given = torch.tensor(CONSTANTS[name]).bfloat16()
+    own = flow.from_numpy(given).numpy()
+    got = flow.compile(lambda x: x + own)(torch.ones_like(given))
+    np.testing.assert_array_equal(got.astype(np.float32), (given + 1).float().numpy())
+
+
+def test_values_and_positions_set_in_compiled_functions():
+    x = flow.zeros(3, dtype=flow.bfloat16)
+
+    def f():
+        x[[2, 0]] = flow.tensor([5, 6])
+
+    flow.compile(f)()
+    assert x.tolist() == [6, 0, 5]
