@@ -107,7 +107,7 @@ class View:
         mask, source = np.zeros(shape, np.bool_), np.zeros(shape, np.int64)
         self.part(mask)[...] = True
         self.part(source)[...] = np.arange(value.desc.element_count).reshape(self.part(source).shape)
-        new = _picked(builder, value, source)
+        new = _picked(builder, value, source) if value.desc.element_count else root
         chosen: Variable = builder.call("where", _beside(builder, root, mask), new, root)[0]
         return chosen
 

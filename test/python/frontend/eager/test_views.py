@@ -284,3 +284,14 @@ def test_gradients_are_added_up_in_one_buffer(compiled):
         return found
 
     assert run(flow) == run(torch)
+
+
+def test_updates_of_no_elements_through_which_gradients_flow():
+    w = flow.ones(3).requires_grad_()
+    y = w * 2
+    none = y[1:1]
+    none.add_(1)
+    none[...] = y[:0] * 3
+    none.copy_(w[3:])
+    (y * y).sum().backward()
+    assert y.tolist() == [2, 2, 2] and none.tolist() == [] and w.grad.tolist() == [8, 8, 8]
