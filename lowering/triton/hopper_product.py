@@ -1,8 +1,8 @@
 """Products on Hopper, in Gluon: one warp reads operands, groups of four have 64 rows of a tile each.
 
 Groups need not be a power of two: 192 x 256 tiles of 8192 x 768 are one round of 132 processors, of 128 x 256 two.
-Nor need columns: of 192 a group has a sum of 128 and one of 64. Lines that `contract` writes finish sums, 64 columns
-at a time. Imports `contract`, `gluon`.
+Nor need columns: of 192 a group has a sum of 128 and one of 64, of 160 one of 128 and one of 32. Lines that
+`contract` writes finish sums, up to 64 columns at a time. Imports `contract`, `gluon`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from oneflow.lowering.triton.writer import V, Writer
 
 #: Registers of a thread in one of so many groups and on average.
 REGISTERS = {2: (240, 168), 3: (160, 128)}
-#: The columns of the sums of a tile, for which threads have the registers.
-COLUMNS = {128: (128,), 192: (128, 64), 256: (128, 128)}
+#: The most columns of a sum, for which threads have the registers, and of which there are powers of two.
+MOST = 128
 MARK = "@gluon.jit\n"
 
 HEAD = f"""import triton
@@ -60,15 +60,22 @@ class HopperEmission(Emission):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.groups = self.config.rows // GROUP
-        self.columns = COLUMNS[self.config.columns]
+        self.columns = _sums(self.config.columns)
         self.sums = [f"acc{n}" for n in range(len(self.columns))]
         self.firsts = [sum(self.columns[:n]) for n in range(len(self.columns))]
-        # The blocks of each kind of element that a group can be writing: the parts of a tile are a multiple.
-        self.rooms = 3 if self.config.columns // PART % 2 else 2
+        self.parts = [min(PART, c) for c in self.columns for _ in range(max(c // PART, 1))]
+        nodes = self.contraction.structure.nodes
+        self.results = [(n, u) for n in nodes for i in range(len(n.results)) for u in self.contraction.written(n, i)]
+        self.rooms = self._rooms()
         self.whole = self.tile
         self.operands = self._operands()
         self.written: dict[str, Descriptor] = {}
-        self.turns: dict[str, int] = {}
+        self.turns: dict[tuple[str, int], int] = {}
+
+    def _rooms(self) -> dict[tuple[str, int], int]:
+        """How many blocks of an element and so many columns a group can be writing, none where the one before was."""
+        elements = [self.kernel.tensor(use.value).element for _, use in self.results]
+        return {(e, w): min(elements.count(e) * self.parts.count(w), 2) for e in elements for w in self.parts}
 
     def _operands(self) -> dict[str, Descriptor | None]:
         """The descriptor of blocks of the first operand, and those of the second for each sum."""
@@ -92,13 +99,10 @@ class HopperEmission(Emission):
     @property
     def is_possible(self) -> bool:
         """Whether operands are read and results written by descriptors, these row by row."""
-        self._look_at_part(0, PART)
-        nodes = self.contraction.structure.nodes
-        uses = ((n, u) for n in nodes for i in range(len(n.results)) for u in self.contraction.written(n, i))
-        results = [self._block(n, u, "mn") for n, u in uses]
+        self._look_at_part(0, min(self.parts))
+        results = [self._block(n, u, "mn") for n, u in self.results]
         rows = all(d is not None and _order(d) == ["m", "n"] for d in results)
-        elements = {d.tensor.element for d in results if d is not None}
-        rooms = sum(self.rooms * self.config.rows * PART * bytes_of(e) for e in elements)
+        rooms = self.config.rows * sum(count * width * bytes_of(e) for (e, width), count in self.rooms.items())
         room = self.config.stages * self.config.stage(self.contraction.shape) + rooms <= SHARED - RESERVED
         return None not in self.operands.values() and rows and room and not self.kernel.checks
 
@@ -107,7 +111,7 @@ class HopperEmission(Emission):
         lines = self._multiply()
         names = [name for name, _ in self.kernel.parameters]
         pointers = [name for name, kind in self.kernel.parameters if kind.startswith("*")]
-        given = [*names, *(f"{n}_block" for n in self.written), *self._rooms()]
+        given = [*names, *(f"{n}_block" for n in self.written), *(_room(*kind) for kind in self.rooms)]
         shared = [*self.operands, "full", "empty"]
         hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
         parts = [
@@ -182,7 +186,7 @@ class HopperEmission(Emission):
 
     def _finish_lines(self) -> list[str]:
         """What follows the sums of a tile, whose elements threads have each in another order."""
-        lines: list[str] = []
+        lines = ["tma.store_wait(0)"]
         for about in zip(self.sums, self.firsts, self.columns, strict=True):
             self.writer.open(TILE_AXES)
             self._finish_sum(*about)
@@ -208,8 +212,9 @@ class HopperEmission(Emission):
 
     def _finish_sum(self, name: str, first: int, columns: int) -> None:
         """What follows a sum of a group, one part of columns after the other."""
-        for number, part in enumerate(self._split(name, GROUP, columns, columns // PART)):
-            self._look_at_part(first + number * PART, PART)
+        width = min(PART, columns)
+        for number, part in enumerate(self._split(name, GROUP, columns, columns // width)):
+            self._look_at_part(first + number * width, width)
             for axis in "bmn":
                 self.tile.place(self._axis(axis))
             self._slice(part)
@@ -221,27 +226,24 @@ class HopperEmission(Emission):
         """Writes a part of a result, from the room that its group has not used for the part before."""
         tensor, found = self.kernel.tensor(use.value), self._block(node, use, "mn")
         assert found is not None
-        self.written[tensor.name] = found
+        kind = tensor.element, found.dimensions[-1].axis.block
+        name, count = f"{tensor.name}_{kind[1]}", self.rooms[kind]
+        self.written[name] = found
         place = found.place.removeprefix("[").removesuffix("]")
-        turn = self.turns[tensor.element] = (self.turns.get(tensor.element, -1) + 1) % self.rooms
-        room = f"room_{tensor.element}.index(GROUP * {self.rooms} + {turn})"
-        self.writer.line(f"put({tensor.name}_block, {place}, {room}, {value.name})")
+        turn = self.turns[kind] = (self.turns.get(kind, -1) + 1) % count
+        self.writer.line(f"put({name}_block, {place}, {_room(*kind)}.index(GROUP * {count} + {turn}), {value.name})")
 
     def _blocks(self) -> list[str]:
         """The names of the operands' descriptors."""
         return [f"{name}_block" for name in self.operands]
 
-    def _rooms(self) -> list[str]:
-        """The names of memory that results are written from, by their elements."""
-        return [f"room_{e}" for e in dict.fromkeys(d.tensor.element for d in self.written.values())]
-
     def _start(self, given: Sequence[str], shared: Sequence[str]) -> list[str]:
         """Descriptors, memory, every group, and the warp that reads."""
         stages, operands = self.config.stages, {n: d for n, d in self.operands.items() if d is not None}
         named = {**operands, **self.written}
-        rooms = {f"room_{d.tensor.element}": d for d in self.written.values()}
+        rooms = {(d.tensor.element, d.dimensions[-1].axis.block): d for d in self.written.values()}
         memory = [*((n, d, stages * (self.groups if n == "left" else 1)) for n, d in operands.items()),
-                  *((n, d, self.rooms * self.groups) for n, d in rooms.items())]  # fmt: skip
+                  *((_room(*k), d, self.rooms[k] * self.groups) for k, d in rooms.items())]  # fmt: skip
         groups = [f"(sums, ({', '.join([*given, *shared, str(g)])}))" for g in range(self.groups)]
         reader = f"(read, ({', '.join([*self._blocks(), *shared])}))"
         return [
@@ -251,6 +253,17 @@ class HopperEmission(Emission):
             "fence_async_shared()",
             *side_by_side(groups, reader, REGISTERS[self.groups][0]),
         ]
+
+
+def _sums(columns: int) -> list[int]:
+    """The columns of the sums of a tile: 160 are 128 and 32."""
+    first = min(MOST, 1 << columns.bit_length() - 1)
+    return [first, *(_sums(columns - first) if columns > first else [])]
+
+
+def _room(element: str, columns: int) -> str:
+    """The name of memory that blocks of a result are written from."""
+    return f"room_{element}_{columns}"
 
 
 def _order(found: Descriptor) -> list[str]:

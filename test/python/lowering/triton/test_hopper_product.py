@@ -1,5 +1,8 @@
 """Products for Hopper: which have the form in Gluon, what it computes, that kernels compile and do not wait."""
 
+import itertools
+import re
+
 import lowered
 import ml_dtypes
 import numpy as np
@@ -10,7 +13,7 @@ from test_hopper import assembled, program_of
 import oneflow as flow
 from oneflow.lowering.triton import hopper_product
 from oneflow.lowering.triton.emit import MOST_CHOICES
-from oneflow.lowering.triton.tuning import HOPPER, Product, hopper, split_depth
+from oneflow.lowering.triton.tuning import HOPPER, Config, Product, hopper, split_depth
 from oneflow.runtime.cuda import compiler
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
@@ -20,6 +23,13 @@ F = flow.nn.functional
 of_known_triton = pytest.mark.skipif(
     not compiler.speaks_gluon(), reason=f"the form in Gluon is for Triton {compiler.KNOWN}x"
 )
+#: Tiles: those that are chosen from, and others whose sums have three widths or 32 columns.
+TILES = [
+    *HOPPER,
+    Config(192, 96, 64, 12, 4, 0.7, True, stays=True),
+    Config(128, 224, 64, 8, 3, 0.7, True, stays=True),
+]
+of_every_tile = pytest.mark.parametrize("config", TILES, ids=lambda c: f"{c.rows}x{c.columns}")
 CALLS = {
     "plain": (lambda a, b: a @ b.transpose(0, 1), (8192, 3072), (768, 3072)),
     "rows first": (lambda a, b: a.transpose(0, 1) @ b, (8192, 768), (8192, 3072)),
@@ -66,7 +76,7 @@ def test_sums_of_products_have_none():
 SIZES = [(200, 264, 136), (384, 72, 64)]
 
 
-@pytest.mark.parametrize("config", HOPPER, ids=lambda c: f"{c.rows}x{c.columns}")
+@of_every_tile
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
 def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
@@ -104,7 +114,7 @@ def test_what_follows_a_product(name, config, monkeypatch):
 
 
 @of_known_triton
-@pytest.mark.parametrize("config", HOPPER, ids=lambda c: f"{c.rows}x{c.columns}")
+@of_every_tile
 @pytest.mark.parametrize("call", CALLS)
 def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch):
     monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
@@ -114,6 +124,17 @@ def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch)
     assert binary.shared <= 232448 and binary.scratch == 0 and len(binary.maps) == source.text.count("_descriptor(")
     told = assembled(binary.ptx)
     assert "serialized" not in told
+
+
+@of_every_tile
+@pytest.mark.parametrize("call", ["plain", "two results", "sine in f32"])
+def test_no_block_is_written_from_the_room_of_the_one_before(call, config, monkeypatch):
+    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    text = lower(*CALLS[call]).special["sm_90"].text
+    rooms = re.findall(r"^ +put\(.*, (room_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
+    assert len(rooms) == -(-config.columns // 64) * (2 if call == "two results" else 1)
+    assert all(one != other for one, other in itertools.pairwise(rooms))
+    assert re.search(r"store_wait\(0\)\n( +(?!put).*\n)* +put", text.partition("def sums")[2])
 
 
 def test_rows_that_end_within_a_tile_are_masked(monkeypatch):
