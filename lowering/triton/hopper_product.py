@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Contraction, Emission
@@ -24,7 +24,7 @@ from oneflow.lowering.triton.tuning import PART, PROCESSORS, RESERVED, SHARED, h
 from oneflow.lowering.triton.writer import V, Writer
 
 #: Registers of a thread in one of so many groups and on average.
-REGISTERS = {2: (240, 168), 3: (160, 128)}
+REGISTERS = {1: (240, 240), 2: (240, 168), 3: (160, 128)}
 #: The most columns of a sum, for which threads have the registers, and of which there are powers of two.
 MOST = 128
 MARK = "@gluon.jit\n"
@@ -67,6 +67,7 @@ class HopperEmission(Emission):
         nodes = self.contraction.structure.nodes
         self.results = [(n, u) for n in nodes for i in range(len(n.results)) for u in self.contraction.written(n, i)]
         self.rooms = self._rooms()
+        self.config = replace(self.config, stages=min(self.config.stages, self._most_stages()))
         self.whole = self.tile
         self.operands = self._operands()
         self.written: dict[str, Descriptor] = {}
@@ -76,6 +77,11 @@ class HopperEmission(Emission):
         """How many blocks of an element and so many columns a group can be writing, none where the one before was."""
         elements = [self.kernel.tensor(use.value).element for _, use in self.results]
         return {(e, w): min(elements.count(e) * self.parts.count(w), 2) for e in elements for w in self.parts}
+
+    def _most_stages(self) -> int:
+        """How many stages of blocks have room beside the blocks that are written."""
+        rooms = self.config.rows * sum(count * width * bytes_of(e) for (e, width), count in self.rooms.items())
+        return (SHARED - RESERVED - rooms) // self.config.stage(self.contraction.shape)
 
     def _operands(self) -> dict[str, Descriptor | None]:
         """The descriptor of blocks of the first operand, and those of the second for each sum."""
@@ -102,9 +108,7 @@ class HopperEmission(Emission):
         self._look_at_part(0, min(self.parts))
         results = [self._block(n, u, "mn") for n, u in self.results]
         rows = all(d is not None and _order(d) == ["m", "n"] for d in results)
-        rooms = self.config.rows * sum(count * width * bytes_of(e) for (e, width), count in self.rooms.items())
-        room = self.config.stages * self.config.stage(self.contraction.shape) + rooms <= SHARED - RESERVED
-        return None not in self.operands.values() and rows and room and not self.kernel.checks
+        return None not in self.operands.values() and rows and self.config.stages > 1 and not self.kernel.checks
 
     def emit(self) -> Source:
         """The source."""

@@ -101,7 +101,8 @@ DESCRIBED = (
     Config(64, 128, 64, 4, 4, 0.73, True),
     Config(64, 128, 128, 4, 4, 0.73, True),
     Config(128, 64, 128, 4, 4, 0.57, True),
-    Config(64, 64, 128, 4, 5, 0.57, True),
+    Config(64, 32, 128, 4, 8, 0.40, True),
+    Config(64, 64, 128, 4, 6, 0.57, True),
 )
 NARROW = (
     Config(128, 256, 64, 8, 3, 0.84),
@@ -121,8 +122,13 @@ NARROW = (
 PART = 64
 HOPPER = (
     Config(192, 256, 64, 12, 3, 0.76, True, slices=2, stays=True),
-    Config(192, 128, 64, 12, 4, 0.77, True, slices=1, stays=True),
-    Config(128, 192, 64, 8, 4, 0.83, True, slices=1, stays=True),
+    Config(192, 192, 64, 12, 3, 0.80, True, stays=True),
+    Config(192, 128, 64, 12, 4, 0.84, True, stays=True),
+    Config(192, 96, 64, 12, 5, 0.77, True, stays=True),
+    Config(128, 192, 64, 8, 4, 0.83, True, stays=True),
+    Config(128, 160, 64, 8, 5, 0.81, True, stays=True),
+    Config(64, 128, 64, 4, 8, 0.73, True, stays=True),
+    Config(64, 96, 64, 4, 8, 0.70, True, stays=True),
 )
 #: f32 operands, by the units of plain arithmetic.
 SINGLE = (
@@ -162,9 +168,9 @@ LINE, UNEVEN = 128, 2.8
 #: programs of the processor do not fill, and the part of the smaller of a product's two times, to compute it and to
 #: move it, that adds to the larger.
 SHARP, BARE, BESIDE = 3.1, 0.68, 0.64
-#: What each group of warps but one takes longer: it finishes its part of the last tile alone. How many times as long
-#: operations on single elements take in groups: a residual for 8192 x 768 x 768 is 31.5 us in place of 28.5.
-LAST, HEAVIER = 0.9, 2
+#: What each group of warps takes longer: it begins late and finishes its part of the last tile alone. How many times
+#: as long operations on single elements take in groups: a residual for 8192 x 768 x 768 is 31.5 us in place of 28.5.
+LAST, HEAVIER = 0.45, 2
 #: Registers of a thread beside those of its part of the sum.
 OTHERS = 64
 #: Most parts of a product's depth and the least depth of one; programs a processor for other reductions, the columns
@@ -201,7 +207,7 @@ def hopper(product: Product) -> Config | None:
 def _by_groups(config: Config, product: Product) -> float:
     """What tiles of groups of warps are expected to take."""
     finished = replace(product, operations=HEAVIER * product.operations)
-    return microseconds(config, finished) + LAST * (config.warps // 4 - 1)
+    return microseconds(config, finished) + LAST * (config.warps // 4)
 
 
 def _shortest(product: Product, grouped: bool) -> float:
