@@ -140,10 +140,10 @@ class HopperEmission(Emission):
         """The number of tiles."""
         return math.prod(int(tiles(axis)) for axis in self.whole.axes if axis.name in "bmn")
 
-    def _loop(self, lines: Sequence[str]) -> list[str]:
-        """Lines for each tile of a program."""
+    def _loop(self, lines: Sequence[str], count: int = 0) -> list[str]:
+        """Lines for each tile of a program, in which steps are counted."""
         header = f"for tile in range(tl.program_id(0), {self._count()}, tl.num_programs(0)):"
-        return ["count = 0", header, *_indented(lines)]
+        return [f"count = {count}", header, *_indented(lines)]
 
     def _place_lines(self) -> list[str]:
         """Which tile a program computes."""
@@ -152,26 +152,41 @@ class HopperEmission(Emission):
         lines, self.writer = self.writer.scopes[0].lines, writer
         return lines
 
-    @property
-    def _steps(self) -> str:
-        return f"for k_at in range(0, {self._axis('ka').size}, {self.config.depth}):"
-
     def _read_lines(self) -> list[str]:
-        """What one warp does: it reads the blocks of each step of each tile."""
-        stages, size = self.config.stages, self.config.stage(self.contraction.shape)
+        """What one warp does: it reads the blocks of each step of each tile, but for those on their way already."""
+        stages = self.config.stages
+        step = [
+            f"slot = count % {stages}",
+            f"mbarrier.wait(empty.index(slot), ((count // {stages}) & 1) ^ 1)",
+            *self._read_step(),
+            "count += 1",
+        ]
+        steps = f"for k_at in range(begin, {self._axis('ka').size}, {self.config.depth}):"
+        begin = f"begin = tl.where(tile == tl.program_id(0), {self._ahead * self.config.depth}, 0)"
+        return self._loop([*self._place_lines(), begin, steps, *_indented(step)], self._ahead)
+
+    @property
+    def _ahead(self) -> int:
+        """How many steps of the first tile are read before groups begin, while these get ready."""
+        return min(self.config.stages, -(-(self._axis("ka").size.static or 1) // self.config.depth))
+
+    def _ahead_lines(self) -> list[str]:
+        """The reads of the first steps."""
+        reads = [f"for slot in gl.static_range({self._ahead}):", f"    k_at = slot * {self.config.depth}"]
+        return ["tile = tl.program_id(0)", *self._place_lines(), *reads, *_indented(self._read_step())]
+
+    def _read_step(self) -> list[str]:
+        """What reads the blocks of a step."""
+        size = self.config.stage(self.contraction.shape)
         left, *rights = ((name, d.place) for name, d in self.operands.items() if d is not None)
         copies = [("left_block", left[1].replace("GROUP", str(g)), f"left.index(slot * {self.groups} + {g})")
                   for g in range(self.groups)]  # fmt: skip
         copies += [(f"{name}_block", place, f"{name}.index(slot)") for name, place in rights]
-        step = [
-            f"slot = count % {stages}",
-            f"mbarrier.wait(empty.index(slot), ((count // {stages}) & 1) ^ 1)",
+        return [
             "bar = full.index(slot)",
             f"mbarrier.expect(bar, {size})",
             *(f"tma.async_copy_global_to_shared({block}, {place}, bar, {room})" for block, place, room in copies),
-            "count += 1",
         ]
-        return self._loop([*self._place_lines(), self._steps, *_indented(step)])
 
     def _multiply(self) -> list[str]:
         """What a group does: the sums of its rows of each tile, and what follows."""
@@ -180,7 +195,7 @@ class HopperEmission(Emission):
             *self._place_lines(),
             *(f"{name} = tl.zeros(({GROUP}, {columns}), tl.float32, {_threads(columns)})"
               for name, columns in zip(self.sums, self.columns, strict=True)),
-            self._steps,
+            f"for k_at in range(0, {self._axis('ka').size}, {self.config.depth}):",
             *_indented(self._step_lines()),
             f"{sums} = warpgroup_mma_wait(0, deps=({sums},))",
             f"mbarrier.arrive(empty.index((count - 1) % {self.config.stages}))",
@@ -255,6 +270,7 @@ class HopperEmission(Emission):
             *(_allocated(*about) for about in memory),
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups})",
             "fence_async_shared()",
+            *self._ahead_lines(),
             *side_by_side(groups, reader, REGISTERS[self.groups][0]),
         ]
 
