@@ -96,13 +96,16 @@ def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
 @pytest.mark.parametrize("config", HOPPER, ids=lambda c: f"{c.rows}x{c.columns}")
 @pytest.mark.parametrize("name", FOLLOWING)
 def test_what_follows_a_product(name, config, monkeypatch):
-    """Some of what is computed is infinite or no number."""
+    """Some of what is computed is infinite or no number. Beside the blocks of the square tile there is no room for
+    results of f32, which are computed by the plain form.
+    """
     monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
     given, want = operands(200, 264, 72), after(name, *operands(200, 264, 72))
     function = FOLLOWING[name][0]
     program = program_of(lambda a, b, c, r: function(a @ b, c, r), [x.shape for x in given], flow.bfloat16)
     special = program.on("sm_90")
-    assert [source.language for source in special.sources.values()] == ["gluon"]
+    wide = name in ("sine", "cast") and config.rows == config.columns
+    assert [source.language for source in special.sources.values()] == ["triton" if wide else "gluon"]
     (got,) = interpret_program(special, *given)
     assert np.isnan(want).any() and np.isfinite(want).any()
     np.testing.assert_allclose(got.astype(np.float32), want, 2e-2, 2e-2)
