@@ -275,8 +275,11 @@ class HostCuda(HostGraphs):
     def _set(self, target: int, value: int, size: int, count: int, pitch: int) -> tuple[Any, ...]:
         if not self._is_live(target, pitch * (count - 1) + size):
             return INVALID
+        pattern = value.to_bytes(size, "little")
+        if pitch == size:
+            pattern, count = pattern * count, 1
         for number in range(count):
-            ctypes.memmove(target + number * pitch, value.to_bytes(size, "little"), size)
+            ctypes.memmove(target + number * pitch, pattern, len(pattern))
         return SUCCESS
 
     def cuModuleLoadData(self, cubin: bytes) -> tuple[int, int]:  # noqa: N802

@@ -231,6 +231,13 @@ func.func @"identity-slice"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 
+// CHECK-LABEL: func.func @"whole-slice_update"
+// CHECK-NEXT: return %arg1
+func.func @"whole-slice_update"(%x: tensor<2x3xf32>, %v: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.slice_update"(%x, %v) {start = array<i64: 0, 0>, stop = array<i64: 2, 3>, step = array<i64: 1, 1>} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
 // CHECK-LABEL: func.func @"identity-transpose"
 // CHECK-NEXT: return %arg0
 func.func @"identity-transpose"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
