@@ -32,8 +32,8 @@ KIND = "choice"
 
 def microseconds(call: Callable[[], None], stream: Any) -> float:
     """The time of one call on the device, by events: the median of several, each with a cold cache."""
-    begin, end = (driver.call("cuEventCreate", 0) for _ in range(2))
     cold = driver.allocate(COLD, stream)
+    begin, end = (driver.call("cuEventCreate", 0) for _ in range(2))
 
     def once() -> float:
         driver.call("cuMemsetD8Async", cold, 0, COLD, stream)
