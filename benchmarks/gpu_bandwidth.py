@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu_models as models
 import torch
-from gpu_row import COMPILED, DTYPES, EAGER, Row, backward, both, compare, normal
+from gpu_row import COMPILED, DTYPES, EAGER, Row, both, compare, compiled, normal
 
 import oneflow as flow
 
@@ -36,11 +36,9 @@ def along_rows(name: str, size: int, dtype: str, gradient: bool) -> Row:
     arrays = [normal(count, size, dtype=dtype), *(normal(size, dtype=dtype) for _ in range(vectors))]
     arrays += [normal(count, size, dtype=dtype)] * gradient
 
-    def function(lib: Any) -> Callable[..., Any]:
-        return backward(lib, make(lib, size), vectors + 1) if gradient else make(lib, size)
-
     title = f"{name}{' backward' if gradient else ''} {count} x {size} {dtype}"
-    return both(title, function, arrays, bytes=(3 if gradient else 2) * WIDTHS[dtype] << 26)
+    return both(title, lambda lib: make(lib, size), arrays, leaves=gradient * (vectors + 1),
+                bytes=(3 if gradient else 2) * WIDTHS[dtype] << 26)  # fmt: skip
 
 
 def pointwise() -> Iterator[Callable[[], Row]]:
@@ -84,7 +82,7 @@ def adamw_row(dtype: str) -> Row:
     mine = [flow.nn.Parameter(flow.from_numpy(p.clone())) for p in given]
     theirs, others = ([torch.nn.Parameter(p.clone()) for p in given] for _ in range(2))
     ours, received = flow.compile(step(flow, mine)), [flow.from_numpy(g) for g in gradients]
-    slow, fast = step(torch, theirs, fused=True), torch.compile(step(torch, others))
+    slow, fast = step(torch, theirs, fused=True), compiled(step(torch, others))
     moved = 7 * WIDTHS[dtype] * sum(p.numel() for p in given)
     row = Row(f"AdamW over {len(given)} parameters of GPT-2 {dtype}", lambda: ours(*received),
               {EAGER: lambda: slow(*gradients), COMPILED: lambda: fast(*gradients)}, bytes=moved)  # fmt: skip

@@ -35,16 +35,28 @@ class Row:
     tolerance: float = 2e-2
 
 
-def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Sequence[torch.Tensor],
+def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Sequence[torch.Tensor], leaves: int = 0,
          **facts: Any) -> Row:  # fmt: skip
-    """A function written for either library, on the same arrays; both results are compared."""
-    ours, theirs = flow.compile(function(flow), device="cuda"), function(torch)
+    """A function written for either library, or its gradients by the first `leaves` arguments, weighted by the last
+    one, on the same arrays; both results are compared.
+    """
+    mine, theirs = function(flow), function(torch)
+    fast = compiled(theirs)
+    if leaves:
+        mine = gradients(flow, mine, leaves)
+        theirs, fast = (gradients(torch, f, leaves) for f in (theirs, fast))
+    ours = flow.compile(mine, device="cuda")
     given = [flow.from_numpy(a) for a in arrays]
-    fast = torch.compile(theirs)
     peers = {EAGER: lambda: theirs(*arrays), COMPILED: lambda: fast(*arrays)}
     row = Row(name, lambda: ours(*given), peers, **facts)
     compare(row, ours(*given), theirs(*arrays))
     return row
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """By torch.compile for the shapes of this row, whatever rows before had the same code."""
+    torch.compiler.reset()
+    return torch.compile(function, dynamic=False, **options)
 
 
 def compare(row: Row, got: Any, want: Any) -> None:
@@ -61,7 +73,7 @@ def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
-def backward(lib: Any, function: Callable[..., Any], count: int) -> Callable[..., Any]:
+def gradients(lib: Any, function: Callable[..., Any], count: int) -> Callable[..., Any]:
     """The gradients of `function(*arrays)` by its first `count` arguments, weighted by the last one."""
 
     def ours(*arrays: Any) -> Any:

@@ -5,6 +5,7 @@ A row is made when it is measured, so that one that fails leaves the others alon
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import gpu_models as models
 import torch
 from gpu_bandwidth import pointwise, rows
-from gpu_row import COMPILED, COPY, CUDNN, DTYPES, EAGER, FLASH, Action, Row, backward, both, compare, normal
+from gpu_row import COMPILED, COPY, CUDNN, DTYPES, EAGER, FLASH, Action, Row, both, compare, compiled, normal
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import oneflow as flow
@@ -116,10 +117,9 @@ def attention_row(size: int, head: int, causal: bool, gradient: bool) -> Row:
     name = f"attention{' and gradients' if gradient else ''} {size} tokens, heads of {head}"
 
     def function(lib: Any) -> Callable[..., Any]:
-        forward = lambda q, k, v: lib.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
-        return backward(lib, forward, 3) if gradient else forward
+        return lambda q, k, v: lib.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
-    row = both(f"{name}{', causal' if causal else ''}, bf16", function, arrays, flops=flops)
+    row = both(f"{name}{', causal' if causal else ''}, bf16", function, arrays, leaves=3 * gradient, flops=flops)
     theirs, libraries = row.peers[EAGER], {CUDNN: SDPBackend.CUDNN_ATTENTION, FLASH: SDPBackend.FLASH_ATTENTION}
     row.peers = {column: by(library, theirs) for column, library in libraries.items()}
     return row
@@ -170,12 +170,12 @@ def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], ar
     took = time.perf_counter() - begin
     peers: dict[str, Action] = {EAGER: lambda: slow(*arrays)}
     if optimizer is None:
-        fast = torch.compile(slow, mode=mode)
+        fast = compiled(slow, mode=mode)
         peers[COMPILED] = lambda: fast(*arrays)
         peers = {column: unrecorded(action) for column, action in peers.items()}
     else:
-        forward = torch.compile(lambda *a: loss(torch, theirs, *a), mode=mode)
-        chosen = optimizer(torch, theirs)
+        others = copy.deepcopy(theirs)
+        forward, chosen = compiled(lambda *a: loss(torch, others, *a), mode=mode), optimizer(torch, others)
         peers[COMPILED] = lambda: training_step(forward, chosen, arrays)
     row = Row(f"{name} (first call {took:.1f} s)", lambda: ours(*given), peers, step=True)
     compare(row, first, peers[EAGER]())
