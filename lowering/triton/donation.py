@@ -2,7 +2,7 @@
 
 That is done where nothing reads the argument once the result is being written. The kernel that writes the result may
 read the argument itself if each element is read where the result's is written, by the same program. Imports
-`llvm.memory`, the readers of nodes, and the MLIR seam.
+`llvm.memory`, `kernels.donation`, the readers of nodes, and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.access import read_any_node
+from oneflow.lowering.kernels.donation import offers
 from oneflow.lowering.kernels.nodes import Node, Uncovered, analyse, loop_size
 from oneflow.lowering.llvm.memory import Buffer
 from oneflow.lowering.triton.group import member_of
 
-DONATED = "oneflow.donated"
 #: Operations that only prepare what others use.
 _SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})
 
@@ -30,21 +30,13 @@ def donations(
     """
     found, free = {}, _Free(ops, functions, updates)
     returned = list(ops[-1].operands)
-    for number, result in _offers(entry).items():
+    for number, result in offers(entry).items():
         argument, value = entry.regions[0].blocks[0].arguments[number], returned[result]
         made = _root(buffers[value])
         fits = value.type == argument.type and made.kind == "temporary" and made.result == result
         if fits and free(argument, returned[result], buffers[argument].last, made):
             found[result] = number
     return found
-
-
-def _offers(entry: ir.Operation) -> dict[int, int]:
-    """The results that arguments are offered to, by argument."""
-    if "arg_attrs" not in entry.attributes:
-        return {}
-    given = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
-    return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(given) if DONATED in a}
 
 
 def _root(buffer: Buffer) -> Buffer:
