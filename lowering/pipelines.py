@@ -30,7 +30,7 @@ ELEMENTWISE = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpow
 #: Stages, each with the passes that lead to it from the one before (see `BEFORE`).
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
-    "linalg": ("oneflow-decompose", convert.ConvertOneflowToLinalg.name, *ELEMENTWISE, "canonicalize", "cse"),
+    "linalg": ("oneflow-decompose", *ELEMENTWISE, convert.ConvertOneflowToLinalg.name, "canonicalize", "cse"),
     "kernels": (SplitForThreads.name, form.FormKernels.name, share.ShareKernels.name),
     "llvm": (
         emit.EmitKernels.name,
@@ -59,8 +59,8 @@ STAGES: dict[str, tuple[str, ...]] = {
         OutlineTemplates.name,
         PreferChannelsLast.name,
         "oneflow-decompose",
-        convert.ConvertOneflowToLinalg.name,
         *ELEMENTWISE,
+        convert.ConvertOneflowToLinalg.name,
         "canonicalize",
         "cse",
         JoinInsertions.name,

@@ -92,7 +92,10 @@ def fuse_elementwise(module: ir.Module) -> None:
         _wall(op, 0)
         for use in list(op.results[0].uses):
             _wall(use.owner.operation, use.operand_number)
-    passmanager.PassManager.parse(FUSION).run(module.operation)
+    manager = passmanager.PassManager.parse(FUSION)
+    # Programs are verified between stages, which takes as long as these passes.
+    manager.enable_verifier(False)
+    manager.run(module.operation)
     for op in _collect(module, {"scf.execute_region"}):
         block = op.regions[0].blocks[0]
         op.results[0].replace_all_uses_with(block.operations[len(block.operations) - 1].operands[0])
