@@ -21,6 +21,7 @@ from oneflow.lowering.linalg.external import declarations, read_external, shared
 from oneflow.lowering.triton import hopper_product
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
+from oneflow.lowering.triton.early import announce
 from oneflow.lowering.triton.group import group_calls, is_grouped
 from oneflow.lowering.triton.kernel import FAILURE, SETUP, Kernel
 from oneflow.lowering.triton.loops import Loops
@@ -86,6 +87,8 @@ class EmitTriton(Pass):
             _drop_idle(entry, sources)
             group_calls(module, entry.operation, written, sources, lambda f: _product(f, precision))
             launch_together(module, entry.operation, written, sources)
+            for source in sources.values():
+                announce(source)
             host = ["" if name in given else name for name in external]
             shared = {name: shared_memory(of) for name, of in external.items()}
             Plan(entry.operation, written, {**sources, **given}, host, hosts, shared).write(module)
@@ -155,6 +158,8 @@ def _write(
     for name, function in kernels.items():
         try:
             sources[name] = write(function)
+            if sources[name].special:
+                announce(sources[name])
         except Uncovered as reason:
             reasons[name] = str(reason)
     return sources, reasons

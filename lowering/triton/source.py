@@ -1,12 +1,16 @@
 """A kernel in Triton: its source, how it is launched, and what that needs.
 
-Imports `prelude`.
+Imports `names`.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import json
+import re
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from oneflow.lowering.triton.names import identifier
 
 #: The languages of kernels.
 TRITON, GLUON = "triton", "gluon"
@@ -39,6 +43,12 @@ class Source:
     def on(self, arch: str) -> Source:
         """The form for an architecture."""
         return self.special.get(arch, self)
+
+    @property
+    def meaning(self) -> str:
+        """What sources of one binary have alike: all but the name, and what comments say of where they come from."""
+        text = re.sub("(?m)^#.*", "", self.text).replace(identifier(self.name), "kernel")
+        return json.dumps(replace(self, name="", text=text).to_dict())
 
     def programs(self, arguments: dict[str, int]) -> int:
         """The number of programs for the values of the parameters."""

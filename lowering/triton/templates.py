@@ -9,6 +9,7 @@ by a view are written, where these lie. Imports `source`, `kernel`, `views`, `ru
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,8 @@ from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry, distribute
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
+from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.triton.early import announce, is_listened
 from oneflow.lowering.triton.kernel import Kernel, Tensor, bytes_of
 from oneflow.lowering.triton.run_sizes import RunSizes
 from oneflow.lowering.triton.source import Source
@@ -141,6 +144,16 @@ class OutlineTemplates(Pass):
                     _Outlined(module, op, call, views, sizes).build()
         views.erase_unused(module)
         sizes.finish()
+        if is_listened():
+            _announce(module)
+
+
+def _announce(module: ir.Module) -> None:
+    """Says what templates write, which no later pass changes. What they cannot write is told when all is written."""
+    for op in module.body.operations:
+        if TEMPLATE in op.operation.attributes:
+            with contextlib.suppress(Uncovered):
+                announce(emit_template(op.operation))
 
 
 #: A view of a result that is made in its place, how its dimensions lie, and the result as a view of it.

@@ -11,11 +11,10 @@ import functools
 import importlib.metadata
 import io
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,12 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import parse_desc
 from oneflow.lowering.triton.cover import HostKernel
-from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.early import told_to
 from oneflow.lowering.triton.program import Program
-from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache, native
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source, speaks_gluon
-from oneflow.runtime.cuda.helpers import Helpers
+from oneflow.runtime.cuda.helpers import Helpers, turn
 from oneflow.runtime.cuda.maps import TensorMap
 
 #: Raised when what is stored, or how kernels are compiled, changes.
@@ -46,16 +45,20 @@ def get_ready(arch: str) -> None:
 
 
 @contextlib.contextmanager
-def getting_ready(helpers: Helpers, operations: int) -> Iterator[None]:
-    """Has what compiling needs get ready beside what is done within it: helpers, or for a program with few operations
-    Triton here. What fails there fails again when a kernel is compiled.
+def getting_ready(helpers: Helpers, operations: int, cached: bool = True) -> Iterator[None]:
+    """Has what compiling needs get ready beside what is done within it: helpers, which begin with kernels that are
+    announced, or for a program with few operations Triton here. What fails there fails again when a kernel is
+    compiled.
     """
+    helpers.start(operations)
+    if helpers:
+        with told_to(lambda source: _begin(source, helpers, cached)):
+            yield
+        return
 
     def run() -> None:
-        helpers.start(operations)
-        if not helpers:
-            with contextlib.suppress(CompileError):
-                get_ready(helpers.arch)
+        with contextlib.suppress(CompileError):
+            get_ready(helpers.arch)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -63,6 +66,13 @@ def getting_ready(helpers: Helpers, operations: int) -> Iterator[None]:
         yield
     finally:
         thread.join()
+
+
+def _begin(source: Source, helpers: Helpers, cached: bool) -> None:
+    """Has helpers compile what a program will need, if it is not on the disk."""
+    source = source.on(helpers.arch) if speaks_gluon() else source
+    if source.grid != "0" and not (cached and _find(source, helpers.arch)):
+        helpers.begin(source)
 
 
 def program_on(program: Program, arch: str) -> Program:
@@ -80,7 +90,7 @@ def compile_all(
     """
     sources = [s for s in program.sources.values() if s.grid != "0"]
     alike: dict[str, Source] = {}
-    shared = {s.name: alike.setdefault(_meaning(s), s) for s in sources}
+    shared = {s.name: alike.setdefault(s.meaning, s) for s in sources}
     found = {s.name: _find(s, arch) if cached else None for s in alike.values()}
     missing = [s for s in alike.values() if found[s.name] is None]
     for source, binary in zip(missing, _compile(missing, arch, helpers), strict=True):
@@ -90,33 +100,18 @@ def compile_all(
     return {name: binary for name, source in shared.items() if (binary := found[source.name]) is not None}
 
 
-def _meaning(source: Source) -> str:
-    """What sources of one binary have alike: all but the name, and what comments say of where they come from."""
-    text = re.sub("(?m)^#.*", "", source.text).replace(identifier(source.name), "kernel")
-    return json.dumps(replace(source, name="", text=text).to_dict())
-
-
 def _compile(sources: list[Source], arch: str, helpers: Helpers | None) -> list[Binary]:
     """By helpers, or where there are none by threads here, of which Triton's passes, LLVM and ptxas need no turns."""
-    if sources and not helpers:
+    order = sorted(sources, key=turn)
+    if helpers:
+        helpers.leave(sources)
+        begun = {s.name: helpers.begin(s) for s in order}
+        return [begun[s.name].result() for s in sources]
+    if sources:
         get_ready(arch)
-    order = sorted(sources, key=_effort, reverse=True)
-
-    def write(source: Source) -> tuple[str, Binary]:
-        return source.name, helpers.compile(source) if helpers else compile_source(source, arch)
-
-    with ThreadPoolExecutor(len(helpers or ()) or native.num_threads()) as pool:
-        done = dict(pool.map(write, order))
+    with ThreadPoolExecutor(native.num_threads()) as pool:
+        done = dict(zip((s.name for s in order), pool.map(lambda s: compile_source(s, arch), order), strict=True))
     return [done[s.name] for s in sources]
-
-
-def _effort(source: Source) -> tuple[bool, bool, int, str]:
-    """Orders kernels by how long they take to compile, so that none is waited for at last: products need most, above
-    all those of blocks without descriptors, whose loops ptxas unrolls.
-    """
-    product = "tl.dot(" in source.text
-    unrolled = product and "make_tensor_descriptor" not in source.text
-    return unrolled, product or source.language == GLUON, len(source.text), source.name
 
 
 def _key(source: Source, arch: str) -> str:

@@ -69,7 +69,7 @@ def compile_cuda(
     source = program_source(module, entry, registry)
 
     def make() -> Program:
-        with getting_ready(helpers, source.text.count("\n")):
+        with getting_ready(helpers, source.text.count("\n"), options.cached):
             return read_program(source.lower("triton"))
 
     key = cache.key_of("cuda", source.text, entry, source.fingerprint(module)) if options.cached else ""

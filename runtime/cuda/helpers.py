@@ -14,10 +14,12 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime import native
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
 
@@ -44,6 +46,24 @@ def _take(count: int) -> bool:
     return free
 
 
+def turn(source: Source) -> tuple[bool, bool, int, str]:
+    """Orders kernels: first what takes longest to compile, so that none is waited for at last. Products do, above all
+    those of blocks without descriptors, whose loops ptxas unrolls.
+    """
+    product = "tl.dot(" in source.text
+    unrolled = product and "make_tensor_descriptor" not in source.text
+    return not unrolled, not product and source.language != GLUON, -len(source.text), source.name
+
+
+@dataclass(frozen=True, order=True)
+class _Waiting:
+    """A kernel to compile in its `turn`."""
+
+    turn: tuple[bool, bool, int, str]
+    source: Source = field(compare=False)
+    binary: Future[Binary] = field(default_factory=Future, compare=False)
+
+
 class Helpers:
     """The helpers of one program, which end with the block that they are used in."""
 
@@ -52,6 +72,9 @@ class Helpers:
         self.process: subprocess.Popen[bytes] | None = None
         self._all: list[Connection] = []
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._pool: ThreadPoolExecutor | None = None
+        self._begun: dict[str, Future[Binary]] = {}
+        self._waiting: queue.PriorityQueue[_Waiting] = queue.PriorityQueue()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -60,7 +83,10 @@ class Helpers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the helpers; they have nothing to finish."""
+        """Ends the helpers; they have nothing to finish but what was announced and is not wanted."""
+        self.leave(())
+        if self._pool is not None:
+            self._pool.shutdown()
         for helper in self._all:
             with contextlib.suppress(OSError):
                 helper.send(None)
@@ -83,6 +109,37 @@ class Helpers:
         self._all = [ours for ours, _ in pairs]
         for helper in self._all:
             self._idle.put(helper)
+        self._pool = ThreadPoolExecutor(count)
+
+    def begin(self, source: Source) -> Future[Binary]:
+        """What will be a kernel, compiled once, by whatever name it comes.
+
+        Of those that wait an idle helper takes the one whose `turn` it is.
+        """
+        assert self._pool is not None, "there are no helpers"
+        key = source.meaning
+        if key not in self._begun:
+            waiting = _Waiting(turn(source), source)
+            self._begun[key] = waiting.binary
+            self._waiting.put(waiting)
+            self._pool.submit(self._next)
+        return self._begun[key]
+
+    def leave(self, wanted: Collection[Source]) -> None:
+        """Leaves out what waits and is none of the kernels that are wanted."""
+        kept = {source.meaning for source in wanted}
+        for key in self._begun.keys() - kept:
+            if self._begun[key].cancel():
+                del self._begun[key]
+
+    def _next(self) -> None:
+        waiting = self._waiting.get()
+        if not waiting.binary.set_running_or_notify_cancel():
+            return
+        try:
+            waiting.binary.set_result(self.compile(waiting.source))
+        except BaseException as error:
+            waiting.binary.set_exception(error)
 
     def compile(self, source: Source) -> Binary:
         """A kernel compiled by a helper that is idle; here, should that process be gone or not know what is wrong.

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from unittest import mock
 
@@ -68,6 +69,37 @@ def test_helpers_have_modules_from_where_this_process_has_them(tmp_path, monkeyp
 def test_kernels_of_a_helper_that_is_gone_are_compiled_here(some):
     os.killpg(some.process.pid, signal.SIGKILL)
     assert cached._compile(SOURCES, "sm_90", some) == [compile_source(s) for s in SOURCES]
+
+
+def test_a_kernel_is_begun_once_by_whatever_name(some, monkeypatch):
+    sent = []
+    monkeypatch.setattr(some, "compile", lambda s: sent.append(s.name))
+    one, other = (some.begin(kernel(name, before=f"# that is {name}\n")) for name in ("once", "again"))
+    assert one is other and some.begin(kernel("few", warps=2)) is not one
+    assert one.result() is some.begin(kernel("few", warps=2)).result() is None
+    assert sorted(sent) == ["few", "once"]
+
+
+def test_what_waits_goes_in_turn_and_may_be_left_out(monkeypatch):
+    monkeypatch.setattr(native, "num_threads", lambda: 1)
+    first, done, sent = threading.Event(), threading.Event(), []
+
+    def wait(source):
+        first.set()
+        done.wait()
+        sent.append(source.name)
+
+    with Helpers("sm_90") as some:
+        some.start(ENOUGH)
+        monkeypatch.setattr(some, "compile", wait)
+        some.begin(kernel("running"))
+        first.wait()
+        short, product = kernel("short", warps=4), kernel("product", before="dot = 'tl.dot(a, b)'\n")
+        begun = [some.begin(s) for s in (short, kernel("other", warps=2), product)]
+        some.leave([short, product])
+        done.set()
+        assert [f.cancelled() for f in begun] == [False, True, False] and begun[0].result() is None
+    assert sent == ["running", "product", "short"]
 
 
 def test_helpers_are_gone_after_the_block(monkeypatch):

@@ -9,13 +9,14 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.early import announce
 from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import native
 from oneflow.runtime.cuda import cached
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, load_function
-from oneflow.runtime.cuda.helpers import Helpers
+from oneflow.runtime.cuda.helpers import FEWEST, OPERATIONS, Helpers
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,21 @@ def test_triton_gets_ready_beside_what_is_lowered(unready, monkeypatch):
         with cached.getting_ready(Helpers("sm_90"), 1):
             pass
     assert [name for name, _ in seen] == ["first"] and seen[0][1] is not threading.current_thread()
+
+
+def test_helpers_begin_with_what_is_announced(program, tmp_path, monkeypatch):
+    """Kernels that are on the disk, or have nothing to do, are left out, and none is compiled twice."""
+    monkeypatch.setattr(native, "num_threads", lambda: 2)
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    sources, begun = list(program.sources.values()), []
+    cached.compile_all(replace(program, sources={sources[0].name: sources[0]}), "sm_90")
+    with Helpers("sm_90") as some, cached.getting_ready(some, FEWEST * OPERATIONS):
+        monkeypatch.setattr(some, "compile", lambda s: begun.append(s) or compile_source(s))
+        for source in (*sources, replace(sources[1], name="nothing", grid="0")):
+            announce(source)
+        made = cached.compile_all(program, "sm_90", helpers=some)
+    assert sorted(s.name for s in begun) == sorted(s.name for s in sources[1:])
+    assert {n: b.cubin for n, b in made.items()} == {n: compile_source(s).cubin for n, s in program.sources.items()}
 
 
 def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_path, monkeypatch):

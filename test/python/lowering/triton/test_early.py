@@ -1,0 +1,51 @@
+"""Passes say what kernels a program will have before it is done."""
+
+import pytest
+
+import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.early import announce, told_to
+from oneflow.lowering.triton.program import read_program
+from oneflow.passes.pipeline import Pipeline, Watch
+
+
+def attend(x, w):
+    """Attention, products that are one launch in the end, and what follows each."""
+    heads = (x @ w).reshape(2, 128, 4, 64).transpose(1, 2)
+    y = flow.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+    return y, flow.softmax(x @ w), flow.relu(x.transpose(1, 2) @ x)
+
+
+@pytest.fixture(scope="module")
+def lowered():
+    """The program, and what was announced: with the passes that were done by then."""
+    half = flow.bfloat16
+    module = flow.trace(attend, flow.TensorSpec((2, 128, 256), half), flow.TensorSpec((256, 256), half))
+    watch, heard = Watch(timing=True), []
+    with module.context, ir.Location.unknown():
+        pipeline = Pipeline.parse(pipeline_between(None, "triton"), module.context)
+        with told_to(lambda source: heard.append((len(watch.seconds), source))):
+            pipeline.run(module, REGISTRY, watch)
+        return read_program(module), heard, [name for name, _ in watch.seconds]
+
+
+def test_every_kernel_is_announced_as_it_is(lowered):
+    program, heard, _ = lowered
+    assert {s.meaning for s in program.sources.values()} <= {s.meaning for _, s in heard}
+
+
+def test_what_templates_write_is_known_when_they_are_outlined(lowered):
+    program, heard, passes = lowered
+    first = {source.meaning for done, source in heard if passes[done] == "oneflow-outline-templates"}
+    attention = [s for name, s in program.sources.items() if name.startswith("oneflow_attention")]
+    assert attention and first == {s.meaning for s in attention}
+
+
+def test_nobody_is_told_after_the_block(lowered):
+    heard = []
+    with told_to(heard.append):
+        pass
+    announce(next(iter(lowered[0].sources.values())))
+    assert not heard
