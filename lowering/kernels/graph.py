@@ -1,6 +1,6 @@
 """The operations of an entry as a graph: who needs whom, which groups may merge without a cycle.
 
-Imports the names of external kernels, the structure of programs and the MLIR seam.
+Imports the names of external kernels, `likeness` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.likeness import Reader
 from oneflow.lowering.linalg.external import PREFIX
-from oneflow.passes.structure import operands_of
 
 #: Larger groups gain nothing more, and every operation that may join one looks at all of its members.
 MOST_MEMBERS = 64
@@ -31,12 +31,13 @@ class Graph:
     """
 
     ops: list[ir.Operation]
+    reader: Reader = field(default_factory=Reader)
     needs: list[set[int]] = field(default_factory=list)
     group: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         makers = {result: i for i, op in enumerate(self.ops) for result in op.results}
-        self.operands = [operands_of(op) for op in self.ops]
+        self.operands = [self.reader.read(op).taken for op in self.ops]
         self.needs = [{makers[v] for v in operands if v in makers} for operands in self.operands]
         called = [i for i, op in enumerate(self.ops) if is_external_call(op)]
         for before, after in itertools.pairwise(called):

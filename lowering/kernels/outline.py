@@ -6,15 +6,15 @@ A number that leaves does so in a tensor of no dimension. Imports the MLIR seam,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels import numbers
+from oneflow.lowering.kernels.likeness import Reader
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import clone_with
-from oneflow.passes.structure import operands_of
 
 #: What a kernel makes again for itself instead of taking it as an argument.
 COPIED = frozenset({"arith.constant", "linalg.fill"})
@@ -31,12 +31,13 @@ class Outliner:
     """Makes kernels for a module; equal ones share a function."""
 
     module: ir.Module
-    known: dict[str, str] = field(default_factory=dict)
+    known: dict[Hashable, str] = field(default_factory=dict)
     count: dict[str, int] = field(default_factory=dict)
+    reader: Reader = field(default_factory=Reader)
 
     def outline(self, entry: func.FuncOp, ops: Sequence[ir.Operation], kind: str, before: ir.Operation) -> None:
         """Replaces `ops` by a call of a kernel in front of `before`."""
-        group = _Group(ops)
+        group = _Group(ops, self.reader)
         with before.location, ir.InsertionPoint(before):
             destinations = [_destination(r) for r in group.results]
             kernel = self._function(entry, group, kind)
@@ -50,6 +51,16 @@ class Outliner:
 
     def _function(self, entry: func.FuncOp, group: _Group, kind: str) -> str:
         prefix = f"{ir.StringAttr(entry.attributes['sym_name']).value}_kernel_"
+        form = group.form()
+        if form is None:
+            return self._written(entry, group, kind, prefix)
+        key = prefix, kind, form
+        if key not in self.known:
+            self.known[key] = self._written(entry, group, kind, prefix)
+        return self.known[key]
+
+    def _written(self, entry: func.FuncOp, group: _Group, kind: str, prefix: str) -> str:
+        """The function of a group that may be new: others may have the same text, though they are of another form."""
         number = self.count.get(prefix, 0)
         name = f"{prefix}{number}"
         with ir.InsertionPoint(entry.operation):
@@ -68,7 +79,7 @@ def draft(ops: Sequence[ir.Operation], kind: str) -> Iterator[ir.Operation]:
     with ops[0].context, ops[0].location:
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            made = _Group(ops).function("draft", kind)
+            made = _Group(ops, Reader()).function("draft", kind)
         yield made.operation
 
 
@@ -135,8 +146,9 @@ def _index(value: int) -> ir.Value:
 class _Group:
     """What a group takes from outside and gives to it."""
 
-    def __init__(self, ops: Sequence[ir.Operation]) -> None:
-        self.ops = list(ops)
+    def __init__(self, ops: Sequence[ir.Operation], reader: Reader) -> None:
+        self.ops, self.reader = list(ops), reader
+        self.taken = [reader.read(op).taken for op in ops]
         made = {r for op in ops for r in op.results}
         inside = set(ops)
         self.results = [
@@ -147,7 +159,7 @@ class _Group:
         self.scalars: list[ir.Value] = []
         self.copies: list[ir.Operation] = []
         self._empties: list[ir.Operation] = []
-        for value in (v for op in ops for v in operands_of(op) if v not in made):
+        for value in (v for taken in self.taken for v in taken if v not in made):
             self._capture(value)
 
     def _capture(self, value: ir.Value) -> None:
@@ -167,6 +179,32 @@ class _Group:
                 self.tensors.append(value)
         elif value not in self.scalars:
             self.scalars.append(value)
+
+    def form(self) -> Hashable:
+        """What its kernel is, where that can be told without it: groups of one form have one kernel."""
+        known: dict[ir.Value, int] = {}
+        outside: list[Hashable] = []
+
+        def number(value: ir.Value) -> int:
+            if value not in known:
+                copied = self._copied(value)
+                made = (self.reader.read(copied).form, *map(number, copied.operands)) if copied else value.type
+                outside.append(made)
+                known[value] = len(known)
+            return known[value]
+
+        parts = []
+        for op, taken in zip(self.ops, self.taken, strict=True):
+            parts.append((self.reader.read(op).form, *map(number, taken)))
+            for result in op.results:
+                known[result] = len(known)
+        given = tuple(known[r] for r in self.results)
+        return None if any(form is None for form, *_ in parts) else (tuple(parts), tuple(outside), given)
+
+    def _copied(self, value: ir.Value) -> ir.Operation | None:
+        """What makes a value from outside, if a kernel makes it again."""
+        owner = None if isinstance(value, ir.BlockArgument) else value.owner
+        return owner if owner is not None and (owner in self.copies or owner in self._empties) else None
 
     def function(self, name: str, kind: str) -> func.FuncOp:
         """A kernel of the group, at the insertion point."""

@@ -1,0 +1,87 @@
+"""Operations that are alike but for what they take from outside have one form, and no others have."""
+
+import pytest
+
+import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.likeness import Reader
+from oneflow.passes.structure import operands_of
+
+MAP = "affine_map<(d0) -> (d0)>"
+#: Bodies of two inputs; `%c` and `%d` come from outside.
+BODIES = {
+    "plain": "%r = arith.subf %a, %b : f32",
+    "again": "%r = arith.subf %a, %b : f32",
+    "turned": "%r = arith.subf %b, %a : f32",
+    "same": "%r = arith.subf %a, %a : f32",
+    "flags": "%r = arith.subf %a, %b fastmath<nnan> : f32",
+    "other": "%r = arith.addf %a, %b : f32",
+    "longer": "%s = arith.subf %a, %b : f32 %r = arith.subf %s, %b : f32",
+    "outside": "%r = arith.subf %a, %c : f32",
+    "outside too": "%r = arith.subf %a, %d : f32",
+    "both": "%s = arith.subf %a, %c : f32 %r = arith.subf %s, %d : f32",
+    "nested": "%r = scf.if %p -> f32 { scf.yield %c : f32 } else { scf.yield %a : f32 }",
+    "nested too": "%r = scf.if %p -> f32 { scf.yield %a : f32 } else { scf.yield %c : f32 }",
+}
+BRANCHES = """
+  %e = scf.execute_region -> f32 {
+    cf.cond_br %p, ^one, ^two
+  ^one:
+    scf.yield %c : f32
+  ^two:
+    scf.yield %d : f32
+  }"""
+
+
+@pytest.fixture(scope="module")
+def ops():
+    bodies = "".join(
+        f"%g{number} = linalg.generic {{indexing_maps = [{MAP}, {MAP}, {MAP}], iterator_types = ['parallel']}} "
+        f"ins(%x, %{'xy'[number % 2]} : tensor<4xf32>, tensor<4xf32>) outs(%x : tensor<4xf32>) {{\n"
+        f"^bb0(%a: f32, %b: f32, %o: f32): {body} linalg.yield %r : f32 }} -> tensor<4xf32>\n".replace("'", '"')
+        for number, body in enumerate(BODIES.values())
+    )
+    arguments = "%x: tensor<4xf32>, %y: tensor<4xf32>, %c: f32, %d: f32, %p: i1"
+    with flow.trace(lambda x: x, flow.TensorSpec((1,))).context, ir.Location.unknown():
+        module = ir.Module.parse(f"func.func @main({arguments}) {{\n{bodies}{BRANCHES}\nreturn }}")
+        found = [o.operation for o in module.body.operations[0].regions[0].blocks[0].operations]
+        yield dict(zip([*BODIES, "branches", "return"], found, strict=True))
+
+
+def test_forms_are_those_of_bodies_without_what_comes_from_outside(ops):
+    reader = Reader()
+    forms = {name: reader.read(op).form for name, op in ops.items()}
+    alike = {"again": "plain", "outside too": "outside"}
+    assert all((forms[a] == forms[b]) == (alike.get(a, a) == alike.get(b, b)) for a in BODIES for b in BODIES)
+    assert forms["branches"] is None
+
+
+def test_what_is_taken_is_what_the_walk_finds(ops):
+    reader = Reader()
+    assert all(reader.read(op).taken == operands_of(op) for op in ops.values())
+    x, y = (ops["again"].operands[n] for n in (0, 1))
+    ops["outside"].operands[0] = y
+    assert reader.read(ops["outside"]).taken == operands_of(ops["outside"])
+    ops["outside"].operands[0] = x
+
+
+def test_types_and_attributes_belong_to_the_form():
+    module = flow.trace(lambda x: (x.sum(0), x.sum(1), x.reshape(4, 3).sum(1)), flow.TensorSpec((3, 4)))
+    sums = [o.operation for o in module.body.operations[0].regions[0].blocks[0].operations]
+    reader = Reader()
+    assert len({reader.read(op).form for op in sums if op.name == "oneflow.reduce_sum"}) == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        (lambda x, y: (flow.softmax(x - y), flow.softmax(y - x)), 1),
+        (lambda x, y: (flow.softmax(x - y), flow.softmax(x - x * y)), 2),
+        (lambda x, y: (flow.softmax(x - y), flow.softmax(x - y, dim=0)), 2),
+        (lambda x, y: ((x @ y) * 2.0, (y @ x) * 2.0, (x @ x) * 2.0, (x @ y) * 3.0), 3),
+    ],
+)
+def test_groups_of_one_form_are_one_kernel(function, count):
+    spec = flow.TensorSpec((8, 8))
+    text = flow.compile(function, specs=[spec, spec], device="cpu").ir("kernels")
+    assert text.count("func.func private @") == count
