@@ -36,6 +36,7 @@ from oneflow.frontend.traced import Traced
 from oneflow.frontend.tree import Tree, flatten
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.infer_sbp import STRATEGIES
+from oneflow.passes.pipeline import without_garbage_collection
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
@@ -227,12 +228,15 @@ class CompiledFunction:
             found = next((s for s in known if s.holds(place)), None)
             if found is None:
                 known[:] = [s for s in known if s.lasts]
-                given = filled(arguments, tree.unflatten(specs))
-                traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement)
-                found = self._compile(traced, place or named_device(place_of_tensors(traced.captured) or "cpu"))
+                found = self._new(filled(arguments, tree.unflatten(specs)), place)
                 known.append(found)
             self._last = found
         return found
+
+    @without_garbage_collection()
+    def _new(self, given: inspect.BoundArguments, place: Device | None) -> Specialization:
+        traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement)
+        return self._compile(traced, place or named_device(place_of_tensors(traced.captured) or "cpu"))
 
     def _compile(self, traced: Traced, where: Device) -> Specialization:
         if self._autotune is not None:

@@ -78,9 +78,10 @@ class Watch:
 
 
 @contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Passes make many objects, few of them in cycles: for these Python would look through all of the process's again
-    and again. Where it collects none already, that is left to who has said so: passes of another thread may end now.
+def without_garbage_collection() -> Iterator[None]:
+    """Traces and passes make many objects, few of them in cycles: for these Python would look through all of the
+    process's again and again. Where it collects none already, that is left to who has said so: passes of another
+    thread may end now.
     """
     enabled = gc.isenabled()
     if enabled:
@@ -121,7 +122,7 @@ class Pipeline:
     def __str__(self) -> str:
         return format_steps(self.steps)
 
-    @_without_garbage_collection()
+    @without_garbage_collection()
     def run(self, module: ir.Module, registry: Registry = REGISTRY, watch: Watch | None = None) -> None:
         """Transforms `module` in place.
 
