@@ -93,8 +93,11 @@ def _expand(
         _expand(inner, functions, kept, (*outer, name))
 
 
-def clone_with(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
-    """A copy of `op` at the insertion point, on `values` for operands that it names; its results are added."""
+def clone_with(op: ir.Operation, values: dict[ir.Value, ir.Value], inside: bool = True) -> ir.Operation:
+    """A copy of `op` at the insertion point, on `values` for operands that it names; its results are added.
+
+    Without `inside` nothing in its regions reads any of them.
+    """
     copy = op.clone(ir.InsertionPoint.current).operation
 
     def place(inner: ir.Operation) -> ir.WalkResult:
@@ -103,6 +106,6 @@ def clone_with(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operati
                 inner.operands[number] = values[operand]
         return ir.WalkResult.ADVANCE
 
-    copy.walk(place) if len(copy.regions) else place(copy)
+    copy.walk(place) if inside and len(copy.regions) else place(copy)
     values.update(zip(op.results, copy.results, strict=True))
     return copy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from oneflow.dialect._mlir import ir
 
@@ -23,4 +23,20 @@ def gather(
         return ir.WalkResult.ADVANCE
 
     root.walk(visit, order)
+    return found
+
+
+def gather_named(root: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
+    """The operations that have one of the names, in program order; those in the body of a `linalg.generic`, which
+    compute elements, are left out.
+    """
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = op.name
+        if name in names:
+            found.append(op)
+        return ir.WalkResult.SKIP if name == "linalg.generic" else ir.WalkResult.ADVANCE
+
+    root.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found

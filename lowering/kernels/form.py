@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather_named
 
 #: Operations that stay in the entry: they compute sizes, or look at memory in another way.
 PLAN = frozenset(
@@ -84,7 +85,7 @@ def fuse_elementwise(module: ir.Module) -> None:
 
     It is kept from reshapes as well: it would move loops of one step between operations that share the others.
     """
-    found = _collect(module, {"linalg.generic", *RESHAPES})
+    found = gather_named(module.operation, {"linalg.generic", *RESHAPES})
     for op in (o for o in found if o.name not in RESHAPES):
         read_through(op)
         _protect(op)
@@ -96,24 +97,10 @@ def fuse_elementwise(module: ir.Module) -> None:
     # Programs are verified between stages, which takes as long as these passes.
     manager.enable_verifier(False)
     manager.run(module.operation)
-    for op in _collect(module, {"scf.execute_region"}):
+    for op in gather_named(module.operation, {"scf.execute_region"}):
         block = op.regions[0].blocks[0]
         op.results[0].replace_all_uses_with(block.operations[len(block.operations) - 1].operands[0])
         op.erase()
-
-
-def _collect(module: ir.Module, names: Collection[str]) -> list[ir.Operation]:
-    """The operations on tensors that have one of the names."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        name = op.name
-        if name in names:
-            found.append(op)
-        return ir.WalkResult.SKIP if name == "linalg.generic" else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
 
 
 def _protect(op: ir.Operation) -> None:
@@ -159,7 +146,7 @@ def _moves(op: ir.Operation) -> bool:
 
 def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
     block = entry.regions[0].blocks[0]
-    graph = Graph([o.operation for o in block.operations])
+    graph = Graph([o.operation for o in block.operations], outliner.reader)
     nodes = _read_nodes(graph, find_any_node if chosen.processors else find_node)
     wait_for_readers(entry.operation, graph)
     # Numbers come last: joined with one another they would keep apart the rows that give some and need others.

@@ -205,15 +205,16 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     if not _unify(nodes, siblings):
         return None
     _pair_sweeps(nodes)
-    widest = max(nodes, key=lambda n: len(n.loops))
-    shared = set.intersection(*[n.parallel & n.loops for n in nodes])
-    if set.union(*[n.loops for n in nodes]) != widest.loops:
+    loops = [n.loops for n in nodes]
+    widest = nodes[max(range(len(nodes)), key=lambda i: len(loops[i]))]
+    shared, swept = set.intersection(*[n.parallel & n.loops for n in nodes]), set.union(*loops)
+    if swept != widest.loops:
         return None
     outer = [n for n in widest.names if n in shared]
-    inner = [n for n in widest.names if n in widest.loops - shared]
+    inner = [n for n in widest.names if n in swept - shared]
     if not all(_fits(n, outer, inner) for n in nodes):
         return None
-    units = {n: None for node in nodes for n in node.names if n not in node.loops}
+    units = {n: None for node in nodes for d, n in enumerate(node.names) if d in node.units}
     reduced = {node.names[d] for node in nodes for d in node.reductions}
     return Structure(
         list(nodes), [*(u for u in units if u not in reduced), *outer], [*(u for u in units if u in reduced), *inner]
@@ -295,10 +296,10 @@ def _pair_sweeps(nodes: Sequence[Node]) -> None:
     """Lets reductions that share no loop with the widest node sweep its loops of the same sizes."""
     widest = max(nodes, key=lambda n: len(n.loops))
     for node in nodes:
-        own = [n for n in node.names if n in node.loops - widest.loops]
-        free = [n for n in widest.names if n in widest.loops - node.loops]
-        if not own or len(own) != len(free):
+        alone, left = node.loops - widest.loops, widest.loops - node.loops
+        if not alone or len(alone) != len(left):
             continue
+        own, free = [n for n in node.names if n in alone], [n for n in widest.names if n in left]
         if all(_sizes(nodes, a) & _sizes(nodes, b) for a, b in zip(own, free, strict=True)):
             renamed = dict(zip(own, free, strict=True))
             for other in nodes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.passes.walk import gather
+from oneflow.passes.walk import gather_named
 
 ADDITIONS = ("arith.addf", "arith.addi")
 CONVERSIONS = ("arith.extf", "arith.truncf")
@@ -13,7 +13,7 @@ CONVERSIONS = ("arith.extf", "arith.truncf")
 
 def sums_in(module: ir.Module) -> list[ir.Operation]:
     """Every sum of two tensors, in program order."""
-    return gather(module.operation, lambda op: op.name == "linalg.generic" and is_sum(op))
+    return list(filter(is_sum, gather_named(module.operation, {"linalg.generic"})))
 
 
 def is_sum(op: ir.Operation) -> bool:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.linalg.emit import Value
 from oneflow.passes.inline import clone_with
+from oneflow.passes.structure import operands_of
 from oneflow.passes.walk import gather
 
 #: What converts a call: from its operands to its results.
@@ -21,17 +22,17 @@ Make: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
 @dataclass(frozen=True)
 class Template:
-    """The operations of one conversion, from `inputs` to `outputs`."""
+    """The operations of one conversion, from `inputs` to `outputs`, and whether their regions read from outside."""
 
     inputs: Sequence[Value]
     outputs: Sequence[Value]
-    ops: Sequence[ir.Operation]
+    ops: Sequence[tuple[ir.Operation, bool]]
 
     def clone(self, operands: Sequence[Value]) -> list[Value]:
         """The results on other operands, at the insertion point."""
         values = dict(zip(self.inputs, operands, strict=True))
-        for op in self.ops:
-            clone_with(op, values).location = ir.Location.current
+        for op, inside in self.ops:
+            clone_with(op, values, inside).location = ir.Location.current
         return [values[v] for v in self.outputs]
 
 
@@ -58,7 +59,10 @@ class Templates:
         with ir.InsertionPoint(block):
             outputs = make([block.arguments[i] for i in same])
         ops = [o.operation for o in block.operations]
-        return None if any(map(_calls, ops)) else Template(list(block.arguments), outputs, ops)
+        if any(map(_calls, ops)):
+            return None
+        reading = [(op, len(operands_of(op)) > len(op.operands)) for op in ops]
+        return Template(list(block.arguments), outputs, reading)
 
 
 def _calls(op: ir.Operation) -> bool:

@@ -15,7 +15,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.sums import sums_in
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
-from oneflow.passes.walk import gather
+from oneflow.passes.walk import gather_named
 
 INSERTION = "tensor.insert_slice"
 #: Where a part lies, as attributes of its insertion.
@@ -36,7 +36,7 @@ class JoinInsertions(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Joins every such sum."""
-        for op in gather(module.operation, lambda op: op.name == INSERTION):
+        for op in gather_named(module.operation, {INSERTION}):
             _put_once(op)
         for op in sums_in(module):
             one, other = (_insertions(v) for v in list(op.operands)[:2])
