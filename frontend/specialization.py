@@ -23,6 +23,7 @@ from oneflow.frontend.eager import EagerTensor, from_program, wrapped
 from oneflow.frontend.guards import Guard
 from oneflow.frontend.kernels import intern
 from oneflow.frontend.placements import GlobalProgram
+from oneflow.frontend.steady import Steady
 from oneflow.frontend.tape import MODE
 from oneflow.frontend.traced import Traced
 from oneflow.frontend.tree import Tree
@@ -68,7 +69,7 @@ class Specialization:
 
     def holds(self, place: Device | None) -> bool:
         """Whether what it was made for is still so; `place` is where it has to run, if that was said."""
-        if not self._stands():
+        if not _stand(self._guards):
             return False
         if place is not self.device and not (place is None and self._is_home()) and not self._is_at(place):
             return False
@@ -76,14 +77,6 @@ class Specialization:
             data = tensor.handle.handle
             now = (data.placement, data.layout.nd) if type(data) is GlobalArray else NOWHERE
             if (now[0] is not placement or now[1] is not nd) and now != (placement, nd):
-                return False
-        return True
-
-    def _stands(self) -> bool:
-        """Whether what was seen when it was traced is still so."""
-        for get, value, guard in self._guards:
-            now = get()
-            if now is not value and guard.differs(now):
                 return False
         return True
 
@@ -185,19 +178,23 @@ class Specialization:
         kinds = [(type(x), a.shape, a.dtype, a.device) for x, a in zip(leaves, given, strict=True)]
         eager = self.uses_tensors or EagerTensor in map(type, leaves)
         is_recorded = bool(self.traced.reach) and not self.traced.effects.sets_leaves
-        repeat = self.executable.repeat
+        executable, steady = self.executable, self._steady(len(kinds))
+        guards = [(guard.get, guard.value, guard) for guard in steady.guards]
 
         def call(args: Sequence[Any]) -> Any:
             arrays = _taken(kinds, args)
-            if arrays is None or (is_recorded and MODE.recording) or not self._stands():
+            if arrays is None or (is_recorded and MODE.recording) or not _stand(guards):
                 return NotImplemented
             with self.updating.now if self._updates else FREE:
                 tensors = self._tensors()
-                if GlobalArray in map(type, tensors):
+                seen = steady.seen(tensors)
+                if seen is None and not steady.holds(tensors):
                     return NotImplemented
                 passed = self._passed(arrays, tensors)
-                results = repeat(passed)
+                results = executable.repeat(passed, seen)
                 found = self._run(passed, arrays, (), name) if results is None else self._applied(results, name)
+                if steady.again is not executable.again:
+                    steady.note(tensors)
             return self.rebuild(found, eager)
 
         return call
@@ -269,6 +266,13 @@ class Specialization:
             passed.insert(len(arrays) + number, self._present(number, given))
         return passed
 
+    def _steady(self, count: int) -> Steady:
+        """What tells that tensors from outside are as they were, which come after so many arguments."""
+        assert isinstance(self.executable, CudaExecutable)
+        captured = self.traced.captured
+        numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
+        return Steady(self.traced.guards, self.executable, [captured[n - count] for n in numbers], numbers)
+
     @functools.cached_property
     def _apart(self) -> Apart | None:
         """What looks whether arguments are apart from tensors that are updated; None where nothing is."""
@@ -290,6 +294,15 @@ class Specialization:
         if number not in self.constants:
             self.constants[number] = move(captured, self.device)
         return self.constants[number]
+
+
+def _stand(guards: Sequence[tuple[Callable[[], Any], Any, Guard]]) -> bool:
+    """Whether what was seen when it was traced is still so."""
+    for get, value, guard in guards:
+        now = get()
+        if now is not value and guard.differs(now):
+            return False
+    return True
 
 
 def unknown(args: Sequence[Any]) -> Any:

@@ -116,12 +116,22 @@ class Unaltered:
     def settle(self) -> None:
         """Notes how all of them share memory: programs are for that."""
         tensors = sorted((tensor for tensor, *_ in self._watched), key=is_root, reverse=True)
+        self._seen, self._leaves = [t for t, *_ in self._watched], [leaf for _, leaf, _ in self._watched]
         self._links = Found(tensors, lambda spans: _links(tensors, spans))
         self._linked = self._links()
 
     def apart(self) -> Iterator[EagerTensor]:
         """One tensor of each memory and leaf."""
         yield from {leaf or id(owner): t for t, leaf, _, owner in reversed(self._tensors.values())}.values()
+
+    def looks_at(self, tensors: Sequence[EagerTensor]) -> bool:
+        """Whether those are all that it is about, and none of them is a view."""
+        return {id(t) for t in tensors} == self._tensors.keys() and all(map(is_root, tensors))
+
+    @property
+    def has_leaves(self) -> bool:
+        """Whether the tensors have the leaves that they were captured with."""
+        return [tensor.handle.leaf for tensor in self._seen] == self._leaves
 
     @property
     def want_gradients(self) -> bool:

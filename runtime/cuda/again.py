@@ -10,7 +10,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,29 @@ def is_number(value: Any) -> bool:
     return type(value) is np.ndarray and not value.ndim
 
 
+class Sight:
+    """Whether arguments are the objects that they were; `kept` are those that are looked at, of so many."""
+
+    def __init__(self, kept: Known, count: int) -> None:
+        self._is_kept, self._same = [n in kept for n in range(count)], list(kept.values())
+
+    def holds(self, given: Sequence[Any]) -> bool:
+        """Whether all of them are."""
+        return all(map(operator.is_, itertools.compress(given, self._is_kept), map(operator.call, self._same)))
+
+
+class Seen(NamedTuple):
+    """Arguments that were kept, as they were; the `rest` is for runs that were found to have the same."""
+
+    again: Again
+    same: Sequence[weakref.ref[Any]]
+    rest: Sight
+
+    def holds(self, arrays: Sequence[Any]) -> bool:
+        """Whether they are those arrays."""
+        return all(map(operator.is_, arrays, map(operator.call, self.same)))
+
+
 class Again:
     """Runs of `steps` with `kept` arguments that lie where they did, as all of `addresses` are known to.
 
@@ -47,18 +70,28 @@ class Again:
         self, steps: Steps, addresses: Sequence[int], kept: Known, given: Sequence[Any], stream: Stream
     ) -> None:
         self.steps, self._stream, self._addresses = steps, stream, list(addresses)
-        self._is_kept, self._same = [n in kept for n in range(steps.counts[0])], list(kept.values())
+        self.kept = kept
+        self._all = Sight(kept, steps.counts[0])
         self._numbers = [(n, given[n].tobytes()) for n in kept if is_number(given[n])]
         self._fresh = [n for n in range(steps.counts[0]) if n not in kept]
         lying = [(addresses[ARGUMENTS + n], given[n].nbytes) for n in kept]
         self._places = Spans((0, address, address + size) for address, size in lying)
 
-    def arguments(self, given: Sequence[Any], stream: Stream, look: Look) -> list[DeviceArray] | None:
+    def seen(self, numbers: Sequence[int]) -> Seen | None:
+        """Some of the arguments, to be looked at by themselves; None where not all of them were kept."""
+        if not all(n in self.kept for n in numbers):
+            return None
+        rest = {n: same for n, same in self.kept.items() if n not in set(numbers)}
+        return Seen(self, [self.kept[n] for n in numbers], Sight(rest, self.steps.counts[0]))
+
+    def arguments(
+        self, given: Sequence[Any], stream: Stream, look: Look, seen: Seen | None = None
+    ) -> list[DeviceArray] | None:
         """The arguments of a run; None where those that were kept are others now, or one that was not shares memory
-        with another.
+        with another. Those that were `seen` to be the same are not looked at.
         """
-        kept = itertools.compress(given, self._is_kept)
-        if stream is not self._stream or not all(map(operator.is_, kept, map(operator.call, self._same))):
+        sight = self._all if seen is None else seen.rest
+        if stream is not self._stream or not sight.holds(given):
             return None
         for number, data in self._numbers:
             if given[number].tobytes() != data:

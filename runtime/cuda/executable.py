@@ -27,7 +27,7 @@ from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.again import Again, Known, known
+from oneflow.runtime.cuda.again import Again, Known, Seen, known
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program, getting_ready, program_on
 from oneflow.runtime.cuda.direct import Direct
@@ -80,7 +80,8 @@ def compile_cuda(
 
 
 class CudaExecutable:
-    """A program on a device. Call it with arrays, by position or by name; results are a list of arrays.
+    """A program on a device. Call it with arrays, by position or by name; results are a list of arrays. `again` is
+    what need not be looked at if it is passed once more, if anything.
 
     Arrays on the host are copied in, and results out if every argument was on the host; otherwise results are
     `DeviceArray`s, and the call returns before they are computed: what checks find then is raised when a result is
@@ -118,7 +119,7 @@ class CudaExecutable:
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
         self._no_sizes = ((),) * len(inputs)
         self._fixed = [c.address for c in self.constants]
-        self._again: Again | None = None
+        self.again: Again | None = None
         self._passed: Known = {}
         self._lock = threading.Lock()
 
@@ -178,20 +179,21 @@ class CudaExecutable:
             self.check()
             return self._start(given, self._arguments(enumerate(given), stream), stream)
 
-    def repeat(self, given: Sequence[Any]) -> list[DeviceArray] | None:
+    def repeat(self, given: Sequence[Any], seen: Seen | None = None) -> list[DeviceArray] | None:
         """The same where most arguments are those of the last runs, and no two lie in one place unless they did then;
-        otherwise None.
+        otherwise None. Those that were `seen` to be the same are not looked at.
         """
         stream = current(self.device)
         with self._lock, stream.lock:
-            again = self._again
+            again = self.again
             if again is None:
                 return None
             self.device.use()
             self.check()
-            arguments = again.arguments(given, stream, self._arguments)
+            known = seen if seen is not None and seen.again is again else None
+            arguments = again.arguments(given, stream, self._arguments, known)
             if arguments is None:
-                self._again = None
+                self.again = None
                 return None
             results = self._results(again.steps, arguments, stream)
             again.steps.run(again.addresses(arguments, results), stream.handle)
@@ -256,7 +258,7 @@ class CudaExecutable:
         """Notes what need not be looked at if it is passed again, where it was passed in the last two runs."""
         last, self._passed = self._passed, known(given, arguments, stream)
         kept = {n: same for n, same in self._passed.items() if last.get(n) is same}
-        self._again = Again(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
+        self.again = Again(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
 
     def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """Where results go: memory of their own, or that of arguments."""

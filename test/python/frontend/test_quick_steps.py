@@ -259,6 +259,19 @@ def test_a_tensor_that_becomes_global_is_seen():
     assert soft(there(floats(5, 4))).is_global
 
 
+def test_each_tensor_of_one_memory_is_looked_at():
+    first = there(floats(4, 4))
+    second = first.detach()
+    soft = flow.compile(lambda x: flow.softmax(flow.softmax(flow.softmax(x @ first) @ second) @ first))
+    x = there(floats(5, 4))
+    for change in (second, first):
+        before = [soft(x).cpu().numpy() for _ in range(3)]
+        change.data = there(floats(4, 4, seed=9))
+        expected = flow.softmax(flow.softmax(flow.softmax(x @ first) @ second) @ first).cpu().numpy()
+        np.testing.assert_allclose(soft(x).cpu().numpy(), expected, 1e-5)
+        assert not np.allclose(before[-1], expected)
+
+
 def test_a_call_that_sees_a_global_tensor_takes_its_seed_once():
     weight = there(floats(4, 4))
     dropped = flow.compile(lambda x: flow.nn.functional.dropout(flow.softmax(x @ weight)))
