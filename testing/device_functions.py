@@ -25,6 +25,7 @@ LIBDEVICE: dict[str, Callable[..., Any]] = {
 #: Instructions that kernels name.
 INSTRUCTIONS: dict[str, Callable[..., Any]] = {
     "tanh.approx.f32": np.tanh, "rcp.approx.ftz.f32": np.reciprocal, "ex2.approx.ftz.f32": np.exp2,
+    "div.rn.f32": lambda a, b, inverse: np.divide(a, b),
 }  # fmt: skip
 
 
@@ -34,5 +35,5 @@ def libdevice(name: str) -> Callable[..., Any]:
 
 
 def instruction(text: str) -> Callable[..., Any]:
-    """What an instruction computes, without its error."""
-    return INSTRUCTIONS[text.split()[0]]
+    """What an instruction computes, or several with one that says what all are for, without their error."""
+    return next(function for name, function in INSTRUCTIONS.items() if name in text)

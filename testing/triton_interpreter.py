@@ -297,7 +297,7 @@ def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:
 
 def _hardware(text: str, constraints: str, args: Sequence[Any], dtype: Any, is_pure: bool, pack: int) -> Any:
     """What an instruction gives, without its error."""
-    return _tensor(instruction(text)(args[0].handle.data), args[0], args)
+    return _tensor(instruction(text)(*(a.handle.data for a in args)), args[0], args)
 
 
 def _convert_float(data: np.ndarray, source: Any, target: Any, rounding: Any) -> np.ndarray:

@@ -46,6 +46,8 @@ FAST = {
 }  # fmt: skip
 #: Within 2^-11 of the value: where no tensor has more digits than bf16.
 FASTEST = {"math.tanh": "hardware_tanh({0})"}
+#: The elements of a block of which every thread has as many as are divided at once, whatever its warps are.
+SHARED = 8192
 #: Operations on the operands as unsigned integers.
 UNSIGNED = {
     "arith.divui": "{0} // {1}", "arith.remui": "{0} % {1}", "arith.shrui": "{0} >> {1}",
@@ -220,8 +222,12 @@ class Bodies:
         return self._format(template, args, "i1")
 
     def _divide(self, op: ir.Operation, args: list[V]) -> V:
-        single = args[0].element == "f32"
-        return self._format("tl.div_rn({0}, {1})" if single else "{0} / {1}", args, args[0].element)
+        one, other = args
+        if one.element != "f32":
+            return self._format("{0} / {1}", args, one.element)
+        elements = math.prod(a.block for a in self.tile.spread if a.name in one.axes)
+        shares = one.axes > other.axes and elements >= SHARED
+        return self._format("share({0}, {1})" if shares else "tl.div_rn({0}, {1})", args, "f32")
 
     def _root(self, op: ir.Operation, args: list[V]) -> V:
         single = args[0].element == "f32"

@@ -14,6 +14,26 @@ import triton.language as tl
 """
 LIBDEVICE = "from triton.language.extra.cuda import libdevice\n"
 
+#: How many quotients are one text, and the steps of each, of `a` by `b`, whose inverse is `r`: the product, what that
+#: leaves over, which makes up for its rounding, and whether its size is one of those of which all of this is exact.
+SHARES = 16
+_SHARE = (
+    "mul.rn.f32 q{i}, ${a}, ${r}", "neg.f32 e{i}, q{i}", "fma.rn.f32 e{i}, e{i}, ${b}, ${a}",
+    "fma.rn.f32 ${i}, e{i}, ${r}, q{i}",
+    "shl.b32 u{i}, q{i}, 1", "sub.u32 u{i}, u{i}, 0x41000000", "max.u32 u, u, u{i}",
+)  # fmt: skip
+
+
+def share_text() -> str:
+    """The instructions of several quotients, which are divided in the usual way where one has another size."""
+    lanes = [{"i": i, "a": SHARES + i, "b": 2 * SHARES + i, "r": 3 * SHARES + i} for i in range(SHARES)]
+    steps = [step.format(**lane) for step in _SHARE for lane in lanes]
+    divisions = ["div.rn.f32 ${i}, ${a}, ${b}".format(**lane) for lane in lanes]
+    start = [f".reg .f32 q<{SHARES}>, e<{SHARES}>", f".reg .b32 u, u<{SHARES}>", ".reg .pred p", "mov.u32 u, 0"]
+    test = ["setp.lt.u32 p, u, 0x7c000000", "@p bra done"]
+    return "{ " + "; ".join([*start, *steps, *test, *divisions]) + "; done: }"
+
+
 #: Functions by name; a kernel's file has those it names.
 FUNCTIONS = {
     "largest": """(a, b):
@@ -49,6 +69,16 @@ FUNCTIONS = {
 """,
     "power_of_two": """(x):
     return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+""",
+    # a / b as `tl.div_rn` rounds it, where many a have one b. Sizes of quotients from 2^-62 to 2^62, of b from 2^-40
+    # to 2^40 are exact; there is no inverse of others, with which no quotient is a number.
+    "share": f"""(a, b):
+    known = (tl.abs(b) > {2.0**-40}) & (tl.abs(b) < {2.0**40})
+    inverse = tl.where(known, tl.div_rn(tl.full((), 1.0, tl.float32), b), float("nan"))
+    text: tl.constexpr = "{share_text()}"
+    return tl.inline_asm_elementwise(
+        text, "{",".join(["=f"] * SHARES + ["f"] * 3 * SHARES)}", [a, b, inverse], tl.float32, True, {SHARES}
+    )
 """,
     # Abramowitz and Stegun 7.1.26: within 1.5e-7, so near zero the first term of the series.
     "coarse_erf": """(x):

@@ -1,0 +1,97 @@
+"""Division of a row by one number: its instructions round as division does, and which kernels have them."""
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from test_hopper import program_of
+
+import oneflow as flow
+from oneflow.lowering.triton.body import SHARED
+from oneflow.lowering.triton.prelude import SHARES, share_text
+from oneflow.runtime.cuda.compiler import compile_source
+
+
+def rounded(compute, *operands):
+    """What is computed of numbers exactly, as the nearest f32: of two that are as near, the even one."""
+    if not np.all(np.isfinite(operands)):
+        with np.errstate(all="ignore"):
+            return np.float32(compute(*operands))
+    exact = compute(*(Fraction(float(x)) for x in operands))
+    near = np.float32(float(exact))
+    around = [near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))]
+    return min(around, key=lambda x: (abs(Fraction(float(x)) - exact), int(x.view(np.uint32)) & 1))
+
+
+def value(registers, name):
+    return registers[name] if name in registers else np.uint32(int(name, 0))
+
+
+def bits(number):
+    return int(np.float32(number).view(np.uint32)) if isinstance(number, np.floating) else int(number)
+
+
+def run(text, registers):
+    """Runs instructions of PTX, each of which rounds what it computes; gives whether it jumped to the end."""
+    compute = {
+        "mul.rn.f32": lambda a, b: rounded(lambda a, b: a * b, a, b),
+        "fma.rn.f32": lambda a, b, c: rounded(lambda a, b, c: a * b + c, a, b, c),
+        "neg.f32": lambda a: -a,
+        "div.rn.f32": lambda a, b: a / b,
+        "mov.u32": lambda a: a,
+        "shl.b32": lambda a, b: np.uint32(bits(a) << int(b) & 0xFFFFFFFF),
+        "sub.u32": lambda a, b: np.uint32((bits(a) - bits(b)) & 0xFFFFFFFF),
+        "max.u32": lambda a, b: max(a, b),
+        "setp.lt.u32": lambda a, b: a < b,
+    }
+    for step in text.removeprefix("{").removesuffix("done: }").strip().rstrip(";").split(";"):
+        if step.strip() == "@p bra done":
+            if registers["p"]:
+                return True
+        elif not step.strip().startswith("."):
+            name, target, *operands = re.split(r",? +", step.strip().replace(", ", " "))
+            registers[target] = compute[name](*(value(registers, o) for o in operands))
+    return False
+
+
+def quotients(a, b):
+    """The quotients of `SHARES` numbers by one, and whether none was divided in the usual way."""
+    inverse = np.float32(1) / b
+    given = [np.float32(0)] * SHARES + list(a) + [b] * SHARES + [inverse] * SHARES
+    registers = {f"${i}": x for i, x in enumerate(given)}
+    fast = run(share_text(), registers)
+    return np.array([registers[f"${i}"] for i in range(SHARES)], np.float32), fast
+
+
+def test_quotients_are_rounded_as_by_division():
+    rng = np.random.default_rng(2)
+    for number in range(40):
+        b = np.float32(rng.uniform(1, 2) * 2.0 ** rng.integers(-40, 40) * rng.choice([-1, 1]))
+        a = (rng.uniform(1, 2, SHARES) * 2.0 ** rng.integers(-20, 20, SHARES)).astype(np.float32) * b
+        if number % 2:  # Quotients beside which there is no number for long.
+            a = np.nextafter((np.arange(SHARES) + 2**23).astype(np.float32) * b, np.float32(0))
+        got, fast = quotients(a, b)
+        assert fast
+        np.testing.assert_array_equal(got, a / b)
+
+
+@pytest.mark.parametrize("odd", [0.0, -0.0, 1e-42, 1e-30, 3e38, np.inf, np.nan])
+def test_others_are_divided(odd):
+    a = np.full(SHARES, 3, np.float32)
+    a[5] = odd
+    got, fast = quotients(a, np.float32(7))
+    assert not fast
+    np.testing.assert_array_equal(got.view(np.uint32), (a / np.float32(7)).view(np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "shared"),
+    [(flow.float32, SHARED, True), (flow.float32, 64, False), (flow.bfloat16, SHARED, False)],
+)
+def test_rows_that_are_divided_by_one_number(kind, size, shared):
+    """Those of which every thread has enough; those of 16 bits need not round as division does."""
+    (source,) = program_of(lambda x: flow.softmax(x, -1), [(4, size)], kind).sources.values()
+    kernel = source.text.rpartition("@triton.jit")[2]
+    assert ("share(" in kernel) == shared and ("div_rn" in kernel) == (kind is flow.float32 and not shared)
+    assert compile_source(source).cubin
