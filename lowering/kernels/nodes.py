@@ -196,6 +196,17 @@ class Structure:
         """Whether a node sweeps the inner loops without reducing over them."""
         return any(not n.folds and n.loops & set(self.inner) for n in self.nodes)
 
+    @property
+    def again(self) -> bool:
+        """Whether a node sweeps the inner loops for which others have to have done so."""
+        reduced = set[ir.Value]()
+        for node in self.nodes:
+            follows = any(use.value in reduced for use in node.inputs)
+            if follows and node.loops & set(self.inner):
+                return True
+            reduced.update(node.results if node.folds or follows else ())
+        return False
+
 
 def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     """The structure of nodes in program order, or None where they cannot run in one loop nest.

@@ -17,7 +17,7 @@ from oneflow.lowering.triton.finish import filled_with, finish_ops, initial, pro
 from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.online import Rescaled, read_rescaled
 from oneflow.lowering.triton.reduction import Accumulator, Folded, Pair, Selected, neutral, read_folds, read_selection
-from oneflow.lowering.triton.shape import EACH, Blocks, choose_blocks, crossing, sides, warps_of
+from oneflow.lowering.triton.shape import EACH, Blocks, choose_blocks, crossing, kept, sides, warps_of
 from oneflow.lowering.triton.sizes import product
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, constant_text, indexed_loops, linear_form
@@ -151,8 +151,8 @@ class Nest:
         self.open, self.before, self.inner = [], [], {}
         self.writer.open(INNER)
         self.row.start = "r_at"
-        if self.structure.rowwise and self.blocks.mode == "chunk":
-            self.tile.policy = "evict_first" if self.tile.policy else "evict_last"
+        if self.blocks.mode == "chunk":
+            self.tile.policy = kept(self.kernel, self.structure, self.tile.policy)
         self.tile.place(self.row)
 
     def _close(self) -> None:

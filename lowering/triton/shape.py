@@ -27,6 +27,9 @@ STRIDED, COLUMNS, FEW = 2048, 64, 16
 STEPS, SPREAD = 16, 128
 #: The elements of a block that is read along one loop and written along another, and its longest side.
 CROSSED, SIDE = 4096, 64
+#: The bytes of a tensor of which the cache keeps little: what is read once need not take the place of what was
+#: written, which has to go to memory then.
+CACHE = 1 << 26
 #: Bytes of a row that a thread holds (twice as many in long rows), and elements of a block where nothing is reduced.
 HELD, EACH = 64, 8
 
@@ -53,7 +56,7 @@ def choose_blocks(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size
     if inner == 1:
         block = min(POINTWISE, wide)
         return Blocks(block, 1, "once", warps_of(block // EACH))
-    strided, few = _strided(structure, forms), inner is not None and inner <= STEPS and not structure.rowwise
+    strided, few = is_strided(structure, forms), inner is not None and inner <= STEPS and not structure.rowwise
     if few and (strided or not regroups):
         spread = power_of_two((outer or POINTWISE * PROCESSORS) // PROCESSORS or 1)
         block = min(POINTWISE, wide, max(spread, SPREAD))
@@ -67,7 +70,7 @@ def choose_blocks(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size
         columns = min(max(beside, STRIDED // row), wide)
         depth = min(row, STRIDED // columns)
         return Blocks(columns, depth, "whole" if inner is not None and row <= depth else "chunk", 4)
-    width = _width(kernel)
+    width = width_of(kernel)
     most = ROW // 2 if online and width == 2 else ROW
     if inner is not None and row <= (most if structure.rowwise else REDUCED):
         block = max(1, min(wide, POINTWISE // row))
@@ -76,7 +79,15 @@ def choose_blocks(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size
     return Blocks(1, 2 * CHUNK if structure.rowwise else CHUNK, "chunk", 8)
 
 
-def _width(kernel: Kernel) -> int:
+def kept(kernel: Kernel, structure: Structure, before: str) -> str:
+    """How long the cache keeps what a sweep in chunks reads, if that is said; `before` is what the last one said."""
+    if structure.rowwise or structure.again:
+        return "evict_first" if before else "evict_last"
+    read = [bytes_of(t.element) * (t.count.static or 0) for t in kernel.tensors.values()]
+    return "evict_first" if max(read) > CACHE else ""
+
+
+def width_of(kernel: Kernel) -> int:
     """The bytes of an element of the kernel's largest tensor."""
     tensors = list(kernel.tensors.values())
     counts = [t.count.static for t in tensors]
@@ -106,7 +117,7 @@ def sides(across: int | None, along: int | None) -> tuple[int, int]:
     return first, second
 
 
-def _strided(structure: Structure, forms: Sequence[Form]) -> bool:
+def is_strided(structure: Structure, forms: Sequence[Form]) -> bool:
     """Whether elements along the inner loops lie apart in the tensor that is swept, those along outer ones not."""
     last, every, one = structure.inner[-1], {*structure.outer, *structure.inner}, Size.of(1)
     swept = [f for f in forms if last in f.walked]

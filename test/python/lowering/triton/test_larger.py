@@ -71,6 +71,14 @@ def test_a_row_longer_than_registers_hold_is_read_in_blocks(element):
     assert all('"evict_first"' in line for line in stores) and len(stores) == 2
 
 
+@pytest.mark.parametrize(("rows", "marked"), [(65536, 1), (4096, 0)])
+def test_a_tensor_larger_than_the_cache_that_is_read_once_is_not_kept(rows, marked):
+    """Partial sums are: the kernel that follows reads them."""
+    text = unary("reduce_sum", (rows, 1024), "axis = [0 : si32], keepdims = false", result="1024xf32")
+    first, last = (s.text for s in lower(text).sources.values())
+    assert first.count('eviction_policy="evict_first"') == marked and "eviction" not in last
+
+
 @pytest.mark.parametrize(
     ("op", "size", "element", "warps", "blocks"),
     [("softmax", 16384, "f32", 16, False), ("softmax", 32768, "f32", 32, False), ("softmax", 32768, "bf16", 8, True),
