@@ -44,12 +44,18 @@ def test_updates_are_one_launch(count):
     assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
 
 
-def test_larger_updates_are_fewer_together():
-    """Of 3 parameters each: 26 are as many as 80 parameters allow. Those of 2304 programs fill the device alone."""
-    program = lower(updates(30, kind="tensor<768x768xf32>"))
-    grids = {name: source.grid for name, source in program.sources.items()}
-    assert grids == {"main_kernel_0_x26": "14976", "main_kernel_0_x4": "2304"}
-    assert list(lower(updates(3, kind="tensor<3072x768xf32>")).sources) == ["main_kernel_0"]
+@pytest.mark.parametrize(
+    ("kind", "grids"),
+    [
+        ("tensor<768x768xf32>", {"main_kernel_0_x26": "14976", "main_kernel_0_x4": "2304"}),
+        ("tensor<3072x768xf32>", {"main_kernel_0_x13": "29952", "main_kernel_0_x4": "9216"}),
+        ("tensor<3072x3072xf32>", {"main_kernel_0": "9216"}),
+    ],
+)
+def test_larger_updates_are_fewer_together(kind, grids):
+    """Of 3 parameters each: 26 are as many as 80 parameters allow. Those of 9216 programs fill the device alone."""
+    program = lower(updates(30, kind=kind))
+    assert {name: source.grid for name, source in program.sources.items()} == grids
 
 
 def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
