@@ -40,7 +40,8 @@ TEMPLATES = {
 }  # fmt: skip
 #: The same in hardware, a few units in the last place of f32 off: where large tensors have no more digits than f16.
 FAST = {
-    "math.exp": "tl.exp({0})", "math.exp2": "tl.exp2({0})", "math.log": "tl.log({0})", "math.log2": "tl.log2({0})",
+    "math.exp": "coarse_exp({0})", "math.exp2": "power_of_two({0})",
+    "math.log": "tl.log({0})", "math.log2": "tl.log2({0})",
     "arith.divf": "{0} / {1}", "math.sqrt": "tl.sqrt({0})", "math.rsqrt": "tl.rsqrt({0})",
     "math.erf": "coarse_erf({0})", "math.tanh": "coarse_tanh({0})",
 }  # fmt: skip

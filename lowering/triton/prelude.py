@@ -70,6 +70,7 @@ FUNCTIONS = {
     "power_of_two": """(x):
     return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """,
+    "coarse_exp": "(x):\n    return power_of_two(x * 1.442695041)\n",
     # a / b as `tl.div_rn` rounds it, where many a have one b. Sizes of quotients from 2^-62 to 2^62, of b from 2^-40
     # to 2^40 are exact; there is no inverse of others, with which no quotient is a number.
     "share": f"""(a, b):
