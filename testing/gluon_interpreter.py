@@ -1,8 +1,9 @@
 """Runs kernels in Gluon on NumPy memory: the warps that a kernel starts side by side are threads.
 
 Barriers wait as a device's do, and a wait that nothing ends raises; memory shared by warps holds NaN before it is
-written, and blocks past a tensor's end hold 0. Copies and products are done at once, and layouts mean nothing: what
-goes wrong on a device because it is done later is not seen. Imports `device_functions`.
+written, and blocks past a tensor's end hold 0. Copies of a thread are done when they are waited for. Copies of blocks
+and products are done at once, and layouts mean nothing: what goes wrong on a device because it is done later is not
+seen. Imports `device_functions`.
 """
 
 from __future__ import annotations
@@ -165,6 +166,26 @@ class Descriptor:
         place[...] = source.array.reshape(self.block)[tuple(map(slice, place.shape))]
 
 
+@dataclass
+class Copies:
+    """Copies to shared memory that are underway: those of the open group, and of groups that are on their way."""
+
+    open: list[Callable[[], None]] = field(default_factory=list)
+    groups: list[list[Callable[[], None]]] = field(default_factory=list)
+
+    def begin(self, target: Shared, pointer: Pointer, mask: Any = True) -> None:
+        self.open.append(lambda: target.store(pointer.load(mask)))
+
+    def commit(self) -> None:
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, pending: int) -> None:
+        while len(self.groups) > pending:
+            for copy in self.groups.pop(0):
+                copy()
+
+
 class Libdevice:
     """libdevice on tensors."""
 
@@ -175,6 +196,13 @@ class Libdevice:
 def extreme(passing: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
     """The larger or the smaller of two: NaN passes where that is asked for, else what is no number gives way."""
     return lambda a, b, propagate_nan=None: block((passing if propagate_nan else other)(a, b))
+
+
+def reduced(values: np.ndarray, axis: int, combine: Callable[..., Any]) -> Block:
+    """The values along an axis of a power of two combined, halves with each other."""
+    while values.shape[axis] > 1:
+        values = combine(*(block(half) for half in np.split(values, 2, axis)))
+    return block(values.squeeze(axis))
 
 
 def multiply(a: Any, b: Shared, acc: Block, use_acc: bool = True, is_async: bool = False) -> Block:
@@ -210,7 +238,8 @@ def language(program: int, programs: int) -> dict[str, Any]:
     gl = SimpleNamespace(
         constexpr=lambda value: value, static_range=range, convert_layout=lambda x, layout: x,
         program_id=lambda axis: program, num_programs=lambda axis: programs, cdiv=lambda a, b: -(-a // b),
-        NVMMADistributedLayout=layout, DotOperandLayout=layout, SliceLayout=layout,
+        NVMMADistributedLayout=layout, DotOperandLayout=layout, SliceLayout=layout, BlockedLayout=layout,
+        SwizzledSharedLayout=layout, reduce=reduced,
         NVMMASharedLayout=type("Layout", (), {"__new__": layout, "get_default_for": layout}),
         where=lambda c, a, b: block(np.where(c, a, b)) if np.ndim(c) else (a if c else b),
         maximum=extreme(np.maximum, np.fmax), minimum=extreme(np.minimum, np.fmin),
@@ -229,12 +258,17 @@ def language(program: int, programs: int) -> dict[str, Any]:
         async_copy_global_to_shared=Descriptor.load, async_copy_shared_to_global=Descriptor.store,
         store_wait=lambda pending: None,
     )  # fmt: skip
+    copies = Copies()
+    ahead = SimpleNamespace(
+        async_copy_global_to_shared=copies.begin, commit_group=copies.commit, wait_group=copies.wait,
+    )  # fmt: skip
     bars = SimpleNamespace(
         MBarrierLayout=layout, init=Barrier.init, wait=Barrier.wait, arrive=Barrier.arrive,
         expect=lambda bar, size: bar.arrive(size=size),
     )  # fmt: skip
     return {
         "gluon": SimpleNamespace(jit=lambda function: function), "gl": gl, "tl": gl, "tma": tma, "mbarrier": bars,
+        "async_copy": ahead,
         "triton": SimpleNamespace(language=SimpleNamespace(PropagateNan=SimpleNamespace(ALL=True))),
         "fence_async_shared": lambda: None, "warpgroup_mma": multiply, "libdevice": Libdevice(),
         "warpgroup_mma_wait": lambda pending, deps: deps if len(deps) > 1 else deps[0],

@@ -18,7 +18,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.expect import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Uncovered
 from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
-from oneflow.lowering.triton import hopper_product
+from oneflow.lowering.triton import hopper_product, hopper_rows
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
 from oneflow.lowering.triton.early import announce
@@ -206,7 +206,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     product = functools.partial(Contraction, precision=precision)
     found = [lambda: _in_both_forms(_structured(function, product))] if kind == "contraction" else []
-    return [*found, lambda: _nest(function, Nest)]
+    return [*found, lambda: _with_long_rows(_structured(function, Nest))]
 
 
 def _in_both_forms(product: Contraction) -> Source:
@@ -220,8 +220,9 @@ def _gives_nothing(function: ir.Operation) -> bool:
     return bool(kinds) and all(k.has_static_shape and 0 in k.shape for k in kinds)
 
 
-def _nest(function: ir.Operation, emitter: Callable[[Kernel, Structure], Nest | Contraction]) -> Source:
-    return _structured(function, emitter).emit()
+def _with_long_rows(nest: Nest) -> Source:
+    """The source of a nest, with that for Hopper where its rows are long."""
+    return replace(nest.emit(), special=hopper_rows.special(nest))
 
 
 def _structured(function: ir.Operation, emitter: Callable[[Kernel, Structure], E]) -> E:

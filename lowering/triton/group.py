@@ -256,7 +256,7 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     main = _kernel(identifier(name), [n for n, _ in parameters], _indented([*made, *steps]))
     text = "\n\n".join([before + single, *([] if loop else [_picker(chosen, block)]), main])
     grid = str(programs if loop else programs * count)
-    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid)
+    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid, special={})
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class Tile:
         axes = frozenset({axis.name})
         text = axis.start or "0"
         if not axis.scalar:
-            lanes = f"tl.arange(0, {axis.block}){self._index(axis)}{'.to(tl.int64)' if self.kernel.is_wide else ''}"
+            lanes = f"{self.lanes(axis)}{self._index(axis)}{'.to(tl.int64)' if self.kernel.is_wide else ''}"
             text = f"{text} + {lanes}" if axis.start else lanes
         elif self.kernel.is_wide:
             text = f"{text} + tl.full((), 0, tl.int64)"
@@ -125,6 +125,10 @@ class Tile:
         exact = axis.scalar or (size > 0 and size % covered == 0)
         self.masks[axis.name] = None if exact else self._mask(axis, flat.name, axes)
         self._decompose(axis, flat)
+
+    def lanes(self, axis: Axis) -> str:
+        """The positions within a block along an axis, as a vector."""
+        return f"tl.arange(0, {axis.block})"
 
     def _index(self, axis: Axis) -> str:
         """How a vector becomes a block along the axis."""

@@ -171,7 +171,7 @@ def joined(members: Sequence[Source], name: str, inputs: Sequence[int]) -> Sourc
     text = f"{_texts(members)}{_JIT}def {identifier(name)}({names}):\n{body}"
     warps, stages = max(m.warps for m in members), max(m.stages for m in members)
     return replace(members[0], name=name, text=text, parameters=(*parameters, *checks), grid=str(first), warps=warps,
-                   stages=stages)  # fmt: skip
+                   stages=stages, special={})  # fmt: skip
 
 
 def _texts(members: Sequence[Source]) -> str:

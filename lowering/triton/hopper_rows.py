@@ -1,0 +1,204 @@
+"""Long rows on Hopper, in Gluon: a program keeps its row in shared memory and goes over it there.
+
+A row of so many elements in registers leaves a processor no room for another program, and it reads nothing while it
+computes; a row that is read again comes from the cache of all processors. In shared memory several have room. Imports
+`nest`, `tile`, `gluon`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.triton.body import Bodies
+from oneflow.lowering.triton.finish import origins, tiles
+from oneflow.lowering.triton.gluon import ARCH
+from oneflow.lowering.triton.kernel import TYPES, Tensor, bytes_of
+from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.nest import INNER, Nest
+from oneflow.lowering.triton.prelude import definitions
+from oneflow.lowering.triton.reduction import Folded
+from oneflow.lowering.triton.shape import Blocks, is_strided
+from oneflow.lowering.triton.sizes import Size
+from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.tile import Axis, Form, Tile
+from oneflow.lowering.triton.tuning import PROCESSORS, RESERVED, SHARED
+from oneflow.lowering.triton.writer import Axes, V
+
+#: The elements of the shortest rows, the programs that a processor has at least, those of a block, and its warps.
+SHORTEST, PROGRAMS, BLOCK, WARPS = 16385, 2, 8192, 8
+#: The bytes that a thread copies at once.
+VECTOR = 16
+MARK = "@gluon.jit\n"
+
+HEAD = """import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as tl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+from triton.language.extra.cuda import libdevice
+
+"""
+
+
+def special(nest: Nest) -> dict[str, Source]:
+    """The form for Hopper, by its architecture, where rows are long."""
+    if not _is_for(nest):
+        return {}
+    try:
+        return {ARCH: SharedRows(nest.kernel, nest.kernel.structure()).emit()}
+    except Uncovered:
+        return {}
+
+
+def _is_for(nest: Nest) -> bool:
+    """Whether a kernel reads long rows as they lie, reduces them and goes over them again."""
+    nodes, outer, inner = nest.structure.nodes, nest.tile.axes[0].size.static, nest.row.size.static
+    long = inner is not None and inner >= SHORTEST and (outer or 0) >= PROCESSORS
+    folded = bool(nest.folds) and not nest.selections and not nest.kernel.checks and nest.blocks.mode != "step"
+    streams = any(n.streams(i) for n in nodes for i in range(len(n.outputs)))
+    plain = long and folded and not streams and nest.structure.again
+    return plain and not is_strided(nest.structure, nest.tile.forms)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Shared memory for the row of a tensor: where its elements lie, as a form and as text, and which are there."""
+
+    name: str
+    tensor: Tensor
+    form: Form
+    offset: str
+    mask: str
+
+
+@dataclass
+class Rows(Tile):
+    """Blocks of a row. What the first sweep reads lies in shared memory, while that has room."""
+
+    rooms: list[Room] = field(default_factory=list)
+    asked: dict[str, Form] = field(default_factory=dict)
+    is_first: bool = True
+
+    def lanes(self, axis: Axis) -> str:
+        """The positions within a block along an axis, as threads have them."""
+        return f"tl.arange(0, {axis.block}, layout=THREADS)"
+
+    def offset(self, form: Form) -> tuple[str, Axes]:
+        """The text of an offset, and the axes it varies along; remembers what that is of."""
+        text, axes = super().offset(form)
+        self.asked[text] = form
+        return text, axes
+
+    def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> V:
+        """The element at an offset."""
+        form = self.asked.get(offset)
+        room = next((r for r in self.rooms if (r.tensor, r.form) == (tensor, form)), None)
+        if room is None and self.is_first and form is not None and self._fits(tensor, form):
+            room = Room(f"room{len(self.rooms)}", tensor, form, offset, self.mask(axes) or "")
+            self.rooms.append(room)
+        if room is None:
+            return super().load(tensor, offset, axes, other)
+        text = f"{room.name}.index(r_at // {BLOCK}).load(THREADS)"
+        return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
+
+    def _fits(self, tensor: Tensor, form: Form) -> bool:
+        """Whether rows of a tensor, which programs have one each of, are vectors and have room beside the others."""
+        outer, inner = (axis.loops for axis in self.axes)
+        last = [group[-1] for group in self.groups(inner)]
+        if form.computed or len(last) != 1 or form.loops.get(last[0]) != Size.of(1):
+            return False
+        steps = [form.loops[n] for n in outer if n in form.loops]
+        width = bytes_of(tensor.element)
+        whole = steps and all((s.static or 1) * width % VECTOR == 0 for s in (*steps, form.constant) if s.terms)
+        taken = sum(self._bytes(t) for t in (*(room.tensor for room in self.rooms), tensor))
+        return bool(whole) and taken <= SHARED // PROGRAMS - RESERVED
+
+    def broadcast(self, value: V) -> V:
+        """The value as a full block, which it has to be."""
+        if not value.axes >= INNER:
+            raise Uncovered("a block of one value")
+        return super().broadcast(value)
+
+    def _bytes(self, tensor: Tensor) -> int:
+        return int(tiles(self.axes[-1])) * BLOCK * bytes_of(tensor.element)
+
+
+@dataclass
+class SharedRows(Nest):
+    """The source in Gluon of a nest whose inner loops are one row."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.blocks, self.rescaled, self.anchors, self.rank = Blocks(1, BLOCK, "chunk", WARPS), {}, {}, 1
+        self.row = Axis("r", self.structure.inner, BLOCK)
+        self.columns = [Axis("x", self.structure.outer, 1, "tl.program_id(0)", scalar=True)]
+        forms, opaque = self.tile.forms, self.tile.opaque
+        self.tile = self.rows = Rows(self.kernel, self.writer, [*self.columns, self.row], self.sizes, forms, opaque)
+        self.bodies = Bodies(self.tile)
+
+    def emit(self) -> Source:
+        """The source.
+
+        Raises:
+            Uncovered: no row has room.
+        """
+        for axis in self.columns:
+            self.tile.place(axis)
+        for node in self.structure.nodes:
+            self._node(node)
+        self._close()
+        if not self.rows.rooms:
+            raise Uncovered("no row that has room")
+        names = [name for name, _ in self.kernel.parameters]
+        lines = "".join(f"    {line}\n" for line in self.writer.scopes[0].lines)
+        return self._source(f"\n\n{MARK}def {identifier(self.kernel.name)}({', '.join(names)}):\n{_laid_out(lines)}")
+
+    def _open(self) -> None:
+        super()._open()
+        self.placing = list(self.writer.scopes[-1].lines)
+        self.tile.policy = ""
+        if self.rows.is_first:
+            self.writer.line(f"async_copy.wait_group({tiles(self.row)} - 1 - r_at // {BLOCK})")
+
+    def _close(self) -> None:
+        if self.open is not None and self.rows.is_first:
+            self.before = [*self._copies(self.rows.rooms), *self.before]
+            self.rows.is_first = False
+        super()._close()
+
+    def _copies(self, rooms: Sequence[Room]) -> list[str]:
+        """Memory for rows, and what reads them: a block of each after the other."""
+        layout = "tl.SwizzledSharedLayout(1, 1, 1, [0])"
+        kinds = [TYPES[r.tensor.element] if r.tensor.element != "i1" else "int8" for r in rooms]
+        copies = [
+            f"async_copy.async_copy_global_to_shared({r.name}.index(r_at // {BLOCK}), {r.tensor.name} + {r.offset}"
+            f"{f', mask={r.mask}' if r.mask else ''})" for r in rooms
+        ]  # fmt: skip
+        return [
+            *(f"{r.name} = tl.allocate_shared_memory(tl.{kind}, [{tiles(self.row)}, {BLOCK}], {layout})"
+              for r, kind in zip(rooms, kinds, strict=True)),
+            f"for r_at in range(0, {self.row.size}, {BLOCK}):",
+            *(f"    {line}" for line in (*self.placing, *copies, "async_copy.commit_group()")),
+        ]  # fmt: skip
+
+    def _source(self, functions: str) -> Source:
+        comments = "".join(f"# {origin}\n" for origin in origins([n.op for n in self.structure.nodes]))
+        # Gluon's language lacks the name, which its minima and maxima take.
+        used = definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
+        vector = VECTOR // max(bytes_of(r.tensor.element) for r in self.rows.rooms)
+        threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{WARPS}], [0]))\n"
+        kernel, count = self.kernel, tiles(self.columns[0])
+        text = f"{comments}{HEAD}{threads}{used}{functions}"
+        return Source(kernel.name, text, tuple(kernel.parameters), count, WARPS, language=GLUON)
+
+    def _reduce(self, value: V, fold: Folded) -> V:
+        """A row's elements as one number."""
+        return self.writer.define(f"tl.reduce({value.name}, 0, {fold.function})", value.element, value.axes - INNER)
+
+
+def _laid_out(lines: str) -> str:
+    """Lines whose blocks lie as threads have them, and whose sweeps are written out."""
+    laid = re.sub(rf"tl\.full\(\({BLOCK},\), (.+?), (tl\.\w+)\)", rf"tl.full(({BLOCK},), \1, \2, THREADS)", lines)
+    return laid.replace("for r_at in range(", "for r_at in tl.static_range(")

@@ -1,0 +1,114 @@
+"""Long rows for Hopper: which have the form in Gluon, what it computes, that kernels compile and fit."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from test_hopper import program_of
+from test_hopper_product import of_known_triton
+
+import oneflow as flow
+from oneflow.lowering.triton import hopper_rows
+from oneflow.lowering.triton.tuning import RESERVED, SHARED
+from oneflow.runtime.cuda.compiler import compile_source
+from oneflow.testing.triton_interpreter import interpret_program
+
+F = flow.nn.functional
+KINDS = {
+    "f16": (flow.float16, np.float16, 2e-3),
+    "bf16": (flow.bfloat16, ml_dtypes.bfloat16, 1e-2),
+    "f32": (flow.float32, np.float32, 1e-6),
+}
+
+
+def normalized(x, w, b):
+    x, w, b = (a.astype(np.float64) for a in (x, w, b))
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
+
+
+def softmax(x):
+    x = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True).astype(np.float64))
+    return x / x.sum(-1, keepdims=True)
+
+
+def sum_and_shares(x):
+    x = x.astype(np.float64)
+    return x / x.sum(-1, keepdims=True), x.sum(-1)
+
+
+#: Functions of rows of a length, what they compute by NumPy, and how many rows and vectors they take.
+FUNCTIONS = {
+    "softmax": (lambda x: flow.softmax(x, -1), softmax, 1, 0),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, w.shape, w, b), normalized, 1, 2),
+    "of a sum": (lambda x, y: flow.softmax(x + y, -1), lambda x, y: softmax((x + y).astype(x.dtype)), 2, 0),
+    "a sum besides": (lambda x: (x / x.sum(-1, keepdim=True), x.sum(-1)), sum_and_shares, 1, 0),
+    "what is there besides": (
+        lambda x, y: flow.softmax(x, -1) * y, lambda x, y: softmax(x).astype(x.dtype) * y.astype(np.float64), 2, 0,
+    ),
+}  # fmt: skip
+
+
+def sources(function, shapes, kind):
+    """A program in its form for Hopper, and the sources of that."""
+    program = program_of(function, shapes, kind).on("sm_90")
+    return program, list(program.sources.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", [64, 56])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_rows_are(name, length, kind, monkeypatch):
+    """Rows of whole blocks, and such that end within one. Blocks hold no number before they have been waited for."""
+    for constant, value in (("SHORTEST", 1), ("PROCESSORS", 2), ("BLOCK", 16)):
+        monkeypatch.setattr(hopper_rows, constant, value)
+    (dtype, element, tolerance), rng = KINDS[kind], np.random.default_rng(3)
+    function, reference, rows, vectors = FUNCTIONS[name]
+    given = [np.abs(rng.standard_normal(s)).astype(element) for s in [(5, length)] * rows + [(length,)] * vectors]
+    program, (source,) = sources(function, [a.shape for a in given], dtype)
+    rooms = 2 if name == "of a sum" else 1
+    assert source.language == "gluon" and source.text.count("allocate_shared_memory") == rooms
+    got, want = interpret_program(program, *given), reference(*given)
+    for one, other in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
+        np.testing.assert_allclose(one.astype(np.float64), other, tolerance, tolerance)
+
+
+#: A function and rows, and whether they have the form: long rows that two programs of a processor have room for,
+#: whose beginnings are those of vectors, and as many as there are processors.
+CASES = [
+    ("softmax", (2048, 32768), "bf16", True), ("layer_norm", (512, 32768), "f16", True),
+    ("softmax", (512, 50304), "bf16", True), ("softmax", (512, 20000), "f32", True),
+    ("of a sum", (512, 20000), "bf16", True),
+    ("softmax", (2048, 32768), "f32", False), ("softmax", (512, 16384), "bf16", False),
+    ("softmax", (512, 32770), "bf16", False), ("softmax", (100, 32768), "bf16", False),
+    ("softmax", (512, 65536), "bf16", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "shape", "kind", "has"), CASES)
+@of_known_triton
+def test_which_rows_have_the_form_and_compile(name, shape, kind, has):
+    function, _, rows, vectors = FUNCTIONS[name]
+    _, found = sources(function, [shape] * rows + [shape[1:]] * vectors, KINDS[kind][0])
+    assert [source.language for source in found] == ["gluon"] if has else all(s.language == "triton" for s in found)
+    if has:
+        assert compile_source(found[0]).shared <= SHARED // hopper_rows.PROGRAMS - RESERVED // 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.sum(-1), lambda x: flow.relu(x), lambda x: flow.cumsum(x, -1), lambda x: flow.softmax(x, 0)],
+)
+def test_what_goes_over_rows_once_has_none(function):
+    _, found = sources(function, [(512, 32768)], flow.bfloat16)
+    assert all(source.language == "triton" for source in found)
+
+
+def test_calls_that_are_one_launch_have_none():
+    """The form is that of one call."""
+
+    def both(x, y):
+        return flow.softmax(x, -1), flow.softmax(y, -1)
+
+    (shape,) = {shape for _, shape, kind, has in CASES if has and kind == "f32"}
+    _, (alone,) = sources(lambda x: flow.softmax(x, -1), [(140, shape[1])], flow.float32)
+    _, (merged,) = sources(both, [(140, shape[1])] * 2, flow.float32)
+    assert (alone.language, merged.language) == ("gluon", "triton") and merged.name.endswith("_x2")
