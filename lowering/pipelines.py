@@ -13,6 +13,7 @@ from oneflow.lowering.llvm import emit, launch, polynomials
 from oneflow.lowering.llvm.split import SplitForThreads
 from oneflow.lowering.triton import attention  # noqa: F401
 from oneflow.lowering.triton.channels import PreferChannelsLast
+from oneflow.lowering.triton.claims import ClaimPositions
 from oneflow.lowering.triton.emit import EmitTriton
 from oneflow.lowering.triton.insertions import JoinInsertions
 from oneflow.lowering.triton.norm import JoinNormGradients
@@ -66,6 +67,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         JoinInsertions.name,
     ),
     "gpu-kernels": (
+        ClaimPositions.name,
         layouts.ChooseLayouts.name,
         JoinProducts.name,
         SplitReductions.name,

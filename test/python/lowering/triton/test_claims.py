@@ -1,0 +1,117 @@
+"""Writes to positions that may be equal: in parallel kernels the last stays, and none is made where one is wrong."""
+
+import numpy as np
+import pytest
+from lowered import lower
+
+import oneflow as flow
+from oneflow.frontend.dispatch import dispatch
+from oneflow.runtime.failures import PositionError
+from oneflow.testing.host_cuda import host_cuda
+from oneflow.testing.triton_interpreter import interpret_program
+
+RNG = np.random.default_rng(5)
+KINDS = {"i64": np.int64, "i32": np.int32, "f32": np.float32, "f16": np.float16, "i1": np.bool_}
+#: Sizes of the tensor, of the positions and how many axes they are of, and the element type.
+CASES = [
+    ((40, 5), (30,), 1, "f32"), ((7, 300), (50,), 1, "f16"), ((5, 6, 3), (9, 4), 2, "i64"), ((4, 9), (60,), 2, "i1"),
+    ((3,), (33,), 1, "i32"), ((6, 2), (17,), 1, "f32"),
+]  # fmt: skip
+
+
+def program_of(shape, at, depth, kind, donated="", dynamic=False):
+    sizes = "x".join(map(str, shape))
+    lead = "?" if dynamic else "x".join(map(str, at))
+    rest = "".join(f"x{n}" for n in shape[depth:])
+    types = f"tensor<{sizes}x{kind}>, tensor<{lead}x{depth}xi64>, tensor<{lead}{rest}x{kind}>"
+    x, i, v = types.split(", ")
+    return lower(f"""func.func @main(%x: {x}{donated}, %i: {i}, %v: {v}) -> {x} {{
+      %0 = "oneflow.tensor_scatter_nd_update"(%x, %i, %v) : ({types}) -> {x}
+      return %0 : {x}
+    }}""")
+
+
+def arrays_of(shape, at, depth, kind):
+    x = (RNG.standard_normal(shape) * 100).astype(KINDS[kind])
+    positions = np.stack([RNG.integers(0, n, at) for n in shape[:depth]], -1)
+    values = (RNG.standard_normal((*at, *shape[depth:])) * 100).astype(KINDS[kind])
+    return x, positions, values
+
+
+def updated(x, positions, values):
+    out = x.copy()
+    for at in np.ndindex(positions.shape[:-1]):
+        out[tuple(positions[at])] = values[at]
+    return out
+
+
+@pytest.mark.parametrize("donated", ["", " {oneflow.donated = 0 : i64}"], ids=["copied", "in place"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_last_of_equal_positions_stays(case, donated):
+    arrays = arrays_of(*case)
+    program = program_of(*case, donated)
+    (got,) = interpret_program(program, *arrays)
+    np.testing.assert_array_equal(got, updated(*arrays))
+    assert "tl.atomic_max" in program.text and "for at" not in program.text
+
+
+def test_positions_whose_number_is_known_at_run_time():
+    program = program_of((6, 3), (None,), 1, "f32", dynamic=True)
+    for count in (0, 1, 29):
+        arrays = arrays_of((6, 3), (count,), 1, "f32")
+        np.testing.assert_array_equal(interpret_program(program, *arrays)[0], updated(*arrays))
+    assert "tl.atomic_max" in program.text and "for at" not in program.text
+
+
+def test_few_positions_are_written_one_after_the_other():
+    arrays = arrays_of((6, 3), (4,), 1, "f32")
+    program = program_of((6, 3), (4,), 1, "f32")
+    np.testing.assert_array_equal(interpret_program(program, *arrays)[0], updated(*arrays))
+    assert "tl.atomic_max" not in program.text
+
+
+def rows(w, at, v):
+    w[at] = v
+
+
+def columns(w, at, v):
+    w[:, at] = v.T
+
+
+def in_a_box(w, at, v):
+    w[1:, at] = v.T[1:]
+
+
+def elements(w, at, v):
+    w[at, at] = v[:, 0]
+
+
+def added(w, at, v):
+    w.copy_(dispatch("dim_scatter_add", w, at.unsqueeze(1).expand(-1, 5), v, dim=0))
+
+
+@pytest.mark.parametrize("count", [3, 40])
+@pytest.mark.parametrize("update", [rows, columns, in_a_box, elements, added], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_wrong_position_leaves_what_is_updated_as_it_was(update, count, device, tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    values = RNG.standard_normal((5, 5)).astype(np.float32)
+    at, v = RNG.integers(0, 5, count), RNG.standard_normal((count, 5)).astype(np.float32)
+    with host_cuda():
+        w = flow.tensor(values).to(device)
+
+        @flow.compile
+        def run(at, v):
+            update(w, at, v)
+            return v.sum()
+
+        given = [flow.tensor(x).to(device) for x in (at, v)]
+        run(*given).numpy()
+        kept, plain = w.numpy().copy(), flow.tensor(values)
+        update(plain, flow.tensor(at), flow.tensor(v))
+        np.testing.assert_allclose(kept, plain.numpy(), 1e-5, 1e-5)
+        wrong = at.copy()
+        wrong[count // 2] = 5
+        with pytest.raises(PositionError, match=r"expected a position in \[0, 5\), got 5"):
+            run(flow.tensor(wrong).to(device), given[1]).numpy()
+        np.testing.assert_array_equal(w.numpy(), kept)
