@@ -1,12 +1,13 @@
 """`x[key] = value` as operators: the tensor that `x` becomes.
 
 The box that the index cuts out of `x` gets other elements, the last ones of equal positions, and is set into `x`
-again. Imports `index`, `functional`.
+again. `write` makes the operator that gives what `x` becomes, where that may be in its memory. Imports `index`,
+`functional`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,16 @@ from oneflow.frontend.function import to_device
 from oneflow.frontend.index import POSITIONS, Index, is_one, read
 from oneflow.frontend.tensor import Size, Tensor
 
+#: Makes an operator (its name and operands) whose result is like the operand of a number, with other elements.
+Write = Callable[..., Tensor]
 
-def assigned(x: Tensor, key: Any, value: Tensor) -> Tensor:
+
+def anew(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
+    """The result of an operator in memory of its own."""
+    return dispatch(name, *operands, **attrs)
+
+
+def assigned(x: Tensor, key: Any, value: Tensor, write: Write = anew) -> Tensor:
     """`x` with a tensor of its element type at `key`.
 
     Raises:
@@ -32,10 +41,11 @@ def assigned(x: Tensor, key: Any, value: Tensor) -> Tensor:
     if not index.positions and index.mask is None:
         part = F.expand_as(_in_box(index, value), part)
     else:
-        part = _placed(index, part, value) if index.positions else _chosen(index, part, value)
+        within = write if index.is_whole else anew
+        part = (_placed if index.positions else _chosen)(index, part, value, within)
         if index.is_whole:
             return part
-    return dispatch("slice_update", x, part, **index.box)
+    return write("slice_update", 0, x, part, **index.box)
 
 
 def _aligned(index: Index, value: Tensor) -> Tensor:
@@ -73,21 +83,22 @@ def _in_box(index: Index, value: Tensor) -> Tensor:
     return F.flip(value, turned) if turned else value
 
 
-def _chosen(index: Index, box: Tensor, value: Tensor) -> Tensor:
+def _chosen(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor:
     """The box with the value where the mask says so."""
     assert index.mask is not None
     mask, first = index.mask
     sizes = [*[1] * first, *mask.sizes(), *[1] * (box.rank - first - mask.rank)]
-    return F.where(_beside(box, _shaped(mask, sizes)), _in_box(index, value), box)
+    return write("where", 2, _beside(box, _shaped(mask, sizes)), _in_box(index, value), box)
 
 
-def _placed(index: Index, box: Tensor, value: Tensor) -> Tensor:
+def _placed(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor:
     """The box with the value at the positions."""
     axes = list(index.positions)
     order = [*axes, *(axis for axis in range(box.rank) if axis not in axes)]
     turned = _permuted(box, order)
+    write = write if turned is box else anew
     rows = _in_rows(index, value, [*index.spread, *turned.sizes()[len(axes) :]])
-    found = dispatch("tensor_scatter_nd_update", turned, _beside(box, _indices(index)), rows)
+    found = write("tensor_scatter_nd_update", 0, turned, _beside(box, _indices(index)), rows)
     return _permuted(found, np.argsort(order).tolist())
 
 

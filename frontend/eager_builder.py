@@ -19,7 +19,7 @@ from oneflow.frontend.arrays import dtype_of, to_data
 from oneflow.frontend.devices import common, device
 from oneflow.frontend.errors import fail, user_place
 from oneflow.frontend.kernels import Kernel, Ranks, compile_call, describe_result, intern
-from oneflow.frontend.tape import MODE, Variable, record
+from oneflow.frontend.tape import MODE, Variable, no_grad, record
 from oneflow.passes.base import PassError
 from oneflow.runtime.failures import RunError
 
@@ -39,6 +39,19 @@ class EagerBuilder(Builder):
             OneFlowError: it cannot be compiled.
             RuntimeError: an operand was updated in place after it was kept for a gradient, or the run fails.
         """
+        return self._call(name, operands, attrs)
+
+    def update(self, name: str, number: int, *operands: Any, **attrs: Any) -> Value:
+        """The result of operator `name`, in the memory of operand `number` where that is whole on one device.
+
+        What it had is lost, so that no gradient may flow: nothing is recorded.
+        """
+        with no_grad():
+            return self._call(name, operands, attrs, number)[0]
+
+    def _call(
+        self, name: str, operands: Sequence[Any], attrs: dict[str, Any], over: int | None = None
+    ) -> tuple[Value, ...]:
         slots = [x if type(x) is Variable or x is None else self._slot(x) for x in operands]
         read = flatten(slots)
         place = None
@@ -46,8 +59,10 @@ class EagerBuilder(Builder):
             if type(variable.handle) is not np.ndarray:
                 place = self._place(name, operands, read)
                 break
-        key = (place, name, repr(attrs) if attrs else "", *map(_identity, slots))
-        kernel = self._kernels.get(key) or self._kernels.setdefault(key, self._compile(name, slots, attrs, place))
+        key = (place, name, over, repr(attrs) if attrs else "", *map(_identity, slots))
+        kernel = self._kernels.get(key) or self._kernels.setdefault(
+            key, self._compile(name, slots, attrs, place, over)
+        )
         for number, variable in enumerate(read):
             if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
                 raise spoiled(name, variable)
@@ -82,7 +97,9 @@ class EagerBuilder(Builder):
             return tuple(v if isinstance(v, Value) else self.wrap(v) for v in operand)
         return self.wrap(operand)
 
-    def _compile(self, name: str, slots: Sequence[Any], attrs: dict[str, Any], place: str | Ranks | None) -> Kernel:
+    def _compile(
+        self, name: str, slots: Sequence[Any], attrs: dict[str, Any], place: str | Ranks | None, over: int | None
+    ) -> Kernel:
         if name not in self.registry:
             raise OperatorError(self.registry.unknown(name))
         entry = self.registry[name]
@@ -90,7 +107,7 @@ class EagerBuilder(Builder):
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
         results = infer(entry, op)
         try:
-            return compile_call(op, results, place if isinstance(place, Ranks) else device(place or "cpu"))
+            return compile_call(op, results, place if isinstance(place, Ranks) else device(place or "cpu"), over)
         except PassError as error:
             raise fail(error.message) from None
 

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from oneflow.dialect._mlir import func, ir
 from oneflow.frontend.capture import Captures, Effects
 from oneflow.frontend.tensor import Tensor
-
-#: The attribute of an argument whose memory a result may take: the number of the result.
-DONATED = "oneflow.donated"
+from oneflow.lowering.kernels.donation import offer
 
 
 def finish(
@@ -36,12 +34,8 @@ def donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Eff
     pairs = [(first_input + state.argument, first_result + n) for n, state in enumerate(effects.updated)]
     last = first_result + effects.count - len(effects.passed)
     pairs += [(number, result) for result, number in enumerate(effects.numbers, last)]
-    if not pairs:
-        return
-    attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in entry.attributes["arg_attrs"]]
-    for argument, result in pairs:
-        attributes[argument][DONATED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), result)
-    entry.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
+    if pairs:
+        offer(entry.operation, pairs)
 
 
 def _named(name: str) -> ir.DictAttr:

@@ -18,10 +18,10 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend import methods
-from oneflow.frontend.assignment import assigned
+from oneflow.frontend.assignment import Write, anew, assigned
 from oneflow.frontend.devices import Device, move
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.eager import EagerTensor, wrapped
+from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.errors import fail, user_place
 from oneflow.frontend.function import to_device
 from oneflow.frontend.functional.rules import constant
@@ -170,11 +170,19 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         OneFlowError: the index is out of range, or the value does not broadcast to what it takes.
     """
     value = _fitting(self, value)
+    write: Write = anew
     if isinstance(self, EagerTensor) and current_builder().eager:
         key = _settled(self, key, value)
-        if type(self.storage) is np.ndarray and not (MODE.recording and (self.requires_grad or value.requires_grad)):
-            return _write(self, key, value.array)
-    _assign(self, assigned(self, key, value), "__setitem__")
+        if not (MODE.recording and (self.requires_grad or value.requires_grad)):
+            if type(self.storage) is np.ndarray:
+                return _write(self, key, value.array)
+            write = anew if self.is_view else _in_its_memory
+    _assign(self, assigned(self, key, value, write), "__setitem__")
+
+
+def _in_its_memory(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
+    """The result of an operator in the memory of the operand of a number."""
+    return EagerTensor(BUILDER.update(name, number, *(x.variable for x in operands), **attrs))
 
 
 def _fitting(x: Tensor, value: Any) -> Tensor:
@@ -187,10 +195,15 @@ def _fitting(x: Tensor, value: Any) -> Tensor:
 
 
 def _settled(x: EagerTensor, key: Any, value: Tensor) -> Any:
-    """An index with tensors as arrays, but for those on a device that need not be known."""
+    """An index with tensors as arrays, but for those on a device that need not be known.
+
+    On a device integers are positions, so that another one is no other kernel.
+    """
     if x.is_cuda and isinstance(key, EagerTensor) and (key.dtype != dtypes.bool_ or value.numel() == 1):
         return to_device(key, x.device)
-    return _key(key)
+    settled = _key(key)
+    parts = settled if isinstance(settled, tuple) else (settled,)
+    return tuple(map(np.asarray, parts)) if x.is_cuda and parts and all(map(_is_integer, parts)) else settled
 
 
 def _write(x: EagerTensor, key: Any, value: np.ndarray) -> None:

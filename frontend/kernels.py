@@ -25,6 +25,7 @@ from oneflow.frontend.arrays import Data
 from oneflow.frontend.devices import Device, compile_for
 from oneflow.frontend.layouts import Places, annotate
 from oneflow.frontend.placements import GlobalProgram
+from oneflow.lowering.kernels.donation import offer
 from oneflow.runtime.cuda.executable import CudaExecutable
 from oneflow.runtime.executable import Executable
 from oneflow.runtime.global_array import GlobalArray, Placement
@@ -101,8 +102,10 @@ def _runner(executable: Executable | CudaExecutable | GlobalProgram) -> Callable
     return executable.run if isinstance(executable, GlobalProgram) else lambda arrays: executable(*arrays)
 
 
-def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks) -> Kernel:
+def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks, over: int | None = None) -> Kernel:
     """Compiles a call on descriptions for a device, or for the ranks that operands lie on; see the module.
+
+    The first result may take the memory of operand number `over`.
 
     Raises:
         PassError: the operator cannot be lowered.
@@ -112,6 +115,8 @@ def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks)
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
+        if over is not None:
+            offer(entry.operation, [(over, 0)])
         if isinstance(place, Ranks):
             places = Places(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]

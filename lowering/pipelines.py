@@ -67,12 +67,12 @@ STAGES: dict[str, tuple[str, ...]] = {
         JoinInsertions.name,
     ),
     "gpu-kernels": (
-        ClaimPositions.name,
         layouts.ChooseLayouts.name,
         JoinProducts.name,
         SplitReductions.name,
         recompute.RecomputeRows.name,
         ComputePadded.name,
+        ClaimPositions.name,
         f"{form.FormKernels.name}{{fuse=false siblings=true beside={MOST_BESIDE} processors={PROCESSORS}}}",
     ),
     "triton": (EmitTriton.name,),

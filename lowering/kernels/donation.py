@@ -6,6 +6,8 @@ backend decides by it whether the result lies in the argument. Imports `graph` a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.graph import Graph
 from oneflow.lowering.linalg.emit import BARRIER
@@ -21,6 +23,21 @@ def offers(entry: ir.Operation) -> dict[int, int]:
         return {}
     given = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
     return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(given) if DONATED in a}
+
+
+def offer(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:
+    """Gives arguments up for results, by their numbers."""
+    attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in _attributes(entry)]
+    for argument, result in pairs:
+        attributes[argument][DONATED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), result)
+    entry.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
+
+
+def _attributes(entry: ir.Operation) -> Sequence[ir.Attribute]:
+    """Those of each argument."""
+    known = entry.attributes
+    count = len(entry.regions[0].blocks[0].arguments)
+    return list(known["arg_attrs"]) if "arg_attrs" in known else [ir.DictAttr.get({})] * count
 
 
 def updated_argument(block: ir.Block, result: int) -> int | None:

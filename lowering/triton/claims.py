@@ -3,7 +3,7 @@
 Where positions may be equal the last write stays, so that the loops over them would have to run one after the other.
 Here a first kernel notes for every position the largest step that writes there, which is a maximum and so the same in
 any order; then each step writes only where it is the one. Positions that failed their check are noted as well, and
-then nothing is written: memory that is updated in place stays as it was. Imports the MLIR seam.
+then nothing is written: memory that is updated in place stays as it was. Imports `sink` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.donation import VIEWS, offers
 from oneflow.lowering.linalg.checks import CHECK_INDEX
 from oneflow.lowering.linalg.emit import ANY_ORDER
+from oneflow.lowering.triton.sink import sink_reads
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
@@ -44,12 +45,10 @@ class ClaimPositions(Pass):
         """Rewrites the loops of every function with a body."""
         for function in (f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external):
             given_up = {function.arguments[n] for n in offers(function.operation)}
-            for op in [
-                o.operation for o in function.regions[0].blocks[0].operations if o.operation.name == "scf.for"
-            ]:
-                nest = Nest.read(op)
-                if nest is not None and nest.leading:
-                    _rewrite(nest, is_lasting=_source(op.operands[3]) in given_up)
+            sink_reads(function.entry_block)
+            loops = [o.operation for o in function.entry_block.operations if o.operation.name == "scf.for"]
+            for nest in filter(None, map(Nest.read, loops)):
+                _rewrite(nest, is_lasting=_source(nest.loops[0].operands[3]) in given_up)
 
 
 @dataclass
@@ -82,7 +81,7 @@ class Nest:
             return None
         leading = [loop for step, loop in steps.items() if step in needed or step not in place]
         claimed = [axis for axis, value in enumerate(place) if steps.get(value) is None or steps[value] in leading]
-        return Nest(loops, writes[0], claimed, leading) if leading else None
+        return Nest(loops, writes[0], claimed, leading) if claimed else None
 
     @property
     def carried(self) -> ir.Value:
@@ -159,6 +158,10 @@ def _rewrite(nest: Nest, is_lasting: bool) -> None:
     if not claims and not guards:
         return
     head, last = nest.loops[0], nest.write
+    if nest.steps == 1:
+        with ir.InsertionPoint(last), last.location:
+            right = arith.XOrIOp(_wrong(nest), _constant(ir.IntegerType.get_signless(1), 1)).result
+        return _allow(nest, right)
     kind = ir.IntegerType.get_signless(32 if nest.steps is not None and nest.steps < 1 << 31 else 64)
     with ir.InsertionPoint(head), head.location:
         sizes = [_size(head.operands[3], axis) for axis in nest.claimed] if claims else []
@@ -174,10 +177,16 @@ def _rewrite(nest: Nest, is_lasting: bool) -> None:
         mine = [_equal(tensor.ExtractOp(claimed, [at]).result, step)] if claims else []
         fine = [_equal(tensor.ExtractOp(claimed, [end]).result, _constant(kind, NOBODY))] if guards else []
         may = functools.reduce(lambda a, b: arith.AndIOp(a, b).result, [*mine, *fine])
-        old = tensor.ExtractOp(nest.carried, nest.place).result
-        last.operands[0] = arith.SelectOp(may, last.operands[0], old).result
+    _allow(nest, may)
     for loop in nest.leading if claims else ():
         loop.attributes[ANY_ORDER] = ir.UnitAttr.get()
+
+
+def _allow(nest: Nest, condition: ir.Value) -> None:
+    """Has a nest write what is there where a condition does not hold."""
+    with ir.InsertionPoint(nest.write), nest.write.location:
+        old = tensor.ExtractOp(nest.carried, nest.place).result
+        nest.write.operands[0] = arith.SelectOp(condition, nest.write.operands[0], old).result
 
 
 @dataclass(frozen=True)

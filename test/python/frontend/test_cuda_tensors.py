@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.frontend.eager import BUILDER
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.testing.host_cuda import host_cuda
 
@@ -75,6 +76,63 @@ def test_updates_in_place_and_indexing():
     np.testing.assert_array_equal(shared.numpy(), array)
     x.fill_(2.0)
     assert shared.numpy().max() == 2
+
+
+def positions(*numbers):
+    return flow.tensor(np.array(numbers)).cuda()
+
+
+ASSIGNMENTS = {
+    "a row": (1, 5.0), "an element": ((2, -1), 7.0), "a slice": (slice(1, 3), floats(3)),
+    "rows": (lambda: positions(0, 3, -4), floats(3, 3)), "known rows": ([3, 1, 3], floats(3, 3)),
+    "a row on the device": (lambda: positions(2).reshape(()), floats(3)), "a mask": (lambda: mask().cuda(), 0.5),
+    "a column": ((slice(None), 1), floats(4)), "a table": (lambda: positions(0, 3).reshape((1, 2)), floats(1, 2, 3)),
+}  # fmt: skip
+
+
+def mask():
+    return flow.tensor(floats(4, 3) > 0)
+
+
+@pytest.mark.parametrize("name", ASSIGNMENTS)
+@pytest.mark.filterwarnings("error")
+def test_an_assignment_writes_what_it_takes_alone(name):
+    key, value = ASSIGNMENTS[name]
+    key = key() if callable(key) else key
+    x, want = flow.tensor(floats(4, 3)).cuda(), floats(4, 3)
+    shared, view, place = x.detach(), x[1:], x.storage.address
+    x[key] = flow.tensor(value).cuda() if isinstance(value, np.ndarray) else value
+    want[key.numpy() if isinstance(key, flow.Tensor) else key] = value
+    assert x.storage.address == place
+    for tensor, wanted in ((x, want), (shared, want), (view, want[1:])):
+        np.testing.assert_array_equal(tensor.numpy(), wanted)
+    kernels = [k for (_, _, over, *_), k in BUILDER._kernels.items() if over is not None]
+    assert all("run.donated" in k.executable.ir("triton") for k in kernels)
+
+
+def test_an_assignment_of_what_is_updated_itself():
+    x, want = flow.tensor(floats(4, 3)).cuda(), floats(4, 3)
+    x[positions(3, 2, 1, 0)] = x
+    np.testing.assert_array_equal(x.numpy(), want[::-1])
+    x[positions(1, 2, 3)] = x[:-1]
+    np.testing.assert_array_equal(x.numpy(), want[::-1][[0, 0, 1, 2]])
+
+
+def test_an_assignment_that_a_gradient_needs_as_it_was_is_found():
+    x = flow.tensor(floats(4, 3)).cuda()
+    w = flow.tensor(floats(4, 3), requires_grad=True)
+    loss = (w.cuda() * x).sum()
+    x[positions(1)] = 0.0
+    with pytest.raises(RuntimeError, match="__setitem__ has updated it in place"):
+        loss.backward()
+
+
+def test_an_assignment_at_a_wrong_position_changes_nothing():
+    x = flow.tensor(floats(4, 3)).cuda()
+    x[positions(*range(4), 4)] = 1.0
+    with pytest.raises(IndexError, match=r"expected a position in \[0, 4\), got 4"):
+        x.numpy()
+    np.testing.assert_array_equal(x.numpy(), floats(4, 3))
 
 
 def test_mixed_devices_are_refused_by_name():

@@ -20,10 +20,9 @@ CASES = [
 
 
 def program_of(shape, at, depth, kind, donated="", dynamic=False):
-    sizes = "x".join(map(str, shape))
-    lead = "?" if dynamic else "x".join(map(str, at))
-    rest = "".join(f"x{n}" for n in shape[depth:])
-    types = f"tensor<{sizes}x{kind}>, tensor<{lead}x{depth}xi64>, tensor<{lead}{rest}x{kind}>"
+    lead = ("?",) if dynamic else at
+    sizes = (*shape, kind), (*lead, depth, "i64"), (*lead, *shape[depth:], kind)
+    types = ", ".join(f"tensor<{'x'.join(map(str, s))}>" for s in sizes)
     x, i, v = types.split(", ")
     return lower(f"""func.func @main(%x: {x}{donated}, %i: {i}, %v: {v}) -> {x} {{
       %0 = "oneflow.tensor_scatter_nd_update"(%x, %i, %v) : ({types}) -> {x}
@@ -68,6 +67,22 @@ def test_few_positions_are_written_one_after_the_other():
     program = program_of((6, 3), (4,), 1, "f32")
     np.testing.assert_array_equal(interpret_program(program, *arrays)[0], updated(*arrays))
     assert "tl.atomic_max" not in program.text
+
+
+ONE = [((40, 5), (), 2, "f32"), ((40, 5), (1,), 2, "i1"), ((4, 3), (), 1, "i64"), ((9,), (1, 1), 1, "f16")]
+
+
+@pytest.mark.parametrize("donated", ["", " {oneflow.donated = 0 : i64}"], ids=["copied", "in place"])
+@pytest.mark.parametrize("case", ONE, ids=str)
+def test_one_position_is_read_by_the_kernel(case, donated):
+    x, at, v = arrays_of(*case)
+    program = program_of(*case, donated)
+    np.testing.assert_array_equal(interpret_program(program, x, at, v)[0], updated(x, at, v))
+    assert not program.hosts and "run.read" not in program.text and "run.launch" in program.text
+    kept = x.copy()
+    with pytest.raises(PositionError, match=r"got 1000$"):
+        interpret_program(program, x, np.full_like(at, 1000), v)
+    np.testing.assert_array_equal(x, kept)
 
 
 def rows(w, at, v):
