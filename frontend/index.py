@@ -242,10 +242,12 @@ def _counted(x: Tensor, axis: int, array: np.ndarray) -> np.ndarray:
 
 
 def _counted_in_the_run(x: Tensor, axis: int, at: Tensor) -> Tensor:
+    """Positions counted from the first, known in the run; those out of range stay, so that its error names them."""
     if not at.dtype.is_integer or at.dtype == dtypes.bool_:
         raise fail(f"expected integers as an index, got {at.desc}; convert with .to(flow.int64)")
     at = F.cast(at, dtypes.int64)
-    return F.where(F.lt(at, 0), F.add(at, x.size(axis)), at)
+    counted = F.add(at, x.size(axis))
+    return F.where(F.lt(F.bitwise_xor(at, counted), 0), counted, at)  # where the signs differ
 
 
 def _check_mask(x: Tensor, first: int, shape: Sequence[Any], text: object) -> None:
