@@ -149,8 +149,9 @@ class CompiledFunction:
         with special.running:
             recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
             pairs = [(x, v) for x, v in zip(leaves, values, strict=True) if is_data(v)]
-            results = special.run([x for x, _ in pairs], [v for _, v in pairs], self.__name__)
-        value = special.rebuild(results, eager)
+            given = [x for x, _ in pairs]
+            results = special.run(given, [v for _, v in pairs], self.__name__)
+        value = special.rebuild(results, eager, given)
         if recorded is not None:
             recorded.give(value, lambda: self._pull(special, leaves, tree))
         return value

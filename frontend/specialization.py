@@ -121,8 +121,10 @@ class Specialization:
         count = sum(leaf is None for leaf in self.traced.leaves)
         return [intern(d) if d.is_static else None for d in found[:count]] or [None] * count
 
-    def rebuild(self, results: Sequence[Data], eager: bool) -> Any:
-        """What the function returns when its result tensors are `results`: tensors, or arrays as they are."""
+    def rebuild(self, results: Sequence[Data], eager: bool, given: Sequence[Any] = ()) -> Any:
+        """What the function returns when its result tensors are `results`: tensors, or arrays as they are. Arguments
+        that it updates are among `given`.
+        """
         if eager and self._single is not None:
             return from_program(results[0], self._single)
         if eager:
@@ -130,7 +132,7 @@ class Specialization:
             found: list[Any] = [wrapped(x) if d is None else from_program(x, d) for x, d in pairs]
         else:
             found = [x.numpy() if isinstance(x, GlobalArray) else x for x in results]
-        return found[0] if self._is_single else self.traced.rebuild(found)
+        return found[0] if self._is_single else self.traced.rebuild(found, given)
 
     @functools.cached_property
     def _is_single(self) -> bool:

@@ -41,7 +41,7 @@ from oneflow.frontend.shown import Shown
 from oneflow.frontend.spec import TensorSpec
 from oneflow.frontend.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.tensor import Tensor
-from oneflow.frontend.traced import Traced
+from oneflow.frontend.traced import Given, Traced
 from oneflow.frontend.tree import flatten
 from oneflow.runtime.global_array import Placement
 
@@ -349,8 +349,9 @@ def trace_call(
             for spec in specs:
                 builder.lie_on(spec.placement)
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
-            returned = [_given_back(builder, v) for v in returned]
-            effects = builder.captures.effects(builder.updated_arguments())
+            updated = builder.updated_arguments()
+            returned = [_given_back(builder, v, updated) for v in returned]
+            effects = builder.captures.effects(updated)
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
         results += list(zip(effects.names(), effects.results, strict=True))
         if not results:
@@ -362,15 +363,20 @@ def trace_call(
             lying = [s.lying(places.home) for s in specs]
             annotate(entry.operation, places, *builder.captures.lying(places, lying, results, effects))
         module.operation.verify()
-    statics = tuple(None if isinstance(v, Tensor) else (v,) for v in returned)
+    statics = tuple(None if isinstance(v, Tensor) else v if isinstance(v, Given) else (v,) for v in returned)
     captures, tensors = builder.captures, [v for v in returned if isinstance(v, Tensor)]
     guards = (*captures.all_guards(), *_settings(fn, before))
     reach = Reach.of(captures, effects.changed, builder.leaf_tape, tensors)
     return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, reach, guards, places)
 
 
-def _given_back(builder: TraceBuilder, value: Any) -> Any:
-    """What a function returns as a tensor of the trace, if it is one: one from outside as it is at the end."""
+def _given_back(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:
+    """What a function returns as a tensor of the trace, if it is one: one from outside as it is at the end. An
+    argument that is updated stays the caller's.
+    """
+    number = next((n for n, _ in updated if builder.arguments[n] is value), None)
+    if number is not None:
+        return Given(number)
     if isinstance(value, Tensor):
         return builder.give(builder.read(value))
     return as_tensor(value) if is_array(value) else value

@@ -79,6 +79,23 @@ def test_arrays(cuda, function, target):
             np.testing.assert_allclose(a, b.numpy())
 
 
+@pytest.mark.parametrize("given", [of_tensors, of_views, lambda device: (X.copy(), X[2].copy())])
+def test_an_argument_that_is_given_back_is_the_callers(given, device):
+    def update(x, y):
+        x.add_(y)
+        return {"kept": y, "both": (x, x * 2)}
+
+    x, y = given(device)
+    first, second = (a.copy() if isinstance(a, np.ndarray) else np.array(a.cpu().numpy()) for a in (x, y))
+    got = flow.compile(update, device=device)(x, y)
+    assert got["both"][0] is x and got["kept"] is not y
+    for a, b in ((x, first + second), (got["both"][1], 2 * (first + second)), (got["kept"], second)):
+        np.testing.assert_allclose(a if isinstance(a, np.ndarray) else a.cpu().numpy(), b)
+    alone = flow.compile(lambda x: x.mul_(2), device=device)
+    assert alone(x) is x and alone(x) is x
+    np.testing.assert_allclose(x if isinstance(x, np.ndarray) else x.cpu().numpy(), 4 * (first + second))
+
+
 def test_parts_of_arrays_and_nested_arguments():
     array = np.zeros((4, 6), np.float32)
     flow.compile(lambda given: given["x"][0].add_(1))({"x": [array[:, 1:3]]})
