@@ -1,8 +1,8 @@
 """What counts as an array: NumPy arrays and scalars, and whatever speaks DLPack or the array interfaces.
 
 `Data` is what a tensor's values are in: an array of NumPy on the host, a `DeviceArray` on a device, a `GlobalArray`
-over the ranks of a mesh; the functions here do to all what eager mode needs. Imports NumPy, `runtime.cuda.array` and
-`runtime.global_array`.
+over the ranks of a mesh; the functions here do to all what eager mode needs. Imports NumPy, `errors`,
+`runtime.cuda.array` and `runtime.global_array`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend.errors import user_place
 from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
 from oneflow.runtime.dlpack import to_numpy
+from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
@@ -51,16 +53,26 @@ def to_array(value: Any) -> np.ndarray:
     """An array of any kind as a NumPy array, without a copy where its memory can be shared.
 
     Raises:
+        RunError: the program that computes it on a device has failed.
         TypeError: its element type is none of ours.
     """
     if isinstance(value, (DeviceArray, GlobalArray)):
-        return value.numpy()
+        try:
+            return value.numpy()
+        except RunError as error:
+            raise located(error, late=True) from None
     if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
         array = _from_dlpack(value)
     else:
         array = np.asarray(value)
     dtypes.from_numpy(array.dtype)
     return array
+
+
+def located(error: RunError, late: bool) -> RunError:
+    """An error of a run with the user's line: on a device that is where it is found out, `late`."""
+    at = user_place()
+    return type(error)(f"{error} ({'found at ' if late else ''}{at}:{at.column})")
 
 
 def _from_dlpack(value: Any) -> np.ndarray:

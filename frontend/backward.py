@@ -12,7 +12,7 @@ from typing import Any
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor
-from oneflow.frontend.errors import fail
+from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.function import zeros_of
 from oneflow.frontend.tape import Leaf, Node, Variable, gradients, set_grad_enabled, uses_of
 from oneflow.frontend.tensor import Tensor
@@ -78,9 +78,7 @@ def grad(
         found = [dispatch("zero_like", x) if g is None else g for x, g in zip(wanted, found, strict=True)]
     unused = [i for i, g in enumerate(found) if g is None]
     if unused and not allow_unused:
-        raise RuntimeError(
-            f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it"
-        )
+        raise refuse(f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it")
     return tuple(found)
 
 

@@ -126,7 +126,7 @@ class CompiledFunction:
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
         """Finds or makes the program for arguments, runs it, and keeps it under a key."""
         leaves, tree = _flat(arguments)
-        paths = list(tree.paths())
+        paths = list(tree.spelled())
         values = [_leaf(x, path) for x, path in zip(leaves, paths, strict=True)]
         specs = self._signature(values, paths, tree)
         place = self._place(leaves, values, paths)
@@ -319,7 +319,7 @@ def _key(leaf: Any) -> Any:
 
 
 def _outline(leaves: Sequence[Any], tree: Tree) -> str:
-    return ", ".join(f"{path}: {leaf}" for path, leaf in zip(tree.paths(), leaves, strict=True))
+    return ", ".join(f"{path}: {leaf}" for path, leaf in zip(tree.spelled(), leaves, strict=True))
 
 
 def _expect_layouts(placement: object, strategy: object) -> None:

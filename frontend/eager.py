@@ -26,7 +26,7 @@ from oneflow.frontend.arrays import Data, place_of, to_array
 from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager_builder import EagerBuilder
-from oneflow.frontend.errors import fail
+from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.tape import ADDING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.cuda.array import DeviceArray
@@ -55,7 +55,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         assert isinstance(tensor, EagerTensor)
         new, old = self.read(value), tensor.variable
         if old.leaf is not None and old.node is None and MODE.recording:
-            raise RuntimeError(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
+            raise refuse(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
         if tensor.is_view:
             return tensor.shows.write(self, old, new, writer)
         if old.node is not None and not MODE.recording:
@@ -123,17 +123,17 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
 
     def _seed(self, result: Any, weight: Any) -> Variable:
         if not result.requires_grad:
-            raise RuntimeError(
+            raise refuse(
                 f"{result.desc} does not require grad: nothing behind it does, or it was computed within no_grad or "
                 "by a compiled function; call backward inside of that"
             )
         if weight is None:
             if result.desc.element_count != 1:
-                raise RuntimeError(f"expected one element to call backward without a gradient, got {result.desc}")
+                raise refuse(f"expected one element to call backward without a gradient, got {result.desc}")
             return self.wrap(move(np.ones(result.shape, result.dtype.numpy), result.device))
         seed = self.read(weight) if isinstance(weight, Tensor) else self.wrap(weight)
         if seed.desc != result.desc:
-            raise RuntimeError(f"expected a gradient of type {result.desc}, got {seed.desc}")
+            raise refuse(f"expected a gradient of type {result.desc}, got {seed.desc}")
         return seed
 
 
@@ -226,9 +226,7 @@ class EagerTensor(Tensor):
         if leaf is not None:
             current_builder().set_grad(leaf, value)
         elif value is not None:
-            raise RuntimeError(
-                "expected a leaf that requires grad to set the gradient of; use requires_grad_() first"
-            )
+            raise refuse("expected a leaf that requires grad to set the gradient of; use requires_grad_() first")
 
     @property
     def grad_fn(self) -> str | None:
@@ -267,9 +265,9 @@ class EagerTensor(Tensor):
         """Makes it a leaf whose gradient is added up, or not, and keeps the gradient that it has; itself."""
         variable = self.variable
         if variable.node is not None and not requires_grad:
-            raise RuntimeError("expected a leaf: this was computed; use detach() for a tensor without a gradient")
+            raise refuse("expected a leaf: this was computed; use detach() for a tensor without a gradient")
         if requires_grad and not self.dtype.is_float:
-            raise RuntimeError(f"expected floats to require a gradient, got {self.desc}")
+            raise refuse(f"expected floats to require a gradient, got {self.desc}")
         if requires_grad and not variable.requires_grad:
             variable.leaf = self.unused_leaf or Leaf()
         elif not requires_grad and variable.leaf is not None:
@@ -291,7 +289,7 @@ class EagerTensor(Tensor):
     def retain_grad(self) -> None:
         """Has `backward` keep the gradient of a tensor that was computed, in `grad`."""
         if not self.requires_grad:
-            raise RuntimeError("expected a tensor that requires grad")
+            raise refuse("expected a tensor that requires grad")
         self.handle.leaf = self.handle.leaf or Leaf()
 
     def numpy(self) -> np.ndarray:  # type: ignore[override]
@@ -301,7 +299,7 @@ class EagerTensor(Tensor):
             RuntimeError: it requires grad.
         """
         if self.requires_grad:
-            raise RuntimeError("expected a tensor without a gradient for numpy(); write x.detach().numpy()")
+            raise refuse("expected a tensor without a gradient for numpy(); write x.detach().numpy()")
         return to_array(views.exposed(self))
 
     def item(self) -> Any:

@@ -15,9 +15,9 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.arrays import dtype_of, to_data
+from oneflow.frontend.arrays import dtype_of, located, to_data
 from oneflow.frontend.devices import common, device
-from oneflow.frontend.errors import fail, user_place
+from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.kernels import Kernel, Ranks, compile_call, describe_result, intern
 from oneflow.frontend.tape import MODE, Variable, no_grad, record
 from oneflow.passes.base import PassError
@@ -69,7 +69,7 @@ class EagerBuilder(Builder):
         try:
             arrays = kernel.run([v.handle for v in read])
         except RunError as error:
-            raise located(error, place) from None
+            raise located(error, late=place is not None) from None
         results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
         if MODE.recording:
             slots += [None] * (len(kernel.op.inputs) - len(slots))
@@ -88,7 +88,7 @@ class EagerBuilder(Builder):
             ranks = Ranks.of([v.handle for v in read])
             return ranks or common([(n, v.handle) for n, v in named if isinstance(v, Variable)])
         except ValueError as error:
-            raise RuntimeError(f"oneflow.{name}: {error}") from None
+            raise refuse(f"oneflow.{name}: {error}") from None
 
     def _slot(self, operand: Any) -> Any:
         if isinstance(operand, Value) or operand is None:
@@ -136,20 +136,12 @@ def _identity(slot: Any) -> Any:
     return 0 if slot is None else id(slot.desc)
 
 
-def located(error: RunError, place: str | Ranks | None) -> RunError:
-    """An error of a run with the user's line; one of a device may be that of an earlier run."""
-    if place is not None:
-        return error
-    at = user_place()
-    return type(error)(f"{error} ({at}:{at.column})")
-
-
 def spoiled(reader: str, variable: Variable) -> RuntimeError:
     """The error of a value that is needed as it was before an update in place."""
     memory = variable.memory
     assert memory is not None
     whose = f"the gradient of {MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"
-    return RuntimeError(
+    return refuse(
         f"{whose} needs {variable.desc} as it was, but {memory.writer} has updated it in place since "
         f"(version {variable.version}, now {memory.version}); update a copy, or after backward"
     )

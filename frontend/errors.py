@@ -48,6 +48,11 @@ def fail(text: str, place: Place | None = None) -> OneFlowError:
     return (TraceError if tracing() else OneFlowError)(text, place or user_place())
 
 
+def refuse(text: str) -> RuntimeError:
+    """The error of what tensors with values do not allow, at the user's line: `raise refuse("expected ..")`."""
+    return RuntimeError(f"{user_place()}: {text}")
+
+
 def called_by_user() -> bool:
     """Whether what called the caller is outside of this package."""
     return not _is_ours(sys._getframe(2))

@@ -34,7 +34,7 @@ from oneflow.frontend.arrays import place_of
 from oneflow.frontend.devices import Device, device, move
 from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager import BUILDER, EagerTensor
-from oneflow.frontend.errors import fail
+from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.tape import MODE, Variable, no_grad, record
 from oneflow.frontend.tensor import Tensor
 
@@ -105,7 +105,7 @@ class Context:
         for variable in kept:
             if variable is not None and variable.stale:
                 assert variable.memory is not None
-                raise RuntimeError(
+                raise refuse(
                     f"the gradient of {self._name} needs {variable.desc} as it was, but {variable.memory.writer} has "
                     f"updated it in place since (version {variable.version}, now {variable.memory.version})"
                 )
@@ -211,7 +211,7 @@ class Function:
         if not _is_in(ctx.updated, tensor):
             return tensor.variable
         if before.leaf is not None and before.node is None:
-            raise RuntimeError(f"{cls.__name__} updates a leaf that requires grad; do that within flow.no_grad()")
+            raise refuse(f"{cls.__name__} updates a leaf that requires grad; do that within flow.no_grad()")
         return before
 
     @classmethod
@@ -230,9 +230,7 @@ class Function:
                 grads = cls.backward(ctx, *given)
             found = _results(grads)
             if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
-                raise RuntimeError(
-                    f"expected backward of {cls.__name__} to give {len(args)} gradients, got {len(found)}"
-                )
+                raise refuse(f"expected backward of {cls.__name__} to give {len(args)} gradients, got {len(found)}")
             return {OPERANDS: tuple(_fitted(ops, found[i], x) for i, x in zip(positions, op.operands, strict=True))}
 
         missing = no_sbp("is Python"), no_reference("is Python")

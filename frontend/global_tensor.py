@@ -20,7 +20,7 @@ from oneflow.frontend.arrays import to_array
 from oneflow.frontend.capture import layout_of
 from oneflow.frontend.dispatch import current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
-from oneflow.frontend.errors import fail
+from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.function import Function
 from oneflow.frontend.tensor import Tensor
 from oneflow.runtime.cuda.array import DeviceArray
@@ -103,11 +103,11 @@ def to_local(x: EagerTensor) -> Tensor:
     """
     data = x.storage
     if not isinstance(data, GlobalArray):
-        raise RuntimeError("expected a global tensor; x.to_global(placement, sbp) makes one")
+        raise refuse("expected a global tensor; x.to_global(placement, sbp) makes one")
     try:
         data.local()
     except ValueError as error:
-        raise RuntimeError(str(error)) from None
+        raise refuse(str(error)) from None
     piece: Tensor = Piece.apply(x)
     return piece
 

@@ -1,12 +1,14 @@
 """Functions that users hang on tensors and modules, and the handles that take them off again.
 
-Imports nothing of the package, so that tensors, their gradients and modules can all use it.
+Imports `errors` alone, so that tensors, their gradients and modules can all use it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from oneflow.frontend.errors import refuse
 
 Hook = Callable[..., Any]
 
@@ -58,7 +60,7 @@ class Hooks:
         for hook in self:
             changed = hook.function(grad)
             if changed is not None and getattr(changed, "desc", None) != grad.desc:
-                raise RuntimeError(f"expected a hook to give a gradient of type {grad.desc} or None, got {changed!r}")
+                raise refuse(f"expected a hook to give a gradient of type {grad.desc} or None, got {changed!r}")
             grad = grad if changed is None else changed
         return grad
 

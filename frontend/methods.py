@@ -15,7 +15,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.backward import backward as backward_of
 from oneflow.frontend.dispatch import current_builder, detached
-from oneflow.frontend.errors import fail
+from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.hooks import Handle, Hook, Hooks
 from oneflow.frontend.tape import Variable
 from oneflow.frontend.tensor import Tensor
@@ -140,7 +140,7 @@ def register_hook(self: Tensor, hook: Hook) -> Handle:
         )
     owner = variable if variable.node is not None else variable.leaf
     if owner is None or not variable.requires_grad:
-        raise RuntimeError(f"expected a tensor that requires grad to hang a hook on, got {self.desc}")
+        raise refuse(f"expected a tensor that requires grad to hang a hook on, got {self.desc}")
     if owner.hooks is None:
         owner.hooks = Hooks()
     return owner.hooks.add(hook)

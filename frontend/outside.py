@@ -21,6 +21,7 @@ from oneflow.frontend.dispatch import current_builder
 from oneflow.frontend.eager import BUILDER, EagerTensor
 from oneflow.frontend.eager_autograd import restored
 from oneflow.frontend.eager_builder import spoiled
+from oneflow.frontend.errors import refuse
 from oneflow.frontend.function import OPERANDS
 from oneflow.frontend.functional.random import get_rng_state
 from oneflow.frontend.reach import Reach
@@ -85,7 +86,7 @@ class Recorded:
                 raise spoiled(self.name, variable)
         with enable_grad():
             if not all(guard.holds for guard in self.traced.guards if guard.lasting):
-                raise RuntimeError(
+                raise refuse(
                     f"the gradient of the compiled function {self.name} needs its modules as they were, but settings "
                     "or hooks have changed since the call: call backward before train(), eval() and their like"
                 )

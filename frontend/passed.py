@@ -12,7 +12,7 @@ import numpy as np
 
 from oneflow.frontend.arrays import Data, overwrite
 from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
-from oneflow.frontend.errors import CallError, user_place
+from oneflow.frontend.errors import CallError, refuse, user_place
 from oneflow.frontend.regions import Region, region_in, region_of
 from oneflow.frontend.tape import MODE, no_grad
 from oneflow.frontend.traced import Traced
@@ -29,19 +29,19 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
     outside = [c for c in traced.captured if isinstance(c, EagerTensor)]
     is_recorded = bool(traced.reach) and not traced.effects.sets_leaves
     if MODE.recording and (is_recorded or any(isinstance(x, EagerTensor) and x.requires_grad for x in given)):
-        raise RuntimeError(
-            f"{user_place()}: {name} updates arguments in place, and a gradient flows to what it reads: call it "
+        raise refuse(
+            f"{name} updates arguments in place, and a gradient flows to what it reads: call it "
             "within flow.no_grad(), or have it return what it computes of x.clone()"
         )
     for number in traced.effects.numbers:
-        array = arrays[number]
+        array, path = arrays[number], traced.names[number]
         if isinstance(array, np.ndarray) and not array.flags.writeable:
-            raise CallError(f"{name}: expected argument {number} to be writable, as it is updated", user_place())
+            raise CallError(f"{name}: expected argument {path} to be writable, as it is updated", user_place())
         others = [x for i, x in enumerate(zip(given, arrays, strict=True)) if i != number]
         if any(_meet(given[number], array, x) for x in (*others, *((t, None) for t in outside))):
             raise CallError(
-                f"{name}: expected argument {number}, which it updates, apart from all else that it reads, got one "
-                "that shares memory: pass x.clone()",
+                f"{name}: expected argument {path}, which it updates, apart from all else that it reads, got one "
+                f"that shares memory: pass {path}.clone()",
                 user_place(),
             )
 

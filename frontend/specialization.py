@@ -6,7 +6,7 @@ Imports `trace`, `capture` and `devices`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -194,7 +194,7 @@ class Specialization:
                     return NotImplemented
                 passed = self._passed(arrays, tensors)
                 results = executable.repeat(passed, seen)
-                found = self._run(passed, arrays, (), name) if results is None else self._applied(results, name)
+                found = self._run(passed, arrays, {}, name) if results is None else self._applied(results, name)
                 if steady.again is not executable.again:
                     steady.note(tensors)
             return self.rebuild(found, eager)
@@ -213,17 +213,18 @@ class Specialization:
             arrays = list(map(passed.now, given, arrays))
         if effects.passed:
             passed.check(self.traced, given, arrays, name)
-        views = [x for x in given if isinstance(x, EagerTensor) and x.is_view]
+        views = {n: x for n, x in enumerate(given) if isinstance(x, EagerTensor) and x.is_view}
         results = self._run(self._passed(arrays, self._tensors()), arrays, views, name)
         count = len(results) - len(effects.passed)
         for number, result in zip(effects.numbers, results[count:], strict=True):
             passed.put(given[number], arrays[number], result, name)
         return results[:count]
 
-    def _run(self, passed: list[Data], arrays: Sequence[Data], views: Sequence[EagerTensor], name: str) -> list[Data]:
+    def _run(self, passed: list[Data], arrays: Sequence[Data], views: Mapping[int, EagerTensor],
+             name: str) -> list[Data]:  # fmt: skip
         """The same for all inputs of the program, which begin with the arguments."""
         if arrays and self._apart is not None:
-            self._apart.check(arrays, views, name)
+            self._apart.check(arrays, views, self.traced.names, name)
         if isinstance(self.executable, GlobalProgram):
             results: list[Data] = self.executable.run(passed)
         elif self.device.type == "cpu":

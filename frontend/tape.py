@@ -23,7 +23,7 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import Call, Operator, OperatorError, distribute, flatten, zero_grad
 from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.errors import fail
+from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.hooks import Hooks
 from oneflow.frontend.probe import gradient_reads
 
@@ -253,7 +253,7 @@ class Node:
             RuntimeError: a backward pass has freed them.
         """
         if self.inputs is None:
-            raise RuntimeError(
+            raise refuse(
                 f"backward through oneflow.{self.record.name} a second time: what it kept was freed by the first; "
                 "pass retain_graph=True to the first backward, or compute the result again"
             )

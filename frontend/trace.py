@@ -367,7 +367,8 @@ def trace_call(
     captures, tensors = builder.captures, [v for v in returned if isinstance(v, Tensor)]
     guards = (*captures.all_guards(), *_settings(fn, before))
     reach = Reach.of(captures, effects.changed, builder.leaf_tape, tensors)
-    return Traced(module, name, tuple(captures.inputs), outputs, statics, effects, reach, guards, places)
+    spelled = tuple(p for s, p in zip(leaves, tree.spelled(), strict=True) if isinstance(s, TensorSpec))
+    return Traced(module, name, spelled, tuple(captures.inputs), outputs, statics, effects, reach, guards, places)
 
 
 def _given_back(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:

@@ -25,6 +25,7 @@ class Given:
 class Traced:
     """A traced function.
 
+    `names` are its tensor arguments as Python writes them: `params["w"]`.
     `captured` are to be passed after the tensors of the call: arrays, tensors, and functions that give numbers.
     `places` are the ranks that its tensors lie on, if they do.
     `outputs` is the structure of what the function returned; its leaves are `None` at the place of a result tensor,
@@ -34,6 +35,7 @@ class Traced:
 
     module: ir.Module
     entry: str
+    names: tuple[str, ...]
     captured: tuple[Any, ...]
     outputs: Tree
     leaves: tuple[tuple[Any] | Given | None, ...]

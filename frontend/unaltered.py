@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -174,19 +174,22 @@ class Apart:
         self._updated = updated
         self._spans = Found(updated, Spans)
 
-    def check(self, arrays: Sequence[Data], views: Sequence[EagerTensor], name: str) -> None:
-        """Looks at arrays, and at tensors that are parts of others.
+    def check(
+        self, arrays: Sequence[Data], views: Mapping[int, EagerTensor], names: Sequence[str], name: str
+    ) -> None:
+        """Looks at the arrays of arguments with their names, and by their numbers at those that are views.
 
         Raises:
             CallError: one of them shares memory with what is updated.
         """
         spans = self._spans()
-        found = [region_in(a) for a in arrays if spans.meet(span_of(a))]
-        if views:
-            found += [region for region in map(region_of, views) if spans.meet(region.span)]
-        if found and any(region_of(t).meets(region) for t in self._updated for region in found):
-            raise CallError(
-                f"{name}: expected arguments apart from the tensors from outside that it updates, got one in their "
-                "memory: pass x.clone(), or use that tensor in the function without passing it",
-                user_place(),
-            )
+        found = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.meet(span_of(a))]
+        found += [(n, region) for n, v in views.items() if spans.meet((region := region_of(v)).span)]
+        for number, region in found:
+            if any(region_of(t).meets(region) for t in self._updated):
+                raise CallError(
+                    f"{name}: expected argument {names[number]} apart from the tensors from outside that it updates, "
+                    f"got one in their memory: pass {names[number]}.clone(), or use that tensor in the function "
+                    "without passing it",
+                    user_place(),
+                )

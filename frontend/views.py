@@ -17,6 +17,7 @@ import numpy as np
 from oneflow.dialect.builder import Value
 from oneflow.frontend.arrays import address_of, overwrite, place_of, to_array
 from oneflow.frontend.devices import device, move
+from oneflow.frontend.errors import refuse
 from oneflow.frontend.tape import MODE, Variable, record, set_grad_enabled
 from oneflow.runtime.global_array import GlobalArray
 
@@ -68,12 +69,12 @@ class View:
             RuntimeError: the root is on several ranks, or some of its elements are several here.
         """
         if isinstance(self.root.handle.handle, GlobalArray):
-            raise RuntimeError(
+            raise refuse(
                 f"{writer} would update a part of a global tensor; write x.copy_(..) with the whole values instead"
             )
         found = self.like()
         if any(stride == 0 and size > 1 for stride, size in zip(found.strides, found.shape, strict=True)):
-            raise RuntimeError(
+            raise refuse(
                 f"{writer} would update an expanded tensor, of which several elements are one in memory; "
                 "write x.clone() before"
             )
@@ -90,7 +91,7 @@ class View:
         root = self.root.variable
         flows = MODE.recording and (root.requires_grad or value.requires_grad)
         if flows and not self.recorded and value.requires_grad:
-            raise RuntimeError(
+            raise refuse(
                 f"{writer} would give a gradient to a view that was made by detach() or within flow.no_grad(); "
                 "update the tensor that it is of, as in x[0] = value"
             )
@@ -260,4 +261,4 @@ def check_fits(old: Variable, new: Variable, writer: str) -> None:
         RuntimeError: the shapes or element types differ.
     """
     if new.desc != old.desc:
-        raise RuntimeError(f"{writer} gives {new.desc}, which does not fit into {old.desc}")
+        raise refuse(f"{writer} gives {new.desc}, which does not fit into {old.desc}")

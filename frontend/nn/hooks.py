@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.frontend.dispatch import current_builder
+from oneflow.frontend.errors import refuse
 from oneflow.frontend.function import Function
 from oneflow.frontend.functional import zeros_like
 from oneflow.frontend.hooks import Hooks
@@ -55,7 +56,7 @@ class ModuleHooks:
             elif isinstance(changed, tuple) and len(changed) == 2:
                 args, kwargs = changed
             else:
-                raise RuntimeError(f"expected a forward_pre_hook with_kwargs to give (args, kwargs), got {changed!r}")
+                raise refuse(f"expected a forward_pre_hook with_kwargs to give (args, kwargs), got {changed!r}")
         return args, kwargs
 
 
@@ -103,7 +104,7 @@ class Passage:
                 continue
             changed = changed if isinstance(changed, tuple) else (changed,)
             if len(changed) != len(grad_inputs):
-                raise RuntimeError(
+                raise refuse(
                     f"expected a full_backward_hook of {type(self.module).__name__} to give {len(grad_inputs)} "
                     f"gradients or None, got {len(changed)}"
                 )

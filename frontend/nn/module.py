@@ -18,6 +18,7 @@ from oneflow.frontend.callables import simple_attributes
 from oneflow.frontend.devices import Device
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, wrapped
+from oneflow.frontend.errors import refuse
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.hooks import Handle, Hook, Hooks
 from oneflow.frontend.mode import tracing
@@ -279,7 +280,7 @@ class Module(Stateful):
         if strict:
             wrong += [f"missing {n}" for n in missing] + [f"unexpected {n}" for n in unexpected]
         if wrong:
-            raise RuntimeError(f"state of {type(self).__name__} does not fit: {'; '.join(wrong)}")
+            raise refuse(f"state of {type(self).__name__} does not fit: {'; '.join(wrong)}")
         with no_grad():
             for name, tensor in self._stored().items():
                 if name in state:

@@ -8,6 +8,7 @@ from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.errors import refuse
 from oneflow.frontend.tape import no_grad
 
 
@@ -36,7 +37,7 @@ def clip_grad_norm_(
         return F.zeros(())
     total = _norm([p.grad for p in chosen], float(norm_type))
     if error_if_nonfinite and not math.isfinite(total):
-        raise RuntimeError(f"expected gradients of a finite norm, it is {float(total)}")
+        raise refuse(f"expected gradients of a finite norm, it is {float(total)}")
     factor = F.clamp(F.div(max_norm, F.add(total, 1e-6)), max=1.0)
     for p in chosen:
         p.grad = F.mul(p.grad, F.cast(factor, p.dtype))

@@ -293,7 +293,9 @@ def test_dataclasses_are_containers() -> None:
 
 
 def test_what_is_no_argument_is_named() -> None:
-    with pytest.raises(flow.CallError, match=r"expected x.a to be an array, .* or dataclass of these, got object"):
+    with pytest.raises(
+        flow.CallError, match=r"expected x\[\"a\"\] to be an array, .* or dataclass of these, got object"
+    ):
         flow.compile(lambda x: x["a"])({"a": object()})
 
 

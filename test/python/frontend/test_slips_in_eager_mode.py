@@ -48,6 +48,38 @@ def test_what_fails_when_it_is_compiled_or_run(slots):
         at_line_of(caught, "flow.compile(lambda x: function(x))")
 
 
+def floats():
+    return flow.tensor(X, requires_grad=True)
+
+
+REFUSED = {
+    "a leaf": lambda: floats().add_(1), "no scalar": lambda: (floats() * 2).backward(),
+    "no gradient": lambda: flow.tensor(X).sum().backward(), "numpy": lambda: floats().numpy(),
+    "twice": lambda: [y := floats().sum(), y.backward(), y.backward()],
+    "overwritten": lambda: [x := flow.tensor(X), y := (floats() * x).sum(), x.zero_(), y.backward()],
+    "expanded": lambda: flow.tensor(X[:1]).expand(2, 3).add_(1),
+    "out of range": lambda: flow.gather(flow.tensor(X), 0, flow.tensor([[5, 0, 0]])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_tensors_with_values_do_not_allow(name):
+    with pytest.raises(RuntimeError) as caught:
+        REFUSED[name]()
+    at_line_of(caught, f'"{name}": lambda')
+
+
+def test_what_a_device_finds_out_later_and_mixed_devices(cuda):
+    x = flow.tensor(X).cuda()
+    found = flow.gather(x, 0, flow.tensor([[5, 0, 0]]).cuda())
+    with pytest.raises(IndexError, match=r"got 5 \(found at ") as caught:
+        found.numpy()
+    at_line_of(caught, "found.numpy()")
+    with pytest.raises(RuntimeError, match="expected all tensors on one device") as caught:
+        x + flow.tensor(X)
+    at_line_of(caught, "x + flow.tensor(X)")
+
+
 def test_a_scalar_body():
     name = f"teager_{next(NUMBERS)}"
     flow.elementwise(f"{name}(x) -> y")(lambda x: x if x > 0 else -x)

@@ -121,6 +121,16 @@ def test_what_is_refused():
     for other in (x, x[1], x.detach().numpy()):
         with pytest.raises(CallError, match=r"test_updated_arguments.py:\d+: .*which it updates, apart from"):
             add(x, other)
+    nested = flow.compile(lambda given, y: given["w"][0].add_(y))
+    with pytest.raises(CallError, match=r'expected argument given\["w"\]\[0\] to be writable'):
+        nested({"w": [frozen]}, X)
+    with pytest.raises(
+        CallError, match=r'argument given\["w"\]\[0\], which it updates.* pass given\["w"\]\[0\].clone'
+    ):
+        nested({"w": [x]}, x)
+    outside = flow.compile(lambda given: x.add_(given["w"][1]))
+    with pytest.raises(CallError, match=r'expected argument given\["w"\]\[1\] apart from the tensors from outside'):
+        outside({"w": [X, x[0]]})
     used = flow.compile(lambda y: y.add_(x))
     with pytest.raises(CallError, match="which it updates, apart from"):
         used(x)
