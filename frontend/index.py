@@ -149,18 +149,16 @@ def is_one(size: Any) -> bool:
 
 def _settled(part: Any) -> Any:
     """A part of an index as None, Ellipsis, a slice, an int, an array or a tensor."""
-    if isinstance(part, (bool, np.bool_)):
-        raise fail("a bool is no index; write x[...] or x.unsqueeze(0)")
     if part is None or part is Ellipsis or isinstance(part, (slice, Tensor)):
         return part
     if _is_integer(part):
         return int(part)
-    if not is_array(part) and not isinstance(part, (list, range)):
+    if not is_array(part) and not isinstance(part, (bool, list, range)):
         raise fail(f"expected an integer, slice, None, Ellipsis or tensor as an index, got {part!r}")
     array = np.asarray(part)
     if array.dtype.kind == "b" and not array.ndim:
         return as_tensor(array)
-    return array if array.size or array.dtype.kind == "b" else array.astype(np.int64)
+    return array.astype(np.int64) if isinstance(part, list) and not array.size else array
 
 
 def _is_integer(part: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`x[...]`: integers, slices, None, Ellipsis, and one tensor of integers. Imports `shape`."""
+"""`x[...]`: integers, slices, None, Ellipsis, known masks, and one tensor of integers. Imports `shape`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     Raises:
         OneFlowError: the index is out of range, or the result's shape would depend on values.
     """
-    parts = _expand(x, key if isinstance(key, tuple) else (key,))
+    x, parts = _without_masks(x, _expand(x, key if isinstance(key, tuple) else (key,)))
     slices, singles, gathered, news = _plan(x, parts)
     x = _cut_by_sizes(x, slices)
     if any(s != _WHOLE for s in slices):
@@ -59,11 +59,48 @@ def _expand(x: Tensor, parts: tuple[Any, ...]) -> list[Any]:
     dots = [i for i, p in enumerate(parts) if p is Ellipsis]
     if len(dots) > 1:
         raise fail("expected at most one Ellipsis in an index")
-    missing = x.rank - sum(p is not None and p is not Ellipsis for p in parts)
+    missing = x.rank - sum(map(_width, parts))
     if missing < 0:
         raise fail(f"expected at most {x.rank} indices for {x.desc}, got {x.rank - missing}")
     at = dots[0] if dots else len(parts)
     return [*parts[:at], *[slice(None)] * missing, *parts[at + 1 :]]
+
+
+def _width(part: Any) -> int:
+    """How many dimensions a part is for."""
+    mask = _mask(part)
+    return int(part is not None and part is not Ellipsis) if mask is None else mask.ndim
+
+
+def _mask(part: Any) -> np.ndarray | None:
+    """A part that is a bool, or an array or list of bools, as an array."""
+    if isinstance(part, Tensor) or not (is_array(part) or isinstance(part, (bool, list))):
+        return None
+    array = np.asarray(part)
+    return array if array.dtype.kind == "b" else None
+
+
+def _without_masks(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:
+    """Known masks as positions, of dimensions that are put together; those of one bool in a new dimension."""
+    found: list[Any] = []
+    axis = 0
+    for part in parts:
+        mask = _mask(part)
+        if mask is not None:
+            x = _flat(x, axis, mask)
+        found.append(part if mask is None else np.flatnonzero(mask))
+        axis += part is not None
+    return x, found
+
+
+def _flat(x: Tensor, axis: int, mask: np.ndarray) -> Tensor:
+    """`x` with one dimension in place of those that a mask is for."""
+    sizes = x.sizes()
+    if x.shape[axis : axis + mask.ndim] != mask.shape:
+        raise fail(
+            f"expected a mask of the sizes of {x.desc} from dimension {axis} on, got an array of shape {mask.shape}"
+        )
+    return x if mask.ndim == 1 else sh.reshape(x, [*sizes[:axis], mask.size, *sizes[axis + mask.ndim :]])
 
 
 def _plan(x: Tensor, parts: list[Any]) -> tuple[list[Any], dict[int, int], list[tuple[int, Tensor]], list[int]]:
@@ -116,8 +153,6 @@ def _single(x: Tensor, axis: int, index: int) -> tuple[Any, Any, Any]:
 
 def _positions(x: Tensor, axis: int, part: Any) -> Tensor:
     """A tensor of positions along `axis`; those of arrays and lists are counted from the front here."""
-    if isinstance(part, (bool, np.bool_)):
-        raise fail("a bool is no index; write x.unsqueeze(0)")
     if not isinstance(part, Tensor):
         part = _constant_positions(x, axis, part)
     index = as_tensor(part)
@@ -137,7 +172,7 @@ def _constant_positions(x: Tensor, axis: int, part: Any) -> np.ndarray:
     array = np.asarray(part)
     size = x.shape[axis]
     if array.dtype.kind not in "iu" or size is None:
-        return array.astype(np.int64) if array.size == 0 else array
+        return array.astype(np.int64) if isinstance(part, list) and not array.size else array
     if array.size and not (-size <= array.min() and array.max() < size):
         raise fail(f"expected indices in [{-size}, {size}) for dimension {axis} of {x.desc}, got {part}")
     return np.where(array < 0, array + size, array).astype(np.int64)

@@ -36,17 +36,38 @@ def test_loop_over_a_static_dimension():
     assert_close(got, X[0] + 2 * X[1])
 
 
+MASKS = [
+    True, False, (None, True), (True, 1), (slice(None), False, 1), np.True_, np.array(False), [], (slice(None), []),
+    [True, False], [False, False], X > 0, (1, X[1] > 0), (slice(None), X[0] > 0), (Ellipsis, X[0, 0] > 0, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("key", MASKS, ids=range(len(MASKS)))
+def test_bools_masks_that_are_known_and_nothing(key, device, cuda):
+    """In eager mode and in compiled functions, read and written, as NumPy has it."""
+    wanted = X.copy()
+    wanted[key] = 7
+    x = flow.tensor(X).to(device)
+    for got in (x[key], flow.compile(lambda x: x[key])(x)):
+        np.testing.assert_array_equal(got.cpu().numpy(), X[key])
+    for update in (lambda x: x.__setitem__(key, 7), flow.compile(lambda x: x.__setitem__(key, 7))):
+        y = x.clone()
+        update(y)
+        np.testing.assert_array_equal(y.cpu().numpy(), wanted)
+
+
 REFUSED = [
     (lambda x: x[2], "expected an index in [-2, 2) for dimension 0 of tensor<2x3x4xf32>, got 2"),
     (lambda x: x[0, 0, 0, 0], "expected at most 3 indices"),
     (lambda x: x[..., ...], "at most one Ellipsis"),
     (lambda x: x[::-1], "write flow.flip(x, [dim]) to reverse"),
     (lambda x: x[x > 0], "write flow.where(mask, x, 0)"),
-    (lambda x: x[np.ones((2, 3, 4), bool)], "write flow.where(mask, x, 0)"),
     (lambda x: x[: x[0, 0, 0].to(flow.int64)], "a slice bounded by a tensor"),
     (lambda x: x[1.0], "expected an integer, slice, None, Ellipsis or tensor"),
     (lambda x: x[x], "expected integers as an index"),
-    (lambda x: x[True], "a bool is no index"),
+    (lambda x: x[np.array([])], "expected integers as an index"),
+    (lambda x: x[:, np.ones(2, bool)], "expected a mask of the sizes of tensor<2x3x4xf32> from dimension 1 on"),
     (lambda x: x[:, [0, 3]], "expected indices in [-3, 3)"),
     (lambda x: x[ROWS, ROWS], "at most one tensor in an index"),
 ]

@@ -177,7 +177,7 @@ REFUSED = {
     "as many as a mask takes": (lambda y: y.__setitem__(y > 5, flow.ones(6)), r"write flow.where\(mask, values, x\)"),
     "a float": (lambda y: y.__setitem__(1.5, 0), "expected an integer, slice, None, Ellipsis or tensor"),
     "floats": (lambda y: y.__setitem__(y, 0), "expected integers as an index"),
-    "a bool": (lambda y: y.__setitem__(True, 0), "a bool is no index"),
+    "nothing of floats": (lambda y: y.__setitem__(np.array([]), 0), "expected integers as an index"),
     "another type": (lambda y: y.copy_(y).__iadd__(flow.ones(2, 3, 4)), "does not fit into"),
     "expanded": (lambda y: y[:, :1].expand(3, 4).add_(1), r"would update an expanded tensor.*write x.clone\(\)"),
 }  # fmt: skip
