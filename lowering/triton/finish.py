@@ -16,6 +16,7 @@ from oneflow.lowering.triton.prelude import kernel_source
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, constant_text
 from oneflow.lowering.triton.writer import V, Writer
+from oneflow.passes.walk import gather
 
 #: Blocks of programs that go over the same columns one after the other, so that these stay in the cache.
 GROUP = 8
@@ -83,6 +84,10 @@ _ORIGIN = re.compile(r'"(oneflow\.[\w.]+)"\((?:"([^"]*)":(\d+):\d+)?')
 
 
 def origins(ops: Sequence[ir.Operation]) -> list[str]:
-    """The operators that operations came from, each with its file and line where that is known."""
-    found = [m for op in ops for m in _ORIGIN.findall(str(op.location))]
+    """The operators that operations came from, in order, each with its file and line where that is known.
+
+    What was fused says so by what is in it; constants are shared and say nothing.
+    """
+    inner = [o for op in ops for o in gather(op, lambda o: o.name != "arith.constant")]
+    found = [m for op in inner for m in _ORIGIN.findall(str(op.location))]
     return list(dict.fromkeys(f"{name} ({file}:{line})" if line else name for name, file, line in found))

@@ -1,5 +1,7 @@
 """Programs larger than one block: several programs, looped rows, columns, products in blocks, scatters."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -207,6 +209,17 @@ LINEAR = """func.func @main(%x: tensor<70x48xf32>, %w: tensor<80x48xf32>, %b: te
 def test_bias_and_activation_are_part_of_the_product():
     program = check(LINEAR, floats(70, 48), floats(80, 48), floats(80), atol=1e-4)
     assert len(program.sources) == 1
+
+
+def test_a_kernel_names_all_operators_that_it_came_from():
+    program = check(LINEAR, floats(70, 48), floats(80, 48), floats(80), atol=1e-4)
+    (source,) = program.sources.values()
+    wanted = dict.fromkeys(f"oneflow.{name}" for name in re.findall(r'"oneflow\.(\w+)"', LINEAR))
+    assert [line.split()[1] for line in source.text.splitlines() if line.startswith("# oneflow.")] == list(wanted)
+    chain = unary("relu", (40, 5)).replace("%0 =", '%a = "oneflow.square"(%x) : (X) -> X\n%0 =', 1)
+    program = check(chain.replace('relu"(%x)', 'relu"(%a)').replace("X", "tensor<40x5xf32>"), floats(40, 5))
+    (source,) = program.sources.values()
+    assert source.text.startswith("# oneflow.square") and source.text.splitlines()[1].startswith("# oneflow.relu")
 
 
 SCATTER = """func.func @main(%x: tensor<600x7xf32>, %i: tensor<600xi32>) -> tensor<5x7xf32> {
