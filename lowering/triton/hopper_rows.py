@@ -7,8 +7,9 @@ computes; a row that is read again comes from the cache of all processors. In sh
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Uncovered
@@ -24,13 +25,15 @@ from oneflow.lowering.triton.shape import Blocks, is_strided
 from oneflow.lowering.triton.sizes import Size
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.tile import Axis, Form, Tile
-from oneflow.lowering.triton.tuning import PROCESSORS, RESERVED, SHARED
+from oneflow.lowering.triton.tuning import MEMORY, PROCESSORS, REGISTERS, RESERVED, SHARED
 from oneflow.lowering.triton.writer import Axes, V
 
 #: The elements of the shortest rows, the programs that a processor has at least, those of a block, and its warps.
 SHORTEST, PROGRAMS, BLOCK, WARPS = 16385, 2, 8192, 8
-#: The bytes that a thread copies at once.
-VECTOR = 16
+#: The bytes that a thread copies at once, the most registers of one, and of how many their number is a multiple.
+VECTOR, MOST, STEP = 16, 128, 8
+#: The most steps of a sweep that is written out, and how one begins.
+WRITTEN_OUT, _SWEEP = 4, re.compile(r"for r_at in range\((\d+), (\d+), (\d+)\):")
 MARK = "@gluon.jit\n"
 
 HEAD = """import triton
@@ -80,6 +83,8 @@ class Rows(Tile):
     rooms: list[Room] = field(default_factory=list)
     asked: dict[str, Form] = field(default_factory=dict)
     is_first: bool = True
+    before: list[str] = field(default_factory=list)
+    vectors: dict[tuple[str, str], V] = field(default_factory=dict)
 
     def lanes(self, axis: Axis) -> str:
         """The positions within a block along an axis, as threads have them."""
@@ -99,9 +104,31 @@ class Rows(Tile):
             room = Room(f"room{len(self.rooms)}", tensor, form, offset, self.mask(axes) or "")
             self.rooms.append(room)
         if room is None:
-            return super().load(tensor, offset, axes, other)
+            return self._ahead(tensor, offset, axes, other) or super().load(tensor, offset, axes, other)
         text = f"{room.name}.index(r_at // {BLOCK}).load(THREADS)"
         return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
+
+    def _ahead(self, tensor: Tensor, offset: str, axes: Axes, other: str) -> V | None:
+        """The element of a vector, read a block ahead: results are written in between, which no load passes.
+
+        None where the offset is no position of the row.
+        """
+        row, key = self.axes[-1], (tensor.name, offset)
+        at = [group[-1] for group in self.groups(row.loops)]
+        if axes != INNER or self.is_first or len(at) != 1 or tensor.element == "i1":
+            return None
+        if key not in self.vectors:
+            every, place = int(tiles(row)) * BLOCK, self.positions[at[0]].name
+            positions = self.lanes(row), f"((r_at + {BLOCK}) % {every} + {self.lanes(row)})"
+            masks = [f", {position} < {row.size}, {other}" if self.masks[row.name] else "" for position in positions]
+            offsets = [re.sub(rf"\b{place}\b", position, offset) for position in positions]
+            first, then = (f"tl.load({tensor.name} + {o}{m})" for o, m in zip(offsets, masks, strict=True))
+            following = self.writer.fresh("next")
+            value = self.vectors[key] = V(self.writer.fresh(), tensor.element, axes)
+            self.before.append(f"{following} = {first}")
+            self.writer.line(f"{value.name} = {following}")
+            self.writer.line(f"{following} = {then}")
+        return self.vectors[key]
 
     def _fits(self, tensor: Tensor, form: Form) -> bool:
         """Whether rows of a tensor, which programs have one each of, are vectors and have room beside the others."""
@@ -112,17 +139,18 @@ class Rows(Tile):
         steps = [form.loops[n] for n in outer if n in form.loops]
         width = bytes_of(tensor.element)
         whole = steps and all((s.static or 1) * width % VECTOR == 0 for s in (*steps, form.constant) if s.terms)
-        taken = sum(self._bytes(t) for t in (*(room.tensor for room in self.rooms), tensor))
+        taken = self.taken([*self.rooms, Room("", tensor, form, "", "")])
         return bool(whole) and taken <= SHARED // PROGRAMS - RESERVED
+
+    def taken(self, rooms: Iterable[Room]) -> int:
+        """The bytes that rooms take."""
+        return sum(int(tiles(self.axes[-1])) * BLOCK * bytes_of(room.tensor.element) for room in rooms)
 
     def broadcast(self, value: V) -> V:
         """The value as a full block, which it has to be."""
         if not value.axes >= INNER:
             raise Uncovered("a block of one value")
         return super().broadcast(value)
-
-    def _bytes(self, tensor: Tensor) -> int:
-        return int(tiles(self.axes[-1])) * BLOCK * bytes_of(tensor.element)
 
 
 @dataclass
@@ -152,8 +180,8 @@ class SharedRows(Nest):
         if not self.rows.rooms:
             raise Uncovered("no row that has room")
         names = [name for name, _ in self.kernel.parameters]
-        lines = "".join(f"    {line}\n" for line in self.writer.scopes[0].lines)
-        return self._source(f"\n\n{MARK}def {identifier(self.kernel.name)}({', '.join(names)}):\n{_laid_out(lines)}")
+        lines = "".join(f"    {line}\n" for line in _laid_out(self.writer.scopes[0].lines))
+        return self._source(f"\n\n{MARK}def {identifier(self.kernel.name)}({', '.join(names)}):\n{lines}")
 
     def _open(self) -> None:
         super()._open()
@@ -166,6 +194,7 @@ class SharedRows(Nest):
         if self.open is not None and self.rows.is_first:
             self.before = [*self._copies(self.rows.rooms), *self.before]
             self.rows.is_first = False
+        self.before, self.rows.before = [*self.before, *self.rows.before], []
         super()._close()
 
     def _copies(self, rooms: Sequence[Room]) -> list[str]:
@@ -189,16 +218,27 @@ class SharedRows(Nest):
         used = definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
         vector = VECTOR // max(bytes_of(r.tensor.element) for r in self.rows.rooms)
         threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{WARPS}], [0]))\n"
-        kernel, count = self.kernel, tiles(self.columns[0])
-        text = f"{comments}{HEAD}{threads}{used}{functions}"
-        return Source(kernel.name, text, tuple(kernel.parameters), count, WARPS, language=GLUON)
+        text, kernel = f"{comments}{HEAD}{threads}{used}{functions}", self.kernel
+        programs = MEMORY // (self.rows.taken(self.rows.rooms) + 2 * RESERVED)
+        registers = REGISTERS // (programs * WARPS * 32) // STEP * STEP
+        return Source(
+            kernel.name, text, tuple(kernel.parameters), tiles(self.columns[0]), WARPS,
+            registers=min(registers, MOST), language=GLUON,
+        )  # fmt: skip
 
     def _reduce(self, value: V, fold: Folded) -> V:
         """A row's elements as one number."""
         return self.writer.define(f"tl.reduce({value.name}, 0, {fold.function})", value.element, value.axes - INNER)
 
 
-def _laid_out(lines: str) -> str:
-    """Lines whose blocks lie as threads have them, and whose sweeps are written out."""
-    laid = re.sub(rf"tl\.full\(\({BLOCK},\), (.+?), (tl\.\w+)\)", rf"tl.full(({BLOCK},), \1, \2, THREADS)", lines)
-    return laid.replace("for r_at in range(", "for r_at in tl.static_range(")
+def _laid_out(lines: Sequence[str]) -> list[str]:
+    """Lines whose blocks lie as threads have them; sweeps that copy or are short are written out."""
+    full = re.compile(rf"tl\.full\(\({BLOCK},\), (.+?), (tl\.\w+)\)")
+    laid = [full.sub(rf"tl.full(({BLOCK},), \1, \2, THREADS)", line) for line in lines]
+    for number, line in enumerate(laid):
+        if (sweep := _SWEEP.match(line)) is not None:
+            body = itertools.takewhile(lambda x: x.startswith(" "), laid[number + 1 :])
+            short = len(range(*map(int, sweep.groups()))) <= WRITTEN_OUT
+            if short or any("async_copy." in x for x in body):
+                laid[number] = line.replace("range(", "tl.static_range(")
+    return laid
