@@ -24,6 +24,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TextIO
 
+from oneflow.dialect import record
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.dialect.oneflow import Verifier
 from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic, place_of
@@ -52,7 +53,8 @@ class Watch:
 
     `before` and `after` name passes to print the program at (`*` for all), on `stream` by `show`. `report`
     gets each diagnostic as it comes. `seconds` fills up with the time of each pass when `timing`.
-    `reproducers` is the folder for the program before a failing pass; None writes none.
+    `reproducers` is the folder for the program before a failing pass; None writes none. `load` are the files of
+    operators that a reproducer needs; where it names none they are those that define the program's operators.
     """
 
     verify_each: bool = True
@@ -64,6 +66,7 @@ class Watch:
     show: Callable[[ir.Module], str] = str
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     reproducers: Path | None = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    load: str = ""
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
     @property
@@ -149,7 +152,8 @@ class Pipeline:
         diagnostics: list[Diagnostic],
     ) -> None:
         step, text = self._replay(original, registry, verifier)
-        raise PipelineFailure(step, diagnostics, _write_reproducer(step, text, watch, _stem(watch, original)))
+        load = watch.load or _definitions(text, registry)
+        raise PipelineFailure(step, diagnostics, _write_reproducer(step, text, watch, load, _stem(watch, original)))
 
     def _replay(self, original: ir.Operation, registry: Registry, verifier: Verifier | None) -> tuple[Step, str]:
         """The step that fails, and the program before it."""
@@ -260,12 +264,21 @@ def _stem(watch: Watch, program: ir.Operation) -> str:
     return "program" if file.startswith("<") else Path(file).stem
 
 
-def _write_reproducer(step: Step, text: str, watch: Watch, stem: str) -> str:
+def _definitions(text: str, registry: Registry) -> str:
+    """The files that define operators of a program which are no part of the package, as `--load-ops` takes them."""
+    names = [n for n in dict.fromkeys(re.findall(r"oneflow\.(\w+)", text)) if n in registry]
+    files = dict.fromkeys(registry[name].where.rpartition(":")[0] for name in names)
+    own = Path(record.__file__).resolve().parent
+    return ",".join(f for f in files if f.endswith((".py", ".td")) and own not in Path(f).resolve().parents)
+
+
+def _write_reproducer(step: Step, text: str, watch: Watch, load: str, stem: str) -> str:
     """Writes the program before `step`; the command that runs it, or why there is none."""
     if watch.reproducers is None:
         return ""
     path = watch.reproducers / f"{stem}.{step.name}.reproducer.mlir"
-    command = f"oneflow-opt {shlex.quote(str(path))} --pass-pipeline={shlex.quote(format_steps([step]))}"
+    loaded = f" --load-ops={shlex.quote(load)}" if load else ""
+    command = f"oneflow-opt {shlex.quote(str(path))}{loaded} --pass-pipeline={shlex.quote(format_steps([step]))}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"// {command}\n{text}\n", encoding="utf-8")

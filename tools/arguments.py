@@ -14,6 +14,7 @@ from oneflow.dialect.record import suggestion
 from oneflow.passes.base import PipelineError, parse_bool
 from oneflow.passes.registry import PASSES, PIPELINES, check_names
 from oneflow.passes.upstream import UPSTREAM
+from oneflow.runtime.cuda.compiler import SHARED
 from oneflow.tools.command import UsageError
 
 
@@ -49,8 +50,10 @@ def _check_folder(text: str) -> None:
 
 
 def _check_arch(text: str) -> None:
-    if not re.fullmatch(r"sm_\d+[af]?", text):
-        raise PipelineError(f"expected an architecture such as sm_90, got {text!r}")
+    found = re.fullmatch(r"sm_(\d+)[af]?", text)
+    if found is None or int(found[1]) not in SHARED:
+        known = ", ".join(f"sm_{number}" for number in SHARED)
+        raise PipelineError(f"expected one of the architectures {known}, got {text!r}")
 
 
 def _check_passes(text: str) -> None:

@@ -106,6 +106,7 @@ class Session:
             file=self.source.name,
             report=self._report,
             show=self._print,
+            load=self.arguments.flags.get("load-ops", ""),
         )
         if self.verifying:
             watch.reproducers = None

@@ -23,7 +23,10 @@ from oneflow.runtime.cuda.ptx import halves_apart
 #: The versions of Triton whose Gluon is known.
 KNOWN = "3.6."
 #: The most bytes of shared memory that a program can have, by compute capability (CUDA's programming guide).
-SHARED = {80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 103: 232448, 120: 101376}
+SHARED = {
+    75: 65536, 80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 103: 232448, 120: 101376,
+    121: 101376,
+}  # fmt: skip
 #: A kernel that compiles fast: after it Triton is loaded.
 FIRST = Source(
     "first",

@@ -3,6 +3,7 @@
 // RUN: not oneflow-opt %s --cse --mlir-print-ir-after=csee 2>&1 | FileCheck %s --check-prefix=AFTER
 // RUN: not oneflow-opt %s --mlir-print-ir-before=cse,oneflow-to-llvm 2>&1 | FileCheck %s --check-prefix=BEFORE
 // RUN: not oneflow-opt %s --dump-kernels=%t --gpu-arch=ampere 2>&1 | FileCheck %s --check-prefix=ARCH
+// RUN: not oneflow-opt %s --dump-kernels=%t --gpu-arch=sm_999 2>&1 | FileCheck %s --check-prefix=ARCH
 // RUN: not oneflow-opt %s --gpu-arch=sm_90 2>&1 | FileCheck %s --check-prefix=ALONE
 // RUN: not oneflow-opt %s --reproducer-dir=%s 2>&1 | FileCheck %s --check-prefix=FOLDER
 // RUN: not oneflow-opt %s -o= 2>&1 | FileCheck %s --check-prefix=OUTPUT
@@ -16,7 +17,7 @@
 // BOOL: oneflow-opt: error: --verify-each: expected true or false, got 'maybe'
 // AFTER: oneflow-opt: error: --mlir-print-ir-after: expected passes, got 'csee'; did you mean cse?
 // BEFORE: oneflow-opt: error: --mlir-print-ir-before: expected passes, got oneflow-to-llvm, which stands for several
-// ARCH: oneflow-opt: error: --gpu-arch: expected an architecture such as sm_90, got 'ampere'
+// ARCH: oneflow-opt: error: --gpu-arch: expected one of the architectures sm_75, sm_80, {{.*}}sm_90, {{.*}}, got '{{ampere|sm_999}}'
 // ALONE: oneflow-opt: error: --gpu-arch: expected together with --dump-kernels=FOLDER
 // FOLDER: oneflow-opt: error: --reproducer-dir: expected a folder, got the file
 // OUTPUT: oneflow-opt: error: -o: expected FILE, got nothing

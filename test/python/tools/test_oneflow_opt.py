@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -208,6 +209,36 @@ def test_failing_pass(run: Runner) -> None:
     )
     status, _, err = run(*command.replace("'", "").split()[1:])
     assert status == 1 and message in err
+
+
+DEFINED = """import oneflow as flow
+
+
+@flow.operator("twice_and_wrong(x) -> y")
+class Twice:
+    types = "x"
+
+    def decompose(ops, op):
+        return ops.call("nothing_of_the_kind", op.x)
+"""
+
+
+def test_a_failing_pass_of_an_operator_that_was_loaded(run: Runner) -> None:
+    """The command loads it, though another name of its file has to be quoted."""
+    Path("my ops.py").write_text(DEFINED)
+    kind = "tensor<2xf32>"
+    Path("p.mlir").write_text(
+        f'func.func @f(%x: {kind}) -> {kind} {{ %0 = "oneflow.twice_and_wrong"(%x) : ({kind}) -> {kind} '
+        f"return %0 : {kind} }}"
+    )
+    _, _, err = run("p.mlir", "--load-ops=my ops.py", "--oneflow-decompose", "--reproducer-dir=.")
+    command = shlex.split(err.rstrip().rpartition("reproduce with: ")[2])
+    assert command[2] == "--load-ops=my ops.py" and "nothing_of_the_kind" in err
+    del REGISTRY.operators["twice_and_wrong"]
+    status, _, again = run(*command[1:])
+    assert status == 1 and "nothing_of_the_kind" in again
+    registered = REGISTRY.operators.pop("twice_and_wrong").where
+    assert "my ops.py" in registered
 
 
 DIAGNOSED = """
