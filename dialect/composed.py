@@ -49,7 +49,7 @@ class Recorder(Builder):
         return value if isinstance(value, Value) and value.builder is self else self.value(self.ops.wrap(value))
 
 
-def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Callable[[], Value | None]]:
+def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
     """A gradient slot: that of the decomposition's operators, one operand at a time."""
     recorder = Recorder(ops)
     inputs = {name: _mapped(recorder.value, operand) for name, operand in op.inputs.items()}
@@ -61,17 +61,20 @@ def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict
     seeds = [(result, recorder.value(seed)) for result, seed in pairs if seed is not None]
     calls = list(recorder.calls)
 
-    def by(value: Value) -> Callable[[], Value | None]:
+    def by(value: Value) -> Callable[[], Value | None] | None:
+        if not value.dtype.is_float:
+            return None
+
         def gradient() -> Value | None:
             (found,) = pull_back(recorder, calls, seeds, [value])
             return None if found is None else recorder.given(found)
 
         return gradient
 
-    return {n: by(v) for n, v in inputs.items() if isinstance(v, Value) and v.dtype.is_float}
+    return {n: _mapped(by, v) for n, v in inputs.items() if v is not None}
 
 
-def _mapped(function: Callable[[Value], Value], operand: Any) -> Any:
+def _mapped(function: Callable[[Value], Any], operand: Any) -> Any:
     """A value, a tuple of values or None through a function of values."""
     if isinstance(operand, tuple):
         return tuple(map(function, operand))

@@ -21,6 +21,7 @@ import numpy as np
 
 from oneflow.dialect import elementwise as rows
 from oneflow.dialect import meaning
+from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.evaluate import evaluate
 from oneflow.dialect.external import map_operands, run_kernel
 from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array
@@ -85,11 +86,17 @@ def elementwise(signature: str, **options: Any) -> Callable[[Callable[..., Any]]
     return wrap
 
 
+#: Why an operator has no gradient whose definition says none.
+NO_GRADIENT = "its slot grad is not filled; give it grad = lambda ops, op, *cotangents: {operand: gradient}"
+
+
 def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[str, Any]:
     """Slots with those left out, text for functions, and functions with their errors told as the user's."""
     parsed = parse_signature(signature)
-    for slot in ("sbp", "grad"):
-        slots.setdefault(slot, Absent(slot, "none was given"))
+    slots.setdefault("sbp", Absent("sbp", "none was given"))
+    if slots.get("decompose") is not None:
+        slots.setdefault("grad", composed_gradient)
+    slots.setdefault("grad", Absent("grad", NO_GRADIENT))
     slots.setdefault("reference", functools.partial(run_by_meaning, registry, parsed.name))
     if isinstance(slots["sbp"], str):
         slots["sbp"] = Factors(slots["sbp"])

@@ -78,6 +78,14 @@ class SumSquare:
     grad = lambda ops, op, dy: {"x": op.x * dy * 2.0}
 
 
+@flow.operator("tp_weighed(xs*, w, at?) -> y, z")
+class Weighed:
+    """Sums of several operands by other operators, whose gradients are those of these operators."""
+
+    types = lambda op: (op.w, op.w)
+    decompose = lambda ops, op: (op.xs[0] * op.w + ops.tanh(op.xs[1]), op.w * op.w)
+
+
 CASES = {
     "tp_cap": [
         Sample("tp_cap", [t(4, 3)], {"limit": 0.5}, dtypes=FLOATS),
@@ -86,6 +94,10 @@ CASES = {
     "tp_cap_grad": [Sample("tp_cap_grad", [t(3, 4), t(3, 4)], dtypes=FLOATS)],
     "tp_softclip": [Sample("tp_softclip", [t(3, 4)], {"limit": 0.7}, dtypes=FLOATS)],
     "tp_outer": [Sample("tp_outer", [t(4), t(6)], dtypes=FLOATS)],
+    "tp_weighed": [
+        Sample("tp_weighed", [(t(3, 4), t(3, 4)), t(3, 4), None], dtypes=FLOATS),
+        Sample("tp_weighed", [(t(3, 4), t(3, 4)), t(3, 4), t(2, dtype=flow.int64)], dtypes=FLOATS),
+    ],
     "tp_sum_square": [Sample("tp_sum_square", [t(4, 3)], dtypes=FLOATS)],
 }
 
@@ -107,6 +119,11 @@ def test_values_in_eager_and_compiled_code():
     np.testing.assert_array_equal(eager.numpy(), want)
     np.testing.assert_array_equal(program(x), want * 2)
     np.testing.assert_allclose(flow.ops.tp_softclip(x, limit=2.0).numpy(), np.tanh(x / 2) * 2, rtol=1e-6)
+
+
+def test_an_operator_without_a_gradient_asks_for_its_slot():
+    with pytest.raises(flow.OneFlowError, match=r"oneflow\.tp_row_max has no gradient: its slot grad is not filled"):
+        flow.grad(lambda x: flow.ops.tp_row_max(x).sum())(np.ones((2, 3), np.float32))
 
 
 def test_gradients_flow_through_kernels():
