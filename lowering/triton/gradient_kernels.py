@@ -98,6 +98,13 @@ def add_up(pointer, acc, batch, head, start, size, width, LAYOUT: gl.constexpr):
 KEYS = """
 
 @gluon.jit
+def add_before(dkey, slope, passing, count, walked):
+    # The slopes of the step before times its queries. The first step has none: the next drops what comes of it.
+    before = passing.index((count + (STAGES - 1)) % STAGES).reshape([STEP, WIDTH])
+    return warpgroup_mma(slope, before, dkey, use_acc=walked > 1, is_async=True)
+
+
+@gluon.jit
 def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns, MASKED: gl.constexpr):
     # A step: weights times gradients of results are added up, and the slopes of the step before times its queries.
     key, value = own
@@ -108,16 +115,20 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns
     slot = count % STAGES
     old = (count + (STAGES - 1)) % STAGES
     none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
-    # In the first step there are no slopes yet: what comes of that product is dropped by the next one.
-    before = passing.index(old).reshape([STEP, WIDTH])
-    dkey = warpgroup_mma(slope, before, dkey, use_acc=walked > 1, is_async=True)
+    if HELD:
+        dkey = add_before(dkey, slope, passing, count, walked)
     mbarrier.wait(full.index(slot), (count // STAGES) & 1)
     query = passing.index(slot).reshape([STEP, WIDTH])
     dy = beside.index(slot).reshape([STEP, OUT])
     scores = warpgroup_mma(key, query.permute((1, 0)), none, use_acc=False, is_async=True)
+    if not HELD:  # the wider product is made while exponentials are
+        dkey = add_before(dkey, slope, passing, count, walked)
     direct = warpgroup_mma(value, dy.permute((1, 0)), none, use_acc=False, is_async=True)
-    scores, dkey, slope = warpgroup_mma_wait(1, deps=(scores, dkey, slope))
-    mbarrier.arrive(empty.index(old), pred=walked > 0)
+    if HELD:
+        scores, dkey, slope = warpgroup_mma_wait(1, deps=(scores, dkey, slope))
+        mbarrier.arrive(empty.index(old), pred=walked > 0)
+    else:
+        scores = warpgroup_mma_wait(2, deps=(scores,))
     total = totals.index(slot).load(gl.SliceLayout(0, SCORES)) * 1.4426950408889634
     weights = gl.exp2(scores * SCALE - total[None, :])
     if MASKED:
@@ -127,6 +138,9 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns
         if CAUSAL:
             weights = gl.where(columns[:, None] <= rows[None, :], weights, 0.0)
     kept = gl.convert_layout(weights.to(DTYPE), WEIGHTS)
+    if not HELD:
+        dkey, slope, weights, kept = warpgroup_mma_wait(1, deps=(dkey, slope, weights, kept))
+        mbarrier.arrive(empty.index(old), pred=walked > 0)
     dvalue = warpgroup_mma(kept, dy, dvalue, use_acc=walked > 0, is_async=True)
     if HELD:
         direct = warpgroup_mma_wait(1, deps=(direct,))
@@ -144,7 +158,7 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns
 @gluon.jit
 def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
     # The gradients of a group's keys and values in each turn.
-    all_dkey, all_dvalue, dkey_sums, dvalue_sums = outputs
+    all_dkey, all_dvalue, dkey_sums, dvalue_sums, dkeys, dvalues = outputs
     left, right, passing, beside = memory
     own_full, own_empty, full, empty, starts = bars
     count = 0
@@ -156,10 +170,8 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
             columns = start + gl.arange(0, ROWS, gl.SliceLayout(1, SCORES))
             place = tiles % OWN
             mbarrier.wait(own_full.index(place), (tiles // OWN) & 1)
-            key_place = left.index(place * GROUPS + GROUP)
-            value_place = right.index(place * GROUPS + GROUP)
-            key = key_place.reshape([ROWS, WIDTH])
-            value = value_place.reshape([ROWS, OUT])
+            key = left.index(place * GROUPS + GROUP).reshape([ROWS, WIDTH])
+            value = right.index(place * GROUPS + GROUP).reshape([ROWS, OUT])
             if HELD:
                 key = key.load(gl.DotOperandLayout(0, SCORES, 2))
                 value = value.load(gl.DotOperandLayout(0, SCORES, 2))
@@ -181,25 +193,24 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
                         own, memory, numbers, bars, sums, slope, count, count - begin, 0, columns, False
                     )
                     count += 1
-            old = (count + (STAGES - 1)) % STAGES
+            mbarrier.arrive(own_empty.index(place))
             dkey, dvalue = sums
-            before = passing.index(old).reshape([STEP, WIDTH])
-            dkey = warpgroup_mma(slope, before, dkey, use_acc=steps * WALKS > 1, is_async=True)
+            dkey = add_before(dkey, slope, passing, count, steps * WALKS)
             dkey, slope = warpgroup_mma_wait(0, deps=(dkey, slope))
-            mbarrier.arrive(empty.index(old))
+            mbarrier.arrive(empty.index((count + (STAGES - 1)) % STAGES))
             dkey = dkey * WHOLE
-            key_place.reshape([ROWS, WIDTH]).store(dkey.to(DTYPE))
-            value_place.reshape([ROWS, OUT]).store(dvalue.to(DTYPE))
+            tma.store_wait(0)
+            dkeys.index(GROUP).reshape([ROWS, WIDTH]).store(dkey.to(DTYPE))
+            dvalues.index(GROUP).reshape([ROWS, OUT]).store(dvalue.to(DTYPE))
             fence_async_shared()
-            tma.async_copy_shared_to_global(all_dkey, [batch, head, start, 0], key_place)
-            tma.async_copy_shared_to_global(all_dvalue, [batch, head, start, 0], value_place)
+            tma.async_copy_shared_to_global(all_dkey, [batch, head, start, 0], dkeys.index(GROUP))
+            tma.async_copy_shared_to_global(all_dvalue, [batch, head, start, 0], dvalues.index(GROUP))
             if LEFT_SUMS > 0:
                 add_up(dkey_sums, dkey, batch, head, start, SIZE, LEFT_SUMS, LEFT)
             if RIGHT_SUMS > 0:
                 add_up(dvalue_sums, dvalue, batch, head, start, SIZE, RIGHT_SUMS, RIGHT)
-            tma.store_wait(0)
-            mbarrier.arrive(own_empty.index(place))
             tiles += 1
+    tma.store_wait(0)
 """
 
 QUERIES = """

@@ -16,8 +16,8 @@ from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import Filled
 from oneflow.lowering.triton.tuning import PROCESSORS
 
-#: Groups of warps, blocks of a group's own rows underway, registers of a thread in a group and on average.
-GROUPS, OWN, REGISTERS, AVERAGE = 2, 2, 240, 168
+#: Groups of warps, registers of a thread in a group and on average.
+GROUPS, REGISTERS, AVERAGE = 2, 240, 168
 #: The text of the layout of a product, by its columns.
 LAYOUT = "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {}, 16])"
 
@@ -26,19 +26,21 @@ LAYOUT = "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {}, 16])"
 class Side:
     """One of the kernels: whose rows groups have, what passes these, what comes of it, and the kernel's functions.
 
-    `ways` are by the width of heads: rows of a block that passes, how many are underway, and whether a group's own
-    rows stay in registers.
+    `ways` are by the width of heads: rows of a block that passes, how many are underway, how many blocks of a group's
+    own rows are, and whether these rows stay in registers.
     """
 
     own: tuple[str, str]
     passing: tuple[str, str]
     results: tuple[str, ...]
     functions: str
-    ways: dict[int, tuple[int, int, bool]]
+    ways: dict[int, tuple[int, int, int, bool]]
 
 
-KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS, {64: (64, 3, True), 128: (64, 2, False)})
-QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES, {64: (128, 3, False), 128: (64, 3, False)})
+KEY_WAYS = {64: (64, 3, 2, True), 128: (64, 3, 1, False)}
+QUERY_WAYS = {64: (128, 3, 2, False), 128: (64, 3, 2, False)}
+KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS, KEY_WAYS)
+QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES, QUERY_WAYS)
 #: Numbers of queries: they pass as keys' blocks of these do, and each group has those of its own.
 NUMBERS = ("logsumexp", "delta")
 
@@ -59,7 +61,7 @@ class _Gradients(Turned):
 
     def __init__(self, filled: Filled, shape: Shape, side: Side, width: int) -> None:
         self.side, self.by_key = side, side is KEY_SIDE
-        self.step, self.stages, self.held = side.ways[width]
+        self.step, self.stages, self.own, self.held = side.ways[width]
         heads, rows = (shape.groups, shape.size) if self.by_key else (shape.heads, shape.length)
         super().__init__(filled, shape, heads, rows.static or 0, GROUPS * GROUP)
 
@@ -77,7 +79,7 @@ class _Gradients(Turned):
         yield from {
             "BY_KEY": self.by_key, "CAUSAL": self.causal, "PAIRS": self.paired, "HELD": self.held,
             "MASKS": self.causal or passing % self.step != 0, "ALTERNATE": self.step > GROUP and not self.causal,
-            "GROUPS": GROUPS, "ROWS": GROUP, "OWN": OWN, "STEP": self.step, "STAGES": self.stages,
+            "GROUPS": GROUPS, "ROWS": GROUP, "OWN": self.own, "STEP": self.step, "STAGES": self.stages,
             "LENGTH": self.length, "SIZE": self.size, "BLOCKS": self.blocks, "UNITS": self.units, "TURNS": self.turns,
             "HEADS": self.heads, "SHARE": share, "WALKS": share if self.by_key else 1,
             "SCALE": scale * LOG2E, "WHOLE": scale,
@@ -99,11 +101,11 @@ class _Gradients(Turned):
     def _tensors(self) -> Iterator[str]:
         """Descriptors of blocks of tensors, and room for those that are underway."""
         for name in self.side.own:
-            yield from described(self.filled.tensors[name], name, GROUP, OWN * GROUPS)
+            yield from described(self.filled.tensors[name], name, GROUP, self.own * GROUPS)
         for name in self.side.passing:
             yield from described(self.filled.tensors[name], name, self.step, self.stages)
         for name in self.side.results:
-            yield from described(self.filled.tensors[name], name, GROUP)
+            yield from described(self.filled.tensors[name], name, GROUP, GROUPS if self.by_key else 0)
         for name in NUMBERS if self.by_key else ():
             yield from self._numbers(name)
 
@@ -122,6 +124,7 @@ class _Gradients(Turned):
         """Barriers, and every group and the warp that reads."""
         tensors, results = self.filled.tensors, self.side.results
         sums = [tensors[f"{name}_sums"].name if f"{name}_sums" in tensors else "0" for name in results]
+        rooms = results if self.by_key else ()
         blocks = [*self.side.own, *self.side.passing]
         numbers = list(NUMBERS) if self.by_key else [tensors[name].name for name in NUMBERS]
         read = (
@@ -130,14 +133,14 @@ class _Gradients(Turned):
             else [f"all_{n}" for n in blocks] + ["0", "0"]
         )
         return [
-            f"own_full, own_empty = barriers({OWN}, 1), barriers({OWN}, {GROUPS})",
+            f"own_full, own_empty = barriers({self.own}, 1), barriers({self.own}, {GROUPS})",
             f"full, empty = barriers({self.stages}, 1), barriers({self.stages}, {GROUPS})",
             f"bars = own_full, own_empty, full, empty, barriers({GROUPS}, 1)",
             "fence_async_shared()",
             f"memory = {', '.join(blocks)}",
             f"numbers = {', '.join(numbers)}",
             f"inputs = {', '.join(read)}",
-            f"outputs = {', '.join([*(f'all_{name}' for name in results), *sums])}",
+            f"outputs = {', '.join([*(f'all_{name}' for name in results), *sums, *rooms])}",
             *side_by_side(
                 [f"(work, (outputs, memory, numbers, bars, {group}))" for group in range(GROUPS)],
                 "(read, (inputs, memory, numbers, bars))", REGISTERS,
