@@ -31,7 +31,7 @@ from oneflow.lowering.triton.program import read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import native
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.cached import compile_kernel, program_on
+from oneflow.runtime.cuda.cached import compile_kernel
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.runtime.cuda.helpers import OPERATIONS, Helpers
 from oneflow.runtime.executable import program_source
@@ -61,7 +61,7 @@ class Case:
         module = flow.trace(self.function, *specs)
         module.operation.attributes[AUTOTUNE] = ir.StringAttr.get("true", module.context)
         entry = ir.StringAttr(module.body.operations[0].attributes["sym_name"]).value
-        program = program_on(read_program(program_source(module, entry, REGISTRY).lower("triton")), arch)
+        program = read_program(program_source(module, entry, REGISTRY).lower("triton")).on(arch)
         return [*program.sources.values(), *(way for others in program.choices.values() for way in others)]
 
 

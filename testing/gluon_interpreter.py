@@ -255,7 +255,7 @@ def language(program: int, programs: int) -> dict[str, Any]:
     )  # fmt: skip
     tma = SimpleNamespace(
         make_tensor_descriptor=lambda *given: Descriptor(*given[:4]),
-        async_copy_global_to_shared=Descriptor.load, async_copy_shared_to_global=Descriptor.store,
+        async_load=Descriptor.load, async_store=Descriptor.store,
         store_wait=lambda pending: None,
     )  # fmt: skip
     copies = Copies()

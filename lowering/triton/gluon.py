@@ -1,6 +1,8 @@
 """What kernels for Hopper in Gluon have in common: programs that stay, blocks of tensors, and which calls have them.
 
-Gluon keeps no promise of stability: see `compiler.speaks_gluon`. Imports `heads`.
+Gluon keeps no promise of stability. What versions of Triton name differently has one name here, by which of theirs
+there is; where one refuses a kernel all the same, the plain form runs (`runtime.cuda.cached.compile_on`).
+Imports `heads`.
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ from oneflow.lowering.triton.tuning import PROCESSORS
 #: The architecture that these kernels are for, and the rows of a group of warps, which are the least of a width.
 ARCH, GROUP = "sm_90", 64
 
+#: What kernels begin with: copies of blocks have other names since Triton 3.8.
 IMPORTS = """from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
 )
+
+load_block = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
+store_block = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
 """
 
 BARRIERS = """

@@ -65,8 +65,8 @@ def read(inputs, memory, numbers, bars):
             mbarrier.expect(bar, GROUPS * ROWS * ROW_BYTES)
             for group in gl.static_range(GROUPS):
                 at = [batch, head, (block * GROUPS + group) * ROWS, 0]
-                tma.async_copy_global_to_shared(all_left, at, bar, left.index(slot * GROUPS + group))
-                tma.async_copy_global_to_shared(all_right, at, bar, right.index(slot * GROUPS + group))
+                load_block(all_left, at, bar, left.index(slot * GROUPS + group))
+                load_block(all_right, at, bar, right.index(slot * GROUPS + group))
             tiles += 1
             first, steps, masked = steps_of(block)
             for walked in range(steps * WALKS):
@@ -76,12 +76,12 @@ def read(inputs, memory, numbers, bars):
                 mbarrier.wait(empty.index(slot), ((count // STAGES) & 1) ^ 1)
                 bar = full.index(slot)
                 mbarrier.expect(bar, STEP * (ROW_BYTES + 8 if BY_KEY else ROW_BYTES))
-                tma.async_copy_global_to_shared(all_passing, [batch, other, row, 0], bar, passing.index(slot))
-                tma.async_copy_global_to_shared(all_beside, [batch, other, row, 0], bar, beside.index(slot))
+                load_block(all_passing, [batch, other, row, 0], bar, passing.index(slot))
+                load_block(all_beside, [batch, other, row, 0], bar, beside.index(slot))
                 if BY_KEY:
                     line = (batch * (HEADS * WALKS) + other) * LENGTH + row
-                    tma.async_copy_global_to_shared(all_totals, [line], bar, totals.index(slot))
-                    tma.async_copy_global_to_shared(all_deltas, [line], bar, deltas.index(slot))
+                    load_block(all_totals, [line], bar, totals.index(slot))
+                    load_block(all_deltas, [line], bar, deltas.index(slot))
                 count += 1
 
 
@@ -203,8 +203,8 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
             dkeys.index(GROUP).reshape([ROWS, WIDTH]).store(dkey.to(DTYPE))
             dvalues.index(GROUP).reshape([ROWS, OUT]).store(dvalue.to(DTYPE))
             fence_async_shared()
-            tma.async_copy_shared_to_global(all_dkey, [batch, head, start, 0], dkeys.index(GROUP))
-            tma.async_copy_shared_to_global(all_dvalue, [batch, head, start, 0], dvalues.index(GROUP))
+            store_block(all_dkey, [batch, head, start, 0], dkeys.index(GROUP))
+            store_block(all_dvalue, [batch, head, start, 0], dvalues.index(GROUP))
             if LEFT_SUMS > 0:
                 add_up(dkey_sums, dkey, batch, head, start, SIZE, LEFT_SUMS, LEFT)
             if RIGHT_SUMS > 0:
@@ -296,7 +296,7 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
             acc = acc * WHOLE
             query_place.reshape([ROWS, WIDTH]).store(acc.to(DTYPE))
             fence_async_shared()
-            tma.async_copy_shared_to_global(all_dquery, [batch, head, start, 0], query_place)
+            store_block(all_dquery, [batch, head, start, 0], query_place)
             if LEFT_SUMS > 0:
                 add_up(dquery_sums, acc, batch, head, start, LENGTH, LEFT_SUMS, LEFT)
             tma.store_wait(0)

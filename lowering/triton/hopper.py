@@ -54,7 +54,7 @@ def read(inputs, memory, bars, sizes, CAUSAL: gl.constexpr, PAIRS: gl.constexpr)
             mbarrier.expect(full, QUERY_BYTES)
             for group in gl.static_range(GROUPS):
                 at = [batch, head, (block * GROUPS + group) * ROWS, 0]
-                tma.async_copy_global_to_shared(all_queries, at, full, queries.index(slot * GROUPS + group))
+                load_block(all_queries, at, full, queries.index(slot * GROUPS + group))
             tiles += 1
             steps, masked = seen(block, size, GROUPS * ROWS, KEYS, CAUSAL)
             for step in range(steps):
@@ -64,11 +64,11 @@ def read(inputs, memory, bars, sizes, CAUSAL: gl.constexpr, PAIRS: gl.constexpr)
                 mbarrier.wait(keys_empty.index(slot), phase ^ 1)
                 full = keys_full.index(slot)
                 mbarrier.expect(full, KEY_BYTES)
-                tma.async_copy_global_to_shared(all_keys, [batch, head // share, row, 0], full, keys.index(slot))
+                load_block(all_keys, [batch, head // share, row, 0], full, keys.index(slot))
                 mbarrier.wait(values_empty.index(slot), phase ^ 1)
                 full = values_full.index(slot)
                 mbarrier.expect(full, VALUE_BYTES)
-                tma.async_copy_global_to_shared(all_values, [batch, head // share, row, 0], full, values.index(slot))
+                load_block(all_values, [batch, head // share, row, 0], full, values.index(slot))
                 count += 1
 
 
@@ -165,7 +165,7 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
             results.index(GROUP).reshape([ROWS, OUT]).store(acc.to(results.dtype))
             fence_async_shared()
             at = [number // heads, number % heads, start, 0]
-            tma.async_copy_shared_to_global(all_results, at, results.index(GROUP))
+            store_block(all_results, at, results.index(GROUP))
             logarithm = most * (scale * 0.6931471805599453) + gl.log(total)
             gl.store(statistics + number * length + rows, logarithm, rows < length)
     tma.store_wait(0)

@@ -42,7 +42,7 @@ def put(block, row, column, room, value):
     tma.store_wait(1)
     room.store(value)
     fence_async_shared()
-    tma.async_copy_shared_to_global(block, [row, column], room)
+    store_block(block, [row, column], room)
 """
 
 
@@ -185,7 +185,7 @@ class HopperEmission(Emission):
         return [
             "bar = full.index(slot)",
             f"mbarrier.expect(bar, {size})",
-            *(f"tma.async_copy_global_to_shared({block}, {place}, bar, {room})" for block, place, room in copies),
+            *(f"load_block({block}, {place}, bar, {room})" for block, place, room in copies),
         ]
 
     def _multiply(self) -> list[str]:

@@ -12,6 +12,7 @@ import importlib.metadata
 import io
 import json
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -26,7 +27,7 @@ from oneflow.lowering.triton.early import told_to
 from oneflow.lowering.triton.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache, native
-from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source, speaks_gluon
+from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
 from oneflow.runtime.cuda.helpers import Helpers, turn
 from oneflow.runtime.cuda.maps import TensorMap
 
@@ -70,14 +71,31 @@ def getting_ready(helpers: Helpers, operations: int, cached: bool = True) -> Ite
 
 def _begin(source: Source, helpers: Helpers, cached: bool) -> None:
     """Has helpers compile what a program will need, if it is not on the disk."""
-    source = source.on(helpers.arch) if speaks_gluon() else source
+    source = source.on(helpers.arch)
     if source.grid != "0" and not (cached and _find(source, helpers.arch)):
         helpers.begin(source)
 
 
-def program_on(program: Program, arch: str) -> Program:
-    """A program as an architecture runs it: with special forms of kernels where Triton takes these."""
-    return program.on(arch) if speaks_gluon() else program
+def compile_on(
+    program: Program, arch: str, cached: bool = True, helpers: Helpers | None = None
+) -> tuple[Program, dict[str, Binary]]:
+    """A program as an architecture runs it, and its kernels: with the special forms of these, unless Triton, whose
+    Gluon keeps no promise of stability, refuses one that it takes in its plain form.
+
+    Raises:
+        CompileError: Triton is missing or refuses a kernel.
+    """
+    special = program.on(arch)
+    try:
+        return special, compile_all(special, arch, cached, helpers)
+    except CompileError as error:
+        if special.sources == program.sources:
+            raise
+        binaries = compile_all(program, arch, cached, helpers)
+        why = str(error).strip().rpartition("\n")[2]
+        text = f"Triton {_version()} does not compile the kernels for {arch}, plain and slower ones run: {why}"
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        return program, binaries
 
 
 def compile_all(
@@ -114,12 +132,16 @@ def _compile(sources: list[Source], arch: str, helpers: Helpers | None) -> list[
     return [done[s.name] for s in sources]
 
 
-def _key(source: Source, arch: str) -> str:
+def _version() -> str:
+    """Triton's version."""
     try:
-        version = importlib.metadata.version("triton")
+        return importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
-        version = "none"
-    return cache.digest_of(VERSION, arch, version, json.dumps(source.to_dict(), sort_keys=True))
+        return "none"
+
+
+def _key(source: Source, arch: str) -> str:
+    return cache.digest_of(VERSION, arch, _version(), json.dumps(source.to_dict(), sort_keys=True))
 
 
 def _find(source: Source, arch: str) -> Binary | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import importlib.metadata
 import linecache
 import os
 import threading
@@ -20,8 +19,6 @@ from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime.cuda.maps import TensorMap, lift, settled
 from oneflow.runtime.cuda.ptx import halves_apart
 
-#: The versions of Triton whose Gluon is known.
-KNOWN = "3.6."
 #: The most bytes of shared memory that a program can have, by compute capability (CUDA's programming guide).
 SHARED = {
     75: 65536, 80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 103: 232448, 120: 101376,
@@ -102,25 +99,37 @@ def compile_source(source: Source, arch: str = "sm_90") -> Binary:
     Raises:
         CompileError: Triton is missing or refuses the kernel, or it takes more shared memory than there is.
     """
-    source, lifted = lift(source, parse_arch(arch))
+    number = parse_arch(arch)
+    triton()
+    try:
+        return _compile(source, number)
+    except CompileError:
+        raise
+    except Exception as error:
+        told = "\n".join(str(e) for e in dict.fromkeys((error, _root(error))))
+        raise CompileError(f"kernel {source.name} does not compile for {arch}: {told}") from error
+
+
+def _root(error: BaseException) -> BaseException:
+    """What an error came of in the first place: Triton's say where, those that they came of what is wrong there."""
+    return error if error.__cause__ is None else _root(error.__cause__)
+
+
+def _compile(source: Source, number: int) -> Binary:
+    source, lifted = lift(source, number)
     signature = dict(source.parameters)
     pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
     ast = _language(source)(load_function(source), signature, {}, hints)
-    target = triton("backends.compiler").GPUTarget("cuda", parse_arch(arch), 32)
-    most = SHARED.get(target.arch)
+    target, most = triton("backends.compiler").GPUTarget("cuda", number, 32), SHARED.get(number)
     for stages in range(source.stages, 0, -1):
         options = {"num_warps": source.warps, "num_stages": stages, "maxnreg": source.registers or None}
-        try:
-            made, facts = _stages(ast, target, options)
-        except Exception as error:
-            raise CompileError(f"kernel {source.name} does not compile for {arch}: {error}") from error
+        made, facts = _stages(ast, target, options)
         if most is None or facts["shared"] <= most:
             break
     else:
-        raise CompileError(
-            f"kernel {source.name}: expected at most {most} bytes of shared memory on {arch}, got {facts['shared']}"
-        )
+        got = f"of shared memory on sm_{number}, got {facts['shared']}"
+        raise CompileError(f"kernel {source.name}: expected at most {most} bytes {got}")
     sizes = facts["shared"], facts["num_warps"], facts["global_scratch_size"]
     return Binary(facts["name"], made["cubin"], made["ptx"], *sizes, settled(lifted, facts["tensordesc_meta"]))
 
@@ -130,15 +139,6 @@ def _language(source: Source) -> Any:
     if source.language == GLUON:
         return triton("experimental.gluon._runtime").GluonASTSource
     return triton("compiler").ASTSource
-
-
-@functools.cache
-def speaks_gluon() -> bool:
-    """Whether Triton's Gluon, which changes from version to version, is the one that kernels are written in."""
-    try:
-        return importlib.metadata.version("triton").startswith(KNOWN)
-    except importlib.metadata.PackageNotFoundError:
-        return True
 
 
 def _stages(ast: Any, target: Any, options: dict[str, int | None]) -> tuple[dict[str, Any], dict[str, Any]]:

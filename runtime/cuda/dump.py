@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from oneflow.lowering.triton.program import Program
-from oneflow.runtime.cuda.cached import compile_all, program_on
+from oneflow.runtime.cuda.cached import compile_on
 
 
 def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
@@ -17,11 +17,11 @@ def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
     Raises:
         CompileError: Triton is missing or refuses a kernel.
     """
-    program = program_on(program, arch)
+    program, binaries = compile_on(program, arch, cached=False)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{program.name}.plan.py").write_text(program.plan, encoding="utf-8")
     for source in program.sources.values():
         (folder / f"{source.name}.py").write_text(source.text, encoding="utf-8")
-    for name, binary in compile_all(program, arch, cached=False).items():
+    for name, binary in binaries.items():
         (folder / f"{name}.ptx").write_text(binary.ptx, encoding="utf-8")
         (folder / f"{name}.cubin").write_bytes(binary.cubin)

@@ -29,7 +29,7 @@ from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.again import Again, Known, Seen, known
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
-from oneflow.runtime.cuda.cached import compile_all, compile_kernel, find_program, getting_ready, program_on
+from oneflow.runtime.cuda.cached import compile_kernel, compile_on, find_program, getting_ready
 from oneflow.runtime.cuda.direct import Direct
 from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.host import HostProgram
@@ -91,10 +91,9 @@ class CudaExecutable:
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
                  device: driver.Device, cached: bool = True,
                  collectives: Collectives | None = None, helpers: Helpers | None = None) -> None:  # fmt: skip
-        program = program_on(program, device.arch)
+        program, binaries = compile_on(program, device.arch, cached, helpers)
         self._source, self.inputs, self.outputs, self.program = source, inputs, outputs, program
         self.device, self._cached = device, cached
-        binaries = compile_all(program, device.arch, cached, helpers)
         device.use()
         self.kernels = {name: Kernel(program.sources[name], binary) for name, binary in binaries.items()}
         self.scratch = {name: binary.scratch for name, binary in binaries.items()}

@@ -5,13 +5,13 @@ import threading
 import numpy as np
 import pytest
 
+from oneflow.lowering.triton.gluon import IMPORTS
 from oneflow.testing import gluon_interpreter
 from oneflow.testing.gluon_interpreter import Barrier, interpret_gluon
 
-HEAD = """from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
-
+HEAD = (
+    IMPORTS
+    + """
 
 @gluon.jit
 def barrier():
@@ -23,7 +23,7 @@ def barrier():
 @gluon.jit
 def read(all_rows, rows, bar):
     mbarrier.expect(bar, 2 * 4 * 8 - {missing})
-    tma.async_copy_global_to_shared(all_rows, [gl.program_id(0) * 4, 0], bar, rows)
+    load_block(all_rows, [gl.program_id(0) * 4, 0], bar, rows)
 
 
 @gluon.jit
@@ -42,6 +42,7 @@ def kernel(p0, p1):
     rows = gl.allocate_shared_memory(gl.float16, [4, 8], None)
     gl.warp_specialize([(double, (rows, bar, p1)), (read, (all_rows, rows, bar))], [1], [24])
 """
+)
 
 
 def run(missing):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import subprocess
+import warnings
 
 import numpy as np
 import pytest
@@ -14,18 +15,14 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton import gluon, hopper, hopper_gradients
 from oneflow.lowering.triton.program import read_program
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.passes.pipeline import Pipeline
-from oneflow.runtime.cuda import cached, compiler
-from oneflow.runtime.cuda.compiler import compile_source, triton
+from oneflow.runtime.cuda import cached
+from oneflow.runtime.cuda.compiler import CompileError, compile_source, triton
 from oneflow.testing.triton_interpreter import interpret_program
 
 NAME = "oneflow_attention_0"
 GRADIENTS = ("oneflow_attention_grad_1", "oneflow_attention_grad_2")
-#: What is compiled, and what the assembler says of it, is that of one version of Triton.
-of_known_triton = pytest.mark.skipif(
-    not compiler.speaks_gluon(), reason=f"the form in Gluon is for Triton {compiler.KNOWN}x, and so are its registers"
-)
 #: The most registers of a processor, and threads of a warp.
 REGISTERS, THREADS = 65536, 32
 
@@ -117,7 +114,6 @@ def test_it_computes_attention(call, few_processors):
     np.testing.assert_allclose(got, expected(*given, call[-1])[0], 1e-2, 1e-3)
 
 
-@of_known_triton
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_it_compiles_and_products_do_not_wait(call):
     check_compiled(lower(*call).on("sm_90").sources[NAME], 4)
@@ -137,7 +133,7 @@ def check_compiled(source, maps, own=0):
 
 def assembled(ptx):
     """What the assembler says of a kernel."""
-    path = triton("knobs").nvidia.ptxas.path
+    path = triton("backends.nvidia.compiler").get_ptxas(90).path
     done = subprocess.run([path, "-arch=sm_90a", "-v", "-o", "/dev/null", "/dev/stdin"], input=ptx, text=True,
                           capture_output=True, check=True)  # fmt: skip
     return done.stderr
@@ -194,16 +190,37 @@ def test_one_architecture_has_it(program):
     assert plain.parameters == special.parameters and plain.name == special.name
 
 
-@pytest.mark.parametrize(("version", "known"), [("3.6.1", True), ("3.7.0", False)])
-def test_other_versions_of_gluon_are_left_alone(program, monkeypatch, version, known):
-    monkeypatch.setattr(compiler.importlib.metadata, "version", lambda name: version)
-    compiler.speaks_gluon.cache_clear()
-    try:
-        taken = cached.program_on(program, "sm_90")
-    finally:
-        monkeypatch.undo()
-        compiler.speaks_gluon.cache_clear()
-    assert (taken is not program) == known == bool(taken.sources[NAME].registers)
+@pytest.fixture
+def other_gluon(monkeypatch):
+    """A version of Triton whose Gluon lacks a name that kernels use."""
+    monkeypatch.delattr("triton.experimental.gluon.language.NVMMADistributedLayout")
+    monkeypatch.setattr(cached.importlib.metadata, "version", lambda name: "9.8.7")
+
+
+def test_where_triton_refuses_gluon_the_plain_form_runs(program, other_gluon):
+    line = r"^Triton 9\.8\.7 does not compile the kernels for sm_90, [^\n]*NVMMADistributedLayout[^\n]*$"
+    with pytest.warns(RuntimeWarning, match=line) as told:
+        taken, binaries = cached.compile_on(program, "sm_90", cached=False)
+    assert len(told) == 1 and taken is program and set(binaries) == set(program.sources)
+
+
+def test_what_both_forms_are_refused_for_is_an_error(program, monkeypatch):
+    def refuse(source, arch):
+        raise CompileError(f"no {source.language}")
+
+    monkeypatch.setattr(cached, "get_ready", lambda arch: None)
+    monkeypatch.setattr(cached, "compile_source", refuse)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(CompileError, match="no triton"):
+            cached.compile_on(program, "sm_90", cached=False)
+
+
+def test_the_installed_triton_takes_the_forms_in_gluon(program):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        taken, binaries = cached.compile_on(program, "sm_90", cached=False)
+    assert taken.sources[NAME].language == GLUON and len(binaries[NAME].maps) == 4
 
 
 def test_it_is_kept_on_the_disk(program):
@@ -212,7 +229,6 @@ def test_it_is_kept_on_the_disk(program):
     assert "special" not in dataclasses.replace(source, special={}).to_dict()
 
 
-@of_known_triton
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize(("width", "programs"), [(64, 3), (128, 2)])
 def test_plain_gradients_leave_room_for_other_programs(width, programs, is_causal):
@@ -243,7 +259,6 @@ def test_gradients_are_computed(call, few_processors):
         np.testing.assert_allclose(got, want, 1e-2, 4e-3)
 
 
-@of_known_triton
 @pytest.mark.parametrize("call", BOTH, ids=str)
 def test_gradients_compile_and_products_do_not_wait(call):
     """A few registers are kept in memory where heads are wide."""

@@ -14,15 +14,10 @@ import oneflow as flow
 from oneflow.lowering.triton import hopper_product
 from oneflow.lowering.triton.emit import MOST_CHOICES
 from oneflow.lowering.triton.tuning import HOPPER, Product, hopper, split_depth
-from oneflow.runtime.cuda import compiler
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
 F = flow.nn.functional
-#: What is compiled is in the Gluon of one version of Triton.
-of_known_triton = pytest.mark.skipif(
-    not compiler.speaks_gluon(), reason=f"the form in Gluon is for Triton {compiler.KNOWN}x"
-)
 of_every_tile = pytest.mark.parametrize("config", HOPPER, ids=lambda c: f"{c.rows}x{c.columns}")
 CALLS = {
     "plain": (lambda a, b: a @ b.transpose(0, 1), (8192, 3072), (768, 3072)),
@@ -115,7 +110,6 @@ def test_what_follows_a_product(name, config, monkeypatch):
 COMPILED = [(call, c) for c in HOPPER for call in CALLS if c == HOPPER[0] or call in ("residual", "two results")]
 
 
-@of_known_triton
 @pytest.mark.parametrize(
     ("call", "config"), COMPILED, ids=lambda x: x if isinstance(x, str) else f"{x.rows}x{x.columns}"
 )
