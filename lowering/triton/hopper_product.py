@@ -1,8 +1,9 @@
 """Products on Hopper, in Gluon: one warp reads operands, groups of four have 64 rows of a tile each.
 
 Groups need not be a power of two: 192 x 256 tiles of 8192 x 768 are one round of 132 processors, of 128 x 256 two.
-Nor need columns: of 192 a group has a sum of 128 and one of 64, of 160 one of 128 and one of 32. Lines that
-`contract` writes finish sums, up to 64 columns at a time. Imports `contract`, `gluon`.
+Nor need columns: of 192 a group has a sum of 128 and one of 64, of 160 one of 128 and one of 32. Or two groups take
+turns, each with a tile of its own: while one multiplies, the other finishes its tile. Lines that `contract` writes
+finish sums, some columns at a time. Imports `contract`, `gluon`.
 """
 
 from __future__ import annotations
@@ -59,11 +60,9 @@ class HopperEmission(Emission):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.groups = self.config.rows // GROUP
-        self.columns = _sums(self.config.columns)
+        self._share_out()
         self.sums = [f"acc{n}" for n in range(len(self.columns))]
         self.firsts = [sum(self.columns[:n]) for n in range(len(self.columns))]
-        self.parts = [min(PART, c) for c in self.columns for _ in range(max(c // PART, 1))]
         nodes = self.contraction.structure.nodes
         self.results = [(n, u) for n in nodes for i in range(len(n.results)) for u in self.contraction.written(n, i)]
         self.rooms = self._rooms()
@@ -73,6 +72,15 @@ class HopperEmission(Emission):
         self.written: dict[str, Descriptor] = {}
         self.turns: dict[tuple[str, int], int] = {}
 
+    def _share_out(self) -> None:
+        """Which rows of a tile each group has, the columns of its sums, and of the parts that are written."""
+        own = self.config.turns
+        self.beside = 1 if own else self.config.rows // GROUP
+        self.groups, self.rows = (2, self.config.rows) if own else (self.beside, GROUP)
+        self.columns, self.part = _sums(self.config.columns), PART * GROUP // self.rows
+        self.parts = [min(self.part, c) for c in self.columns for _ in range(max(c // self.part, 1))]
+        self.registers, self.most = REGISTERS[self.groups], PROCESSORS
+
     def _rooms(self) -> dict[tuple[str, int], int]:
         """How many blocks of an element and so many columns a group can be writing, none where the one before was."""
         elements = [self.kernel.tensor(use.value).element for _, use in self.results]
@@ -80,7 +88,7 @@ class HopperEmission(Emission):
 
     def _most_stages(self) -> int:
         """How many stages of blocks have room beside the blocks that are written."""
-        rooms = self.config.rows * sum(count * width * bytes_of(e) for (e, width), count in self.rooms.items())
+        rooms = self.groups * self.rows * sum(count * width * bytes_of(e) for (e, width), count in self.rooms.items())
         return (SHARED - RESERVED - rooms) // self.config.stage(self.contraction.shape)
 
     def _operands(self) -> dict[str, Descriptor | None]:
@@ -95,7 +103,8 @@ class HopperEmission(Emission):
 
     def _look_at_part(self, first: int, columns: int) -> None:
         """Goes on with the part of a tile that is a group's rows and some columns from a first one on."""
-        self._look_at(GROUP, columns, f" + GROUP * {GROUP}", f" + {first}")
+        row = f" + GROUP * {self.rows}" if self.beside > 1 else ""
+        self._look_at(self.rows, columns, row, f" + {first}")
 
     def _block(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
         """The descriptor of a tensor's blocks along two axes, None where there is none."""
@@ -107,7 +116,7 @@ class HopperEmission(Emission):
         """Whether operands are read and results written by descriptors, these row by row."""
         self._look_at_part(0, min(self.parts))
         results = [self._block(n, u, "mn") for n, u in self.results]
-        rows = all(d is not None and _order(d) == ["m", "n"] for d in results)
+        rows = all(d is not None and order(d) == ["m", "n"] for d in results)
         return None not in self.operands.values() and rows and self.config.stages > 1 and not self.kernel.checks
 
     def emit(self) -> Source:
@@ -116,7 +125,7 @@ class HopperEmission(Emission):
         names = [name for name, _ in self.kernel.parameters]
         pointers = [name for name, kind in self.kernel.parameters if kind.startswith("*")]
         given = [*names, *(f"{n}_block" for n in self.written), *(_room(*kind) for kind in self.rooms)]
-        shared = [*self.operands, "full", "empty"]
+        shared = [*self.operands, "full", "empty", *(["turns"] if self.config.turns else [])]
         hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
         parts = [
             _function("read", [*self._blocks(), *shared], self._read_lines()),
@@ -129,11 +138,11 @@ class HopperEmission(Emission):
         comments = "".join(f"# {origin}\n" for origin in origins([n.op for n in self.contraction.structure.nodes]))
         # Gluon's language lacks the name, which its minima and maxima take.
         used = definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
-        text = f"{comments}{HEAD}{used}{BARRIERS}{PUT}{functions}"
+        text = f"{comments}{HEAD}{used}{BARRIERS}{PUT if self.written else ''}{functions}"
         kernel, count = self.kernel, self._count()
-        grid = str(min(count, PROCESSORS))
+        grid, warps = str(min(count, self.most)), self.config.warps // self.groups
         return Source(
-            kernel.name, text, tuple(kernel.parameters), grid, registers=REGISTERS[self.groups][1], language=GLUON
+            kernel.name, text, tuple(kernel.parameters), grid, warps, registers=self.registers[1], language=GLUON
         )
 
     def _count(self) -> int:
@@ -144,6 +153,19 @@ class HopperEmission(Emission):
         """Lines for each tile of a program, in which steps are counted."""
         header = f"for tile in range(tl.program_id(0), {self._count()}, tl.num_programs(0)):"
         return [f"count = {count}", header, *_indented(lines)]
+
+    def _own_loop(self, lines: Sequence[str]) -> list[str]:
+        """Lines for each tile of a group: those of a program, or every other of them."""
+        if not self.config.turns:
+            return self._loop(lines)
+        first, every = "tl.program_id(0) + GROUP * tl.num_programs(0)", "2 * tl.num_programs(0)"
+        header = f"for tile in range({first}, {self._count()}, {every}):"
+        return [f"count = GROUP * {self._steps}", header, *_indented([*lines, f"count += {self._steps}"])]
+
+    @property
+    def _steps(self) -> int:
+        """The steps of a tile."""
+        return -(-(self._axis("ka").size.static or 1) // self.config.depth)
 
     def _place_lines(self) -> list[str]:
         """Which tile a program computes."""
@@ -168,7 +190,7 @@ class HopperEmission(Emission):
     @property
     def _ahead(self) -> int:
         """How many steps of the first tile are read before groups begin, while these get ready."""
-        return min(self.config.stages, -(-(self._axis("ka").size.static or 1) // self.config.depth))
+        return min(self.config.stages, self._steps)
 
     def _ahead_lines(self) -> list[str]:
         """The reads of the first steps."""
@@ -179,8 +201,8 @@ class HopperEmission(Emission):
         """What reads the blocks of a step."""
         size = self.config.stage(self.contraction.shape)
         left, *rights = ((name, d.place) for name, d in self.operands.items() if d is not None)
-        copies = [("left_block", left[1].replace("GROUP", str(g)), f"left.index(slot * {self.groups} + {g})")
-                  for g in range(self.groups)]  # fmt: skip
+        copies = [("left_block", left[1].replace("GROUP", str(g)), f"left.index(slot * {self.beside} + {g})")
+                  for g in range(self.beside)]  # fmt: skip
         copies += [(f"{name}_block", place, f"{name}.index(slot)") for name, place in rights]
         return [
             "bar = full.index(slot)",
@@ -190,39 +212,64 @@ class HopperEmission(Emission):
 
     def _multiply(self) -> list[str]:
         """What a group does: the sums of its rows of each tile, and what follows."""
-        sums, finish = ", ".join(self.sums), self._finish_lines()
+        finish = self._finish_lines()
+        steps = f"for k_at in range(0, {self._axis('ka').size}, {self.config.depth}):"
         lines = [
             *self._place_lines(),
-            *(f"{name} = tl.zeros(({GROUP}, {columns}), tl.float32, {_threads(columns)})"
+            *(f"{name} = tl.zeros(({self.rows}, {columns}), tl.float32, {self._threads(columns)})"
               for name, columns in zip(self.sums, self.columns, strict=True)),
-            f"for k_at in range(0, {self._axis('ka').size}, {self.config.depth}):",
-            *_indented(self._step_lines()),
-            f"{sums} = warpgroup_mma_wait(0, deps=({sums},))",
-            f"mbarrier.arrive(empty.index((count - 1) % {self.config.stages}))",
+            *self._in_turn([steps, *_indented(self._step_lines())]),
             *finish,
         ]  # fmt: skip
-        return [*self.writer.scopes[0].lines, *self._loop(lines), "tma.store_wait(0)"]
+        return [
+            *self.writer.scopes[0].lines,
+            *self._own_loop(lines),
+            *(["tma.store_wait(0)"] if self.written else []),
+        ]
+
+    def _in_turn(self, steps: Sequence[str]) -> list[str]:
+        """The steps of a tile; groups that take turns begin theirs when the other has begun all of its own.
+
+        Before that a slot may be two rounds behind, which its barrier could not tell from one that is ready.
+        """
+        if not self.config.turns:
+            return list(steps)
+        begin = f"mbarrier.wait(turns.index(GROUP), (count // {2 * self._steps} & 1) ^ (1 - GROUP))"
+        return [begin, *steps, "mbarrier.arrive(turns.index(1 - GROUP))"]
+
+    def _threads(self, columns: int) -> str:
+        """How threads of a group have a sum of so many columns."""
+        return f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, 16])"
 
     def _finish_lines(self) -> list[str]:
         """What follows the sums of a tile, whose elements threads have each in another order."""
-        lines = ["tma.store_wait(0)"]
+        sums = ", ".join(self.sums)
+        lines = [
+            f"{sums} = warpgroup_mma_wait(0, deps=({sums},))",
+            f"mbarrier.arrive(empty.index((count - 1) % {self.config.stages}))",
+            "tma.store_wait(0)",
+        ]
         for about in zip(self.sums, self.firsts, self.columns, strict=True):
             self.writer.open(TILE_AXES)
             self._finish_sum(*about)
             lines += self.writer.scopes.pop().lines
         return lines
 
+    def _await_lines(self) -> list[str]:
+        """The blocks of a step are there."""
+        stages = self.config.stages
+        return [f"slot = count % {stages}", f"mbarrier.wait(full.index(slot), (count // {stages}) & 1)"]
+
     def _step_lines(self) -> list[str]:
         """A step: blocks of the one before are given back when its products are done."""
         stages, sums = self.config.stages, ", ".join(self.sums)
         left, *rights = ((name, d) for name, d in self.operands.items() if d is not None)
-        blocks = [f"{name}.index(slot){_turned(d, SIDES[1])}" for name, d in rights]
+        blocks = [f"{name}.index(slot){turned(d, SIDES[1])}" for name, d in rights]
         products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0, is_async=True)"
                     for name, block in zip(self.sums, blocks, strict=True)]  # fmt: skip
         return [
-            f"slot = count % {stages}",
-            f"mbarrier.wait(full.index(slot), (count // {stages}) & 1)",
-            f"a = left.index(slot * {self.groups} + GROUP){_turned(left[1], SIDES[0])}",
+            *self._await_lines(),
+            f"a = left.index(slot * {self.beside}{' + GROUP' if self.beside > 1 else ''}){turned(left[1], SIDES[0])}",
             *products,
             f"{sums} = warpgroup_mma_wait({len(self.sums)}, deps=({sums},))",
             f"mbarrier.arrive(empty.index(tl.maximum(count - 1, 0) % {stages}), pred=k_at > 0)",
@@ -231,8 +278,8 @@ class HopperEmission(Emission):
 
     def _finish_sum(self, name: str, first: int, columns: int) -> None:
         """What follows a sum of a group, one part of columns after the other."""
-        width = min(PART, columns)
-        for number, part in enumerate(self._split(name, GROUP, columns, columns // width)):
+        width = min(self.part, columns)
+        for number, part in enumerate(self._split(name, self.rows, columns, columns // width)):
             self._look_at_part(first + number * width, width)
             for axis in "bmn":
                 self.tile.place(self._axis(axis))
@@ -261,17 +308,18 @@ class HopperEmission(Emission):
         stages, operands = self.config.stages, {n: d for n, d in self.operands.items() if d is not None}
         named = {**operands, **self.written}
         rooms = {(d.tensor.element, d.dimensions[-1].axis.block): d for d in self.written.values()}
-        memory = [*((n, d, stages * (self.groups if n == "left" else 1)) for n, d in operands.items()),
+        memory = [*((n, d, stages * (self.beside if n == "left" else 1)) for n, d in operands.items()),
                   *((_room(*k), d, self.rooms[k] * self.groups) for k, d in rooms.items())]  # fmt: skip
         groups = [f"(sums, ({', '.join([*given, *shared, str(g)])}))" for g in range(self.groups)]
         reader = f"(read, ({', '.join([*self._blocks(), *shared])}))"
         return [
             *(_made(f"{name}_block", d) for name, d in named.items()),
             *(_allocated(*about) for about in memory),
-            f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups})",
+            f"full, empty = barriers({stages}, 1), barriers({stages}, {self.beside})",
+            *(["turns = barriers(2, 1)"] if self.config.turns else []),
             "fence_async_shared()",
             *self._ahead_lines(),
-            *side_by_side(groups, reader, REGISTERS[self.groups][0]),
+            *side_by_side(groups, reader, self.registers[0]),
         ]
 
 
@@ -286,19 +334,14 @@ def _room(element: str, columns: int) -> str:
     return f"room_{element}_{columns}"
 
 
-def _order(found: Descriptor) -> list[str]:
+def order(found: Descriptor) -> list[str]:
     """The axes of a block as it lies in memory."""
     return [d.axis.name for d in found.dimensions]
 
 
-def _threads(columns: int) -> str:
-    """How threads of a group have a sum of so many columns."""
-    return f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, 16])"
-
-
-def _turned(found: Descriptor, sides: Sequence[str]) -> str:
+def turned(found: Descriptor, sides: Sequence[str]) -> str:
     """What makes a block as it lies in memory one that is multiplied."""
-    return "" if _order(found) == list(sides) else ".permute((1, 0))"
+    return "" if order(found) == list(sides) else ".permute((1, 0))"
 
 
 def _layout(found: Descriptor) -> str:

@@ -54,7 +54,8 @@ class Config:
     Where `described`, blocks are read by descriptors. Programs that stay go from tile to tile: blocks of the next one
     are read while the result is finished, in `slices` of columns; those of others have the memory to themselves.
     `rate` is the share of a processor's speed that the block reaches. Those that add `apart` keep a sum for each
-    element of a step's depth, and add these at the end.
+    element of a step's depth, and add these at the end. Two groups of warps that take `turns` have a tile each: one
+    finishes its own while the other multiplies.
     """
 
     rows: int
@@ -67,6 +68,7 @@ class Config:
     slices: int = 1
     stays: bool = False
     apart: bool = False
+    turns: bool = False
 
     def stage(self, product: Product) -> int:
         """The bytes of a step's blocks."""
@@ -129,6 +131,8 @@ HOPPER = (
     Config(128, 160, 64, 8, 5, 0.81, True, stays=True),
     Config(64, 128, 64, 4, 8, 0.73, True, stays=True),
     Config(64, 96, 64, 4, 8, 0.70, True, stays=True),
+    Config(128, 128, 64, 8, 6, 0.80, True, stays=True, turns=True),
+    Config(128, 192, 64, 8, 4, 0.84, True, stays=True, turns=True),
 )
 #: f32 operands, by the units of plain arithmetic.
 SINGLE = (
@@ -257,7 +261,8 @@ def _round(config: Config, product: Product, tiles: int) -> float:
     bare = BARE if config.stays or programs > 1 else 1
     result, computed = block * product.finished, bare * block * product.operations / OPERATE
     if config.stays:
-        return inner + result / (STORE if config.is_direct(product) else SCATTER) + NEXT + computed
+        after = result / (STORE if config.is_direct(product) else SCATTER) + NEXT + computed
+        return max(inner, (inner + after) / 2) if config.turns else inner + after
     return inner + bare * (START + programs * result / FINISH) + computed
 
 
