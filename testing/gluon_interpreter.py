@@ -239,7 +239,7 @@ def language(program: int, programs: int) -> dict[str, Any]:
         constexpr=lambda value: value, static_range=range, convert_layout=lambda x, layout: x,
         program_id=lambda axis: program, num_programs=lambda axis: programs, cdiv=lambda a, b: -(-a // b),
         NVMMADistributedLayout=layout, DotOperandLayout=layout, SliceLayout=layout, BlockedLayout=layout,
-        SwizzledSharedLayout=layout, reduce=reduced,
+        SwizzledSharedLayout=layout, reduce=reduced, dot_fma=lambda a, b, acc: block(acc + a @ b),
         NVMMASharedLayout=type("Layout", (), {"__new__": layout, "get_default_for": layout}),
         where=lambda c, a, b: block(np.where(c, a, b)) if np.ndim(c) else (a if c else b),
         maximum=extreme(np.maximum, np.fmax), minimum=extreme(np.minimum, np.fmin),

@@ -142,7 +142,12 @@ SINGLE = (
     Config(16, 32, 64, 4, 3, 0.37),
     Config(16, 16, 64, 4, 3, 0.26),
 )
-#: The same where both lie along the depth.
+#: The same on Hopper, where blocks are read by a warp of its own.
+SINGLES = (
+    Config(128, 128, 16, 4, 6, 0.80, True),
+    Config(64, 128, 16, 4, 6, 0.76, True),
+)
+#: f32 operands where both lie along the depth.
 ALONG = (
     Config(8, 32, 32, 2, 3, 0.44, apart=True),
     Config(8, 32, 64, 4, 3, 0.38, apart=True),
@@ -208,6 +213,15 @@ def hopper(product: Product) -> Config | None:
     return best if _by_groups(best, product) < microseconds(choose(product)[0], product) else None
 
 
+@functools.cache
+def hopper_single(product: Product) -> Config | None:
+    """The best tile for a product of f32 that a warp of its own reads, None where the plain way is as fast."""
+    if product.width != 4 or product.batch != 1 or product.gathered:
+        return None
+    best = min(SINGLES, key=lambda c: microseconds(c, product))
+    return best if microseconds(best, product) < microseconds(choose(product)[0], product) else None
+
+
 def _by_groups(config: Config, product: Product) -> float:
     """What tiles of groups of warps are expected to take."""
     finished = replace(product, operations=HEAVIER * product.operations)
@@ -216,8 +230,8 @@ def _by_groups(config: Config, product: Product) -> float:
 
 def _shortest(product: Product, grouped: bool) -> float:
     """What the fastest way is expected to take, that of groups of warps among them if they can be had."""
-    found = hopper(product) if grouped else None
-    return microseconds(choose(product)[0], product) if found is None else _by_groups(found, product)
+    found, single = (hopper(product), hopper_single(product)) if grouped else (None, None)
+    return microseconds(single or choose(product)[0], product) if found is None else _by_groups(found, product)
 
 
 def _tiles(config: Config, product: Product) -> int:

@@ -4,7 +4,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from test_hopper import program_of
-from test_hopper_product import of_known_triton
 
 import oneflow as flow
 from oneflow.lowering.triton import hopper_rows
@@ -84,7 +83,6 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "shape", "kind", "has"), CASES)
-@of_known_triton
 def test_which_rows_have_the_form_and_compile(name, shape, kind, has):
     function, _, rows, vectors = FUNCTIONS[name]
     _, found = sources(function, [shape] * rows + [shape[1:]] * vectors, KINDS[kind][0])

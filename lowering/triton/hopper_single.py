@@ -1,0 +1,76 @@
+"""Products of f32 on Hopper, in Gluon: one warp reads operands, the others multiply with plain arithmetic.
+
+Warps of plain kernels read blocks from memory themselves and use each number that they find in shared memory 4 or 8
+times. Here a number is used 8 or 16 times, and threads of a warp find theirs in different banks, by 16 bytes at once.
+Lines that `contract` writes finish sums. Imports `contract`, `hopper_product`.
+"""
+
+from __future__ import annotations
+
+from oneflow.lowering.triton import hopper_product
+from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Contraction, Emission
+from oneflow.lowering.triton.gluon import ARCH
+from oneflow.lowering.triton.hopper_product import HopperEmission, order, turned
+from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.tuning import PROCESSORS, REGISTERS, hopper_single
+
+#: Registers of a thread on average, beside half of those of its part of the sum: warps that read have few.
+OTHERS = 64
+#: Threads of a warp along rows and columns.
+WARP = (4, 8)
+
+
+def special(product: Contraction) -> dict[str, Source]:
+    """The form of a product for Hopper, by its architecture, where that is expected to be faster than all others."""
+    if product.shape.width == 2:
+        return hopper_product.special(product)
+    config = hopper_single(product.shape) if product.precision == "ieee" and len(product.terms) == 1 else None
+    emission = None if config is None else SingleEmission(product, config)
+    return {ARCH: emission.emit()} if emission is not None and emission.is_possible else {}
+
+
+class SingleEmission(HopperEmission):
+    """One source in Gluon; all warps but the one that reads have a tile together."""
+
+    def _share_out(self) -> None:
+        rows, columns, warps = self.config.rows, self.config.columns, self.config.warps
+        self.beside, self.groups, self.rows, self.columns, self.part, self.parts = 1, 1, rows, [columns], columns, []
+        average = rows * columns // (64 * warps) + OTHERS
+        self.registers = 0, average
+        self.most = PROCESSORS * (REGISTERS // (32 * average * 2 * warps))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether operands are read by descriptors."""
+        return None not in self.operands.values() and self.config.stages > 1 and not self.kernel.checks
+
+    def _threads(self, columns: int) -> str:
+        """Numbers of an operand that lie beside each other along its rows or columns are found at once."""
+        warps = 2, self.config.warps // 2
+        along = [order(d)[-1] == side for d, side in zip(self.operands.values(), "mn", strict=True)]
+        each = [4 if beside else 8 // lanes for beside, lanes in zip(along, WARP, strict=True)]
+        return f"tl.BlockedLayout({each}, {list(WARP)}, {list(warps)}, [1, 0])"
+
+    def _step_lines(self) -> list[str]:
+        layout = self._threads(self.config.columns)
+        loads = [
+            f"{name} = {memory}.index(slot){turned(d, sides)}.load(tl.DotOperandLayout({number}, {layout}, 0))"
+            for number, (name, (memory, d), sides) in enumerate(zip("ab", self.operands.items(), SIDES, strict=True))
+        ]
+        return [
+            *self._await_lines(),
+            *loads,
+            "acc0 = tl.dot_fma(a, b, acc0)",
+            "mbarrier.arrive(empty.index(slot))",
+            "count += 1",
+        ]
+
+    def _finish_lines(self) -> list[str]:
+        self._look_at_part(0, self.config.columns)
+        self.writer.open(TILE_AXES)
+        for axis in "bmn":
+            self.tile.place(self._axis(axis))
+        self._slice("acc0")
+        return self.writer.scopes.pop().lines
+
+    _store = Emission._store
