@@ -52,6 +52,10 @@ class SingleEmission(HopperEmission):
         return f"tl.BlockedLayout({each}, {list(WARP)}, {list(warps)}, [1, 0])"
 
     def _step_lines(self) -> list[str]:
+        """A step: its blocks are given back once they have been read.
+
+        Without the fence loads may be on their way still when the next blocks come, which are written past them.
+        """
         layout = self._threads(self.config.columns)
         loads = [
             f"{name} = {memory}.index(slot){turned(d, sides)}.load(tl.DotOperandLayout({number}, {layout}, 0))"
@@ -61,6 +65,7 @@ class SingleEmission(HopperEmission):
             *self._await_lines(),
             *loads,
             "acc0 = tl.dot_fma(a, b, acc0)",
+            "fence_async_shared()",
             "mbarrier.arrive(empty.index(slot))",
             "count += 1",
         ]

@@ -77,6 +77,8 @@ def test_every_tile_compiles_and_finds_operands_by_16_bytes(form, config, monkey
     assert len(binary.maps) == 2 and " 0 bytes spill stores" in assembled(binary.ptx)
     loads = re.findall(r"ld\.shared\S*", binary.ptx)
     assert len(loads) >= 16 and {x for x in loads if "v4" not in x} <= {"ld.shared.b8"}
+    given_back = re.findall(r"fence\.proxy|bar\.sync|mbarrier\.arrive", binary.ptx.rpartition("ld.shared.v4")[2])
+    assert given_back[:3] == ["fence.proxy", "bar.sync", "mbarrier.arrive"]
     programs = int(source.grid)
     assert programs * binary.shared <= 233472 and programs * source.registers * 32 * 2 * source.warps <= 65536
 
