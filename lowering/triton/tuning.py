@@ -131,7 +131,7 @@ HOPPER = (
     Config(128, 160, 64, 8, 5, 0.81, True, stays=True),
     Config(64, 128, 64, 4, 8, 0.73, True, stays=True),
     Config(64, 96, 64, 4, 8, 0.70, True, stays=True),
-    Config(128, 128, 64, 8, 6, 0.80, True, stays=True, turns=True),
+    Config(128, 128, 64, 8, 6, 0.94, True, stays=True, turns=True),
     Config(128, 192, 64, 8, 4, 0.84, True, stays=True, turns=True),
 )
 #: f32 operands, by the units of plain arithmetic.
@@ -180,6 +180,11 @@ SHARP, BARE, BESIDE = 3.1, 0.68, 0.64
 #: What each group of warps takes longer: it begins late and finishes its part of the last tile alone. How many times
 #: as long operations on single elements take in groups: a residual for 8192 x 768 x 768 is 31.5 us in place of 28.5.
 LAST, HEAVIER = 0.45, 2
+#: The part of what finishing a tile takes that groups which take turns do not hide, and that of the smaller of a
+#: product's two times which adds to the larger there.
+EXPOSED, IN_TURNS = 0.3, 0.4
+#: The most depth of products whose groups take turns: of 8192 they were slower, as there is little to hide.
+SHALLOW = 4096
 #: Registers of a thread beside those of its part of the sum.
 OTHERS = 64
 #: Most parts of a product's depth and the least depth of one; programs a processor for other reductions, the columns
@@ -209,7 +214,8 @@ def hopper(product: Product) -> Config | None:
     """The best tile of groups of warps for a product, None where other ways are expected to be as fast."""
     if not product.described or product.batch != 1:
         return None
-    best = min((c.fitted(product) for c in HOPPER), key=lambda c: _by_groups(c, product))
+    able = (c.fitted(product) for c in HOPPER if not c.turns or product.depth <= SHALLOW)
+    best = min(able, key=lambda c: _by_groups(c, product))
     return best if _by_groups(best, product) < microseconds(choose(product)[0], product) else None
 
 
@@ -250,10 +256,12 @@ def microseconds(config: Config, product: Product) -> float:
     taken = rounds * _round(config, product, PROCESSORS * resident)
     taken += _round(config, product, rest) if rest else 0
     taken += START if config.stays else 0
+    taken += _after(config, product) if config.turns else 0
     left, right = product.shared
     operands = (product.rows / left + product.columns / right) * product.depth * product.width
     moved = product.batch * (operands + product.rows * product.columns * product.finished) / MOVE
-    return LAUNCH + max(taken, moved) + BESIDE * min(taken, moved)
+    beside = IN_TURNS if config.turns else BESIDE
+    return LAUNCH + max(taken, moved) + beside * min(taken, moved)
 
 
 def _resident(config: Config, product: Product) -> int:
@@ -271,13 +279,22 @@ def _round(config: Config, product: Product, tiles: int) -> float:
     """What so many tiles take that are computed at once."""
     programs = -(-tiles // PROCESSORS)
     inner = -(-product.depth // config.depth) * _step(config, product, tiles)
-    block = config.rows * config.columns
-    bare = BARE if config.stays or programs > 1 else 1
-    result, computed = block * product.finished, bare * block * product.operations / OPERATE
     if config.stays:
-        after = result / (STORE if config.is_direct(product) else SCATTER) + NEXT + computed
-        return max(inner, (inner + after) / 2) if config.turns else inner + after
-    return inner + bare * (START + programs * result / FINISH) + computed
+        return inner + (EXPOSED if config.turns else 1) * _after(config, product)
+    bare, result = BARE if programs > 1 else 1, config.finishing(product.finished) * config.slices
+    return inner + bare * (START + programs * result / FINISH) + bare * _computed(config, product)
+
+
+def _after(config: Config, product: Product) -> float:
+    """What it takes to finish a tile by programs that stay."""
+    result = config.finishing(product.finished) * config.slices
+    written = result / (STORE if config.is_direct(product) else SCATTER)
+    return written + NEXT + BARE * _computed(config, product)
+
+
+def _computed(config: Config, product: Product) -> float:
+    """What operations on the elements of a tile take."""
+    return config.rows * config.columns * product.operations / OPERATE
 
 
 def _step(config: Config, product: Product, tiles: int) -> float:
