@@ -111,7 +111,8 @@ def synchronize(place: str | Device | int | None = None) -> None:
 
 def memory_allocated(place: str | Device | int | None = None) -> int:
     """The bytes of tensors, and of the programs' workspace, on a device."""
-    return _found(place).memory()[0]
+    found = _found(place)
+    return found.memory()[0] - streams.kept(found)
 
 
 def max_memory_allocated(place: str | Device | int | None = None) -> int:
@@ -128,5 +129,6 @@ def empty_cache(place: str | Device | int | None = None) -> None:
     """Gives memory that nothing uses back to the system."""
     found = _found(place)
     clear_spares(found)
+    streams.free_kept(found)
     streams.default(found).trim()
     found.trim()

@@ -19,7 +19,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.runtime import dlpack
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.stream import Stream, current
+from oneflow.runtime.cuda.stream import Stream, current, free_kept
 from oneflow.runtime.shaped import Shaped
 
 #: Addresses that one result keeps for the runs that follow.
@@ -62,15 +62,18 @@ def clear_spares(device: driver.Device) -> None:
 class Memory:
     """Device memory of this package, freed with its last array: when every stream that used it gets there.
 
-    With `spares` it is taken from there and goes back there, all of one size.
+    With `spares` it is taken from there and goes back there, all of one size. Where it `comes_again`, as that of
+    programs' results, the stream keeps it for a while.
     """
 
-    __slots__ = ("__weakref__", "address", "spares", "stream", "users")
+    __slots__ = ("__weakref__", "address", "comes_again", "size", "spares", "stream", "users")
 
-    def __init__(self, size: int, stream: Stream, spares: Spares | None = None) -> None:
-        self.stream, self.spares = stream, spares
+    def __init__(self, size: int, stream: Stream, spares: Spares | None = None, comes_again: bool = False) -> None:
+        self.stream, self.size, self.spares, self.comes_again = stream, size, spares, comes_again
         self.users: set[int] = set()
-        self.address = spares.addresses.pop() if spares is not None and spares.addresses else _allocate(size, stream)
+        spare = spares.addresses.pop() if spares is not None and spares.addresses else None
+        kept = stream.take(size) if spare is None and comes_again else None
+        self.address = spare or kept or _allocate(size, stream)
 
     def __del__(self, driver: Any = driver) -> None:
         try:
@@ -87,15 +90,19 @@ class Memory:
         for user in self.users:
             driver.order(user, self.stream.handle)
         if is_freed:
-            driver.free(self.address, self.stream.handle)
+            if self.comes_again:
+                self.stream.leave(self.address, self.size, driver)
+            else:
+                driver.free(self.address, self.stream.handle)
 
 
 def _allocate(size: int, stream: Stream) -> int:
-    """New memory, if need be after what programs keep has been given back."""
+    """New memory, if need be after what is kept has been given back."""
     try:
         return driver.allocate(size, stream.handle)
     except driver.OutOfMemoryError:
         clear_spares(stream.device)
+        free_kept(stream.device)
         return driver.allocate(size, stream.handle)
 
 

@@ -267,7 +267,7 @@ class CudaExecutable:
         results: list[Any] = [None if n is None else arguments[n] for n in steps.sources]
         spares = steps.spares_on(stream)
         for number, size, shape in steps.made_results:
-            memory = Memory(size, stream, spares[number])
+            memory = Memory(size, stream, spares[number], comes_again=True)
             results[number] = DeviceArray(memory, memory.address, shape, self.outputs[number].dtype, stream, check)
         return results
 

@@ -4,7 +4,8 @@
         f(x)
 
 Every device has a stream of its own that is used otherwise. A stream has one workspace, which all programs on it
-share: they run one after the other. Imports `driver`.
+share: they run one after the other. It keeps memory that results had for those of later programs: to free some takes
+the device more than half a microsecond. Imports `driver`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
 from oneflow.runtime.cuda import driver
 
+#: The bytes of arrays given up that a stream keeps at most.
+KEPT = 256 << 20
+
+#: Every stream there is.
+_known: weakref.WeakSet[Stream] = weakref.WeakSet()
 _current: ContextVar[Stream | None] = ContextVar("oneflow_cuda_stream", default=None)
 
 
@@ -28,6 +35,8 @@ class Stream:
         device.use()
         self.device, self.handle, self.lock = device, driver.make_stream(), threading.RLock()
         self._workspace, self._size = 0, 0
+        self._kept: dict[int, list[int]] = {}
+        _known.add(self)
 
     def synchronize(self) -> None:
         """Waits until its work is done."""
@@ -48,15 +57,63 @@ class Stream:
             self._workspace, self._size = driver.allocate(size, self.handle), size
         return self._workspace
 
+    def held(self) -> int:
+        """The bytes of memory given up that are kept."""
+        return sum(size * len(addresses) for size, addresses in list(self._kept.items()))
+
+    def take(self, size: int) -> int | None:
+        """Memory of `size` bytes that was left here, if there is some."""
+        kept = self._kept.get(size)
+        with contextlib.suppress(IndexError):
+            return kept.pop() if kept else None
+        return None
+
+    def leave(self, address: int, size: int, driver: Any = driver) -> None:
+        """Keeps memory that only work given to this stream uses, for what comes next on it; all goes where that is
+        too much.
+        """
+        if self.held() + size > KEPT:
+            self.free_kept(driver)
+        if size > KEPT:
+            driver.free(address, self.handle)
+            return
+        self._kept.setdefault(size, []).append(address)
+
+    def free_kept(self, driver: Any = driver) -> None:
+        """Frees what is kept."""
+        for size in list(self._kept):
+            while (address := self.take(size)) is not None:
+                driver.free(address, self.handle)
+
     def trim(self) -> None:
-        """Frees the workspace until it is needed again."""
+        """Frees the workspace until it is needed again, and what is kept."""
         with self.lock:
+            self.free_kept()
             if self._workspace:
                 driver.free(self._workspace, self.handle)
             self._workspace, self._size = 0, 0
 
+    def __del__(self, driver: Any = driver) -> None:
+        try:
+            with driver.within(self.device.context):
+                self.free_kept(driver)
+        except (driver.CudaError, TypeError, AttributeError):
+            return
+
     def __repr__(self) -> str:
         return f"Stream({self.device})"
+
+
+def kept(device: driver.Device) -> int:
+    """The bytes of memory given up that streams of a device keep."""
+    return sum(stream.held() for stream in list(_known) if stream.device is device)
+
+
+def free_kept(device: driver.Device) -> None:
+    """Frees what streams of a device keep."""
+    with driver.within(device.context):
+        for stream in [s for s in list(_known) if s.device is device]:
+            stream.free_kept()
 
 
 @functools.cache

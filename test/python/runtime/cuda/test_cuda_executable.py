@@ -14,10 +14,11 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import compiler, driver, executable, launches, steps
+from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.array import DeviceArray, Spares, clear_spares, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, parse_arch
 from oneflow.runtime.cuda.launches import LaunchConfig
-from oneflow.runtime.cuda.stream import Stream, current, using
+from oneflow.runtime.cuda.stream import Stream, current, free_kept, kept, using
 from oneflow.runtime.executable import KernelError, PositionError
 from oneflow.testing.host_cuda import host_cuda, in_c
 
@@ -124,10 +125,41 @@ def test_arrays_on_the_device_are_not_copied_and_results_stay_there(cuda):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
     given = [on(a) for a in (x, w, b)]
+    free_kept(driver.device(0))
     before = len(cuda.live)
     (got,) = compiled(*given)
     assert isinstance(got, DeviceArray) and is_on_device(got) and len(cuda.live) == before + 1
     np.testing.assert_allclose(got.numpy(), flow.compile(layer)(x, w, b), 1e-5, 1e-6)
+
+
+def test_a_stream_keeps_the_memory_of_results_for_the_next_ones(cuda):
+    x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
+    compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
+    places, live = set(), set()
+    for _ in range(3):
+        (got,) = compiled(x, w, b)
+        places.add(got.address)
+        live.add(len(cuda.live))
+        del got
+    assert len(places) == len(live) == 1 and kept(driver.device(0)) == 4 * 6 * 9
+    one, two = (compiled(x, w, b)[0] for _ in range(2))
+    assert one.address in places and two.address not in places and not kept(driver.device(0))
+    del one, two
+    free_kept(driver.device(0))
+    assert len(cuda.live) == live.pop() - 1
+
+
+@pytest.mark.parametrize(("room", "held"), [(500, 432), (300, 216), (100, 0)])
+def test_what_a_stream_keeps_has_an_end(cuda, monkeypatch, room, held):
+    """Where a result is too much beside others, these go."""
+    monkeypatch.setattr(streams, "KEPT", room)
+    x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
+    compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
+    free_kept(driver.device(0))
+    before = len(cuda.live)
+    results = [compiled(x, w, b) for _ in range(2)]
+    results.clear()
+    assert kept(driver.device(0)) == held and len(cuda.live) == before + held // 216
 
 
 def test_from_the_second_run_on_it_is_a_graph(cuda):
