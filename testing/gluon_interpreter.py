@@ -260,7 +260,7 @@ def language(program: int, programs: int) -> dict[str, Any]:
     )  # fmt: skip
     copies = Copies()
     ahead = SimpleNamespace(
-        async_copy_global_to_shared=copies.begin, commit_group=copies.commit, wait_group=copies.wait,
+        async_load=copies.begin, commit_group=copies.commit, wait_group=copies.wait,
     )  # fmt: skip
     bars = SimpleNamespace(
         MBarrierLayout=layout, init=Barrier.init, wait=Barrier.wait, arrive=Barrier.arrive,

@@ -42,6 +42,8 @@ from triton.experimental.gluon import language as tl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.language.extra.cuda import libdevice
 
+load_elements = async_copy.async_load if hasattr(async_copy, "async_load") else async_copy.async_copy_global_to_shared
+
 """
 
 
@@ -202,7 +204,7 @@ class SharedRows(Nest):
         layout = "tl.SwizzledSharedLayout(1, 1, 1, [0])"
         kinds = [TYPES[r.tensor.element] if r.tensor.element != "i1" else "int8" for r in rooms]
         copies = [
-            f"async_copy.async_copy_global_to_shared({r.name}.index(r_at // {BLOCK}), {r.tensor.name} + {r.offset}"
+            f"load_elements({r.name}.index(r_at // {BLOCK}), {r.tensor.name} + {r.offset}"
             f"{f', mask={r.mask}' if r.mask else ''})" for r in rooms
         ]  # fmt: skip
         return [
