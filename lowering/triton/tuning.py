@@ -4,9 +4,10 @@
 
 The model counts rounds of tiles over the processors. A step of a tile takes as long as arithmetic, loads and what
 stages leave of their latency take together; stages and what a tile is finished with share a processor's memory.
-Its constants are those that meet 1500 times best, of 72 shapes and up to 40 ways each, measured with a cold cache:
-what it chooses takes about 2% longer than the fastest way (`python benchmarks/gpu.py --groups matmul` has some of the
-shapes). Imports nothing of the project.
+Its constants are those that met 1500 times best on an H100, of 72 shapes and up to 40 ways each, measured with a cold
+cache; rates of large tiles, and what results and memory take, those that meet 180 times of 16-bit operands on an H200
+best, of 25 shapes: within 5%, and what is chosen is as a rule the fastest way (`python benchmarks/gpu.py --groups
+matmul` has the shapes). Imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ class Config:
 # fmt: off
 #: 16-bit operands: by descriptors, where there are tiles for programs to stay or anyhow, and by pointers.
 DESCRIBED = (
-    Config(128, 256, 64, 8, 4, 0.84, True, slices=2, stays=True),
-    Config(128, 128, 64, 8, 5, 0.73, True, stays=True),
-    Config(128, 256, 64, 8, 4, 0.84, True),
-    Config(128, 128, 64, 4, 6, 0.73, True),
-    Config(128, 128, 64, 8, 3, 0.73, True),
+    Config(128, 256, 64, 8, 4, 0.745, True, slices=2, stays=True),
+    Config(128, 128, 64, 8, 5, 0.81, True, stays=True),
+    Config(128, 256, 64, 8, 4, 0.755, True),
+    Config(128, 128, 64, 4, 6, 0.82, True),
+    Config(128, 128, 64, 8, 3, 0.83, True),
     Config(64, 128, 64, 4, 3, 0.73, True),
     Config(64, 128, 64, 4, 4, 0.73, True),
     Config(64, 128, 128, 4, 4, 0.73, True),
@@ -107,7 +108,7 @@ DESCRIBED = (
     Config(64, 64, 128, 4, 6, 0.57, True),
 )
 NARROW = (
-    Config(128, 256, 64, 8, 3, 0.84),
+    Config(128, 256, 64, 8, 3, 0.73),
     Config(128, 128, 64, 8, 3, 0.73),
     Config(64, 128, 64, 4, 4, 0.73),
     Config(64, 64, 64, 4, 4, 0.57),
@@ -123,16 +124,17 @@ NARROW = (
 #: have room twice.
 PART = 64
 HOPPER = (
-    Config(192, 256, 64, 12, 3, 0.76, True, slices=2, stays=True),
-    Config(192, 192, 64, 12, 3, 0.80, True, stays=True),
-    Config(192, 128, 64, 12, 4, 0.84, True, stays=True),
-    Config(192, 96, 64, 12, 5, 0.77, True, stays=True),
-    Config(128, 192, 64, 8, 4, 0.83, True, stays=True),
-    Config(128, 160, 64, 8, 5, 0.81, True, stays=True),
-    Config(64, 128, 64, 4, 8, 0.73, True, stays=True),
-    Config(64, 96, 64, 4, 8, 0.70, True, stays=True),
-    Config(128, 128, 64, 8, 6, 0.94, True, stays=True, turns=True),
-    Config(128, 192, 64, 8, 4, 0.84, True, stays=True, turns=True),
+    Config(192, 256, 64, 12, 3, 0.707, True, slices=2, stays=True),
+    Config(192, 192, 64, 12, 3, 0.655, True, stays=True),
+    Config(192, 128, 64, 12, 4, 0.765, True, stays=True),
+    Config(192, 96, 64, 12, 5, 0.65, True, stays=True),
+    Config(128, 192, 64, 8, 4, 0.76, True, stays=True),
+    Config(128, 160, 64, 8, 5, 0.69, True, stays=True),
+    Config(128, 144, 64, 8, 5, 0.68, True, stays=True),
+    Config(64, 128, 64, 4, 8, 0.79, True, stays=True),
+    Config(64, 96, 64, 4, 8, 0.73, True, stays=True),
+    Config(128, 128, 64, 8, 6, 0.85, True, stays=True, turns=True),
+    Config(128, 192, 64, 8, 4, 0.76, True, stays=True, turns=True),
 )
 #: f32 operands, by the units of plain arithmetic.
 SINGLE = (
@@ -164,10 +166,10 @@ SPEED, BUSY = {2: 5.26e6, 4: 0.20e6}, {2: 4, 4: 6}
 OPERATE = 1.6e5
 #: Bytes in a microsecond: of operands to one processor and to all, of results from one that does nothing else and
 #: from one that reads the next tile's operands meanwhile (by descriptors, by pointers), between memory and all.
-LOAD, LOADS, FINISH, STORE, SCATTER, MOVE = 4.98e5, 1.855e7, 6.6e4, 4.98e5, 1.9e5, 3.0e6
-#: Microseconds until the first block is there and until the next tile's is; those of a load; of a launch, and of one
-#: that follows another and reads its result in the cache at so many bytes in each.
-START, NEXT, LATENCY, LAUNCH, FOLLOW, NEAR = 0.98, 0.09, 0.72, 4.0, 3.0, 5.2e6
+LOAD, LOADS, FINISH, STORE, SCATTER, MOVE = 4.98e5, 1.855e7, 4.1e4, 1.6e5, 1.2e5, 5.0e6
+#: Microseconds until the first block is there; those of a load; of a launch, and of one that follows another and
+#: reads its result in the cache at so many bytes in each.
+START, LATENCY, LAUNCH, FOLLOW, NEAR = 0.98, 0.72, 4.0, 3.0, 5.2e6
 #: How many times as long a step takes whose operands are gathered, and loads of elements that are not aligned.
 GATHERED, SINGLY = 8, 18
 #: The bytes of a line of the cache, and how many times as long loads take where the rows of a block begin within
@@ -176,15 +178,10 @@ LINE, UNEVEN = 128, 2.8
 #: How sharp the largest of several times is the time of all, the part of a tile's beginning and end that other
 #: programs of the processor do not fill, and the part of the smaller of a product's two times, to compute it and to
 #: move it, that adds to the larger.
-SHARP, BARE, BESIDE = 3.1, 0.68, 0.64
+SHARP, BARE, BESIDE = 3.1, 0.68, 0.60
 #: What each group of warps takes longer: it begins late and finishes its part of the last tile alone. How many times
 #: as long operations on single elements take in groups: a residual for 8192 x 768 x 768 is 31.5 us in place of 28.5.
-LAST, HEAVIER = 0.45, 2
-#: The part of what finishing a tile takes that groups which take turns do not hide, and that of the smaller of a
-#: product's two times which adds to the larger there.
-EXPOSED, IN_TURNS = 0.3, 0.4
-#: The most depth of products whose groups take turns: of 8192 they were slower, as there is little to hide.
-SHALLOW = 4096
+LAST, HEAVIER = 0.09, 2
 #: Registers of a thread beside those of its part of the sum.
 OTHERS = 64
 #: Most parts of a product's depth and the least depth of one; programs a processor for other reductions, the columns
@@ -214,8 +211,7 @@ def hopper(product: Product) -> Config | None:
     """The best tile of groups of warps for a product, None where other ways are expected to be as fast."""
     if not product.described or product.batch != 1:
         return None
-    able = (c.fitted(product) for c in HOPPER if not c.turns or product.depth <= SHALLOW)
-    best = min(able, key=lambda c: _by_groups(c, product))
+    best = min((c.fitted(product) for c in HOPPER), key=lambda c: _by_groups(c, product))
     return best if _by_groups(best, product) < microseconds(choose(product)[0], product) else None
 
 
@@ -260,8 +256,7 @@ def microseconds(config: Config, product: Product) -> float:
     left, right = product.shared
     operands = (product.rows / left + product.columns / right) * product.depth * product.width
     moved = product.batch * (operands + product.rows * product.columns * product.finished) / MOVE
-    beside = IN_TURNS if config.turns else BESIDE
-    return LAUNCH + max(taken, moved) + beside * min(taken, moved)
+    return LAUNCH + max(taken, moved) + BESIDE * min(taken, moved)
 
 
 def _resident(config: Config, product: Product) -> int:
@@ -279,22 +274,20 @@ def _round(config: Config, product: Product, tiles: int) -> float:
     """What so many tiles take that are computed at once."""
     programs = -(-tiles // PROCESSORS)
     inner = -(-product.depth // config.depth) * _step(config, product, tiles)
+    block = config.rows * config.columns
     if config.stays:
-        return inner + (EXPOSED if config.turns else 1) * _after(config, product)
-    bare, result = BARE if programs > 1 else 1, config.finishing(product.finished) * config.slices
-    return inner + bare * (START + programs * result / FINISH) + bare * _computed(config, product)
+        after = _after(config, product)
+        return max(inner, (inner + after) / 2) if config.turns else inner + after
+    bare = BARE if programs > 1 else 1
+    computed = bare * block * product.operations / OPERATE
+    return inner + bare * (START + programs * block * product.finished / FINISH) + computed
 
 
 def _after(config: Config, product: Product) -> float:
-    """What it takes to finish a tile by programs that stay."""
-    result = config.finishing(product.finished) * config.slices
-    written = result / (STORE if config.is_direct(product) else SCATTER)
-    return written + NEXT + BARE * _computed(config, product)
-
-
-def _computed(config: Config, product: Product) -> float:
-    """What operations on the elements of a tile take."""
-    return config.rows * config.columns * product.operations / OPERATE
+    """What a program that stays takes to finish a tile."""
+    block = config.rows * config.columns
+    result = block * product.finished / (STORE if config.is_direct(product) else SCATTER)
+    return result + BARE * block * product.operations / OPERATE
 
 
 def _step(config: Config, product: Product, tiles: int) -> float:
