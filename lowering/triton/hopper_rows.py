@@ -80,11 +80,15 @@ class Room:
 
 @dataclass
 class Rows(Tile):
-    """Blocks of a row. What the first sweep reads lies in shared memory, while that has room."""
+    """Blocks of a row. What the first sweep reads lies in shared memory, while that has room; `far` are the rows that
+    do not, with the number of the sweep that reads them.
+    """
 
     rooms: list[Room] = field(default_factory=list)
     asked: dict[str, Form] = field(default_factory=dict)
     is_first: bool = True
+    sweep: int = 0
+    far: list[tuple[Tensor, Form, int]] = field(default_factory=list)
     before: list[str] = field(default_factory=list)
     vectors: dict[tuple[str, str], V] = field(default_factory=dict)
 
@@ -102,9 +106,8 @@ class Rows(Tile):
         """The element at an offset."""
         form = self.asked.get(offset)
         room = next((r for r in self.rooms if (r.tensor, r.form) == (tensor, form)), None)
-        if room is None and self.is_first and form is not None and self._fits(tensor, form):
-            room = Room(f"room{len(self.rooms)}", tensor, form, offset, self.mask(axes) or "")
-            self.rooms.append(room)
+        if room is None and form is not None and self._is_row(form):
+            room = self._room(tensor, form, offset, self.mask(axes) or "")
         if room is None:
             return self._ahead(tensor, offset, axes, other) or super().load(tensor, offset, axes, other)
         text = f"{room.name}.index(r_at // {BLOCK}).load(THREADS)"
@@ -132,8 +135,27 @@ class Rows(Tile):
             self.writer.line(f"{following} = {then}")
         return self.vectors[key]
 
+    def _room(self, tensor: Tensor, form: Form, offset: str, mask: str) -> Room | None:
+        """Room for a row, None where there is none, if it is read once alone: else the form is no better.
+
+        Raises:
+            Uncovered: another sweep has read it, too.
+        """
+        if self.is_first and self._fits(tensor, form):
+            self.rooms.append(Room(f"room{len(self.rooms)}", tensor, form, offset, mask))
+            return self.rooms[-1]
+        sweep = next((n for t, f, n in self.far if (t, f) == (tensor, form)), self.sweep)
+        if sweep != self.sweep:
+            raise Uncovered("a row that is read again and has no room")
+        self.far.append((tensor, form, sweep))
+        return None
+
+    def _is_row(self, form: Form) -> bool:
+        """Whether each program has a row of its own."""
+        return any(name in form.loops for axis in self.axes[:-1] for name in axis.loops)
+
     def _fits(self, tensor: Tensor, form: Form) -> bool:
-        """Whether rows of a tensor, which programs have one each of, are vectors and have room beside the others."""
+        """Whether rows of a tensor are vectors and have room beside the others."""
         outer, inner = (axis.loops for axis in self.axes)
         last = [group[-1] for group in self.groups(inner)]
         if form.computed or len(last) != 1 or form.loops.get(last[0]) != Size.of(1):
@@ -187,6 +209,7 @@ class SharedRows(Nest):
 
     def _open(self) -> None:
         super()._open()
+        self.rows.sweep += 1
         self.placing = list(self.writer.scopes[-1].lines)
         self.tile.policy = ""
         if self.rows.is_first:
