@@ -71,7 +71,7 @@ def test_arguments_are_apart_from_what_is_updated(name):
     before, wanted = state.tolist(), (given * 2).tolist()
     if shares:
         with pytest.raises(
-            CallError, match=r"test_beside_what_is_updated.py:\d+: f: expected arguments apart .* x.clone()"
+            CallError, match=r"test_beside_what_is_updated.py:\d+: f: expected argument .* apart .*\.clone()"
         ):
             f(given)
         assert state.tolist() == before
