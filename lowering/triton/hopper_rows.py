@@ -89,8 +89,6 @@ class Rows(Tile):
     is_first: bool = True
     sweep: int = 0
     far: list[tuple[Tensor, Form, int]] = field(default_factory=list)
-    before: list[str] = field(default_factory=list)
-    vectors: dict[tuple[str, str], V] = field(default_factory=dict)
 
     def lanes(self, axis: Axis) -> str:
         """The positions within a block along an axis, as threads have them."""
@@ -109,31 +107,9 @@ class Rows(Tile):
         if room is None and form is not None and self._is_row(form):
             room = self._room(tensor, form, offset, self.mask(axes) or "")
         if room is None:
-            return self._ahead(tensor, offset, axes, other) or super().load(tensor, offset, axes, other)
+            return super().load(tensor, offset, axes, other)
         text = f"{room.name}.index(r_at // {BLOCK}).load(THREADS)"
         return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
-
-    def _ahead(self, tensor: Tensor, offset: str, axes: Axes, other: str) -> V | None:
-        """The element of a vector, read a block ahead: results are written in between, which no load passes.
-
-        None where the offset is no position of the row.
-        """
-        row, key = self.axes[-1], (tensor.name, offset)
-        at = [group[-1] for group in self.groups(row.loops)]
-        if axes != INNER or self.is_first or len(at) != 1 or tensor.element == "i1":
-            return None
-        if key not in self.vectors:
-            every, place = int(tiles(row)) * BLOCK, self.positions[at[0]].name
-            positions = self.lanes(row), f"((r_at + {BLOCK}) % {every} + {self.lanes(row)})"
-            masks = [f", {position} < {row.size}, {other}" if self.masks[row.name] else "" for position in positions]
-            offsets = [re.sub(rf"\b{place}\b", position, offset) for position in positions]
-            first, then = (f"tl.load({tensor.name} + {o}{m})" for o, m in zip(offsets, masks, strict=True))
-            following = self.writer.fresh("next")
-            value = self.vectors[key] = V(self.writer.fresh(), tensor.element, axes)
-            self.before.append(f"{following} = {first}")
-            self.writer.line(f"{value.name} = {following}")
-            self.writer.line(f"{following} = {then}")
-        return self.vectors[key]
 
     def _room(self, tensor: Tensor, form: Form, offset: str, mask: str) -> Room | None:
         """Room for a row, None where there is none, if it is read once alone: else the form is no better.
@@ -219,7 +195,6 @@ class SharedRows(Nest):
         if self.open is not None and self.rows.is_first:
             self.before = [*self._copies(self.rows.rooms), *self.before]
             self.rows.is_first = False
-        self.before, self.rows.before = [*self.before, *self.rows.before], []
         super()._close()
 
     def _copies(self, rooms: Sequence[Room]) -> list[str]:
