@@ -142,7 +142,7 @@ class Helpers:
             waiting.binary.set_exception(error)
 
     def compile(self, source: Source) -> Binary:
-        """A kernel compiled by a helper that is idle; here, should that process be gone or not know what is wrong.
+        """A kernel compiled by a helper that is idle; here, should that process be gone.
 
         Raises:
             CompileError: Triton is missing or refuses it.
@@ -201,11 +201,9 @@ def _answer_all(end: Connection, arch: str) -> None:
             end.send(_answer(source, arch))
 
 
-def _answer(source: Source, arch: str) -> Binary | CompileError | None:
-    """What becomes of a kernel; None where anything else is raised, as it will be where it is compiled once more."""
+def _answer(source: Source, arch: str) -> Binary | CompileError:
+    """What becomes of a kernel."""
     try:
         return compile_source(source, arch)
     except CompileError as error:
         return error
-    except Exception:
-        return None

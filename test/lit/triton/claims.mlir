@@ -1,4 +1,5 @@
 // RUN: oneflow-opt %s --stage gpu-kernels | FileCheck %s
+// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-claim-positions | FileCheck %s --check-prefix=CLAIMS
 
 // Steps claim the positions they write to; then the last of each writes, if no position was wrong.
 // CHECK-LABEL: func.func private @many_kernel_0
@@ -14,6 +15,13 @@
 // CHECK: %[[MAY:.*]] = arith.andi %[[MINE]], %[[FINE]]
 // CHECK: arith.select %[[MAY]]
 // CHECK: oneflow.any_order
+// CLAIMS-LABEL: func.func @many
+// CLAIMS: %[[FIRST:.*]] = linalg.fill ins(%c-1_i32{{.*}} -> tensor<41xi32>
+// CLAIMS: %[[CLAIMED:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[FIRST]]) -> (tensor<41xi32>)
+// CLAIMS: arith.maxsi {{.*}} : i32
+// CLAIMS: scf.for {{.*}} iter_args(%{{.*}} = %arg0) -> (tensor<40x5xf32>)
+// CLAIMS: %[[LAST:.*]] = tensor.extract %[[CLAIMED]]
+// CLAIMS: arith.cmpi eq, %[[LAST]]
 func.func @many(%x: tensor<40x5xf32>, %i: tensor<30x1xi64>, %u: tensor<30x5xf32>) -> tensor<40x5xf32> {
   %0 = "oneflow.tensor_scatter_nd_update"(%x, %i, %u) : (tensor<40x5xf32>, tensor<30x1xi64>, tensor<30x5xf32>) -> tensor<40x5xf32>
   return %0 : tensor<40x5xf32>

@@ -46,8 +46,8 @@ def test_what_a_helper_refuses_is_raised_here(some):
         cached._compile([bad, *SOURCES], "sm_90", some)
 
 
-def test_a_helper_outlives_what_else_is_raised(some, capfd, monkeypatch):
-    with pytest.raises(SyntaxError):
+def test_a_helper_outlives_what_is_no_program(some, capfd, monkeypatch):
+    with pytest.raises(CompileError, match=r"kernel wrong does not compile for sm_90: invalid syntax .*line 2"):
         some.compile(replace(FIRST, name="wrong", text="import triton\n1 +\n"))
     monkeypatch.setattr(helpers, "compile_source", None)
     assert [some.compile(SOURCES[1]).name for _ in range(2)] == ["few", "few"]

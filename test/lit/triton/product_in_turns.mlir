@@ -1,0 +1,26 @@
+// RUN: oneflow-opt %s --oneflow-to-triton --dump-kernels %t -o %t.mlir
+// RUN: FileCheck %s --input-file %t/main_kernel_0.py
+// RUN: FileCheck %s --check-prefix=PTX --input-file %t/main_kernel_0.ptx
+
+// A warp reads blocks; of two groups of warps, each with a tile of its own, one multiplies while the other finishes.
+// CHECK: # oneflow.matmul
+// CHECK-NEXT: # oneflow.relu
+// CHECK: def read(
+// CHECK: load_block(left_block, [row * 128, k_at], bar, left.index(
+// CHECK: load_block(right0_block, [column * 128 + 0, k_at], bar, right0.index(
+// CHECK: def sums(
+// CHECK: mbarrier.wait(turns.index(
+// CHECK: warpgroup_mma(
+// CHECK: mbarrier.arrive(turns.index(
+// CHECK: put(
+// CHECK: gl.warp_specialize([
+// CHECK-NEXT: (sums, ({{.*}}, 0)),
+// CHECK-NEXT: (sums, ({{.*}}, 1)),
+// CHECK-NEXT: (read, (
+
+// PTX: wgmma.mma_async
+func.func @main(%a: tensor<8192x1024xbf16>, %b: tensor<4096x1024xbf16>) -> tensor<8192x4096xbf16> {
+  %0 = "oneflow.matmul"(%a, %b) {transpose_b = true} : (tensor<8192x1024xbf16>, tensor<4096x1024xbf16>) -> tensor<8192x4096xbf16>
+  %1 = "oneflow.relu"(%0) : (tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16>
+  return %1 : tensor<8192x4096xbf16>
+}
