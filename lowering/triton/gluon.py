@@ -13,6 +13,7 @@ from oneflow.lowering.triton.finish import origins
 from oneflow.lowering.triton.heads import Shape
 from oneflow.lowering.triton.kernel import TYPES, Tensor
 from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.prelude import definitions
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates import Filled
@@ -20,6 +21,8 @@ from oneflow.lowering.triton.tuning import PROCESSORS
 
 #: The architecture that these kernels are for, and the rows of a group of warps, which are the least of a width.
 ARCH, GROUP = "sm_90", 64
+#: What stands before each function.
+MARK = "@gluon.jit\n"
 
 #: What kernels begin with: copies of blocks have other names since Triton 3.8.
 IMPORTS = """from triton.experimental import gluon
@@ -74,6 +77,12 @@ def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constex
     steps = gl.cdiv(end, KEYS)
     return steps, steps - whole
 """
+
+
+def defined(functions: str) -> str:
+    """What functions name of the prelude."""
+    # Gluon's language lacks the name, which its minima and maxima take.
+    return definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
 
 
 def widest(filled: Filled, shape: Shape) -> int:

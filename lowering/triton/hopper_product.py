@@ -16,10 +16,9 @@ from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Contraction, Emission
 from oneflow.lowering.triton.descriptors import Descriptor
 from oneflow.lowering.triton.finish import origins, place_block, tiles
-from oneflow.lowering.triton.gluon import ARCH, BARRIERS, GROUP, IMPORTS, side_by_side
+from oneflow.lowering.triton.gluon import ARCH, BARRIERS, GROUP, IMPORTS, MARK, defined, side_by_side
 from oneflow.lowering.triton.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.prelude import definitions
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.tuning import PART, PROCESSORS, RESERVED, SHARED, hopper
 from oneflow.lowering.triton.writer import V, Writer
@@ -31,7 +30,6 @@ MOST = 128
 #: Operations on single elements from which on wide parts of a tile are worth the stage that their rooms take: a GELU
 #: after 8192 x 3072 x 768 is 61.1 us in place of 63.0, nothing after it 57.5 in place of 55.2.
 HEAVY = 12
-MARK = "@gluon.jit\n"
 
 HEAD = f"""import triton
 {IMPORTS}from triton.experimental.gluon import language as tl
@@ -140,9 +138,7 @@ class HopperEmission(Emission):
 
     def _source(self, functions: str) -> Source:
         comments = "".join(f"# {origin}\n" for origin in origins([n.op for n in self.contraction.structure.nodes]))
-        # Gluon's language lacks the name, which its minima and maxima take.
-        used = definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
-        text = f"{comments}{HEAD}{used}{BARRIERS}{PUT if self.written else ''}{functions}"
+        text = f"{comments}{HEAD}{defined(functions)}{BARRIERS}{PUT if self.written else ''}{functions}"
         kernel, count = self.kernel, self._count()
         grid, warps = str(min(count, self.most)), self.config.warps // self.groups
         return Source(

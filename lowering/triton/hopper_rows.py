@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from oneflow.lowering.kernels.nodes import Uncovered
 from oneflow.lowering.triton.body import Bodies
 from oneflow.lowering.triton.finish import origins, tiles
-from oneflow.lowering.triton.gluon import ARCH
+from oneflow.lowering.triton.gluon import ARCH, MARK, defined
 from oneflow.lowering.triton.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.nest import INNER, Nest
-from oneflow.lowering.triton.prelude import definitions
 from oneflow.lowering.triton.reduction import Folded
 from oneflow.lowering.triton.shape import Blocks, is_strided
 from oneflow.lowering.triton.sizes import Size
@@ -34,7 +33,6 @@ SHORTEST, PROGRAMS, BLOCK, WARPS = 16385, 2, 8192, 8
 VECTOR, MOST, STEP = 16, 128, 8
 #: The most steps of a sweep that is written out, and how one begins.
 WRITTEN_OUT, _SWEEP = 4, re.compile(r"for r_at in range\((\d+), (\d+), (\d+)\):")
-MARK = "@gluon.jit\n"
 
 HEAD = """import triton
 from triton.experimental import gluon
@@ -214,11 +212,9 @@ class SharedRows(Nest):
 
     def _source(self, functions: str) -> Source:
         comments = "".join(f"# {origin}\n" for origin in origins([n.op for n in self.structure.nodes]))
-        # Gluon's language lacks the name, which its minima and maxima take.
-        used = definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
         vector = VECTOR // max(bytes_of(r.tensor.element) for r in self.rows.rooms)
         threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{WARPS}], [0]))\n"
-        text, kernel = f"{comments}{HEAD}{threads}{used}{functions}", self.kernel
+        text, kernel = f"{comments}{HEAD}{threads}{defined(functions)}{functions}", self.kernel
         programs = MEMORY // (self.rows.taken(self.rows.rooms) + 2 * RESERVED)
         registers = REGISTERS // (programs * WARPS * 32) // STEP * STEP
         return Source(
