@@ -46,6 +46,10 @@ class Reader:
             self._known[op] = self._new(op)
         return self._known[op]
 
+    def forget(self, op: ir.Operation) -> None:
+        """Has to be told of operations that are erased: others may come to lie where they were."""
+        self._known.pop(op, None)
+
     def _new(self, op: ir.Operation) -> Reading:
         if not len(op.regions):
             return Reading(op, self._number(_head(op)))

@@ -47,6 +47,7 @@ class Outliner:
         for old, new in zip(group.results, values, strict=True):
             old.replace_all_uses_with(new)
         for op in reversed(ops):
+            self.reader.forget(op)
             op.erase()
 
     def _function(self, entry: func.FuncOp, group: _Group, kind: str) -> str:

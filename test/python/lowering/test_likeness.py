@@ -85,3 +85,16 @@ def test_groups_of_one_form_are_one_kernel(function, count):
     spec = flow.TensorSpec((8, 8))
     text = flow.compile(function, specs=[spec, spec], device="cpu").ir("kernels")
     assert text.count("func.func private @") == count
+
+
+def test_operations_that_are_erased_are_not_taken_for_others():
+    """Some come to lie where others were."""
+    reader = Reader()
+    with ir.Context() as context, ir.Location.unknown():
+        context.allow_unregistered_dialects = True
+        block = ir.Module.create().body
+        for name in ["a.one", "a.two"] * 10:
+            op = ir.Operation.create(name, ip=ir.InsertionPoint(block))
+            assert reader.read(op).form == (name == "a.two")
+            reader.forget(op)
+            op.erase()
