@@ -81,7 +81,8 @@ class Again:
         """Some of the arguments, to be looked at by themselves; None where not all of them were kept."""
         if not all(n in self.kept for n in numbers):
             return None
-        rest = {n: same for n, same in self.kept.items() if n not in set(numbers)}
+        apart = set(numbers)
+        rest = {n: same for n, same in self.kept.items() if n not in apart}
         return Seen(self, [self.kept[n] for n in numbers], Sight(rest, self.steps.counts[0]))
 
     def arguments(
