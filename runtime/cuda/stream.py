@@ -69,14 +69,14 @@ class Stream:
         return None
 
     def leave(self, address: int, size: int, driver: Any = driver) -> None:
-        """Keeps memory that only work given to this stream uses, for what comes next on it; all goes where that is
-        too much.
+        """Keeps memory that only work given to this stream uses, for what comes next on it; what was kept goes where
+        both are too much, and what is too much by itself is not kept.
         """
-        if self.held() + size > KEPT:
-            self.free_kept(driver)
         if size > KEPT:
             driver.free(address, self.handle)
             return
+        if self.held() + size > KEPT:
+            self.free_kept(driver)
         self._kept.setdefault(size, []).append(address)
 
     def free_kept(self, driver: Any = driver) -> None:
