@@ -116,7 +116,9 @@ def memory_allocated(place: str | Device | int | None = None) -> int:
 
 
 def max_memory_allocated(place: str | Device | int | None = None) -> int:
-    """The most bytes that were allocated at one time since `reset_peak_memory_stats`."""
+    """The most bytes that were allocated at one time since `reset_peak_memory_stats`, with the memory of results that
+    streams keep, which `memory_allocated` leaves out.
+    """
     return _found(place).memory()[1]
 
 
