@@ -9,6 +9,7 @@ then nothing is written: memory that is updated in place stays as it was. Import
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,6 +26,9 @@ from oneflow.passes.registry import register_pass
 
 #: As many steps are as fast one after the other as in two kernels more: 16 rows took 15.1 us so, 17 took 10.3.
 FEW = 8
+#: Places for each step from which on to note the last step of each takes longer than steps one after the other, and
+#: memory that is no longer small: those of a megabyte.
+PLACES = 1 << 18
 #: What no step has claimed.
 NOBODY = -1
 
@@ -110,6 +114,15 @@ class Nest:
         counts = [_known(loop.operands[1]) for loop in self.leading]
         return None if None in counts else functools.reduce(lambda a, b: a * (b or 0), counts, 1)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether there are too many steps to be made one after the other, as far as that is known."""
+        if self.steps is None:
+            return True
+        kind = ir.RankedTensorType(self.carried.type)
+        known = [kind.get_dim_size(axis) for axis in self.claimed if not kind.is_dynamic_dim(axis)]
+        return self.steps > FEW and math.prod(known) <= PLACES * self.steps
+
 
 def _ops(loop: ir.Operation) -> list[ir.Operation]:
     return [o.operation for o in loop.regions[0].blocks[0].operations]
@@ -153,7 +166,7 @@ def _source(value: ir.Value) -> ir.Value:
 
 def _rewrite(nest: Nest, is_lasting: bool) -> None:
     """Claims positions where that is worth it, and stops writes where a position is wrong."""
-    claims = nest.is_ordered and (nest.steps is None or nest.steps > FEW)
+    claims = nest.is_ordered and nest.is_long
     guards = (claims or is_lasting) and any(True for _ in _checks(nest))
     if not claims and not guards:
         return

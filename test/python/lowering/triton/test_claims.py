@@ -69,6 +69,13 @@ def test_few_positions_are_written_one_after_the_other():
     assert "tl.atomic_max" not in program.text
 
 
+@pytest.mark.parametrize(("steps", "is_claimed"), [(32, False), (1 << 12, True)])
+def test_a_few_of_very_many_places_are_written_one_after_the_other(steps, is_claimed):
+    """Notes for every element would be twice as large as the tensor."""
+    program = program_of((1 << 15, 1 << 15), (steps,), 2, "f16", " {oneflow.donated = 0 : i64}")
+    assert ("run.fill(" in program.plan and "1073741825" in program.plan) == is_claimed
+
+
 ONE = [((40, 5), (), 2, "f32"), ((40, 5), (1,), 2, "i1"), ((4, 3), (), 1, "i64"), ((9,), (1, 1), 1, "f16")]
 
 
