@@ -1,9 +1,9 @@
 """Products on Hopper, in Gluon: one warp reads operands, groups of four have 64 rows of a tile each.
 
-Groups need not be a power of two: 192 x 256 tiles of 8192 x 768 are one round of 132 processors, of 128 x 256 two.
-Nor need columns: of 192 a group has a sum of 128 and one of 64, of 160 one of 128 and one of 32. Or two groups take
-turns, each with a tile of its own: while one multiplies, the other finishes its tile. Lines that `contract` writes
-finish sums, some columns at a time. Imports `contract`, `gluon`.
+Groups need not be a power of two: 192 x 256 tiles of 8192 x 768 are one round of 132 processors, of 128 x 256 two,
+from which long depths gain. Nor need columns: of 192 a group has a sum of 128 and one of 64, of 160 one of 128 and
+one of 32. Or two groups take turns, each with a tile of its own: while one multiplies, the other finishes its tile.
+Lines that `contract` writes finish sums, some columns at a time. Imports `contract`, `gluon`.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ LINE, UNEVEN = 128, 2.8
 #: move it, that adds to the larger.
 SHARP, BARE, BESIDE = 3.1, 0.68, 0.60
 #: What each group of warps takes longer: it begins late and finishes its part of the last tile alone. How many times
-#: as long operations on single elements take in groups: a residual for 8192 x 768 x 768 is 31.5 us in place of 28.5.
+#: as long operations on single elements take in groups that have a tile together.
 LAST, HEAVIER = 0.09, 2
 #: Registers of a thread beside those of its part of the sum.
 OTHERS = 64

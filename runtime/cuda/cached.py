@@ -15,7 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -79,23 +79,25 @@ def _begin(source: Source, helpers: Helpers, cached: bool) -> None:
 def compile_on(
     program: Program, arch: str, cached: bool = True, helpers: Helpers | None = None
 ) -> tuple[Program, dict[str, Binary]]:
-    """A program as an architecture runs it, and its kernels: with the special forms of these, unless Triton, whose
-    Gluon keeps no promise of stability, refuses one that it takes in its plain form.
+    """A program as an architecture runs it, and its kernels: with the special forms of these, but for those that
+    Triton, whose Gluon keeps no promise of stability, refuses.
 
     Raises:
-        CompileError: Triton is missing or refuses a kernel.
+        CompileError: Triton is missing or refuses a kernel in its plain form.
     """
-    special = program.on(arch)
-    try:
-        return special, compile_all(special, arch, cached, helpers)
-    except CompileError as error:
-        if special.sources == program.sources:
-            raise
-        binaries = compile_all(program, arch, cached, helpers)
-        why = str(error).strip().rpartition("\n")[2]
-        text = f"Triton {_version()} does not compile the kernels for {arch}, plain and slower ones run: {why}"
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
-        return program, binaries
+    taken = program.on(arch)
+    binaries, refused = _made(taken, arch, cached, helpers)
+    plain = {name: program.sources[name] for name in refused}
+    for name, error in refused.items():
+        if plain[name] == taken.sources[name]:
+            raise error
+    if refused:
+        binaries |= compile_all(replace(program, sources=plain), arch, cached, helpers)
+        taken = replace(taken, sources={**taken.sources, **plain})
+        why = str(next(iter(refused.values()))).strip().rpartition("\n")[2]
+        names = f"{', '.join(refused)} in the form for {arch}"
+        warnings.warn(f"Triton {_version()} does not compile {names}, the plain one runs: {why}", RuntimeWarning, 4)
+    return taken, binaries
 
 
 def compile_all(
@@ -106,30 +108,52 @@ def compile_all(
     Raises:
         CompileError: Triton is missing or refuses a kernel.
     """
+    binaries, refused = _made(program, arch, cached, helpers)
+    for error in refused.values():
+        raise error
+    return binaries
+
+
+def _made(
+    program: Program, arch: str, cached: bool, helpers: Helpers | None
+) -> tuple[dict[str, Binary], dict[str, CompileError]]:
+    """The kernels that compile, and why others do not, by name."""
     sources = [s for s in program.sources.values() if s.grid != "0"]
     alike: dict[str, Source] = {}
     shared = {s.name: alike.setdefault(s.meaning, s) for s in sources}
-    found = {s.name: _find(s, arch) if cached else None for s in alike.values()}
+    found: dict[str, Binary | CompileError | None] = {
+        s.name: _find(s, arch) if cached else None for s in alike.values()
+    }
     missing = [s for s in alike.values() if found[s.name] is None]
-    for source, binary in zip(missing, _compile(missing, arch, helpers), strict=True):
-        found[source.name] = binary
-        if cached:
-            _store(source, arch, binary)
-    return {name: binary for name, source in shared.items() if (binary := found[source.name]) is not None}
+    for source, made in zip(missing, _compile(missing, arch, helpers), strict=True):
+        found[source.name] = made
+        if cached and isinstance(made, Binary):
+            _store(source, arch, made)
+    every = {name: found[source.name] for name, source in shared.items()}
+    binaries = {name: made for name, made in every.items() if isinstance(made, Binary)}
+    return binaries, {name: made for name, made in every.items() if isinstance(made, CompileError)}
 
 
-def _compile(sources: list[Source], arch: str, helpers: Helpers | None) -> list[Binary]:
+def _compile(sources: list[Source], arch: str, helpers: Helpers | None) -> list[Binary | CompileError]:
     """By helpers, or where there are none by threads here, of which Triton's passes, LLVM and ptxas need no turns."""
     order = sorted(sources, key=turn)
     if helpers:
         helpers.leave(sources)
         begun = {s.name: helpers.begin(s) for s in order}
-        return [begun[s.name].result() for s in sources]
+        return [_attempt(begun[s.name].result) for s in sources]
     if sources:
         get_ready(arch)
     with ThreadPoolExecutor(native.num_threads()) as pool:
-        done = dict(zip((s.name for s in order), pool.map(lambda s: compile_source(s, arch), order), strict=True))
+        made = pool.map(lambda s: _attempt(lambda: compile_source(s, arch)), order)
+        done = dict(zip((s.name for s in order), made, strict=True))
     return [done[s.name] for s in sources]
+
+
+def _attempt(make: Callable[[], Binary]) -> Binary | CompileError:
+    try:
+        return make()
+    except CompileError as error:
+        return error
 
 
 def _version() -> str:

@@ -23,7 +23,8 @@ from oneflow.runtime.cuda import driver
 #: The bytes of arrays given up that a stream keeps at most.
 KEPT = 256 << 20
 
-#: Every stream there is.
+#: Every stream there is; threads make them, and look at all, in turn.
+_naming = threading.Lock()
 _known: weakref.WeakSet[Stream] = weakref.WeakSet()
 _current: ContextVar[Stream | None] = ContextVar("oneflow_cuda_stream", default=None)
 
@@ -36,7 +37,8 @@ class Stream:
         self.device, self.handle, self.lock = device, driver.make_stream(), threading.RLock()
         self._workspace, self._size = 0, 0
         self._kept: dict[int, list[int]] = {}
-        _known.add(self)
+        with _naming:
+            _known.add(self)
 
     def synchronize(self) -> None:
         """Waits until its work is done."""
@@ -104,15 +106,21 @@ class Stream:
         return f"Stream({self.device})"
 
 
+def _streams() -> list[Stream]:
+    """Those that there are."""
+    with _naming:
+        return list(_known)
+
+
 def kept(device: driver.Device) -> int:
     """The bytes of memory given up that streams of a device keep."""
-    return sum(stream.held() for stream in list(_known) if stream.device is device)
+    return sum(stream.held() for stream in _streams() if stream.device is device)
 
 
 def free_kept(device: driver.Device) -> None:
     """Frees what streams of a device keep."""
     with driver.within(device.context):
-        for stream in [s for s in list(_known) if s.device is device]:
+        for stream in [s for s in _streams() if s.device is device]:
             stream.free_kept()
 
 

@@ -205,10 +205,24 @@ def other_gluon(monkeypatch):
 
 
 def test_where_triton_refuses_gluon_the_plain_form_runs(program, other_gluon):
-    line = r"^Triton 9\.8\.7 does not compile the kernels for sm_90, [^\n]*NVMMADistributedLayout[^\n]*$"
+    line = rf"^Triton 9\.8\.7 does not compile {NAME} in the form for sm_90, [^\n]*NVMMADistributedLayout[^\n]*$"
     with pytest.warns(RuntimeWarning, match=line) as told:
         taken, binaries = cached.compile_on(program, "sm_90", cached=False)
-    assert len(told) == 1 and taken is program and set(binaries) == set(program.sources)
+    assert len(told) == 1 and taken.sources == program.sources and set(binaries) == set(program.sources)
+
+
+def test_other_kernels_keep_their_forms_where_triton_refuses_one(monkeypatch):
+    def compiled(source, arch):
+        if source.name == GRADIENTS[0] and source.language == GLUON:
+            raise CompileError("not this one")
+        return compile_source(source, arch)
+
+    monkeypatch.setattr(cached, "compile_source", compiled)
+    program = lower_gradients(*PLAIN)
+    with pytest.warns(RuntimeWarning, match=rf"compile {GRADIENTS[0]} in the form for sm_90, .*: not this one"):
+        taken, binaries = cached.compile_on(program, "sm_90", cached=False)
+    assert [taken.sources[name].language for name in GRADIENTS] == ["triton", GLUON]
+    assert set(binaries) == set(program.sources)
 
 
 def test_what_both_forms_are_refused_for_is_an_error(program, monkeypatch):
