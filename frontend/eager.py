@@ -159,9 +159,12 @@ class EagerTensor(Tensor):
     @property
     def variable(self) -> Variable:
         """What it is now: updates through other tensors of its memory show."""
-        held = self.handle
-        if self.shows is not None and self.shows.is_stale(held):
-            self.handle = held = self.shows.renewed(BUILDER, held)
+        held, shows = self.handle, self.shows
+        if shows is not None and shows.is_stale(held):
+            with views.RENEWING.now:
+                if shows.is_stale(self.handle):
+                    self.handle = shows.renewed(BUILDER, self.handle)
+                held = self.handle
         if held.memory is not None and held.memory.version != held.version:
             self.handle = held = held.renewed()
         return held

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.builder import Value
+from oneflow.dialect.locks import Lock
 from oneflow.frontend.arrays import address_of, overwrite, place_of, to_array
 from oneflow.frontend.devices import device, move
 from oneflow.frontend.errors import refuse
@@ -22,6 +23,8 @@ from oneflow.frontend.tape import MODE, Variable, record, set_grad_enabled
 from oneflow.runtime.global_array import GlobalArray
 
 Part = Callable[[np.ndarray], np.ndarray]
+#: Held while a view is taken anew, which threads do one after the other.
+RENEWING = Lock(reentrant=True)
 
 
 class View:
@@ -113,11 +116,11 @@ class View:
         return chosen
 
     def renewed(self, builder: Any, old: Variable) -> Variable:
-        """What the root's present values make of it."""
-        root = self.root.variable
+        """What the root's present values make of it; an update meanwhile, by another thread, is a later one."""
+        version, root = self.memory.version, self.root.variable
         with set_grad_enabled(self.recorded):
             fresh = self._taken(builder, root)
-        self.version = self.memory.version
+        self.version = version
         fresh.leaf = old.leaf if fresh.node is None else None
         return fresh
 

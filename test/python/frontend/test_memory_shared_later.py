@@ -8,6 +8,7 @@ from lying import F32, Here, There, counted
 
 import oneflow as flow
 from oneflow.frontend.specialization import Specialization
+from oneflow.frontend.views import View
 
 
 def rebound(on, compiled):
@@ -129,6 +130,23 @@ def test_threads_update_an_argument_that_is_a_view_one_after_the_other(cuda, on,
     monkeypatch.setattr(Specialization, "running", property(lambda made: Waiting(waits, made.updating.now)))
     in_threads(lambda: step(part))
     assert c.tolist() == [0, 0, 5, 5, 5, 0, 0, 0]
+
+
+@pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
+def test_an_update_while_a_view_is_taken_shows_in_the_next_read(cuda, on, monkeypatch):
+    """By another thread, between the values of the root and what is known of them."""
+    c = on.tensor(np.zeros(8, F32))
+    part, taken = c[2:5], View._taken
+
+    def meanwhile(view, *given):
+        fresh = taken(view, *given)
+        monkeypatch.undo()
+        c.add_(1)
+        return fresh
+
+    c.add_(1)
+    monkeypatch.setattr(View, "_taken", meanwhile)
+    assert part.tolist() == [1, 1, 1] and part.tolist() == [2, 2, 2]
 
 
 class Waiting:
