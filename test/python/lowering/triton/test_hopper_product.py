@@ -113,9 +113,12 @@ def test_what_follows_a_product(name, config, monkeypatch):
     np.testing.assert_allclose(got.astype(np.float32), want, 2e-2, 2e-2)
 
 
-#: Every call in tiles of three groups, and some in every tile.
+#: Calls in tiles of three groups, and some in every tile; the sine, whose text is long, in columns of which there are
+#: few: of 256 it takes 40 s.
 COMPILED = [(call, c) for c in HOPPER for call in CALLS
-            if c == HOPPER[0] or call in ("residual", "two results") or (c.turns and call == "gelu")]  # fmt: skip
+            if (call == "sine in f32" and (c.rows, c.columns) == (192, 96))
+            or (call != "sine in f32" and c == HOPPER[0])
+            or call in ("residual", "two results") or (c.turns and call == "gelu")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "config"), COMPILED, ids=lambda x: x if isinstance(x, str) else named(x))
