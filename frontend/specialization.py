@@ -35,6 +35,8 @@ from oneflow.runtime.global_array import GlobalArray
 
 #: Gives a function's value for arguments, or NotImplemented where they have to be looked at.
 Quick = Callable[[Sequence[Any]], Any]
+#: What a guard looks at, what it was, and the guard.
+Look = tuple[Callable[[], Any], Any, Guard]
 #: Held where nothing has to be.
 FREE = nullcontext()
 #: The placement and layout of a tensor that lies on no ranks.
@@ -81,8 +83,8 @@ class Specialization:
         return True
 
     @functools.cached_property
-    def _guards(self) -> list[tuple[Callable[[], Any], Any, Guard]]:
-        return [(guard.get, guard.value, guard) for guard in self.traced.guards]
+    def _guards(self) -> list[Look]:
+        return _looks(self.traced.guards)
 
     def _is_home(self) -> bool:
         """Whether the first tensor from outside is on the device where it was when all of this held last."""
@@ -181,7 +183,7 @@ class Specialization:
         eager = self.uses_tensors or EagerTensor in map(type, leaves)
         is_recorded = bool(self.traced.reach) and not self.traced.effects.sets_leaves
         executable, steady = self.executable, self._steady(len(kinds))
-        guards = [(guard.get, guard.value, guard) for guard in steady.guards]
+        guards = _looks(steady.guards)
 
         def call(args: Sequence[Any]) -> Any:
             arrays = _taken(kinds, args)
@@ -299,7 +301,12 @@ class Specialization:
         return self.constants[number]
 
 
-def _stand(guards: Sequence[tuple[Callable[[], Any], Any, Guard]]) -> bool:
+def _looks(guards: Sequence[Guard]) -> list[Look]:
+    """Guards as every call looks at them."""
+    return [(guard.get, guard.value, guard) for guard in guards]
+
+
+def _stand(guards: Sequence[Look]) -> bool:
     """Whether what was seen when it was traced is still so."""
     for get, value, guard in guards:
         now = get()
