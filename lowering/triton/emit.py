@@ -18,7 +18,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.expect import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Uncovered
 from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
-from oneflow.lowering.triton import hopper_rows, hopper_single
+from oneflow.lowering.triton import hopper_forms, hopper_rows
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.cover import HostKernel, computes_once, declare_host, host_kernel, take_apart
 from oneflow.lowering.triton.early import announce
@@ -211,7 +211,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
 
 def _in_both_forms(product: Contraction) -> Source:
     """The source of a product, with that for Hopper where there is one."""
-    return replace(product.emit(), special=hopper_single.special(product))
+    return replace(product.emit(), special=hopper_forms.special(product))
 
 
 def _gives_nothing(function: ir.Operation) -> bool:

@@ -13,7 +13,7 @@ from oneflow.lowering.triton.finish import origins
 from oneflow.lowering.triton.heads import Shape
 from oneflow.lowering.triton.kernel import TYPES, Tensor
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.prelude import definitions
+from oneflow.lowering.triton.prelude import commented, definitions
 from oneflow.lowering.triton.sizes import power_of_two
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates import Filled
@@ -137,8 +137,7 @@ class Turned:
         """The source of the kernel, with so many registers for a thread on average."""
         kernel = self.filled.kernel
         names, body = [name for name, _ in kernel.parameters], "\n".join(f"    {line}" for line in lines)
-        comments = "".join(f"# {origin}\n" for origin in origins([kernel.func]))
-        known = f"{comments}{IMPORTS}{TURNS}{BARRIERS}{functions}"
+        known = f"{commented(origins([kernel.func]))}{IMPORTS}{TURNS}{BARRIERS}{functions}"
         head = f"{known}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)})"
         programs = str(min(self.units, PROCESSORS))
         return Source(

@@ -13,14 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
-from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Contraction, Emission
+from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Emission
 from oneflow.lowering.triton.descriptors import Descriptor
 from oneflow.lowering.triton.finish import origins, place_block, tiles
-from oneflow.lowering.triton.gluon import ARCH, BARRIERS, GROUP, IMPORTS, MARK, defined, side_by_side
+from oneflow.lowering.triton.gluon import BARRIERS, GROUP, IMPORTS, MARK, defined, side_by_side
 from oneflow.lowering.triton.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.prelude import commented
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.lowering.triton.tuning import PART, PROCESSORS, RESERVED, SHARED, hopper
+from oneflow.lowering.triton.tuning import PART, PROCESSORS, RESERVED, SHARED
 from oneflow.lowering.triton.writer import V, Writer
 
 #: Registers of a thread in one of so many groups and on average.
@@ -46,13 +47,6 @@ def put(block, row, column, room, value):
     fence_async_shared()
     store_block(block, [row, column], room)
 """
-
-
-def special(product: Contraction) -> dict[str, Source]:
-    """The form for Hopper, by its architecture, where that is expected to be faster than all others."""
-    config = hopper(product.shape) if len(product.terms) == 1 else None
-    emission = None if config is None else HopperEmission(product, config)
-    return {ARCH: emission.emit()} if emission is not None and emission.is_possible else {}
 
 
 @dataclass
@@ -137,7 +131,7 @@ class HopperEmission(Emission):
         return self._source("".join(parts))
 
     def _source(self, functions: str) -> Source:
-        comments = "".join(f"# {origin}\n" for origin in origins([n.op for n in self.contraction.structure.nodes]))
+        comments = commented(origins([n.op for n in self.contraction.structure.nodes]))
         text = f"{comments}{HEAD}{defined(functions)}{BARRIERS}{PUT if self.written else ''}{functions}"
         kernel, count = self.kernel, self._count()
         grid, warps = str(min(count, self.most)), self.config.warps // self.groups

@@ -19,6 +19,7 @@ from oneflow.lowering.triton.gluon import ARCH, MARK, defined
 from oneflow.lowering.triton.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.nest import INNER, Nest
+from oneflow.lowering.triton.prelude import commented
 from oneflow.lowering.triton.reduction import Folded
 from oneflow.lowering.triton.shape import Blocks, is_strided
 from oneflow.lowering.triton.sizes import Size
@@ -211,7 +212,7 @@ class SharedRows(Nest):
         ]  # fmt: skip
 
     def _source(self, functions: str) -> Source:
-        comments = "".join(f"# {origin}\n" for origin in origins([n.op for n in self.structure.nodes]))
+        comments = commented(origins([n.op for n in self.structure.nodes]))
         vector = VECTOR // max(bytes_of(r.tensor.element) for r in self.rows.rooms)
         threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{WARPS}], [0]))\n"
         text, kernel = f"{comments}{HEAD}{threads}{defined(functions)}{functions}", self.kernel

@@ -7,26 +7,14 @@ Lines that `contract` writes finish sums. Imports `contract`, `hopper_product`.
 
 from __future__ import annotations
 
-from oneflow.lowering.triton import hopper_product
-from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Contraction, Emission
-from oneflow.lowering.triton.gluon import ARCH
+from oneflow.lowering.triton.contract import SIDES, TILE_AXES, Emission
 from oneflow.lowering.triton.hopper_product import HopperEmission, order, turned
-from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.tuning import PROCESSORS, REGISTERS, hopper_single
+from oneflow.lowering.triton.tuning import PROCESSORS, REGISTERS
 
 #: Registers of a thread on average, beside half of those of its part of the sum: warps that read have few.
 OTHERS = 64
 #: Threads of a warp along rows and columns.
 WARP = (4, 8)
-
-
-def special(product: Contraction) -> dict[str, Source]:
-    """The form of a product for Hopper, by its architecture, where that is expected to be faster than all others."""
-    if product.shape.width == 2:
-        return hopper_product.special(product)
-    config = hopper_single(product.shape) if product.precision == "ieee" and len(product.terms) == 1 else None
-    emission = None if config is None else SingleEmission(product, config)
-    return {ARCH: emission.emit()} if emission is not None and emission.is_possible else {}
 
 
 class SingleEmission(HopperEmission):

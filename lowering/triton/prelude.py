@@ -126,8 +126,12 @@ def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], 
     body = "\n".join(f"    {line}" for line in lines or ["pass"])
     own = "".join(f"\n\n@triton.jit\n{f.rstrip()}\n" for f in functions)
     text = f"{own}\n\n@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n"
-    comments = "".join(f"# {origin}\n" for origin in origins)
-    return f"{comments}{HEAD}{LIBDEVICE if 'libdevice.' in text else ''}{definitions(text)}{text}"
+    return f"{commented(origins)}{HEAD}{LIBDEVICE if 'libdevice.' in text else ''}{definitions(text)}{text}"
+
+
+def commented(origins: Sequence[str]) -> str:
+    """The comments at a kernel's head."""
+    return "".join(f"# {origin}\n" for origin in origins)
 
 
 def definitions(text: str, mark: str = "@triton.jit\n") -> str:

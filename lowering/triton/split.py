@@ -2,7 +2,7 @@
 
 Column sums, sums of everything and products of a long depth leave most processors of a device idle. Their first
 loop is cut in parts: each part is reduced by itself, then the partial results are. No atomic operation is needed, so
-results do not vary from run to run. Imports `kernels`, `hopper_single`, `reduction`, `tuning`.
+results do not vary from run to run. Imports `kernels`, `hopper_forms`, `reduction`, `tuning`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oneflow.lowering.kernels.nodes import (
 from oneflow.lowering.kernels.outline import draft
 from oneflow.lowering.triton.contract import Contraction
 from oneflow.lowering.triton.flatten import flatten_reductions
-from oneflow.lowering.triton.hopper_single import special
+from oneflow.lowering.triton.hopper_forms import special
 from oneflow.lowering.triton.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.reduction import Folded, neutral, read_folds
 from oneflow.lowering.triton.tuning import PROCESSORS, Product, shares, split_depth, split_parts

@@ -11,7 +11,7 @@ from after_products import FOLLOWING, after, operands
 from test_hopper import assembled, program_of
 
 import oneflow as flow
-from oneflow.lowering.triton import hopper_product
+from oneflow.lowering.triton import hopper_forms, hopper_product
 from oneflow.lowering.triton.emit import MOST_CHOICES
 from oneflow.lowering.triton.tuning import HOPPER, Product, hopper, split_depth
 from oneflow.runtime.cuda.compiler import compile_source
@@ -76,7 +76,7 @@ SIZES = [(200, 264, 136), (384, 72, 64)]
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
 def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
-    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
     monkeypatch.setattr(hopper_product, "PROCESSORS", 2)
     (rows, columns, depth), rng = sizes, np.random.default_rng(5)
     shapes = [(rows, depth), (depth, columns), (columns,)]
@@ -101,7 +101,7 @@ def test_what_follows_a_product(name, config, monkeypatch):
     """Some of what is computed is infinite or no number. Beside the blocks of the square tile there is no room for
     results of f32, which are computed by the plain form.
     """
-    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
     given, want = operands(200, 264, 72), after(name, *operands(200, 264, 72))
     function = FOLLOWING[name][0]
     program = program_of(lambda a, b, c, r: function(a @ b, c, r), [x.shape for x in given], flow.bfloat16)
@@ -123,7 +123,7 @@ COMPILED = [(call, c) for c in HOPPER for call in CALLS
 
 @pytest.mark.parametrize(("call", "config"), COMPILED, ids=lambda x: x if isinstance(x, str) else named(x))
 def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch):
-    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
     source = lower(*CALLS[call]).special["sm_90"]
     assert source.text.count("    (sums, (") == config.rows // 64
     binary = compile_source(source)
@@ -135,7 +135,7 @@ def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch)
 @of_every_tile
 @pytest.mark.parametrize("call", ["plain", "two results", "gelu"])
 def test_no_block_is_written_from_the_room_of_the_one_before(call, config, monkeypatch):
-    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
     text = lower(*CALLS[call]).special["sm_90"].text
     rooms = re.findall(r"^ +put\(.*, (room_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
     width = 32 if config.turns and call != "gelu" else 64
@@ -146,7 +146,7 @@ def test_no_block_is_written_from_the_room_of_the_one_before(call, config, monke
 
 def test_rows_that_end_within_a_tile_are_masked(monkeypatch):
     """The last tile of 192 rows has a group that is beyond 8192 of them."""
-    monkeypatch.setattr(hopper_product, "hopper", lambda product: HOPPER[0].fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper", lambda product: HOPPER[0].fitted(product))
     text = lower(*CALLS["residual"]).special["sm_90"].text
     assert "192" in text and "in_m" in text and "in_n" not in text
 

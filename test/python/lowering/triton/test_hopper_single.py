@@ -9,7 +9,7 @@ from lowered import lower
 from test_hopper import FEW, assembled, program_of, spilled
 
 import oneflow as flow
-from oneflow.lowering.triton import hopper_single
+from oneflow.lowering.triton import hopper_forms, hopper_single
 from oneflow.lowering.triton.tuning import SINGLES, Product
 from oneflow.lowering.triton.tuning import hopper_single as single_form
 from oneflow.runtime.cuda.compiler import compile_source
@@ -27,7 +27,7 @@ def product(form):
 
 def special(function, shapes, config, monkeypatch, dtype=flow.float32):
     """The program with the form in Gluon, in a tile."""
-    monkeypatch.setattr(hopper_single, "hopper_single", lambda product: config)
+    monkeypatch.setattr(hopper_forms, "hopper_single", lambda product: config)
     monkeypatch.setattr(hopper_single, "PROCESSORS", 1)
     program = program_of(function, shapes, dtype).on("sm_90")
     assert [source.language for source in program.sources.values()] == ["gluon"]

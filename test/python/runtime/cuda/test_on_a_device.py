@@ -22,7 +22,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, flatten
-from oneflow.lowering.triton import hopper_product
+from oneflow.lowering.triton import hopper_forms
 from oneflow.lowering.triton.tuning import HOPPER
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
@@ -164,7 +164,7 @@ PRODUCTS = [(8192, 768, 328), (1544, 3080, 200), (400, 584, 1024)]
 def test_products_by_groups_of_warps(sizes, config, monkeypatch, tmp_path):
     """Each tile of the form in Gluon, on operands as they are and turned, with what a result is combined with."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
     (rows, columns, depth), rng = sizes, np.random.default_rng(4)
     shapes = (rows, depth), (depth, columns), (columns,), (rows, columns)
     a, b, bias, residual = (rng.standard_normal(s).astype(np.float16) for s in shapes)
@@ -187,7 +187,7 @@ def test_products_by_groups_of_warps(sizes, config, monkeypatch, tmp_path):
 def test_what_follows_products_by_groups_of_warps(name, config, monkeypatch, tmp_path):
     """Rows and columns end within tiles; some numbers are infinite or none."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(hopper_product, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
     given, following = operands(1544, 1160, 200), FOLLOWING[name][0]
     function = flow.compile(lambda a, b, c, r: following(a @ b, c, r), device="cuda")
     for _ in range(LAST):
