@@ -118,20 +118,21 @@ class Pointer:
         size = np.dtype(self.kind).itemsize
         return np.frombuffer((ctypes.c_uint8 * (count * size)).from_address(self.address), self.kind)
 
-    def places(self, inside: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Elements up to the last address, and which of the addresses there are."""
+    def places(self, inside: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Elements up to the last address, the offsets that there are in them, and which of all these are."""
         offsets, inside = np.broadcast_arrays(self.offset, inside)
-        return self.memory(int(offsets[inside].max(initial=-1)) + 1), inside
+        found = offsets[inside]
+        return self.memory(int(found.max(initial=-1)) + 1), found, inside
 
     def load(self, inside: Any = True, other: float = 0.0) -> Block:
-        memory, inside = self.places(inside)
+        memory, offsets, inside = self.places(inside)
         found = np.full(inside.shape, other, self.kind)
-        found[inside] = memory[self.offset[inside]]
+        found[inside] = memory[offsets]
         return block(found)
 
     def store(self, value: np.ndarray, inside: Any = True) -> None:
-        memory, inside = self.places(inside)
-        memory[np.broadcast_to(self.offset, inside.shape)[inside]] = value[inside]
+        memory, offsets, inside = self.places(inside)
+        memory[offsets] = value[inside]
 
 
 @dataclass

@@ -126,8 +126,8 @@ class Rows(Tile):
         return None
 
     def _is_row(self, form: Form) -> bool:
-        """Whether each program has a row of its own."""
-        return any(name in form.loops for axis in self.axes[:-1] for name in axis.loops)
+        """Whether each program has a row of its own: not one element, and not a row that all have."""
+        return all(any(name in form.loops for name in axis.loops) for axis in self.axes)
 
     def _fits(self, tensor: Tensor, form: Form) -> bool:
         """Whether rows of a tensor are vectors and have room beside the others."""

@@ -39,7 +39,9 @@ def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False,
 
 
 def program_of(function, shapes, dtype):
-    module = flow.trace(function, *(flow.TensorSpec(s, dtype) for s in shapes))
+    """The program for arrays of a dtype, or for what a spec says."""
+    specs = [s if isinstance(s, flow.TensorSpec) else flow.TensorSpec(s, dtype) for s in shapes]
+    module = flow.trace(function, *specs)
     with module.context, ir.Location.unknown():
         Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
         return read_program(module)

@@ -104,6 +104,22 @@ def test_rows_that_are_read_again_and_have_no_room_are_left_to_the_plain_form(na
         assert all(source.language == "triton" for source in found)
 
 
+def test_numbers_of_rows_need_no_room(monkeypatch):
+    """Each sweep of a row may read one of its own, as those of a cross-entropy read the label."""
+
+    def entropy(x, y):
+        return flow.value_and_grad(lambda x: F.cross_entropy(x, y))(x)
+
+    _, found = sources(entropy, [(512, 50304), flow.TensorSpec((512,), flow.int64)], flow.bfloat16)
+    assert [source.language for source in found] == ["triton", "gluon", "triton"]
+    for constant, value in (("SHORTEST", 1), ("PROCESSORS", 2), ("BLOCK", 16)):
+        monkeypatch.setattr(hopper_rows, constant, value)
+    x, y = (np.random.default_rng(3).standard_normal(s).astype(np.float32) for s in ((5, 56), (5, 1)))
+    program, (source,) = sources(lambda x, y: flow.softmax(x * y, -1), [x.shape, y.shape], flow.float32)
+    assert source.language == "gluon"
+    np.testing.assert_allclose(interpret_program(program, x, y)[0], softmax(x * y), 1e-6, 1e-6)
+
+
 @pytest.mark.parametrize(
     "function",
     [lambda x: x.sum(-1), lambda x: flow.relu(x), lambda x: flow.cumsum(x, -1), lambda x: flow.softmax(x, 0)],
