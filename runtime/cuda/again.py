@@ -87,7 +87,7 @@ class Again:
 
     def arguments(
         self, given: Sequence[Any], stream: Stream, look: Look, seen: Seen | None = None
-    ) -> list[DeviceArray] | None:
+    ) -> Sequence[DeviceArray] | None:
         """The arguments of a run; None where those that were kept are others now, or one that was not shares memory
         with another. Those that were `seen` to be the same are not looked at.
         """
@@ -97,6 +97,8 @@ class Again:
         for number, data in self._numbers:
             if given[number].tobytes() != data:
                 return None
+        if not self._fresh:
+            return given
         arrays = look(zip(self._fresh, map(given.__getitem__, self._fresh), strict=True), stream)
         places = [(0, a.address, a.address + a.nbytes) for a in arrays]
         if places and (any(map(self._places.meet, places)) or any(meeting(places))):
