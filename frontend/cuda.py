@@ -15,7 +15,6 @@ from oneflow.frontend.devices import CHOSEN, Device, device
 from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams
-from oneflow.runtime.cuda.array import clear_spares
 
 __all__ = [
     "Stream", "current_stream", "device_count", "empty_cache", "is_available", "max_memory_allocated",
@@ -130,7 +129,7 @@ def reset_peak_memory_stats(place: str | Device | int | None = None) -> None:
 def empty_cache(place: str | Device | int | None = None) -> None:
     """Gives memory that nothing uses back to the system."""
     found = _found(place)
-    clear_spares(found)
+    streams.clear_spares(found)
     streams.free_kept(found)
     streams.default(found).trim()
     found.trim()

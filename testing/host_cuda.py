@@ -11,6 +11,7 @@ touched: a copy or a fill beyond a block fails. What is recorded is done when it
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import json
@@ -59,7 +60,8 @@ class _Params(types.SimpleNamespace):
 class HostCuda(HostGraphs):
     """The driver. `live` are blocks that were not freed, by address; `log` the names of functions called.
 
-    `limit` is how many bytes can be allocated; `orders` are the pairs of streams of which the second waits;
+    `limit` is how many bytes can be allocated, `late` how many of those a stream has given back that others have not
+    yet: they do when the host has waited for it; `orders` are the pairs of streams of which the second waits;
     `recording` is what streams were given since they record.
     """
 
@@ -75,6 +77,7 @@ class HostCuda(HostGraphs):
         super().__init__()
         self.devices, self.limit = devices, limit
         self.live: dict[int, np.ndarray] = {}
+        self.late: collections.Counter[int] = collections.Counter()
         self.orders: list[tuple[int, int]] = []
         self.modules: dict[int, Source] = {}
         self.events: dict[int, int] = {}
@@ -132,6 +135,7 @@ class HostCuda(HostGraphs):
         return 0, self.contexts[-1] if self.contexts else 0
 
     def cuCtxSynchronize(self) -> tuple[Any, ...]:  # noqa: N802
+        self.late.clear()
         return SUCCESS if self.contexts else NO_CONTEXT
 
     def cuMemPoolGetAttribute(self, pool: int, name: str) -> tuple[int, int]:  # noqa: N802
@@ -177,7 +181,10 @@ class HostCuda(HostGraphs):
         return SUCCESS
 
     def cuStreamSynchronize(self, handle: int) -> tuple[Any, ...]:  # noqa: N802
-        return INVALID if handle in self.recording else SUCCESS
+        if handle in self.recording:
+            return INVALID
+        self.late.pop(int(handle), None)
+        return SUCCESS
 
     def cuEventCreate(self, flags: Any) -> tuple[int, int]:  # noqa: N802
         return 0, next(self.numbers)
@@ -199,7 +206,7 @@ class HostCuda(HostGraphs):
     def cuMemAllocAsync(self, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         if handle in self.recording:
             return INVALID
-        if self._used() + size > self.limit:
+        if self._used() + size + sum(late for user, late in self.late.items() if user != int(handle)) > self.limit:
             return EXHAUSTED
         whole = np.full(size + 256, 0xAB, np.uint8)
         start = -whole.ctypes.data % 256
@@ -209,8 +216,11 @@ class HostCuda(HostGraphs):
         return 0, block.ctypes.data
 
     def cuMemFreeAsync(self, address: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
-        known = handle in self.streams and self.live.pop(address, None) is not None
-        return SUCCESS if known else INVALID
+        block = self.live.pop(address, None) if handle in self.streams else None
+        if block is None:
+            return INVALID
+        self.late[int(handle)] += block.size
+        return SUCCESS
 
     def cuMemHostAlloc(self, size: int, flags: int) -> tuple[int, int]:  # noqa: N802
         block = np.full(size, 0xAB, np.uint8)

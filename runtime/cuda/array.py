@@ -9,7 +9,6 @@ An array knows the stream that its values are made on; using it on another makes
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,44 +18,8 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.runtime import dlpack
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.stream import Stream, current, free_kept
+from oneflow.runtime.cuda.stream import SPARE, Spares, Stream, current
 from oneflow.runtime.shaped import Shaped
-
-#: Addresses that one result keeps for the runs that follow.
-SPARE = 2
-
-
-class Spares:
-    """Memory of one result of a program that nobody holds any more, for its next runs on a stream.
-
-    Where addresses come again, runs need no other graph and no allocation.
-    """
-
-    __slots__ = ("__weakref__", "addresses", "stream")
-    known: weakref.WeakSet[Spares] = weakref.WeakSet()
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream, self.addresses = stream, list[int]()
-        self.known.add(self)
-
-    def clear(self, driver: Any = driver) -> None:
-        """Gives the memory back to the device."""
-        with driver.within(self.stream.device.context):
-            while self.addresses:
-                driver.free(self.addresses.pop(), self.stream.handle)
-
-    def __del__(self, driver: Any = driver) -> None:
-        try:
-            self.clear(driver)
-        except (driver.CudaError, AttributeError, TypeError):
-            return
-
-
-def clear_spares(device: driver.Device) -> None:
-    """Gives memory that programs on a device keep for results of their next runs back to it."""
-    for spares in list(Spares.known):
-        if spares.stream.device is device:
-            spares.clear()
 
 
 class Memory:
@@ -73,7 +36,7 @@ class Memory:
         self.users: set[int] = set()
         spare = spares.addresses.pop() if spares is not None and spares.addresses else None
         kept = stream.take(size) if spare is None and comes_again else None
-        self.address = spare or kept or _allocate(size, stream)
+        self.address = spare or kept or stream.allocate(size)
 
     def __del__(self, driver: Any = driver) -> None:
         try:
@@ -94,16 +57,6 @@ class Memory:
                 self.stream.leave(self.address, self.size, driver)
             else:
                 driver.free(self.address, self.stream.handle)
-
-
-def _allocate(size: int, stream: Stream) -> int:
-    """New memory, if need be after what is kept has been given back."""
-    try:
-        return driver.allocate(size, stream.handle)
-    except driver.OutOfMemoryError:
-        clear_spares(stream.device)
-        free_kept(stream.device)
-        return driver.allocate(size, stream.handle)
 
 
 class DeviceArray(Shaped):

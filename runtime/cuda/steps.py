@@ -19,13 +19,12 @@ from typing import Any
 
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import Spares
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.graph import Graph, launch_params
 from oneflow.runtime.cuda.launches import Launches
 from oneflow.runtime.cuda.maps import MapArgument
 from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, External, Fill, Launch, Region, Script
-from oneflow.runtime.cuda.stream import Stream
+from oneflow.runtime.cuda.stream import Spares, Stream
 
 #: How floats are packed into a parameter's slot of 8 bytes.
 FLOATS = {"fp32": "<fxxxx", "fp64": "<d"}

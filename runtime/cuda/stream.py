@@ -4,8 +4,9 @@
         f(x)
 
 Every device has a stream of its own that is used otherwise. A stream has one workspace, which all programs on it
-share: they run one after the other. It keeps memory that results had for those of later programs: to free some takes
-the device more than half a microsecond. Imports `driver`.
+share: they run one after the other. It keeps memory that results had for those of later programs, and programs keep
+that of theirs (`Spares`): to free some takes the device more than half a microsecond. Where memory runs out all that
+is given back first. Imports `driver`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from oneflow.runtime.cuda import driver
 
 #: The bytes of arrays given up that a stream keeps at most.
 KEPT = 256 << 20
+#: Addresses that one result keeps for the runs that follow.
+SPARE = 2
 
 #: Every stream there is; threads make them, and look at all, in turn.
 _naming = threading.Lock()
@@ -56,8 +59,22 @@ class Stream:
             old, self._workspace, self._size = self._workspace, 0, 0
             if old:
                 driver.free(old, self.handle)
-            self._workspace, self._size = driver.allocate(size, self.handle), size
+            self._workspace, self._size = self.allocate(size), size
         return self._workspace
+
+    def allocate(self, size: int) -> int:
+        """New memory, if need be after what is kept for later has been given back.
+
+        Raises:
+            OutOfMemoryError: the device has less memory.
+        """
+        try:
+            return driver.allocate(size, self.handle)
+        except driver.OutOfMemoryError:
+            clear_spares(self.device)
+            free_kept(self.device)
+            driver.wait()  # other streams have not given it back before they get there
+            return driver.allocate(size, self.handle)
 
     def held(self) -> int:
         """The bytes of memory given up that are kept."""
@@ -71,21 +88,27 @@ class Stream:
         return None
 
     def leave(self, address: int, size: int, driver: Any = driver) -> None:
-        """Keeps memory that only work given to this stream uses, for what comes next on it; what was kept goes where
-        both are too much, and what is too much by itself is not kept.
+        """Keeps memory that only work given to this stream uses, for what comes next on it. Where all is too much,
+        sizes that were kept first go, and what is too much by itself is not kept.
         """
         if size > KEPT:
             driver.free(address, self.handle)
             return
-        if self.held() + size > KEPT:
-            self.free_kept(driver)
+        for first in list(self._kept):
+            if self.held() + size <= KEPT:
+                break
+            self._free(first, driver)
         self._kept.setdefault(size, []).append(address)
 
     def free_kept(self, driver: Any = driver) -> None:
         """Frees what is kept."""
         for size in list(self._kept):
-            while (address := self.take(size)) is not None:
-                driver.free(address, self.handle)
+            self._free(size, driver)
+
+    def _free(self, size: int, driver: Any) -> None:
+        """Frees what is kept of a size."""
+        while (address := self.take(size)) is not None:
+            driver.free(address, self.handle)
 
     def trim(self) -> None:
         """Frees the workspace until it is needed again, and what is kept."""
@@ -122,6 +145,39 @@ def free_kept(device: driver.Device) -> None:
     with driver.within(device.context):
         for stream in [s for s in _streams() if s.device is device]:
             stream.free_kept()
+
+
+class Spares:
+    """Memory of one result of a program that nobody holds any more, for its next runs on a stream.
+
+    Where addresses come again, runs need no other graph and no allocation.
+    """
+
+    __slots__ = ("__weakref__", "addresses", "stream")
+    known: weakref.WeakSet[Spares] = weakref.WeakSet()
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.addresses = stream, list[int]()
+        self.known.add(self)
+
+    def clear(self, driver: Any = driver) -> None:
+        """Gives the memory back to the device."""
+        with driver.within(self.stream.device.context):
+            while self.addresses:
+                driver.free(self.addresses.pop(), self.stream.handle)
+
+    def __del__(self, driver: Any = driver) -> None:
+        try:
+            self.clear(driver)
+        except (driver.CudaError, AttributeError, TypeError):
+            return
+
+
+def clear_spares(device: driver.Device) -> None:
+    """Gives memory that programs on a device keep for results of their next runs back to it."""
+    for spares in list(Spares.known):
+        if spares.stream.device is device:
+            spares.clear()
 
 
 @functools.cache

@@ -15,10 +15,10 @@ from oneflow.lowering.triton.source import Source
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import compiler, driver, executable, launches, steps
 from oneflow.runtime.cuda import stream as streams
-from oneflow.runtime.cuda.array import DeviceArray, Spares, clear_spares, from_other, is_on_device
+from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, parse_arch
 from oneflow.runtime.cuda.launches import LaunchConfig
-from oneflow.runtime.cuda.stream import Stream, current, free_kept, kept, using
+from oneflow.runtime.cuda.stream import Spares, Stream, clear_spares, current, free_kept, kept, using
 from oneflow.runtime.executable import KernelError, PositionError
 from oneflow.testing.host_cuda import host_cuda, in_c
 
@@ -160,6 +160,33 @@ def test_what_a_stream_keeps_has_an_end(cuda, monkeypatch, room, held):
     results = [compiled(x, w, b) for _ in range(2)]
     results.clear()
     assert kept(driver.device(0)) == held and len(cuda.live) == before + held // 216
+
+
+def test_sizes_that_a_stream_kept_first_go_first(cuda, monkeypatch):
+    monkeypatch.setattr(streams, "KEPT", 350)
+    stream = current(driver.device(0))
+    free_kept(driver.device(0))
+    given = [(stream.allocate(size), size) for size in (100, 200, 90)]
+    for address, size in given:
+        stream.leave(address, size)
+    assert (stream.held(), given[0][0] in cuda.live) == (290, False)
+    assert [stream.take(size) for _, size in given] == [None, given[1][0], given[2][0]]
+    for address, _ in given[1:]:
+        driver.free(address, stream.handle)
+
+
+def test_memory_that_another_stream_gives_back_is_waited_for(tmp_path, monkeypatch):
+    """That of arrays and of the workspace."""
+    monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
+    with host_cuda(limit=1 << 10):
+        device = driver.device(0)
+        for take in (lambda stream: stream.allocate(800), lambda stream: stream.workspace(800)):
+            other = Stream(device)
+            other.leave(other.allocate(800), 800)
+            stream = Stream(device)
+            address = take(stream)
+            assert address and not other.held()
+            driver.free(address, stream.handle)
 
 
 def test_from_the_second_run_on_it_is_a_graph(cuda):
