@@ -151,21 +151,26 @@ def test_rows_that_end_within_a_tile_are_masked(monkeypatch):
     assert "192" in text and "in_m" in text and "in_n" not in text
 
 
-#: What was fastest on an H200, or nearly so: rows, columns, depth, and the tile of groups of warps, if any.
+#: What was fastest on an H200, or nearly so: rows, columns, depth, and the tile of groups of warps, if any, with
+#: whether they take turns.
+TOGETHER, IN_TURNS = False, True
 FASTEST = [
-    ((8192, 768, 3072), (128, 128)), ((8192, 2304, 768), (128, 128)), ((8192, 768, 50304), (192, 256)),
-    ((3000, 3000, 3000), (192, 192)), ((8192, 768, 768), (128, 128)), ((1024, 3072, 768), (128, 192)),
-    ((768, 3072, 8192), (128, 144)), ((1024, 768, 3072), (64, 96)), ((768, 768, 8192), (64, 96)),
-    ((8192, 3072, 768), (128, 128)), ((8192, 1024, 1024), (128, 128)), ((2048, 8192, 512), (128, 128)),
-    ((1536, 1536, 1536), (128, 144)), ((8192, 4096, 1024), (128, 128)), ((4096, 4096, 64), (128, 128)),
-    ((4096, 4096, 4096), None), ((8192, 8192, 8192), None), ((16384, 512, 2048), None), ((64, 4096, 4096), None),
+    ((8192, 768, 3072), (128, 128, IN_TURNS)), ((8192, 2304, 768), (128, 128, IN_TURNS)),
+    ((8192, 768, 50304), (192, 256, TOGETHER)), ((3000, 3000, 3000), (192, 192, TOGETHER)),
+    ((8192, 768, 768), (128, 128, IN_TURNS)), ((1024, 3072, 768), (128, 192, TOGETHER)),
+    ((768, 3072, 8192), (128, 144, TOGETHER)), ((1024, 768, 3072), (64, 96, TOGETHER)),
+    ((768, 768, 8192), (64, 96, TOGETHER)), ((8192, 3072, 768), (128, 128, IN_TURNS)),
+    ((8192, 1024, 1024), (128, 128, IN_TURNS)), ((2048, 8192, 512), (128, 128, IN_TURNS)),
+    ((1536, 1536, 1536), (128, 144, TOGETHER)), ((8192, 4096, 1024), (128, 128, IN_TURNS)),
+    ((4096, 4096, 64), (128, 128, IN_TURNS)), ((4096, 4096, 4096), None), ((8192, 8192, 8192), None),
+    ((16384, 512, 2048), None), ((64, 4096, 4096), None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("sizes", "tile"), FASTEST, ids=str)
 def test_the_choice_was_the_fastest(sizes, tile):
     best = hopper(Product(1, *sizes, 2, True))
-    assert (best and (best.rows, best.columns)) == tile
+    assert (best and (best.rows, best.columns, best.turns)) == tile
     assert tile is None or split_depth(Product(1, *sizes, 2, True), (sizes[2],)) == (0, 1)
 
 
@@ -184,6 +189,13 @@ def test_a_depth_is_cut_unless_the_whole_has_the_form(function, launches):
 def test_what_follows_a_product_is_computed_beside_the_next_one():
     """Groups that have a tile together wait for what follows; of those that take turns one multiplies meanwhile."""
     assert all(hopper(Product(1, 8192, n, 768, 2, True, operations=16)).turns for n in (768, 3072))
+    assert hopper(Product(1, 8192, 8192, 8192, 2, True, operations=16)).columns == 192
+
+
+def test_much_that_follows_a_short_product_is_for_many_programs():
+    """Groups that stay have fewer warps to compute it with than programs that a processor has several of."""
+    found = {n: hopper(Product(1, 8192, 3072, 768, 2, True, operations=n)) is None for n in (0, 16, 40, 100)}
+    assert found == {0: False, 16: False, 40: False, 100: True}
 
 
 @pytest.mark.parametrize(
