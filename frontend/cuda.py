@@ -4,7 +4,7 @@
         y = f(x)
     flow.cuda.synchronize()
 
-Imports the runtime's `driver`, `stream` and `array`.
+Imports the runtime's `driver` and `stream`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def memory_allocated(place: str | Device | int | None = None) -> int:
 
 def max_memory_allocated(place: str | Device | int | None = None) -> int:
     """The most bytes that were allocated at one time since `reset_peak_memory_stats`, with the memory of results that
-    streams keep, which `memory_allocated` leaves out.
+    streams and programs keep for later, which `memory_allocated` leaves out.
     """
     return _found(place).memory()[1]
 
@@ -130,6 +130,5 @@ def empty_cache(place: str | Device | int | None = None) -> None:
     """Gives memory that nothing uses back to the system."""
     found = _found(place)
     streams.clear_spares(found)
-    streams.free_kept(found)
-    streams.default(found).trim()
+    streams.trim(found)
     found.trim()

@@ -159,12 +159,13 @@ class EagerTensor(Tensor):
     @property
     def variable(self) -> Variable:
         """What it is now: updates through other tensors of its memory show."""
-        held, shows = self.handle, self.shows
-        if shows is not None and shows.is_stale(held):
+        shows = self.shows
+        if shows is not None and shows.is_stale(self.handle):
             with views.RENEWING.now:
                 if shows.is_stale(self.handle):
-                    self.handle = shows.renewed(BUILDER, self.handle)
-                held = self.handle
+                    # In this order: other threads read what is there when the version says that it is of now.
+                    self.handle, shows.version = shows.renewed(BUILDER, self.handle)
+        held = self.handle
         if held.memory is not None and held.memory.version != held.version:
             self.handle = held = held.renewed()
         return held

@@ -115,14 +115,15 @@ class View:
         chosen: Variable = builder.call("where", _beside(builder, root, mask), new, root)[0]
         return chosen
 
-    def renewed(self, builder: Any, old: Variable) -> Variable:
-        """What the root's present values make of it; an update meanwhile, by another thread, is a later one."""
+    def renewed(self, builder: Any, old: Variable) -> tuple[Variable, int]:
+        """What the root's present values make of it, and the version that they are of at least: an update meanwhile,
+        by another thread, is a later one.
+        """
         version, root = self.memory.version, self.root.variable
         with set_grad_enabled(self.recorded):
             fresh = self._taken(builder, root)
-        self.version = version
         fresh.leaf = old.leaf if fresh.node is None else None
-        return fresh
+        return fresh, version
 
     def _taken(self, builder: Any, root: Variable) -> Variable:
         if isinstance(root.handle, np.ndarray) and not (self.recorded and root.requires_grad):

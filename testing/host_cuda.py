@@ -61,7 +61,8 @@ class HostCuda(HostGraphs):
     """The driver. `live` are blocks that were not freed, by address; `log` the names of functions called.
 
     `limit` is how many bytes can be allocated, `late` how many of those a stream has given back that others have not
-    yet: they do when the host has waited for it; `orders` are the pairs of streams of which the second waits;
+    yet: they do when the host has waited for it; while it `is_busy` no event has passed; `orders` are the pairs of
+    streams of which the second waits;
     `recording` is what streams were given since they record.
     """
 
@@ -83,7 +84,7 @@ class HostCuda(HostGraphs):
         self.events: dict[int, int] = {}
         self.streams: set[int] = set()
         self.recording: dict[int, list[Callable[[], Any]]] = {}
-        self.peak, self._contexts = 0, threading.local()
+        self.peak, self._contexts, self.is_busy = 0, threading.local(), False
         self.raised: BaseException | None = None
         self.cuLaunchKernelEx = in_c(self.launch)
 
@@ -192,6 +193,9 @@ class HostCuda(HostGraphs):
     def cuEventRecord(self, event: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         self.events[event] = int(handle)
         return SUCCESS
+
+    def cuEventQuery(self, event: int) -> tuple[Any, ...]:  # noqa: N802
+        return (driver.NOT_READY,) if self.is_busy else SUCCESS
 
     def cuEventElapsedTime(self, begin: int, end: int) -> tuple[int, float]:  # noqa: N802
         return 0, 0.0

@@ -59,6 +59,25 @@ class Memory:
                 driver.free(self.address, self.stream.handle)
 
 
+class Borrowed:
+    """Memory of another library, which `lent` holds: let go of when every stream that used it gets there."""
+
+    __slots__ = ("lent", "stream", "users")
+
+    def __init__(self, lent: Any, stream: Stream) -> None:
+        self.lent, self.stream, self.users = lent, stream, set[int]()
+        stream.settle()
+
+    def __del__(self, driver: Any = driver) -> None:
+        try:
+            with driver.within(self.stream.device.context):
+                for user in self.users:
+                    driver.order(user, self.stream.handle)
+                self.stream.give_back(self.lent, driver)
+        except (driver.CudaError, AttributeError, TypeError):
+            return
+
+
 class DeviceArray(Shaped):
     """A contiguous array on a device; `owner` keeps its memory alive.
 
@@ -123,7 +142,7 @@ class DeviceArray(Shaped):
             self._used_by(stream.handle)
 
     def _used_by(self, handle: Any) -> None:
-        if isinstance(self.owner, Memory):
+        if isinstance(self.owner, (Memory, Borrowed)):
             self.owner.users.add(int(handle))
 
     def numpy(self) -> np.ndarray:
@@ -234,7 +253,7 @@ def _from_dlpack(value: Any) -> DeviceArray:
     taken = dlpack.Taken(value.__dlpack__(stream=int(stream.handle)))
     if taken.strides is not None:
         raise ValueError("expected a contiguous array on the device; make a contiguous copy first")
-    return DeviceArray(taken, taken.address, taken.shape, taken.dtype, stream)
+    return DeviceArray(Borrowed(taken, stream), taken.address, taken.shape, taken.dtype, stream)
 
 
 def _from_interface(value: Any) -> DeviceArray:
@@ -248,4 +267,4 @@ def _from_interface(value: Any) -> DeviceArray:
     if interface.get("stream") is not None:
         stream.device.use()
         stream.wait_for(interface["stream"])
-    return DeviceArray(value, address, shape, dtypes.from_numpy(kind), stream)
+    return DeviceArray(Borrowed(value, stream), address, shape, dtypes.from_numpy(kind), stream)

@@ -83,13 +83,17 @@ def parse_arch(text: str) -> int:
 
 
 def load_function(source: Source) -> Any:
-    """The kernel as a function of Triton. Its text stays in `linecache`, where Triton looks for it."""
+    """The kernel as a function of Triton, which looks for its text in `linecache`."""
     digest = hashlib.sha256(source.text.encode()).hexdigest()[:8]
     name = f"<triton {source.name} {digest}>"
-    linecache.cache[name] = (len(source.text), None, source.text.splitlines(keepends=True), name)
     namespace: dict[str, Any] = {"__name__": f"oneflow_kernel_{source.name}"}
     triton()
-    exec(compile(source.text, name, "exec"), namespace)
+    with _parsing:
+        linecache.cache[name] = (len(source.text), None, source.text.splitlines(keepends=True), name)
+        try:
+            exec(compile(source.text, name, "exec"), namespace)
+        finally:
+            del linecache.cache[name]
     return namespace[identifier(source.name)]
 
 

@@ -18,8 +18,8 @@ from typing import Any
 HINT = "expected CUDA's Python bindings (pip install oneflow-mlir[gpu])"
 #: The handle of the stream that work without a stream goes to.
 LEGACY = 1
-#: Of tensor maps: elements one after the other, the cache takes 128 bytes at once, 0 outside of the tensor.
-PLAIN, NEAR, ZEROS = 0, 2, 0
+#: The status of an event that has not passed yet.
+NOT_READY = 600
 
 
 class CudaError(RuntimeError):
@@ -195,13 +195,31 @@ def synchronize(stream: Any) -> None:
 _events = threading.local()
 
 
+def make_event() -> Any:
+    """An event that can be recorded again and again."""
+    return call("cuEventCreate", _cuda().CUevent_flags.CU_EVENT_DISABLE_TIMING)
+
+
+def record(event: Any, stream: Any) -> None:
+    """Has an event pass when a stream has done what it was given."""
+    call("cuEventRecord", event, stream)
+
+
+def has_passed(event: Any) -> bool:
+    """Whether what an event was recorded for has been done."""
+    (status,) = _cuda().cuEventQuery(event)
+    if status not in (0, NOT_READY):
+        raise _failure("cuEventQuery", status)
+    return bool(status == 0)
+
+
 def order(before: Any, after: Any) -> None:
     """What `after` is given from here on waits for what `before` has been given."""
     context = int(call("cuCtxGetCurrent"))
     known = _events.__dict__.setdefault("by_context", {})
     if context not in known:
-        known[context] = call("cuEventCreate", _cuda().CUevent_flags.CU_EVENT_DISABLE_TIMING)
-    call("cuEventRecord", known[context], before)
+        known[context] = make_event()
+    record(known[context], before)
     call("cuStreamWaitEvent", after, known[context], 0)
 
 
@@ -357,18 +375,8 @@ class Parameters:
         self.address = ctypes.addressof(self.pointers)
 
 
-def tiled(sizes: Sequence[int], strides: Sequence[int], block: Sequence[int], element: int, kind: int,
-          swizzle: int) -> tuple[Any, ...]:  # fmt: skip
-    """How `encode` describes a tensor: sizes, strides in elements and what is copied at once, outermost first."""
-    rank = len(sizes)
-    bounds = (ctypes.c_uint64 * rank)(*reversed(sizes))
-    steps = (ctypes.c_uint64 * rank)(*(element * s for s in reversed(strides[:-1])))
-    box, ones = (ctypes.c_uint32 * rank)(*reversed(block)), (ctypes.c_uint32 * rank)(*[1] * rank)
-    return kind, rank, bounds, steps, box, ones, PLAIN, swizzle, NEAR, ZEROS
-
-
 def encode(target: int, address: int, how: tuple[Any, ...]) -> None:
-    """Writes the tensor map of memory at an address, described by `tiled`, to memory of the host."""
+    """Writes the tensor map of memory at an address, described by `maps.tiled`, to memory of the host."""
     kind, rank, *rest = how
     place = ctypes.c_void_p(target), kind, rank, ctypes.c_void_p(address)
     status = _library().cuTensorMapEncodeTiled(*place, *rest)

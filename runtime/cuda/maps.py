@@ -23,6 +23,8 @@ from oneflow.runtime.cuda import driver
 LEAST = 90
 #: The bytes of a tensor map, and what its address is a multiple of.
 BYTES, ALIGNMENT = 128, 64
+#: Elements one after the other, the cache takes 128 bytes at once, 0 outside of the tensor.
+PLAIN, NEAR, ZEROS = 0, 2, 0
 #: The driver's numbers of kinds of elements where Triton has others.
 KINDS = {8: 10, 9: 8, 10: 9}
 #: What stands before each function, and a descriptor that a kernel makes of a parameter, every size known.
@@ -115,7 +117,7 @@ class MapArgument:
         self._strides = (ctypes.c_int64 * rank)(*about.strides)
         sizes, strides = ctypes.addressof(self._sizes), ctypes.addressof(self._strides)
         self.places = [self.address, *(sizes + 4 * i for i in range(rank)), *(strides + 8 * i for i in range(rank))]
-        self._how = driver.tiled(about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle)
+        self._how = tiled(about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle)
 
     def set(self, slots: Sequence[int]) -> None:
         """Makes it the map of the tensor that the parameters in `slots` are of."""
@@ -123,3 +125,13 @@ class MapArgument:
         if address != self.of:
             driver.encode(self.address, address, self._how)
             self.of = address
+
+
+def tiled(sizes: Sequence[int], strides: Sequence[int], block: Sequence[int], element: int, kind: int,
+          swizzle: int) -> tuple[Any, ...]:  # fmt: skip
+    """How `driver.encode` describes a tensor: sizes, strides in elements and blocks, outermost first."""
+    rank = len(sizes)
+    bounds = (ctypes.c_uint64 * rank)(*reversed(sizes))
+    steps = (ctypes.c_uint64 * rank)(*(element * s for s in reversed(strides[:-1])))
+    box, ones = (ctypes.c_uint32 * rank)(*reversed(block)), (ctypes.c_uint32 * rank)(*[1] * rank)
+    return kind, rank, bounds, steps, box, ones, PLAIN, swizzle, NEAR, ZEROS

@@ -3,7 +3,7 @@
 `Steps` runs them one by one on a stream, or as a graph in which what is independent runs side by side. Kernels made
 elsewhere that may be recorded are nodes too, which cannot be changed: what they touch has to stay. Others part it
 into several graphs. Where memory lies as in one of the runs before, a run is a launch of that run's graphs; else the
-commands that touch what has moved are changed. Imports `driver`, `graph`, `launches`, `maps`, `script`, `array`.
+commands that touch what has moved are changed. Imports `driver`, `graph`, `launches`, `maps`, `script`, `stream`.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ class Steps:
         if not self.graphs or not self.runs:
             return self.none
         if not self.spares or self.spares[0].stream is not stream:
-            self.spares = [Spares(stream) for _ in self.script.results]
+            self.spares = [Spares(stream, r.size) for r in self.script.results]
         return self.spares
 
     def _number(self, region: Region) -> int:

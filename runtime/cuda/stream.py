@@ -6,7 +6,8 @@
 Every device has a stream of its own that is used otherwise. A stream has one workspace, which all programs on it
 share: they run one after the other. It keeps memory that results had for those of later programs, and programs keep
 that of theirs (`Spares`): to free some takes the device more than half a microsecond. Where memory runs out all that
-is given back first. Imports `driver`.
+is given back first; workspaces stay. What other libraries lent goes back when the stream has used it. Imports
+`driver`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import functools
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -26,7 +28,7 @@ KEPT = 256 << 20
 #: Addresses that one result keeps for the runs that follow.
 SPARE = 2
 
-#: Every stream there is; threads make them, and look at all, in turn.
+#: Every stream there is; threads make them and spares, and look at all, in turn.
 _naming = threading.Lock()
 _known: weakref.WeakSet[Stream] = weakref.WeakSet()
 _current: ContextVar[Stream | None] = ContextVar("oneflow_cuda_stream", default=None)
@@ -39,7 +41,10 @@ class Stream:
         device.use()
         self.device, self.handle, self.lock = device, driver.make_stream(), threading.RLock()
         self._workspace, self._size = 0, 0
+        # By size, that which has been there for longest first. Arrays are freed in any thread, amid other work.
         self._kept: dict[int, list[int]] = {}
+        self._held, self._keeping = 0, threading.RLock()
+        self._borrowed, self._events = deque[tuple[Any, Any]](), list[Any]()
         with _naming:
             _known.add(self)
 
@@ -47,6 +52,7 @@ class Stream:
         """Waits until its work is done."""
         self.device.use()
         driver.synchronize(self.handle)
+        self.settle()
 
     def wait_for(self, handle: Any) -> None:
         """What it is given from here on waits for what another stream has been given."""
@@ -78,50 +84,75 @@ class Stream:
 
     def held(self) -> int:
         """The bytes of memory given up that are kept."""
-        return sum(size * len(addresses) for size, addresses in list(self._kept.items()))
+        return self._held
 
     def take(self, size: int) -> int | None:
         """Memory of `size` bytes that was left here, if there is some."""
-        kept = self._kept.get(size)
-        with contextlib.suppress(IndexError):
-            return kept.pop() if kept else None
-        return None
+        with self._keeping:
+            kept = self._kept.get(size)
+            if kept is None:
+                return None
+            address = kept.pop()
+            if not kept:
+                del self._kept[size]
+            self._held -= size
+            return address
 
     def leave(self, address: int, size: int, driver: Any = driver) -> None:
         """Keeps memory that only work given to this stream uses, for what comes next on it. Where all is too much,
-        sizes that were kept first go, and what is too much by itself is not kept.
+        what has been kept for longest goes, and what is too much by itself is not kept.
         """
         if size > KEPT:
             driver.free(address, self.handle)
             return
-        for first in list(self._kept):
-            if self.held() + size <= KEPT:
-                break
-            self._free(first, driver)
-        self._kept.setdefault(size, []).append(address)
+        with self._keeping:
+            while self._held + size > KEPT:
+                self._free_first(driver)
+            self._kept.setdefault(size, []).append(address)
+            self._held += size
 
     def free_kept(self, driver: Any = driver) -> None:
         """Frees what is kept."""
-        for size in list(self._kept):
-            self._free(size, driver)
+        with self._keeping:
+            while self._kept:
+                self._free_first(driver)
 
-    def _free(self, size: int, driver: Any) -> None:
-        """Frees what is kept of a size."""
-        while (address := self.take(size)) is not None:
-            driver.free(address, self.handle)
+    def _free_first(self, driver: Any) -> None:
+        """Frees what has been kept for longest."""
+        driver.free(self.take(next(iter(self._kept))), self.handle)
+
+    def give_back(self, lent: Any, driver: Any = driver) -> None:
+        """Lets go of what holds memory of another library, when the stream has done what it was given."""
+        event = self._events.pop() if self._events else driver.make_event()
+        driver.record(event, self.handle)
+        self._borrowed.append((event, lent))
+        self.settle(driver)
+
+    def settle(self, driver: Any = driver) -> None:
+        """Lets go of what was lent and has been used."""
+        with contextlib.suppress(IndexError):  # another thread does the same
+            while True:
+                event, lent = self._borrowed.popleft()
+                if not driver.has_passed(event):
+                    self._borrowed.appendleft((event, lent))
+                    return
+                self._events.append(event)
 
     def trim(self) -> None:
         """Frees the workspace until it is needed again, and what is kept."""
         with self.lock:
-            self.free_kept()
-            if self._workspace:
-                driver.free(self._workspace, self.handle)
-            self._workspace, self._size = 0, 0
+            self._free_all(driver)
+
+    def _free_all(self, driver: Any) -> None:
+        self.free_kept(driver)
+        if self._workspace:
+            driver.free(self._workspace, self.handle)
+        self._workspace, self._size = 0, 0
 
     def __del__(self, driver: Any = driver) -> None:
         try:
             with driver.within(self.device.context):
-                self.free_kept(driver)
+                self._free_all(driver)
         except (driver.CudaError, TypeError, AttributeError):
             return
 
@@ -136,8 +167,9 @@ def _streams() -> list[Stream]:
 
 
 def kept(device: driver.Device) -> int:
-    """The bytes of memory given up that streams of a device keep."""
-    return sum(stream.held() for stream in _streams() if stream.device is device)
+    """The bytes of memory given up that streams of a device, and programs on it, keep."""
+    spares = sum(s.size * len(s.addresses) for s in _spares() if s.stream.device is device)
+    return spares + sum(stream.held() for stream in _streams() if stream.device is device)
 
 
 def free_kept(device: driver.Device) -> None:
@@ -147,18 +179,26 @@ def free_kept(device: driver.Device) -> None:
             stream.free_kept()
 
 
+def trim(device: driver.Device) -> None:
+    """Frees the workspaces of streams of a device until they are needed again, and what the streams keep."""
+    with driver.within(device.context):
+        for stream in [s for s in _streams() if s.device is device]:
+            stream.trim()
+
+
 class Spares:
-    """Memory of one result of a program that nobody holds any more, for its next runs on a stream.
+    """Memory of one result of a program that nobody holds any more, for its next runs on a stream; `size` bytes each.
 
     Where addresses come again, runs need no other graph and no allocation.
     """
 
-    __slots__ = ("__weakref__", "addresses", "stream")
+    __slots__ = ("__weakref__", "addresses", "size", "stream")
     known: weakref.WeakSet[Spares] = weakref.WeakSet()
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream, self.addresses = stream, list[int]()
-        self.known.add(self)
+    def __init__(self, stream: Stream, size: int) -> None:
+        self.stream, self.size, self.addresses = stream, size, list[int]()
+        with _naming:
+            self.known.add(self)
 
     def clear(self, driver: Any = driver) -> None:
         """Gives the memory back to the device."""
@@ -173,9 +213,15 @@ class Spares:
             return
 
 
+def _spares() -> list[Spares]:
+    """Those that there are."""
+    with _naming:
+        return list(Spares.known)
+
+
 def clear_spares(device: driver.Device) -> None:
     """Gives memory that programs on a device keep for results of their next runs back to it."""
-    for spares in list(Spares.known):
+    for spares in _spares():
         if spares.stream.device is device:
             spares.clear()
 

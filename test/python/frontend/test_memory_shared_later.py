@@ -149,6 +149,27 @@ def test_an_update_while_a_view_is_taken_shows_in_the_next_read(cuda, on, monkey
     assert part.tolist() == [1, 1, 1] and part.tolist() == [2, 2, 2]
 
 
+@pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
+def test_a_read_while_another_thread_takes_a_view_anew_has_the_update(cuda, on, monkeypatch):
+    """It waits for that thread; it does not show what was there before."""
+    c = on.tensor(np.zeros(8, F32))
+    part, renewed, found = c[2:5], View.renewed, []
+    reader = threading.Thread(target=lambda: found.append(part.tolist()))
+
+    def meanwhile(view, *given):
+        fresh = renewed(view, *given)
+        monkeypatch.undo()
+        reader.start()
+        reader.join(0.3)
+        return fresh
+
+    c.add_(1)
+    monkeypatch.setattr(View, "renewed", meanwhile)
+    assert part.tolist() == [1, 1, 1]
+    reader.join()
+    assert found == [[1, 1, 1]]
+
+
 class Waiting:
     """A lock that is taken when two threads wait for it."""
 

@@ -1,6 +1,9 @@
 """Programs for a device, on a driver made of host memory whose kernels Triton's interpreter runs."""
 
+import gc
+import linecache
 import threading
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -162,17 +165,47 @@ def test_what_a_stream_keeps_has_an_end(cuda, monkeypatch, room, held):
     assert kept(driver.device(0)) == held and len(cuda.live) == before + held // 216
 
 
-def test_sizes_that_a_stream_kept_first_go_first(cuda, monkeypatch):
+def test_what_a_stream_kept_for_longest_goes_first(cuda, monkeypatch):
+    """What was taken and left again has not been there for long."""
     monkeypatch.setattr(streams, "KEPT", 350)
     stream = current(driver.device(0))
     free_kept(driver.device(0))
-    given = [(stream.allocate(size), size) for size in (100, 200, 90)]
-    for address, size in given:
+    first, second, third = ((stream.allocate(size), size) for size in (100, 120, 140))
+    stream.leave(*first)
+    assert stream.take(100) == first[0] and stream.take(100) is None
+    for address, size in (second, first, third):
         stream.leave(address, size)
-    assert (stream.held(), given[0][0] in cuda.live) == (290, False)
-    assert [stream.take(size) for _, size in given] == [None, given[1][0], given[2][0]]
-    for address, _ in given[1:]:
+    assert (stream.held(), second[0] in cuda.live) == (240, False)
+    assert [stream.take(size) for _, size in (first, second, third)] == [first[0], None, third[0]]
+    for address, _ in (first, third):
         driver.free(address, stream.handle)
+
+
+def test_a_stream_that_nobody_has_gives_its_workspace_back(cuda):
+    before, stream = len(cuda.live), Stream(driver.device(0))
+    stream.workspace(800)
+    with stream.lock:
+        assert len(cuda.live) == before + 1
+    del stream
+    gc.collect()
+    assert len(cuda.live) == before
+
+
+def test_the_cache_of_streams_is_emptied(cuda):
+    stream = Stream(driver.device(0))
+    stream.workspace(800)
+    before = len(cuda.live)
+    flow.cuda.empty_cache()
+    assert len(cuda.live) < before and stream.workspace(800)
+
+
+def test_what_programs_keep_is_not_counted_as_allocated(cuda):
+    def run():
+        return [r.numpy() for r in function(on(floats(6, 9)), on(floats(9, 9)))]
+
+    function = flow.compile(chain, device="cuda")
+    used = {flow.cuda.memory_allocated() for _ in range(4) if run()}
+    assert len(used) == 1 and any(s.addresses for s in Spares.known if s.stream.device is driver.device(0))
 
 
 def test_memory_that_another_stream_gives_back_is_waited_for(tmp_path, monkeypatch):
@@ -537,6 +570,21 @@ def test_arrays_of_other_libraries_are_taken_where_they_are(cuda):
     assert from_other(foreign).address == foreign.held.address
 
 
+@pytest.mark.parametrize("made", [ForeignDLPack, Foreign])
+def test_memory_of_other_libraries_goes_back_when_it_has_been_used(cuda, made):
+    """Whoever lent it may write there at once."""
+    function, stream = flow.compile(lambda x: x * 2.0, device="cuda"), current(driver.device(0))
+    cuda.is_busy, foreign = True, made(floats(4, 3))
+    held, got = weakref.ref(foreign.held), function(foreign)
+    del foreign
+    stream.settle()
+    gc.collect()
+    assert held() is not None
+    cuda.is_busy = False
+    stream.settle()
+    assert held() is None and np.asarray(got).shape == (4, 3)
+
+
 def test_a_capsule_keeps_memory_until_it_is_given_back(cuda):
     array = on(floats(4, 3))
     taken = array.__dlpack__(stream=-1)
@@ -552,6 +600,12 @@ def test_gaps_are_refused(cuda, strides):
     function = flow.compile(lambda x: x * 2.0, device="cuda")
     with pytest.raises(flow.CallError, match="argument x: expected a contiguous array on the device"):
         function(Foreign(floats(4, 3), strides=strides))
+
+
+def test_texts_of_kernels_do_not_stay_after_they_are_compiled():
+    before = set(linecache.cache)
+    assert compile_source(compiler.FIRST).cubin
+    assert not [name for name in linecache.cache if name.startswith("<") and name not in before]
 
 
 def test_a_program_seen_before_needs_neither_passes_nor_triton(cuda, monkeypatch):
