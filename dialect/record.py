@@ -374,7 +374,7 @@ def attribute_values(record: Operator, given: Mapping[str, Any]) -> dict[str, At
     attrs: Mapping[str, AttrDef] = record.signature.attr_by_name
     for name in given:
         if name not in attrs:
-            near = suggestion(name, attrs)
+            near = suggestion(name, attrs) or f"; it has {', '.join(attrs) or 'none'}"
             raise OperatorError(f"oneflow.{record.name}: unknown attribute {name!r}{near}")
     values: dict[str, AttrValue] = {}
     for attr in record.signature.attrs:

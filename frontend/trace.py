@@ -355,7 +355,9 @@ def trace_call(
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
         results += list(zip(effects.names(), effects.results, strict=True))
         if not results:
-            raise TraceError(f"{name} returned no tensor; return what it computes", home)
+            got = ", ".join(repr(v) for v in returned if v is not None)
+            static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
+            raise TraceError(f"{name} returned no tensor{static or '; return what it computes'}", home)
         finish(entry, builder.captures, names, results)
         donate(entry, len(names), len(results) - len(effects.results), effects)
         places = builder.placements.places()

@@ -301,7 +301,7 @@ class Executable:
         """
         if stage not in STAGES:
             raise ValueError(f"expected one of {', '.join(STAGES)}, got {stage!r}")
-        return str(self._source.lower(stage))
+        return str(self._source.located(stage))
 
     def __call__(self, *arrays: Any, **named: Any) -> list[np.ndarray]:
         """Runs the program.

@@ -91,6 +91,8 @@ class Session:
             dump_kernels(read_program(module), folder, arch)
         except (CompileError, ValueError) as error:
             raise UsageError(f"--dump-kernels: {error}") from error
+        except OSError as error:
+            raise UsageError(f"--dump-kernels: cannot write to {folder}: {error.strerror}") from error
 
     def _report(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)

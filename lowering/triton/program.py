@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,9 @@ from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
 from oneflow.lowering.triton.cover import HostKernel, read_host
 from oneflow.lowering.triton.names import CHOICES, HOST, PLAN, SOURCE, identifier
 from oneflow.lowering.triton.source import Source
+
+#: The comments that a kernel begins with.
+_HEAD = re.compile(r"\A(?:#.*\n)*")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,16 @@ class Program:
         """The plan and every kernel, for people."""
         hosts = (f"# {h.note}\n\n{h.text}" for h in self.hosts)
         return "\n\n".join([self.plan, *(s.text for s in self.sources.values()), *hosts])
+
+    def with_origins(self, located: Program) -> Program:
+        """With what kernels of the same program say, in comments, of where they come from: it has the places."""
+        sources = dict(self.sources)
+        for name in sources.keys() & located.sources.keys():
+            head = _HEAD.match(located.sources[name].text)
+            sources[name] = replace(
+                sources[name], text=f"{head[0] if head else ''}{_HEAD.sub('', sources[name].text)}"
+            )
+        return replace(self, sources=sources)
 
 
 def read_program(module: ir.Module) -> Program:

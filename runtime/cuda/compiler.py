@@ -35,7 +35,7 @@ FIRST = Source(
 #: Held while Python's parser makes trees: threads that do so at once count their depth together before Python 3.13.
 _parsing = threading.Lock()
 #: How Triton was found, and what the package that has it is called here.
-HINT = "expected the package triton (pip install oneflow-mlir[gpu])"
+HINT = "expected the package triton (pip install 'oneflow-mlir[gpu]')"
 
 
 class CompileError(RuntimeError):

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-HINT = "expected CUDA's Python bindings (pip install oneflow-mlir[gpu])"
+HINT = "expected an NVIDIA GPU, its driver, and CUDA's Python bindings (pip install 'oneflow-mlir[gpu]')"
 #: The handle of the stream that work without a stream goes to.
 LEGACY = 1
 #: The status of an event that has not passed yet.

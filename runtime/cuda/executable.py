@@ -149,8 +149,12 @@ class CudaExecutable:
         return [h.note for h in self.program.hosts]
 
     def ir(self, stage: str) -> str:
-        """The program at a stage; `triton` is the plan and the source of each kernel."""
-        return self.program.text if stage == "triton" else str(self._source.lower(stage))
+        """The program at a stage; `triton` is the plan and the source of each kernel, with what it was made of."""
+        located = self._source.located(stage)
+        if stage != "triton":
+            return str(located)
+        with located.context, ir.Location.unknown():
+            return self.program.with_origins(read_program(located)).text
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
         """Runs the program.

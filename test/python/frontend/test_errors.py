@@ -114,7 +114,8 @@ REFUSED = [
     (lambda x: x.argmin(), EMPTY, "expected at least one element for argmin, got tensor<0x3xf32>"),
     (lambda x: x + 300, flow.TensorSpec((2,), flow.int8), "expected a number in [-128, 127]"),
     (lambda x: x + np.zeros(2, np.int16), X, "got dtype int16"),
-    (lambda x: None, X, "returned no tensor"),
+    (lambda x: None, X, "returned no tensor; return what it computes"),
+    (lambda x: "abc", X, "returned no tensor; it returned 'abc': strings and numbers that it is called with are no"),
 ]  # fmt: skip
 
 

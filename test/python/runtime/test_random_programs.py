@@ -12,7 +12,9 @@ from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
+from oneflow.runtime.cuda.executable import compile_cuda
 from oneflow.runtime.executable import Options, compile_module
+from oneflow.testing.host_cuda import host_cuda
 
 UNARY = ("relu", "tanh", "negative", "sigmoid", "softmax", "transpose", "flatten")
 BINARY = ("broadcast_add", "broadcast_mul", "broadcast_sub", "broadcast_maximum", "matmul", "matmul_t")
@@ -70,7 +72,7 @@ def run(builder, values, program):
     return values
 
 
-def compiled(shapes, program, kept):
+def compiled(shapes, program, kept, compile_it):
     with create_context(), ir.Location.unknown():
         arguments = ", ".join(f"%x{i}: tensor<{m}x{n}xf32>" for i, (m, n) in enumerate(shapes))
         module = ir.Module.parse(f"func.func @main({arguments}) {{ return }}")
@@ -85,17 +87,33 @@ def compiled(shapes, program, kept):
         last.operation.erase()
         kind = ir.FunctionType.get([a.type for a in block.arguments], [r.type for r in results])
         function.operation.attributes["function_type"] = ir.TypeAttr.get(kind)
-        return compile_module(module, "main", Options(cached=False))
+        return compile_it(module, "main", Options(cached=False))
 
 
-@settings(max_examples=40, deadline=None)
-@example([Step("softmax", 0, 0, 0), Step("reduce_sum", 0, 0, 0)], (2, 1), set())
-@given(
+given_programs = given(
     programs,
     st.tuples(st.sampled_from([1, 2, 5, 17, 40]), st.sampled_from([1, 3, 16, 33])),
     st.sets(st.integers(2, 10), max_size=2),
 )
+
+
+@settings(max_examples=40, deadline=None)
+@example([Step("softmax", 0, 0, 0), Step("reduce_sum", 0, 0, 0)], (2, 1), set())
+@given_programs
 def test_program(program, shape, kept):
+    check(program, shape, kept, compile_module)
+
+
+@settings(max_examples=25, deadline=None)
+@given_programs
+def test_program_on_a_device(program, shape, kept):
+    """Its kernels run by Triton's interpreter: one by one, then as a graph."""
+    with host_cuda():
+        check(program, shape, kept, compile_cuda)
+
+
+def check(program, shape, kept, compile_it):
+    """Two runs of a program give what NumPy does."""
     shapes = [shape, (shape[0], 1) if len(program) % 2 else shape]
     total = len(shapes) + len(program)
     kept = sorted({k for k in kept if k < total} | {total - 1})
@@ -103,7 +121,7 @@ def test_program(program, shape, kept):
     arrays = [rng.uniform(-2, 2, s).astype(np.float32) for s in shapes]
     builder = NumpyBuilder()
     want = run(builder, [builder.wrap(a.astype(np.float64)) for a in arrays], program)
-    executable = compiled(shapes, program, kept)
+    executable = compiled(shapes, program, kept, compile_it)
     for _ in range(2):
         for got, number in zip(executable(*arrays), kept, strict=True):
             np.testing.assert_allclose(got, want[number].handle, rtol=3e-4, atol=3e-5)

@@ -15,7 +15,7 @@ SAMPLES = [
     Sample("depend", [t(3), t()]),
 ]
 BAD = [
-    Bad("stop_gradient", [t(2)], {"axis": 1}, match="unknown attribute 'axis'"),
+    Bad("stop_gradient", [t(2)], {"axis": 1}, match="unknown attribute 'axis'; it has none"),
     Bad("amp_white_identity", [t(2)], {"buffer_size": 2}, match="unknown attribute 'buffer_size'"),
     Bad("amp_black_identity", [t(2)], {"buffer_size": 2}, match="unknown attribute 'buffer_size'"),
     Bad("identity_buffer", [t(2)], {"size": 2}, match="unknown attribute 'size'"),

@@ -97,5 +97,5 @@ BAD = [
     Bad("bitwise_not", [t(2)], match="expected x of type i1, ui8, i8, i32, i64, got f32"),
     Bad("isnan", [t(2)], dtype=bool_, match="got i1"),
     Bad("leaky_relu", [t(2)], {"alpha": "big"}, match="attribute alpha: expected a number, got 'big'"),
-    Bad("elu", [t(2)], {"slope": 1.0}, match="unknown attribute 'slope'"),
+    Bad("elu", [t(2)], {"slope": 1.0}, match="unknown attribute 'slope'; it has alpha"),
 ]
