@@ -104,8 +104,7 @@ def synchronize(place: str | Device | int | None = None) -> None:
     Raises:
         CudaError: there is no such device, or work on it failed.
     """
-    _found(place).use()
-    driver.wait()
+    streams.synchronize(_found(place))
 
 
 def memory_allocated(place: str | Device | int | None = None) -> int:

@@ -12,6 +12,7 @@ is given back first; workspaces stay. What other libraries lent goes back when t
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import threading
@@ -121,6 +122,11 @@ class Stream:
         """Frees what has been kept for longest."""
         driver.free(self.take(next(iter(self._kept))), self.handle)
 
+    @property
+    def borrows(self) -> bool:
+        """Whether something that was lent has not gone back yet."""
+        return bool(self._borrowed)
+
     def give_back(self, lent: Any, driver: Any = driver) -> None:
         """Lets go of what holds memory of another library, when the stream has done what it was given."""
         event = self._events.pop() if self._events else driver.make_event()
@@ -164,6 +170,22 @@ def _streams() -> list[Stream]:
     """Those that there are."""
     with _naming:
         return list(_known)
+
+
+def synchronize(device: driver.Device) -> None:
+    """Waits until everything on a device is done."""
+    device.use()
+    driver.wait()
+    for stream in [s for s in _streams() if s.device is device]:
+        stream.settle()
+
+
+@atexit.register
+def give_all_back() -> None:
+    """Lets go of what is lent, before the process ends and with it the libraries whose memory that is."""
+    for stream in [s for s in _streams() if s.borrows]:
+        with contextlib.suppress(driver.CudaError):
+            stream.synchronize()
 
 
 def kept(device: driver.Device) -> int:
