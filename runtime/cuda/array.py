@@ -34,7 +34,7 @@ class Memory:
     def __init__(self, size: int, stream: Stream, spares: Spares | None = None, comes_again: bool = False) -> None:
         self.stream, self.size, self.spares, self.comes_again = stream, size, spares, comes_again
         self.users: set[int] = set()
-        spare = spares.addresses.pop() if spares is not None and spares.addresses else None
+        spare = None if spares is None else spares.take()
         kept = stream.take(size) if spare is None and comes_again else None
         self.address = spare or kept or stream.allocate(size)
 

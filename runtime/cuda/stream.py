@@ -222,11 +222,18 @@ class Spares:
         with _naming:
             self.known.add(self)
 
+    def take(self) -> int | None:
+        """Memory for a result, if there is some: threads that run out of memory clear it meanwhile."""
+        try:
+            return self.addresses.pop()
+        except IndexError:
+            return None
+
     def clear(self, driver: Any = driver) -> None:
         """Gives the memory back to the device."""
         with driver.within(self.stream.device.context):
-            while self.addresses:
-                driver.free(self.addresses.pop(), self.stream.handle)
+            while (address := self.take()) is not None:
+                driver.free(address, self.stream.handle)
 
     def __del__(self, driver: Any = driver) -> None:
         try:
