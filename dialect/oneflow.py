@@ -27,7 +27,6 @@ from oneflow.dialect.record import (
     attribute_values,
     distribute,
     infer,
-    suggestion,
 )
 from oneflow.dialect.signature import ArgDef
 from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
@@ -184,7 +183,7 @@ def read_attributes(op: ir.Operation, record: Operator) -> dict[str, Any]:
             except ValueError as error:
                 raise OperatorError(f"{op.name}: attribute {name}: {error}") from None
         elif name not in BOOKKEEPING and name not in (*OPERAND_SEGMENTS, *RESULT_SEGMENTS) and "." not in name:
-            raise OperatorError(f"{op.name}: unknown attribute {name!r}{suggestion(name, known)}")
+            given[name] = attributes[name]  # which is refused as those of calls are
     return attribute_values(record, given)
 
 

@@ -62,8 +62,7 @@ class HostCuda(HostGraphs):
 
     `limit` is how many bytes can be allocated, `late` how many of those a stream has given back that others have not
     yet: they do when the host has waited for it; while it `is_busy` no event has passed; `orders` are the pairs of
-    streams of which the second waits;
-    `recording` is what streams were given since they record.
+    streams of which the second waits; `recording` is what streams were given since they record.
     """
 
     CU_MEMHOSTALLOC_DEVICEMAP = CU_MEMHOSTALLOC_PORTABLE = 0

@@ -67,10 +67,8 @@ class Program:
         """With what kernels of the same program say, in comments, of where they come from: it has the places."""
         sources = dict(self.sources)
         for name in sources.keys() & located.sources.keys():
-            head = _HEAD.match(located.sources[name].text)
-            sources[name] = replace(
-                sources[name], text=f"{head[0] if head else ''}{_HEAD.sub('', sources[name].text)}"
-            )
+            head = _HEAD.match(located.sources[name].text)[0]  # type: ignore[index]  # it may be empty
+            sources[name] = replace(sources[name], text=head + _HEAD.sub("", sources[name].text))
         return replace(self, sources=sources)
 
 

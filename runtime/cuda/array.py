@@ -22,18 +22,32 @@ from oneflow.runtime.cuda.stream import SPARE, Spares, Stream, current
 from oneflow.runtime.shaped import Shaped
 
 
-class Memory:
+class Owner:
+    """What arrays on the device are in: the stream that it goes back on, and others that used it."""
+
+    __slots__ = ("__weakref__", "stream", "users")
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.users = stream, set[int]()
+
+    def _wait_for_users(self, driver: Any) -> None:
+        """What its stream is given from here on waits for what others have been given."""
+        for user in self.users:
+            driver.order(user, self.stream.handle)
+
+
+class Memory(Owner):
     """Device memory of this package, freed with its last array: when every stream that used it gets there.
 
     With `spares` it is taken from there and goes back there, all of one size. Where it `comes_again`, as that of
     programs' results, the stream keeps it for a while.
     """
 
-    __slots__ = ("__weakref__", "address", "comes_again", "size", "spares", "stream", "users")
+    __slots__ = ("address", "comes_again", "size", "spares")
 
     def __init__(self, size: int, stream: Stream, spares: Spares | None = None, comes_again: bool = False) -> None:
-        self.stream, self.size, self.spares, self.comes_again = stream, size, spares, comes_again
-        self.users: set[int] = set()
+        super().__init__(stream)
+        self.size, self.spares, self.comes_again = size, spares, comes_again
         spare = None if spares is None else spares.take()
         kept = stream.take(size) if spare is None and comes_again else None
         self.address = spare or kept or stream.allocate(size)
@@ -50,8 +64,7 @@ class Memory:
             return
 
     def _leave(self, driver: Any, is_freed: bool) -> None:
-        for user in self.users:
-            driver.order(user, self.stream.handle)
+        self._wait_for_users(driver)
         if is_freed:
             if self.comes_again:
                 self.stream.leave(self.address, self.size, driver)
@@ -59,20 +72,20 @@ class Memory:
                 driver.free(self.address, self.stream.handle)
 
 
-class Borrowed:
+class Borrowed(Owner):
     """Memory of another library, which `lent` holds: let go of when every stream that used it gets there."""
 
-    __slots__ = ("lent", "stream", "users")
+    __slots__ = ("lent",)
 
     def __init__(self, lent: Any, stream: Stream) -> None:
-        self.lent, self.stream, self.users = lent, stream, set[int]()
+        super().__init__(stream)
+        self.lent = lent
         stream.settle()
 
     def __del__(self, driver: Any = driver) -> None:
         try:
             with driver.within(self.stream.device.context):
-                for user in self.users:
-                    driver.order(user, self.stream.handle)
+                self._wait_for_users(driver)
                 self.stream.give_back(self.lent, driver)
         except (driver.CudaError, AttributeError, TypeError):
             return
@@ -142,7 +155,7 @@ class DeviceArray(Shaped):
             self._used_by(stream.handle)
 
     def _used_by(self, handle: Any) -> None:
-        if isinstance(self.owner, (Memory, Borrowed)):
+        if isinstance(self.owner, Owner):
             self.owner.users.add(int(handle))
 
     def numpy(self) -> np.ndarray:

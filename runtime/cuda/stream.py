@@ -137,7 +137,7 @@ class Stream:
     def settle(self, driver: Any = driver) -> None:
         """Lets go of what was lent and has been used."""
         with contextlib.suppress(IndexError):  # another thread does the same
-            while True:
+            while self._borrowed:
                 event, lent = self._borrowed.popleft()
                 if not driver.has_passed(event):
                     self._borrowed.appendleft((event, lent))
@@ -166,45 +166,47 @@ class Stream:
         return f"Stream({self.device})"
 
 
-def _streams() -> list[Stream]:
-    """Those that there are."""
+def _streams(device: driver.Device) -> list[Stream]:
+    """Those of a device."""
     with _naming:
-        return list(_known)
+        return [stream for stream in _known if stream.device is device]
 
 
 def synchronize(device: driver.Device) -> None:
     """Waits until everything on a device is done."""
     device.use()
     driver.wait()
-    for stream in [s for s in _streams() if s.device is device]:
+    for stream in _streams(device):
         stream.settle()
 
 
 @atexit.register
 def give_all_back() -> None:
     """Lets go of what is lent, before the process ends and with it the libraries whose memory that is."""
-    for stream in [s for s in _streams() if s.borrows]:
+    with _naming:
+        borrowing = [stream for stream in _known if stream.borrows]
+    for stream in borrowing:
         with contextlib.suppress(driver.CudaError):
             stream.synchronize()
 
 
 def kept(device: driver.Device) -> int:
     """The bytes of memory given up that streams of a device, and programs on it, keep."""
-    spares = sum(s.size * len(s.addresses) for s in _spares() if s.stream.device is device)
-    return spares + sum(stream.held() for stream in _streams() if stream.device is device)
+    spares = sum(spares.size * len(spares.addresses) for spares in _spares(device))
+    return spares + sum(stream.held() for stream in _streams(device))
 
 
 def free_kept(device: driver.Device) -> None:
     """Frees what streams of a device keep."""
     with driver.within(device.context):
-        for stream in [s for s in _streams() if s.device is device]:
+        for stream in _streams(device):
             stream.free_kept()
 
 
 def trim(device: driver.Device) -> None:
     """Frees the workspaces of streams of a device until they are needed again, and what the streams keep."""
     with driver.within(device.context):
-        for stream in [s for s in _streams() if s.device is device]:
+        for stream in _streams(device):
             stream.trim()
 
 
@@ -242,17 +244,16 @@ class Spares:
             return
 
 
-def _spares() -> list[Spares]:
-    """Those that there are."""
+def _spares(device: driver.Device) -> list[Spares]:
+    """Those of programs on a device."""
     with _naming:
-        return list(Spares.known)
+        return [spares for spares in Spares.known if spares.stream.device is device]
 
 
 def clear_spares(device: driver.Device) -> None:
     """Gives memory that programs on a device keep for results of their next runs back to it."""
-    for spares in _spares():
-        if spares.stream.device is device:
-            spares.clear()
+    for spares in _spares(device):
+        spares.clear()
 
 
 @functools.cache
