@@ -113,9 +113,9 @@ def written(forward: Operator, without: Sequence[str] = ()) -> str:
 
 
 #: Gradients by the operand.
-AT_X = """abs acos acosh asin asinh atan atanh celu cos cosh elu erf erfc exp exp2 expm1 fast_gelu gelu hardsigmoid
+AT_X = """abs acos acosh asin asinh atan atanh cos cosh elu erf erfc exp exp2 expm1 fast_gelu gelu hardsigmoid
     hardswish leaky_relu log log10 log1p log2 log_sigmoid mish quick_gelu reciprocal reciprocal_no_nan rsqrt selu silu
-    sin sinh softplus softsign sqrt square square_relu tan tanh threshold trunc scalar_pow
+    sin sinh softplus softsign sqrt square square_relu tan threshold trunc scalar_pow
     scalar_reverse_pow""".split()
 #: Gradients by the result, which as an operand has the same slope.
 AT_Y = ("relu", "hardtanh", "hardshrink")
@@ -140,6 +140,17 @@ for _name in ("atan2", "pow", "xlogy", "xdivy", "floordiv", "truncdiv"):
 elementwise(
     "sigmoid_grad(y, dy) -> dx", "dy times the derivative of sigmoid, from its result.",
     scalar=lambda y, dy: dy * (y * (1.0 - y)), reference=in_double(lambda y, dy: dy * y * (1 - y)),
+    types=same_shapes, sbp=linear_in("dy"),
+)  # fmt: skip
+elementwise(
+    "tanh_grad(y, dy) -> dx", "dy times the derivative of tanh, from its result.",
+    scalar=lambda y, dy: dy * (1.0 - y * y), reference=in_double(lambda y, dy: dy * (1 - y * y)),
+    types=same_shapes, sbp=linear_in("dy"),
+)  # fmt: skip
+elementwise(
+    "celu_grad(y, dy, alpha: double = 0.0) -> dx", "dy times the derivative of celu, from its result.",
+    scalar=lambda y, dy, *, alpha: s.where(y > 0, dy, dy * (y / alpha + 1.0)),
+    reference=in_double(lambda y, dy, *, alpha: np.where(y > 0, dy, dy * (y / alpha + 1))),
     types=same_shapes, sbp=linear_in("dy"),
 )  # fmt: skip
 elementwise(

@@ -239,7 +239,7 @@ class LayerNormParamGrad:
         return slope.sum(axis=lead).astype(x.dtype), (slope * normal).sum(axis=lead).astype(x.dtype)
 
 
-@operator("rms_norm(x, weight?, normalized_shape: shape, epsilon: float = 0.0) -> y, inv_rms")
+@operator("rms_norm(x, weight?, normalized_shape: shape, epsilon: float = 1e-05) -> y, inv_rms")
 class RmsNorm:
     """x / sqrt(mean(x * x) + epsilon) * weight, over the last dimensions, which are `normalized_shape`."""
 

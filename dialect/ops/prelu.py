@@ -70,7 +70,7 @@ class Prelu:
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         def part(which: int) -> Value:
-            return ops.prelu_grad(dy, op.x, op.alpha, alpha_requires_grad=True)[which]
+            return ops.prelu_grad(dy, op.x, op.alpha)[which]
 
         return {"x": lambda: part(0), "alpha": lambda: part(1)}
 
@@ -81,7 +81,7 @@ class Prelu:
         return np.where(x > 0, x, x * _numpy_slopes(alpha, x)).astype(x.dtype)
 
 
-@operator("prelu_grad(dy, x, alpha, alpha_requires_grad: bool = False) -> dx, alpha_diff")
+@operator("prelu_grad(dy, x, alpha, alpha_requires_grad: bool = True) -> dx, alpha_diff")
 class PreluGrad:
     """The gradients of `prelu`: dy, times alpha where x is not positive, and the sums of dy * x there.
 

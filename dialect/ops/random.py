@@ -242,11 +242,11 @@ def _uniform_of(x: DType) -> DType:
     return dtypes.float64 if x is dtypes.float64 else dtypes.float32
 
 
-@operator(f"bernoulli(in, offset?, dtype: data_type, seed: int64 = 0, p: double = -1.0, {LOGICAL}) -> out")
+@operator(f"bernoulli(in, offset?, dtype: data_type, seed: int64 = -1, p: double = 0.0, {LOGICAL}) -> out")
 class Bernoulli:
-    """1 with the probability that each element of `in` is, else 0; `p`, unless -1, is that of all elements."""
+    """1 with the probability `p`, else 0; where `p` is -1, with the probability that the element of `in` is."""
 
-    withheld = "where p is given, in may be partial sums, since only its shape is read"
+    withheld = "unless p is -1, in may be partial sums, since only its shape is read"
     sbp = _split_anywhere
     local = _part
     grad = no_grad("jumps between 0 and 1")

@@ -177,7 +177,7 @@ unary(
     lambda x: -s.softplus(-x), lambda x: scipy.special.log_expit(x),
 )  # fmt: skip
 unary(
-    "softplus(x, beta: double = 0.0, threshold: double = 0.0) -> y",
+    "softplus(x, beta: double = 1.0, threshold: double = 20.0) -> y",
     "log(1 + exp(beta * x)) / beta, and x where beta * x is above threshold.",
     lambda x, *, beta, threshold: s.where(x * beta > threshold, x, s.softplus(x * beta) / beta),
     lambda x, *, beta, threshold: np.where(x * beta > threshold, x, np.logaddexp(0, x * beta) / beta),

@@ -35,7 +35,7 @@ SHAPED = (
     ("elu", {"alpha": 1.5}),
     ("celu", {"alpha": 1.5}),
     ("softplus", {"beta": 2.0, "threshold": 2.5}),
-    ("softplus", {"beta": 1.0, "threshold": 20.0}),
+    ("softplus", {}),
     ("hardtanh", {"min_val": -1.0, "max_val": 0.5}),
     ("hardshrink", {"lambd": 0.5}),
     ("softshrink", {"alpha": 0.5}),

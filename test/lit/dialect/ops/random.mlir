@@ -15,6 +15,6 @@ func.func @drawn() -> (tensor<*xf32>, tensor<*xf64>, tensor<*xi8>) {
 func.func @masks(%x: tensor<?x3xf16>) -> (tensor<*xf16>, tensor<*xi1>, tensor<*xi1>, tensor<*xi32>) {
   %0:2 = "oneflow.dropout"(%x) {rate = 0.5 : f32} : (tensor<?x3xf16>) -> (tensor<*xf16>, tensor<*xi1>)
   %1 = "oneflow.random_mask_like"(%x) {rate = 0.5 : f32} : (tensor<?x3xf16>) -> tensor<*xi1>
-  %2 = "oneflow.bernoulli"(%x) {dtype = i32} : (tensor<?x3xf16>) -> tensor<*xi32>
+  %2 = "oneflow.bernoulli"(%x) {dtype = i32, p = -1.0 : f64} : (tensor<?x3xf16>) -> tensor<*xi32>
   return %0#0, %0#1, %1, %2 : tensor<*xf16>, tensor<*xi1>, tensor<*xi1>, tensor<*xi32>
 }

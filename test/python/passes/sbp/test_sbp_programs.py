@@ -71,7 +71,7 @@ func.func @main(%x: tensor<8x6xf64> {{X}}, %w: tensor<6x10xf64> {{W}}, %v: tenso
   %y = "oneflow.matmul"(%a, %v) : (tensor<8x10xf64>, tensor<10x6xf64>) -> tensor<8x6xf64>
   %dv = "oneflow.matmul"(%a, %d) {transpose_a = true} : (tensor<8x10xf64>, tensor<8x6xf64>) -> tensor<10x6xf64>
   %da = "oneflow.matmul"(%d, %v) {transpose_b = true} : (tensor<8x6xf64>, tensor<10x6xf64>) -> tensor<8x10xf64>
-  %dh = "oneflow.tanh_grad"(%h, %da) : (tensor<8x10xf64>, tensor<8x10xf64>) -> tensor<8x10xf64>
+  %dh = "oneflow.tanh_grad"(%a, %da) : (tensor<8x10xf64>, tensor<8x10xf64>) -> tensor<8x10xf64>
   %dw = "oneflow.matmul"(%x, %dh) {transpose_a = true} : (tensor<8x6xf64>, tensor<8x10xf64>) -> tensor<6x10xf64>
   return %y, %dw, %dv : tensor<8x6xf64>, tensor<6x10xf64>, tensor<10x6xf64>
 }

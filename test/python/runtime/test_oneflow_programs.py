@@ -1,0 +1,47 @@
+"""Programs as OneFlow writes them, and the values that its kernels give: defaults, and the meaning of operands."""
+
+import numpy as np
+import pytest
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect.dtypes import from_numpy
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.runtime.executable import compile_module
+
+
+def a(*values, dtype=np.float32):
+    return np.array(values, dtype)
+
+
+#: Operator, attributes as text, operands and results.
+VALUES = [
+    ("softplus", "", [a(-1, 0, 25)], [a(0.31326169, 0.69314718, 25)]),
+    ("softplus_grad", "", [a(-1, 0, 25), a(1, 2, 3)], [a(0.26894142, 1, 3)]),
+    ("tanh_grad", "", [a(0.5, -0.25), a(2, 4)], [a(1.5, 3.75)]),
+    ("celu_grad", "alpha = 2.0 : f64", [a(0.5, -1, -1.5), a(3, 4, 8)], [a(3, 2, 2)]),
+    ("bernoulli", "dtype = 2 : i32", [a(1, 1, 1)], [a(0, 0, 0)]),
+    ("rms_norm", "normalized_shape = [2 : si64]", [a([0.003, 0.004])], [a([0.63245553, 0.84327404]), a(210.81851)]),
+]
+
+
+def text_of(operator, attributes, operands, results):
+    """A program of one operation; results may be only their types."""
+    types = [[f"tensor<{'x'.join([*map(str, x.shape), from_numpy(x.dtype).mlir])}>" for x in xs] for xs in (operands, results)]
+    arguments = ", ".join(f"%x{i}: {kind}" for i, kind in enumerate(types[0]))
+    names = [f"%r{i}" for i, _ in enumerate(results)]
+    given, made = (", ".join(t) for t in types)
+    uses = ", ".join(f"%x{i}" for i, _ in enumerate(operands))
+    return f"""
+      func.func @main({arguments}) -> ({made}) {{
+        {", ".join(names)} = "oneflow.{operator}"({uses}) {{{attributes}}} : ({given}) -> ({made})
+        return {", ".join(names)} : {made}
+      }}"""
+
+
+@pytest.mark.parametrize(("operator", "attributes", "operands", "results"), VALUES, ids=[f"{i}-{v[0]}" for i, v in enumerate(VALUES)])
+def test_values_are_those_of_oneflow(operator, attributes, operands, results):
+    module = read_module(text_of(operator, attributes, operands, results), create_context())
+    got = compile_module(module)(*operands)
+    for one, wanted in zip(got if isinstance(got, (list, tuple)) else [got], results, strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=2e-5)
