@@ -98,7 +98,7 @@ def _placed(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor:
     turned = _permuted(box, order)
     write = write if turned is box else anew
     rows = _in_rows(index, value, [*index.spread, *turned.sizes()[len(axes) :]])
-    found = write("tensor_scatter_nd_update", 0, turned, _beside(box, _indices(index)), rows)
+    found = write("tensor_scatter_nd_update", 0, turned, rows, _beside(box, _indices(index)))
     return _permuted(found, np.argsort(order).tolist())
 
 

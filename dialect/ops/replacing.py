@@ -27,7 +27,7 @@ def _winners(ops: Builder, op: Call) -> Value:
         raise op.error(f"expected static positions for the gradient of updates, got {op.indices.desc}")
     numbers = ops.reshape(ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=math.prod(lead)), shape=lead)
     zeros = ops.call("constant", dtype=dtypes.int64, shape=op.params.shape[:depth])[0]
-    last = ops.gather_nd(ops.tensor_scatter_nd_update(zeros, op.indices, numbers), op.indices)
+    last = ops.gather_nd(ops.tensor_scatter_nd_update(zeros, numbers, op.indices), op.indices)
     return ops.broadcast_equal(last, numbers)
 
 
@@ -39,7 +39,7 @@ def _taken(ops: Builder, op: Call, dout: Value) -> Value:
     return ops.where(wide, read, ops.zero_like(read))
 
 
-@operator("tensor_scatter_nd_update(params, indices, updates, any_order: bool = False) -> out")
+@operator("tensor_scatter_nd_update(params, updates, indices, any_order: bool = False) -> out")
 class TensorScatterNdUpdate:
     """`params` with `updates` in place of what `gather_nd` would take; the last of those for one position stays.
 
@@ -56,13 +56,13 @@ class TensorScatterNdUpdate:
         depth = op.indices.shape[-1]
         d = letters(op.params.shape, range(depth))
         whole = ["_"] * (op.indices.rank - 1)
-        text = f"{names(d)}, {names(whole, ['_'])}, {names(whole, d[depth:])} -> {names(d)}"
-        return factors(op, text, SbpSignature((P, B, P), (P,)))
+        text = f"{names(d)}, {names(whole, d[depth:])}, {names(whole, ['_'])} -> {names(d)}"
+        return factors(op, text, SbpSignature((P, P, B), (P,)))
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {
             "params": lambda: ops.tensor_scatter_nd_update(
-                dout, op.indices, ops.zero_like(op.updates), any_order=True
+                dout, ops.zero_like(op.updates), op.indices, any_order=True
             ),
             "updates": lambda: _taken(ops, op, dout),
         }
@@ -75,7 +75,7 @@ class TensorScatterNdUpdate:
 
         return c.scatter(op.params, op.updates.shape, index, lambda *at: op.updates[at], any_order=op.any_order)
 
-    def reference(params: Any, indices: Any, updates: Any, *, any_order: Any) -> Any:
+    def reference(params: Any, updates: Any, indices: Any, *, any_order: Any) -> Any:
         out = params.copy()
         out[numpy_nd("tensor_scatter_nd_update: indices", indices, params.shape)] = updates
         return out

@@ -79,7 +79,7 @@ def _bound_rows(weight: Tensor, positions: Tensor, most: float, p: float) -> Non
         weight[at] = scaled  # type: ignore[index]
     else:
         # Rows that are taken several times are the same each time.
-        found = dispatch("tensor_scatter_nd_update", weight, sh.unsqueeze(at, 1), scaled, any_order=True)
+        found = dispatch("tensor_scatter_nd_update", weight, scaled, sh.unsqueeze(at, 1), any_order=True)
         current_builder().assign(weight, found, "embedding")
 
 

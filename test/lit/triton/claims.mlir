@@ -23,7 +23,7 @@
 // CLAIMS: %[[LAST:.*]] = tensor.extract %[[CLAIMED]]
 // CLAIMS: arith.cmpi eq, %[[LAST]]
 func.func @many(%x: tensor<40x5xf32>, %i: tensor<30x1xi64>, %u: tensor<30x5xf32>) -> tensor<40x5xf32> {
-  %0 = "oneflow.tensor_scatter_nd_update"(%x, %i, %u) : (tensor<40x5xf32>, tensor<30x1xi64>, tensor<30x5xf32>) -> tensor<40x5xf32>
+  %0 = "oneflow.tensor_scatter_nd_update"(%x, %u, %i) : (tensor<40x5xf32>, tensor<30x5xf32>, tensor<30x1xi64>) -> tensor<40x5xf32>
   return %0 : tensor<40x5xf32>
 }
 
@@ -34,7 +34,7 @@ func.func @many(%x: tensor<40x5xf32>, %i: tensor<30x1xi64>, %u: tensor<30x5xf32>
 // CHECK-NOT: oneflow.any_order
 // CHECK: return
 func.func @few(%x: tensor<40x5xf32>, %i: tensor<3x1xi64>, %u: tensor<3x5xf32>) -> tensor<40x5xf32> {
-  %0 = "oneflow.tensor_scatter_nd_update"(%x, %i, %u) : (tensor<40x5xf32>, tensor<3x1xi64>, tensor<3x5xf32>) -> tensor<40x5xf32>
+  %0 = "oneflow.tensor_scatter_nd_update"(%x, %u, %i) : (tensor<40x5xf32>, tensor<3x5xf32>, tensor<3x1xi64>) -> tensor<40x5xf32>
   return %0 : tensor<40x5xf32>
 }
 
@@ -47,6 +47,6 @@ func.func @few(%x: tensor<40x5xf32>, %i: tensor<3x1xi64>, %u: tensor<3x5xf32>) -
 // CHECK-NOT: oneflow.any_order
 // CHECK: return
 func.func @in_place(%x: tensor<40x5xf32> {oneflow.donated = 0 : i64}, %i: tensor<3x1xi64>, %u: tensor<3x5xf32>) -> tensor<40x5xf32> {
-  %0 = "oneflow.tensor_scatter_nd_update"(%x, %i, %u) : (tensor<40x5xf32>, tensor<3x1xi64>, tensor<3x5xf32>) -> tensor<40x5xf32>
+  %0 = "oneflow.tensor_scatter_nd_update"(%x, %u, %i) : (tensor<40x5xf32>, tensor<3x5xf32>, tensor<3x1xi64>) -> tensor<40x5xf32>
   return %0 : tensor<40x5xf32>
 }

@@ -17,7 +17,7 @@ def table():
 
 
 def set_rows(w, rows):
-    w.copy_(dispatch("tensor_scatter_nd_update", w, AT, rows))
+    w.copy_(dispatch("tensor_scatter_nd_update", w, rows, AT))
     return rows * 2
 
 

@@ -25,7 +25,7 @@ def program_of(shape, at, depth, kind, donated="", dynamic=False):
     types = ", ".join(f"tensor<{'x'.join(map(str, s))}>" for s in sizes)
     x, i, v = types.split(", ")
     return lower(f"""func.func @main(%x: {x}{donated}, %i: {i}, %v: {v}) -> {x} {{
-      %0 = "oneflow.tensor_scatter_nd_update"(%x, %i, %v) : ({types}) -> {x}
+      %0 = "oneflow.tensor_scatter_nd_update"(%x, %v, %i) : ({x}, {v}, {i}) -> {x}
       return %0 : {x}
     }}""")
 
