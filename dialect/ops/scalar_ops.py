@@ -1,7 +1,7 @@
 """Element-wise operators of a tensor and a number, or of a tensor and a tensor of one element; a row each.
 
 The number is OneFlow's quadruple of attributes: `int_operand` with `has_int_operand`, or `float_operand` with
-`has_float_operand`. It takes the tensor's type: integers take whole floats only; it wraps in sums and products of
+`has_float_operand`; of bitwise operators it is `operand`. It takes the tensor's type: integers take whole floats only; it wraps in sums and products of
 integers and has to fit elsewhere.
 """
 
@@ -114,6 +114,24 @@ def scalar_operator(
     )  # fmt: skip
 
 
+def _bitwise_operator(kind: str, reference: Rule) -> None:
+    """One row of a tensor and an integer, `operand`."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "in", op.in_, b.BITS)
+        expect_whole(op, "a", op.operand, op.in_.dtype, wraps=False)
+        return TensorDesc(op.in_.shape, op.in_.dtype)
+
+    def scalar(x: Expr, *, operand: int) -> Expr:
+        return b.node(kind)(x, s.const(bool(operand) if x.dtype is dtypes.bool_ else operand, x.dtype))
+
+    elementwise(
+        f"scalar_bitwise_{kind}(in, operand: int64 = 0) -> out", f"in {kind} operand, bit by bit.", scalar=scalar,
+        reference=lambda x, *, operand: reference(x, np.asarray(operand, x.dtype)), types=types, allowed=b.BITS,
+        depth=2,
+    )  # fmt: skip
+
+
 def _power(x: Expr, exponent: Expr) -> Expr:
     """x to a known power: products for the small ones; a half is the square root, as NumPy and PyTorch have it."""
     if exponent.value in (0, 1, 2, 3):
@@ -181,9 +199,7 @@ for _kind, _logical, _bitwise in b.CONNECTIVES:
         f"scalar_logical_{_kind}", f"in {_kind} number: a value holds unless it is 0.", b.truth(_kind), _logical,
         allowed=dtypes.ALL, result=dtypes.bool_,
     )  # fmt: skip
-    scalar_operator(
-        f"scalar_bitwise_{_kind}", f"in {_kind} number, bit by bit.", b.node(_kind), _bitwise, allowed=b.BITS,
-    )  # fmt: skip
+    _bitwise_operator(_kind, _bitwise)
 
 
 def _tensor_types(op: Call) -> TensorDesc:

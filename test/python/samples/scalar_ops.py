@@ -62,8 +62,13 @@ SAMPLES = [
     *[Sample(name, [t(2, 3)], whole(1), dtypes=ALL) for name in (*COMPARISONS, *LOGICAL)],
     *[Sample(name, [v(SPECIAL)], real(n)) for name in (*COMPARISONS, *LOGICAL) for n in (0.0, -1.5, inf, nan)],
     *[Sample(name, [t(*shape)], whole(0)) for name in (*COMPARISONS, *LOGICAL) for shape in ((), (0, 2))],
-    *[Sample(name, [t(2, 3, low=-3, high=9)], whole(n), dtypes=BITS) for name in BITWISE for n in (0, 1)],
-    *[Sample(name, [t(*shape)], whole(-5), dtypes=(int32,)) for name in BITWISE for shape in ((), (2, 3), (0, 2))],
+    *[Sample(name, [t(2, 3, low=-3, high=9)], {"operand": n}, dtypes=BITS) for name in BITWISE for n in (0, 1)],
+    *[
+        Sample(name, [t(*shape)], {"operand": -5}, dtypes=(int32,))
+        for name in BITWISE
+        for shape in ((), (2, 3), (0, 2))
+    ],
+    *[Sample(name, [t(2, 3)], dtypes=BITS) for name in BITWISE],
     *[
         Sample(name, [t(*a, low=0.5), t(*b, low=0.5, high=3.0)], dtypes=NUMERIC)
         for name in BY_TENSOR
@@ -86,7 +91,14 @@ BAD = [
         dtype=uint8,
         match="expected a number in [0, 255] for a tensor of ui8",
     ),
-    Bad("scalar_bitwise_and", [t(2)], whole(1), match="expected in of type i1, ui8, i8, i32, i64, got f32"),
+    Bad(
+        "scalar_bitwise_or",
+        [t(2)],
+        {"operand": 300},
+        dtype=uint8,
+        match="expected a number in [0, 255] for a tensor of ui8",
+    ),
+    Bad("scalar_bitwise_and", [t(2)], {"operand": 1}, match="expected in of type i1, ui8, i8, i32, i64, got f32"),
     Bad("scalar_add_by_tensor", [t(2), t(2)], match="expected scalar of one element"),
     Bad("scalar_mul_by_tensor", [t(2), t(1, 1)], match="expected scalar of one element, static, of rank 1 at most"),
     Bad(

@@ -8,8 +8,8 @@ func.func @types(%x: tensor<2x?xf32>, %n: tensor<3xui8>, %s: tensor<1xf32>)
   %0 = "oneflow.scalar_pow"(%x) {has_float_operand = true, float_operand = 0.5 : f64} : (tensor<2x?xf32>) -> tensor<*xf32>
   // CHECK: "oneflow.scalar_logical_less"({{.*}}) {has_int_operand = true, int_operand = 3 : i64} : (tensor<3xui8>) -> tensor<3xi1>
   %1 = "oneflow.scalar_logical_less"(%n) {has_int_operand = true, int_operand = 3 : i64} : (tensor<3xui8>) -> tensor<*xi1>
-  // CHECK: "oneflow.scalar_bitwise_and"({{.*}}) {has_int_operand = true, int_operand = 15 : i64} : (tensor<3xui8>) -> tensor<3xui8>
-  %2 = "oneflow.scalar_bitwise_and"(%n) {has_int_operand = true, int_operand = 15 : i64} : (tensor<3xui8>) -> tensor<*xui8>
+  // CHECK: "oneflow.scalar_bitwise_and"({{.*}}) {operand = 15 : i64} : (tensor<3xui8>) -> tensor<3xui8>
+  %2 = "oneflow.scalar_bitwise_and"(%n) {operand = 15 : i64} : (tensor<3xui8>) -> tensor<*xui8>
   // CHECK: "oneflow.scalar_mul_by_tensor"({{.*}}) : (tensor<2x?xf32>, tensor<1xf32>) -> tensor<2x?xf32>
   %3 = "oneflow.scalar_mul_by_tensor"(%x, %s) : (tensor<2x?xf32>, tensor<1xf32>) -> tensor<*xf32>
   return %0, %1, %2, %3 : tensor<*xf32>, tensor<*xi1>, tensor<*xui8>, tensor<*xf32>
