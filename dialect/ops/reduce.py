@@ -34,7 +34,7 @@ def reduction_axes(op: Call, rank: int) -> tuple[int, ...]:
 
 def reduction_factors(op: Call, linear: str | None, sums: bool) -> Factors:
     """Factors of a reduction; unless it `sums`, reduced dimensions have to stay whole."""
-    rank = op.x.rank
+    rank = op.input_tensor.rank
     axes = reduction_axes(op, rank)
     names = [f"d{i}" if sums or i not in axes else "_" for i in range(rank)]
     out = reduced_shape(names, axes, False)
@@ -104,12 +104,12 @@ def reduction(
     Args:
         name: the operator's name.
         doc: what it computes.
-        init: the value to begin with, by element type of `x`.
+        init: the value to begin with, by element type of the operand.
         combine: how two values become one.
         reference: the NumPy form, called with the array and `axis` and `keepdims` for NumPy.
         grad: the gradient rule.
-        allowed: element types of `x`.
-        result: the element type of `y`; None: that of `x`.
+        allowed: element types of the operand.
+        result: the element type of the result; None: that of the operand.
         linear: as in `Factors`.
         split_only: whether reduced axes may be split though partial sums do not pass through.
         partial: what the result is where a reduced axis is split, if that is no sum.
@@ -120,26 +120,29 @@ def reduction(
     flag = "" if empty else ", allow_empty: bool = False"
 
     def types(op: Call) -> TensorDesc:
-        expect_dtype(op, "x", op.x, allowed)
-        axes = reduction_axes(op, op.x.rank)
-        if not (empty or op.allow_empty) and any(op.x.shape[i] == 0 for i in axes):
-            raise op.error(f"expected at least one element along axes {list(axes)}, got {op.x}")
-        return TensorDesc(reduced_shape(op.x.shape, axes, op.keepdims), result or op.x.dtype)
+        x = op.input_tensor
+        expect_dtype(op, "input_tensor", x, allowed)
+        axes = reduction_axes(op, x.rank)
+        if not (empty or op.allow_empty) and any(x.shape[i] == 0 for i in axes):
+            raise op.error(f"expected at least one element along axes {list(axes)}, got {x}")
+        return TensorDesc(reduced_shape(x.shape, axes, op.keepdims), result or x.dtype)
 
     def compute(op: Call) -> Stage:
-        axes = reduction_axes(op, op.x.rank)
-        return fold_axes(op.x, axes, op.keepdims, init(op.x.dtype), combine, result or op.x.dtype, element)
+        x = op.input_tensor
+        axes = reduction_axes(op, x.rank)
+        return fold_axes(x, axes, op.keepdims, init(x.dtype), combine, result or x.dtype, element)
 
     def sbp(op: Call) -> list[SbpSignature]:
-        found = reduction_factors(op, linear, linear is not None or split_only).signatures([op.x.shape])
-        return [*found, *(SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, op.x.rank) if partial)]
+        shape = op.input_tensor.shape
+        found = reduction_factors(op, linear, linear is not None or split_only).signatures([shape])
+        return [*found, *(SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, len(shape)) if partial)]
 
     def run(x: Any, *, axis: Any, keepdims: Any, allow_empty: bool = False) -> Any:
         initial = {"initial": init(dtypes.from_numpy(x.dtype))} if allow_empty else {}
         return np.asarray(reference(x, axis=tuple(axis) or None, keepdims=keepdims, **initial))
 
     return define(
-        f"{name}(x, axis: list_int32, keepdims: bool = False{flag}) -> y",
+        f"{name}(input_tensor, axis: list_int32, keepdims: bool = False{flag}) -> output_tensor",
         depth=2, doc=doc, types=types, sbp=sbp, grad=grad, compute=compute,
         reference=run, withheld=withheld,
     )  # fmt: skip
@@ -154,31 +157,33 @@ def row_max(ops: Builder, x: Value) -> Value:
 
 def spread(ops: Builder, op: Call, y: Value) -> Value:
     """A result of a reduction repeated along the reduced axes."""
-    axes = () if op.keepdims else reduction_axes(op, op.x.rank)
-    return ops.call("broadcast_like", y, op.x, broadcast_axes=axes)[0]
+    axes = () if op.keepdims else reduction_axes(op, op.input_tensor.rank)
+    return ops.call("broadcast_like", y, op.input_tensor, broadcast_axes=axes)[0]
 
 
 def _sum_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    return {"x": spread(ops, op, dy)}
+    return {"input_tensor": spread(ops, op, dy)}
 
 
 def _nansum_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    numbers = ops.cast(ops.broadcast_equal(op.x, op.x), dtype=op.x.dtype)
-    return {"x": spread(ops, op, dy) * numbers}
+    x = op.input_tensor
+    numbers = ops.cast(ops.broadcast_equal(x, x), dtype=x.dtype)
+    return {"input_tensor": spread(ops, op, dy) * numbers}
 
 
 def _extreme_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     """dy shared evenly among the elements that equal the extreme, or are NaN where that is."""
-    extreme, zero = spread(ops, op, op.y), ops.zero_like(op.x)
-    hits = ops.broadcast_equal(op.x, extreme)
-    if op.x.dtype.is_float:
-        hits = ops.broadcast_logical_or(hits, ops.broadcast_logical_and(ops.isnan(op.x), ops.isnan(extreme)))
-    ties = ops.reduce_sum(ops.where(hits, ops.ones_like(op.x), zero), axis=op.axis, keepdims=op.keepdims)
-    return {"x": ops.where(hits, spread(ops, op, dy / ties), zero)}
+    x = op.input_tensor
+    extreme, zero = spread(ops, op, op.output_tensor), ops.zero_like(x)
+    hits = ops.broadcast_equal(x, extreme)
+    if x.dtype.is_float:
+        hits = ops.broadcast_logical_or(hits, ops.broadcast_logical_and(ops.isnan(x), ops.isnan(extreme)))
+    ties = ops.reduce_sum(ops.where(hits, ops.ones_like(x), zero), axis=op.axis, keepdims=op.keepdims)
+    return {"input_tensor": ops.where(hits, spread(ops, op, dy / ties), zero)}
 
 
 def _prod_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    return {"x": lambda: spread(ops, op, dy) * ops.product_of_others(op.x, axis=op.axis)}
+    return {"input_tensor": lambda: spread(ops, op, dy) * ops.product_of_others(op.input_tensor, axis=op.axis)}
 
 
 def _in_wide(function: Callable[..., Any]) -> Callable[..., Any]:

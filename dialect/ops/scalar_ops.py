@@ -1,8 +1,8 @@
 """Element-wise operators of a tensor and a number, or of a tensor and a tensor of one element; a row each.
 
 The number is OneFlow's quadruple of attributes: `int_operand` with `has_int_operand`, or `float_operand` with
-`has_float_operand`; of bitwise operators it is `operand`. It takes the tensor's type: integers take whole floats only; it wraps in sums and products of
-integers and has to fit elsewhere.
+`has_float_operand`; of bitwise operators it is `operand`. It takes the tensor's type: integers take whole floats
+only; it wraps in sums and products of integers and has to fit elsewhere.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ VALUES = [
 
 def text_of(operator, attributes, operands, results):
     """A program of one operation; results may be only their types."""
-    types = [[f"tensor<{'x'.join([*map(str, x.shape), from_numpy(x.dtype).mlir])}>" for x in xs] for xs in (operands, results)]
+    types = [
+        [f"tensor<{'x'.join([*map(str, x.shape), from_numpy(x.dtype).mlir])}>" for x in xs]
+        for xs in (operands, results)
+    ]
     arguments = ", ".join(f"%x{i}: {kind}" for i, kind in enumerate(types[0]))
     names = [f"%r{i}" for i, _ in enumerate(results)]
     given, made = (", ".join(t) for t in types)
@@ -39,7 +42,9 @@ def text_of(operator, attributes, operands, results):
       }}"""
 
 
-@pytest.mark.parametrize(("operator", "attributes", "operands", "results"), VALUES, ids=[f"{i}-{v[0]}" for i, v in enumerate(VALUES)])
+@pytest.mark.parametrize(
+    ("operator", "attributes", "operands", "results"), VALUES, ids=[f"{i}-{v[0]}" for i, v in enumerate(VALUES)]
+)
 def test_values_are_those_of_oneflow(operator, attributes, operands, results):
     module = read_module(text_of(operator, attributes, operands, results), create_context())
     got = compile_module(module)(*operands)

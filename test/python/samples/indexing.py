@@ -93,7 +93,7 @@ ADD = [
     Sample("scatter_nd", [i32([[2, 3], [0, 1], [2, 3]]), t(3)], {"shape": (3, 4)}, dtypes=NUMERIC),
     Sample("scatter_nd", [i64([[2], [0], [2]]), t(3, 4)], {"shape": (3, 4)}),
     Sample("scatter_nd_like", [t(3, 4), i32([[2, 3], [0, 1], [2, 3]]), t(3)], dtypes=NUMERIC),
-    Sample("scatter_nd_like", [t(3, 4), t(3, 4), i64([[2], [0], [2]])]),
+    Sample("scatter_nd_like", [t(3, 4), i64([[2], [0], [2]]), t(3, 4)]),
     Sample("scatter_nd", [t(0, 1, dtype=int64), t(0, 4)], {"shape": (3, 4)}),
     Sample("scatter_nd_like", [t(3, 4), t(0, 1, dtype=int64), t(0, 4)]),
     Sample("tensor_scatter_nd_update", [t(3, 4), t(3), i32([[2, 3], [0, 1], [2, 3]])], dtypes=ALL),

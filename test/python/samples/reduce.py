@@ -90,10 +90,12 @@ BAD = [
     Bad("reduce_sum", [t(2, 3)], {"axis": [2]}, match="expected axis in [-2, 2), got 2"),
     Bad("reduce_sum", [t(2, 3)], {"axis": [-3]}, match="expected axis in [-2, 2), got -3"),
     Bad("reduce_sum", [t(2, 3)], {"axis": [1, -1]}, match="expected every axis once, got [1, -1]"),
-    Bad("reduce_sum", [t(2)], {"axis": [0]}, dtype=bool_, match="expected x of type"),
+    Bad("reduce_sum", [t(2)], {"axis": [0]}, dtype=bool_, match="expected input_tensor of type"),
     Bad("reduce_max", [t(2, 0)], {"axis": [1]}, match="expected at least one element along axes [1]"),
     Bad("reduce_min", [t(0)], {"axis": []}, match="expected at least one element along axes [0]"),
-    Bad("reduce_nansum", [t(2)], {"axis": [0]}, dtype=int32, match="expected x of type f16, bf16, f32, f64, got i32"),
+    Bad(
+        "reduce_nansum", [t(2)], {"axis": [0]}, dtype=int32, match="expected input_tensor of type f16, bf16, f32, f64"
+    ),
     Bad("reduce_sum_like", [t(2, 3), t(3, 3)], {"axis": [0]}, match="expected dimension 0 of like to be 1, got 3"),
     Bad("reduce_sum_like", [t(2, 3), t()], {"axis": [0]}, match="expected like to be x without axes [0]"),
     Bad("broadcast_like", [t(2, 3), t(3)], {"broadcast_axes": []}, match="expected x of rank 0 to 1"),

@@ -38,7 +38,7 @@ WITHHELD = {
     "multi_tensor_sgd_update": EACH,
     "multi_tensor_sgd_update_with_cast": EACH,
     "nll_grad": "input",
-    "reduce_nansum": "x",
+    "reduce_nansum": "input_tensor",
     "softmax_cross_entropy": "label",
     "xdivy": "x",
     "xdivy_x_grad": "x",
