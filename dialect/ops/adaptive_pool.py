@@ -26,7 +26,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
-ATTRS = 'output_size: list_int64, data_format: string = "channels_first"'
+ATTRS = "output_size: list_int64, data_format: string"
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ def _full(op: Call, value: float | int) -> Stage:
 
 
 @operator(
-    "constant(dtype: data_type, shape: shape = [], is_floating_value: bool = False,"
-    " floating_value: double = 0.0, integer_value: int64 = 0) -> out"
+    "constant(dtype: data_type, shape: shape, is_floating_value: bool = False, floating_value: double = 0.0,"
+    " integer_value: int64 = 0, is_complex_value: bool = False) -> out"
 )
 class Constant:
     """A tensor of one value: `floating_value` where `is_floating_value`, else `integer_value`."""
@@ -64,6 +64,8 @@ class Constant:
     grad = NO_OPERAND
 
     def types(op: Call) -> TensorDesc:
+        if op.is_complex_value:
+            raise op.error("expected is_complex_value to be false: there are no complex numbers")
         expect_fill(op, _value(op), op.dtype)
         return filled(op)
 

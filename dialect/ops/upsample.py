@@ -297,7 +297,7 @@ def _grad_sbp(op: Call) -> list[SbpSignature]:
 def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Operator, Operator]:
     scales = ", ".join(f"{n}: double = 0.0" for n in SCALES[spatial])
     corners = ", align_corners: bool = False" if kind is Slopes else ""
-    attrs = f'{scales}{corners}, output_size: list_int64 = [], data_format: string = "channels_first"'
+    attrs = f"{scales}{corners}, output_size: list_int64, data_format: string"
     allowed = dtypes.FLOATS if kind is Slopes else dtypes.NUMERIC
 
     def grad_types(op: Call) -> TensorDesc:

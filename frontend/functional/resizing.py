@@ -59,9 +59,9 @@ def interpolate(
     if size is None and (recompute_scale_factor or mode == "area"):
         sizes = [int(n * s) for n, s in zip(x.sizes()[2:], scales, strict=True)]
     if mode == "area":
-        return dispatch(f"adaptive_avg_pool{spatial}d", x, output_size=sizes)
+        return dispatch(f"adaptive_avg_pool{spatial}d", x, output_size=sizes, data_format="channels_first")
     corners = {"align_corners": bool(align_corners)} if mode == linear else {}
-    attrs = dict(zip(_SCALES[spatial], scales, strict=True)) | corners
+    attrs = dict(zip(_SCALES[spatial], scales, strict=True)) | corners | {"data_format": "channels_first"}
     return dispatch(f"upsample_{mode}_{spatial}d", x, output_size=sizes, **attrs)
 
 

@@ -13,7 +13,7 @@
 // CHECK: memref.store %{{.*}}, %{{.*}}[%[[IMAGE]], %[[CHANNEL]], %[[ROW]], %[[AT]]]
 func.func @resized(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x8x10xf32> {
   %0 = "oneflow.upsample_bilinear_2d"(%x) {
-    data_format = "channels_first", height_scale = 2.0 : f64, width_scale = 2.0 : f64
+    data_format = "channels_first", output_size = [], height_scale = 2.0 : f64, width_scale = 2.0 : f64
   } : (tensor<2x3x4x5xf32>) -> tensor<2x3x8x10xf32>
   return %0 : tensor<2x3x8x10xf32>
 }
@@ -27,7 +27,7 @@ func.func @resized(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x8x10xf32> {
 // CHECK: %[[END:.*]] = arith.minui %[[STOP]], %c2500
 // CHECK: scf.for %{{.*}} = %[[BEGIN]] to %[[END]] step
 func.func @long(%x: tensor<2x3x1250xf32>) -> tensor<2x3x2500xf32> {
-  %0 = "oneflow.upsample_linear_1d"(%x) {data_format = "channels_first", scale_factor = 2.0 : f64}
+  %0 = "oneflow.upsample_linear_1d"(%x) {data_format = "channels_first", output_size = [], scale_factor = 2.0 : f64}
     : (tensor<2x3x1250xf32>) -> tensor<2x3x2500xf32>
   return %0 : tensor<2x3x2500xf32>
 }

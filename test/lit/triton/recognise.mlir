@@ -26,7 +26,7 @@ func.func @causal(%q: tensor<2x3x32x16xf16>, %k: tensor<2x3x32x16xf16>, %v: tens
 // CHECK: "oneflow.attention"(%{{.*}}, %{{.*}}, %{{.*}}, %[[R]])
 // CHECK-NOT: oneflow.softmax
 func.func @padded(%q: tensor<6x32x16xf16>, %k: tensor<6x32x16xf16>, %v: tensor<6x32x16xf16>, %m: tensor<6x1x32xi1>) -> tensor<6x32x16xf16> {
-  %inf = "oneflow.constant"() {dtype = f32, floating_value = 0xFFF0000000000000 : f64, is_floating_value = true} : () -> tensor<f32>
+  %inf = "oneflow.constant"() {dtype = f32, shape = [], floating_value = 0xFFF0000000000000 : f64, is_floating_value = true} : () -> tensor<f32>
   %s = "oneflow.batch_matmul"(%q, %k) {transpose_b = true} : (tensor<6x32x16xf16>, tensor<6x32x16xf16>) -> tensor<6x32x32xf16>
   %f = "oneflow.cast"(%s) {dtype = f32} : (tensor<6x32x32xf16>) -> tensor<6x32x32xf32>
   %h = "oneflow.where"(%m, %f, %inf) : (tensor<6x1x32xi1>, tensor<6x32x32xf32>, tensor<f32>) -> tensor<6x32x32xf32>

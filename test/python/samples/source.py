@@ -1,5 +1,7 @@
 """Samples of operators that make values."""
 
+from math import nan
+
 from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, NUMERIC, bool_, float32, int32
 from oneflow.testing.sample import Bad, Sample, t
 
@@ -9,7 +11,7 @@ SAMPLES = [
         "constant", [], {"dtype": "dtype", "shape": (5,), "is_floating_value": True, "floating_value": -2.5},
         dtypes=(int32, *FLOATS),
     ),
-    Sample("constant", [], {"dtype": "dtype", "is_floating_value": True, "floating_value": float("nan")}),
+    Sample("constant", [], {"dtype": "dtype", "shape": (), "is_floating_value": True, "floating_value": nan}),
     Sample("constant", [], {"dtype": "dtype", "shape": (0, 3)}),
     Sample("empty", [], {"dtype": "dtype", "shape": (3, 2)}, dtypes=ALL),
     Sample("empty", [], {"dtype": "dtype", "shape": ()}),
@@ -39,9 +41,10 @@ SAMPLES = [
     Sample("positions", [[t(3)]], {"shape": ""}),
 ]  # fmt: skip
 BAD = [
+    Bad("constant", [], {"dtype": float32, "shape": (2,), "is_complex_value": True}, match="no complex numbers"),
     Bad("constant", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
     Bad(
-        "constant", [], {"dtype": int32, "is_floating_value": True, "floating_value": float("inf")},
+        "constant", [], {"dtype": int32, "shape": (), "is_floating_value": True, "floating_value": float("inf")},
         match="expected a finite fill value for i32, got inf",
     ),
     Bad("empty", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),

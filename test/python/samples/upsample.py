@@ -3,6 +3,9 @@
 from oneflow.dialect.dtypes import FLOATS, NUMERIC, bool_, int32
 from oneflow.testing.sample import Bad, Sample, t
 
+#: What says nothing about the size: every call has these attributes.
+PLAIN = {"output_size": [], "data_format": "channels_first"}
+TWICE = PLAIN | {"scale_factor": 2.0}
 CORNERS = {"align_corners": True}
 #: One dimension: larger and smaller, of one element, fractions, as it was.
 SIZES = [{"output_size": [out]} for out in (1, 2, 3, 5, 7)]
@@ -31,7 +34,7 @@ def scaled(shape, attrs):
 
 def both(kind, shape, attrs, **more):
     """The operator and its gradient on images of a shape."""
-    name, whole = f"upsample_{kind}_{len(shape) - 2}d", scaled(shape, attrs)
+    name, whole, attrs = f"upsample_{kind}_{len(shape) - 2}d", scaled(shape, attrs), PLAIN | attrs
     return [Sample(name, [t(*shape)], attrs, **more), Sample(f"{name}_grad", [t(*whole), t(*shape)], attrs, **more)]
 
 
@@ -53,23 +56,23 @@ SAMPLES = [
     *(s for kind in ("nearest", "linear") for s in both(kind, (0, 2, 3), {"scale_factor": 2.0})),
     *(s for kind in ("nearest", "bilinear") for s in both(kind, (0, 2, 3, 3), {"output_size": [4, 2]})),
     *(s for kind in ("nearest", "trilinear") for s in both(kind, (0, 1, 2, 2, 2), SPACE)),
-    Sample("upsample_nearest_1d", [t(1, 2, 3)], {"scale_factor": 2.0}, dtypes=NUMERIC),
-    Sample("upsample_nearest_2d", [t(1, 2, 2, 2)], {"output_size": [3, 4]}, dtypes=(int32,)),
+    Sample("upsample_nearest_1d", [t(1, 2, 3)], TWICE, dtypes=NUMERIC),
+    Sample("upsample_nearest_2d", [t(1, 2, 2, 2)], PLAIN | {"output_size": [3, 4]}, dtypes=(int32,)),
 ]
 BAD = [
-    Bad("upsample_nearest_1d", [t(1, 2, 3)], match="expected scale_factor above 0 where there is no output_size"),
-    Bad("upsample_nearest_1d", [t(1, 2, 3)], {"scale_factor": 0.3}, match="expected spatial sizes of at least 1"),
-    Bad("upsample_nearest_1d", [t(1, 2, 0)], {"scale_factor": 2.0}, match="expected spatial sizes of at least 1"),
-    Bad("upsample_nearest_2d", [t(1, 2, 3, 3)], {"output_size": [2]}, match="expected no or 2 numbers in"),
-    Bad("upsample_nearest_2d", [t(2, 3, 3)], {"output_size": [2, 2]}, match="expected x of rank 4"),
+    Bad("upsample_nearest_1d", [t(1, 2, 3)], PLAIN, match="expected scale_factor above 0 where there is no output"),
+    Bad("upsample_nearest_1d", [t(1, 2, 3)], PLAIN | {"scale_factor": 0.3}, match="expected spatial sizes of at"),
+    Bad("upsample_nearest_1d", [t(1, 2, 0)], TWICE, match="expected spatial sizes of at least 1"),
+    Bad("upsample_nearest_2d", [t(1, 2, 3, 3)], PLAIN | {"output_size": [2]}, match="expected no or 2 numbers in"),
+    Bad("upsample_nearest_2d", [t(2, 3, 3)], PLAIN | {"output_size": [2, 2]}, match="expected x of rank 4"),
     Bad(
-        "upsample_linear_1d", [t(1, 2, 3)], {"scale_factor": 2.0, "data_format": "channels_last"},
+        "upsample_linear_1d", [t(1, 2, 3)], PLAIN | {"scale_factor": 2.0, "data_format": "channels_last"},
         match="expected data_format channels_first",
     ),
-    Bad("upsample_linear_1d", [t(1, 2, 3)], {"scale_factor": 2.0}, dtype=int32, match="expected x of type f16"),
-    Bad("upsample_nearest_1d", [t(1, 2, 3)], {"scale_factor": 2.0}, dtype=bool_, match="expected x of type ui8"),
+    Bad("upsample_linear_1d", [t(1, 2, 3)], TWICE, dtype=int32, match="expected x of type f16"),
+    Bad("upsample_nearest_1d", [t(1, 2, 3)], TWICE, dtype=bool_, match="expected x of type ui8"),
     Bad(
-        "upsample_bilinear_2d_grad", [t(1, 2, 3, 4), t(1, 2, 3, 3)], {"output_size": [3, 3]},
+        "upsample_bilinear_2d_grad", [t(1, 2, 3, 4), t(1, 2, 3, 3)], PLAIN | {"output_size": [3, 3]},
         match="expected dy of type tensor<1x2x3x3xf32>",
     ),
 ]  # fmt: skip

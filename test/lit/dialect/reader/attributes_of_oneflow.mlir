@@ -34,6 +34,15 @@ func.func @constant() -> tensor<*xf32> {
   return %0 : tensor<*xf32>
 }
 
+// CHECK-LABEL: func.func @empty
+// CHECK: "oneflow.empty"() {{.*}}device_id{{.*}} : () -> tensor<2xf32>
+func.func @empty() -> tensor<*xf32> {
+  %0 = "oneflow.empty"() {
+    device_id = 0 : si64, device_type = "cpu", dtype = 2 : i32, nd_sbp = ["B"], pin_memory = false, shape = [2 : si64]
+  } : () -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
 // CHECK-LABEL: func.func @group_norm
 // CHECK: "oneflow.group_norm"{{.*}} -> (tensor<2x4xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
 func.func @group_norm(%x: tensor<2x4xf32>) -> tensor<*xf32> {
