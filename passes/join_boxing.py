@@ -33,14 +33,14 @@ class JoinBoxing(Pass):
     """Puts casts that are the same collective side by side, to be one of several tensors on every rank.
 
         %1 = "oneflow.hierarchical_parallel_cast"(%dv) {nd_sbp = [#sbp.broadcast], ..}
-        %2 = "oneflow.sgd_update"(%v, %1, %rate)
+        %2 = "oneflow.sgd_update"(%v, %1, %rate) {..}
         %3 = "oneflow.hierarchical_parallel_cast"(%dw) {nd_sbp = [#sbp.broadcast], ..}
-        %4 = "oneflow.sgd_update"(%w, %3, %rate)
+        %4 = "oneflow.sgd_update"(%w, %3, %rate) {..}
     becomes
         %1 = "oneflow.hierarchical_parallel_cast"(%dv) {nd_sbp = [#sbp.broadcast], oneflow.joined = 0 : i64, ..}
         %3 = "oneflow.hierarchical_parallel_cast"(%dw) {nd_sbp = [#sbp.broadcast], oneflow.joined = 0 : i64, ..}
-        %2 = "oneflow.sgd_update"(%v, %1, %rate)
-        %4 = "oneflow.sgd_update"(%w, %3, %rate)
+        %2 = "oneflow.sgd_update"(%v, %1, %rate) {..}
+        %4 = "oneflow.sgd_update"(%w, %3, %rate) {..}
 
     Reductions go to where the last of their operands is made, so that what follows runs beside them. The tensors of
     one collective have at most so many `bytes` on a rank together, or are one tensor: the first of many gradients

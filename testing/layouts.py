@@ -142,7 +142,7 @@ def _adam(ops: Tape, x: Value, dy: Value, w: Value, m: Value, v: Value) -> Seque
     """A layer, and a step of Adam with the moments `m` and `v` of its weight."""
     y = ops.gelu(ops.matmul(x, w))
     (dw,) = ops.gradients(y, dy, [w])
-    return [y, *ops.adam_update(w, dw, None, None, None, None, None, m, v, learning_rate_val=0.1)]
+    return [y, *ops.adam_update(w, dw, None, None, None, None, None, None, m, v, learning_rate_val=0.1)]
 
 
 def _vocabulary(ops: Tape, words: Value, table: Value, labels: Value, dloss: Value) -> Sequence[Value]:

@@ -6,7 +6,9 @@ numbers are shared, and so are the names of results. Imports `optimizer`, `updat
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +18,14 @@ from oneflow.dialect.ops import optimizer  # noqa: F401  (the updates of one par
 from oneflow.dialect.ops.update import COPY, NO_GRAD, NUMBERS
 from oneflow.dialect.record import REGISTRY, Call, Operator, OperatorError, define, infer
 from oneflow.dialect.sbp import B, S, SbpSignature
+from oneflow.dialect.signature import AttrDef
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: Operands of the update of one parameter that those of many do not have.
 LEFT_OUT = ("max_v",)
+#: What operands and attributes are called where the update of one parameter calls them otherwise, and other defaults.
+RENAMED = {"momentum": "momentum_buf", "beta": "momentum"}
+DEFAULTS = {"beta": 0.0, "epsilon": 1e-05}
 APART, UNREAD = "parameters split each along an axis of its own", "model_copy in any way, where it is not read"
 #: What is not offered, where a search finds it.
 WITHHELD = {
@@ -41,7 +47,18 @@ def _calls(one: Operator, op: Call) -> list[Call]:
         if isinstance(given, tuple) and len(given) != count:
             raise op.error(f"expected as many tensors of {name} as of model, {count}, got {len(given)}")
     names = [a.name for a in one.signature.inputs]
-    return [Call(one, {n: _part(op.inputs.get(n), i) for n in names}, op.attrs) for i in range(count)]
+    attrs = {a.name: op.attrs[_called(a.name)] for a in one.signature.attrs}
+    return [Call(one, {n: _part(op.inputs.get(_called(n)), i) for n in names}, attrs) for i in range(count)]
+
+
+def _called(name: str) -> str:
+    """The name here of an operand or attribute of the update of one parameter."""
+    return RENAMED.get(name, name)
+
+
+def _attribute(attr: AttrDef) -> AttrDef:
+    """An attribute of the update of one parameter as it is here."""
+    return dataclasses.replace(attr, name=_called(attr.name), default=DEFAULTS.get(attr.name, attr.default))
 
 
 def _part(given: Any, number: int) -> Any:
@@ -53,7 +70,8 @@ def _types(one: Operator, op: Call) -> list[TensorDesc]:
     try:
         return _by_name([infer(one, call) for call in _calls(one, op)])
     except OperatorError as error:
-        raise op.error(str(error).removeprefix(f"oneflow.{one.name}: ")) from None
+        text = str(error).removeprefix(f"oneflow.{one.name}: ")
+        raise op.error(re.sub(r"(?<=^expected )\w+(?= of )", lambda name: _called(name[0]), text)) from None
 
 
 def _by_name(results: Sequence[Sequence[Any]]) -> list[Any]:
@@ -78,30 +96,29 @@ def _kept(given: Any) -> list[Any]:
 
 def _register(name: str, one: Operator, names: Sequence[str]) -> None:
     """Registers the update `one` of many parameters, with the operands `names` of it."""
+    here = [_called(n) for n in names]
 
     def decompose(ops: Builder, op: Call) -> list[Value]:
         calls = _calls(one, op)
         return _by_name([ops.call(one.name, *call.inputs.values(), **call.attrs) for call in calls])
 
     def reference(*operands: Any, **attrs: Any) -> list[Any]:
-        op = Call(one, dict(zip(names, operands, strict=True)), attrs)
+        op = Call(one, dict(zip(here, operands, strict=True)), attrs)
         return _by_name([run_reference(call) for call in _calls(one, op)])
 
-    operands = [f"{n}?" if n in NUMBERS else f"{n}+" for n in names]
-    results = [f"{n}_out+" for n in names if f"{n}_out" in {a.name for a in one.signature.outputs}]
+    args = [f"{n}?" if n in NUMBERS else f"{n}+" for n in here]
+    args += [str(_attribute(a)) for a in one.signature.attrs]
+    results = [a.name.removesuffix("_out") for a in one.signature.outputs]
+    outputs = [f"{_called(n)}_out+" for n in results if n in names]
     define(
-        f"{name}({', '.join(operands)}, {', '.join(map(str, one.signature.attrs))}) -> {', '.join(results)}",
+        f"{name}({', '.join(args)}) -> {', '.join(outputs)}",
         doc=f"`{one.name}` of many parameters, which share the learning rate and the other numbers.",
         types=functools.partial(_types, one), sbp=_sbp, grad=NO_GRAD, decompose=decompose, reference=reference,
         withheld=WITHHELD.get(name, ""),
     )  # fmt: skip
 
 
-def _repeated_first(names: Sequence[str]) -> list[str]:
-    return sorted(names, key=lambda name: name in NUMBERS)
-
-
 for _one in map(REGISTRY.__getitem__, ("sgd_update", "momentum_update", "adam_update")):
-    _names = _repeated_first([a.name for a in _one.signature.inputs if a.name not in LEFT_OUT])
-    _register(f"multi_tensor_{_one.name}", _one, [n for n in _names if n != COPY])
-    _register(f"multi_tensor_{_one.name}_with_cast", _one, _names)
+    _names = [a.name for a in _one.signature.inputs if a.name not in (*LEFT_OUT, COPY)]
+    _register(f"multi_tensor_{_one.name}", _one, _names)
+    _register(f"multi_tensor_{_one.name}_with_cast", _one, [*_names[:2], COPY, *_names[2:]])

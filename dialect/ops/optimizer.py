@@ -18,6 +18,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.elementwise import elementwise
 from oneflow.dialect.ops.update import (
+    COPY,
     NO_GRAD,
     RATE,
     Change,
@@ -47,7 +48,7 @@ def _sgd_reference(model: Any, diff: Any, lr: Any, scale_by: Any, skip: Any, **a
 
 
 update(
-    f"sgd_update(model, model_diff, {RATE}", "", "Gradient descent: model - learning_rate * gradient.",
+    f"sgd_update(model, model_diff, {COPY}?, {RATE}", "", "Gradient descent: model - learning_rate * gradient.",
     {"model": lambda step, op: step.decayed(step.rate * step.g)}, _sgd_reference,
 )  # fmt: skip
 
@@ -114,7 +115,8 @@ def _adam_reference(
 
 
 update(
-    f"adam_update(model, model_diff, {RATE}, {CORRECTIONS}, m, v, max_v?", f", {MOMENTS}, amsgrad: bool = False",
+    f"adam_update(model, model_diff, {COPY}?, {RATE}, {CORRECTIONS}, m, v, max_v?",
+    f", {MOMENTS}, amsgrad: bool = False",
     "Adam: m / bias_correction1 / (sqrt(v / bias_correction2) + epsilon); `weight_decay` makes it AdamW.\n\n"
     "With `amsgrad` the largest v so far, `max_v`, stands in place of v.",
     {

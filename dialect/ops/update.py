@@ -2,8 +2,8 @@
 
 The gradient that a step works with is `model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model`;
 `weight_decay` shrinks the parameter apart from it. The learning rate is `learning_rate`, or `learning_rate_val` where
-that is not given, times `lr_scale`. Where `skip_if` is not 0, nothing changes. Numbers are tensors of one element.
-With `model_copy`, a copy of the parameter in another element type, the new copy is the last result.
+that is not given, times `learning_rate_scale`. Where `skip_if` is not 0, nothing changes. Numbers are tensors of one
+element. With `model_copy`, a copy of the parameter in another element type, the new copy is the last result.
 Imports `record`, `compute`, `scalar`, `shapes`, `sbp`.
 """
 
@@ -30,8 +30,8 @@ NO_GRAD = no_grad("an update of a parameter is not differentiated")
 COPY = "model_copy"
 RATE = "learning_rate?, scale_by_tensor?, skip_if?"
 REGULAR = (
-    "learning_rate_val: float = 0.0, lr_scale: float = 1.0, scale: double = 1.0, l1: float = 0.0, l2: float = 0.0,"
-    " weight_decay: float = 0.0"
+    "learning_rate_val: float = 0.0, learning_rate_scale: float = 1.0, scale: double = 1.0, l1: float = 0.0,"
+    " l2: float = 0.0, weight_decay: float = 0.0"
 )
 #: Operands of one element, and their element type; None: that of the parameter.
 NUMBERS = {
@@ -56,7 +56,7 @@ class Step:
     def __init__(self, op: Call, at: Sequence[Any]) -> None:
         self.op, self.at = op, tuple(at)
         self.p: Expr = op.model[self.at]
-        self.rate = self._given("learning_rate", op.attrs["learning_rate_val"]) * op.lr_scale
+        self.rate = self._given("learning_rate", op.attrs["learning_rate_val"]) * op.learning_rate_scale
         self.scaled = self._scaled()
         self.g = regularized(self.scaled, self.p, op.l1, op.l2)
 
@@ -106,19 +106,20 @@ Change = Callable[..., Expr]
 def update(operands: str, attrs: str, doc: str, changes: dict[str, Change], reference: Any, **slots: Any) -> None:
     """Registers an update.
 
-    `changes` say, in the order of results but for the parameter, which is computed last and given first, how each
-    operand of that name changes; one is called with the step and the new states, by name, as tensors.
+    `operands` may say where the copy of the parameter stands among them; it is the last otherwise. `changes` say, in
+    the order of results but for the parameter, which is computed last and given first, how each operand of that name
+    changes; one is called with the step and the new states, by name, as tensors.
     """
     name, _, rest = operands.partition("(")
-    rest = f"{rest}, {COPY}?"
+    args = rest.split(", ")
+    args += [] if f"{COPY}?" in args else [f"{COPY}?"]
     states = [n for n in changes if n != "model"]
-    optional = {n.strip("?") for n in rest.split(", ") if n.endswith("?")}
-    results = [f"{n}_out{'?' * (n in optional)}" for n in ("model", *states, COPY)]
+    results = [f"{n}_out{'?' * (f'{n}?' in args)}" for n in ("model", *states, COPY)]
     slots = {"types": _types(states), "sbp": _sbp(states), "compute": _compute(changes), **slots}
     slots["compute"] = _with_copy(slots["compute"])
-    skip = [n.strip("?") for n in rest.split(", ")].index("skip_if")
-    signature = f"{name}({rest}, {REGULAR}{attrs}) -> {', '.join(results)}"
-    define(signature, doc=doc, grad=NO_GRAD, reference=_copying(reference, skip), depth=2, **slots)
+    signature = f"{name}({', '.join(args)}, {REGULAR}{attrs}) -> {', '.join(results)}"
+    reference = _copying(reference, args.index(f"{COPY}?"), args.index("skip_if?"))
+    define(signature, doc=doc, grad=NO_GRAD, reference=reference, depth=2, **slots)
 
 
 def _with_copy(compute: Rule) -> Rule:
@@ -139,12 +140,12 @@ def _with_copy(compute: Rule) -> Rule:
     return whole
 
 
-def _copying(reference: Rule, skip: int) -> Rule:
-    """The same of a reference, whose operand number `skip` is `skip_if`."""
+def _copying(reference: Rule, copy: int, skip: int) -> Rule:
+    """The same of a reference; the operands number `copy` and `skip` are the copy and `skip_if`."""
 
     def whole(*arrays: Any, **attrs: Any) -> tuple[Any, ...]:
-        *given, old = arrays
-        results: tuple[Any, ...] = reference(*given, **attrs)
+        old = arrays[copy]
+        results: tuple[Any, ...] = reference(*arrays[:copy], *arrays[copy + 1 :], **attrs)
         if old is None:
             return results
         skipped = arrays[skip] is not None and bool(np.asarray(arrays[skip]).reshape(()))
@@ -236,7 +237,7 @@ class Reference:
     def __init__(self, model: Any, diff: Any, lr: Any, scale_by: Any, skip: Any, attrs: dict[str, Any]) -> None:
         self.skipped = skip is not None and bool(np.asarray(skip).reshape(()))
         self.model, self.p, self.decay = model, wide(model), attrs["weight_decay"]
-        self.rate = number(lr, attrs["learning_rate_val"]) * attrs["lr_scale"]
+        self.rate = number(lr, attrs["learning_rate_val"]) * attrs["learning_rate_scale"]
         self.scaled = wide(diff) * attrs["scale"] * number(scale_by, 1.0)
         self.regular = attrs["l1"] * np.sign(self.p) + attrs["l2"] * self.p
         self.g = self.scaled + self.regular

@@ -55,7 +55,7 @@ class SGD(Optimizer):
         """One step."""
         decay = {"l2": group["weight_decay"], **signed(group)}
         if not group["momentum"]:
-            return dispatch_all("sgd_update", p, grad, rate, **decay)
+            return dispatch_all("sgd_update", p, grad, None, rate, **decay)
         momentum = state["momentum_buffer"]
         damped = group["dampening"] and not current_builder().guard(lambda: self._is_first(momentum))
         if group.get(CYCLED):
@@ -132,7 +132,7 @@ class Adam(Adaptive):
             return adam_step(p, grad, group, state, rate, self.decay != "l2")
         operands, numbers = moments(group, state, rate, self.decay)
         most = state.get("max_exp_avg_sq")
-        return dispatch_all("adam_update", p, grad, *operands, most, **numbers, amsgrad=group["amsgrad"])
+        return dispatch_all("adam_update", p, grad, None, *operands, most, **numbers, amsgrad=group["amsgrad"])
 
 
 class AdamW(Adam):

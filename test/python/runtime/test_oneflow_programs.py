@@ -14,6 +14,10 @@ def a(*values, dtype=np.float32):
     return np.array(values, dtype)
 
 
+def i64(*values):
+    return a(*values, dtype=np.int64)
+
+
 #: Operator, attributes as text, operands and results.
 VALUES = [
     ("softplus", "", [a(-1, 0, 25)], [a(0.31326169, 0.69314718, 25)]),
@@ -22,7 +26,26 @@ VALUES = [
     ("celu_grad", "alpha = 2.0 : f64", [a(0.5, -1, -1.5), a(3, 4, 8)], [a(3, 2, 2)]),
     ("bernoulli", "dtype = 2 : i32", [a(1, 1, 1)], [a(0, 0, 0)]),
     ("rms_norm", "normalized_shape = [2 : si64]", [a([0.003, 0.004])], [a([0.63245553, 0.84327404]), a(210.81851)]),
-]
+    ("scalar_bitwise_and", "operand = 6 : si64", [a(3, 12, dtype=np.int32)], [a(2, 4, dtype=np.int32)]),
+    (
+        "tensor_scatter_nd_update", "",
+        [i64(0, 0, 0), i64(7, 8), i64([2], [0])], [i64(8, 0, 7)],
+    ),
+    (
+        "sgd_update", "learning_rate_scale = 0.5 : f32, operand_segment_sizes = array<i32: 1, 1, 1, 1, 0, 0>",
+        [a(1, 2), a(4, -4), a(9, 9, dtype=np.float16), a(0.5)], [a(0, 3), a(0, 3, dtype=np.float16)],
+    ),
+    (
+        "multi_tensor_momentum_update",
+        "learning_rate_val = 0.5 : f32, operand_segment_sizes = array<i32: 1, 1, 1, 0, 0, 0>",
+        [a(1, 2), a(4, -4), a(9, 9)], [a(-1, 4), a(4, -4)],
+    ),
+    (
+        "multi_tensor_adam_update",
+        "learning_rate_val = 1.0 : f32, operand_segment_sizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1, 1>",
+        [a(1, 2), a(0, 0), a(10, 20), a(0, 0)], [a(-899999, -1799998), a(9, 18), a(0, 0)],
+    ),
+]  # fmt: skip
 
 
 def text_of(operator, attributes, operands, results):

@@ -8,7 +8,14 @@ RATES = v([0.1], float32)
 SCALE = v(0.5)
 SKIP, GO = v([1], int64), v(0, int64)
 FIRST, SECOND = v(0.19, float32), v(0.002, float32)
-ALL = {"scale": 0.5, "l1": 0.01, "l2": 0.02, "weight_decay": 0.03, "learning_rate_val": 0.2, "lr_scale": 0.5}
+ALL = {
+    "scale": 0.5,
+    "l1": 0.01,
+    "l2": 0.02,
+    "weight_decay": 0.03,
+    "learning_rate_val": 0.2,
+    "learning_rate_scale": 0.5,
+}
 LR = {"learning_rate_val": 0.1}
 EPSILON = {"epsilon": 1e-3}
 
@@ -22,20 +29,21 @@ P = [t(3, 4), t(3, 4)]
 #: Two parameters, of one shape and of two.
 PAIR, UNLIKE = [t(3, 4), t(3, 4)], [t(3, 4), t(2)]
 SQUARES, COPIES = [positive(3, 4), positive(2)], [t(3, 4, dtype=float16), t(2, dtype=float16)]
+MOMENTUM = {"momentum": 0.9}
 MANY = [
     Sample("multi_tensor_sgd_update", [PAIR, PAIR], LR, dtypes=FLOATS),
     Sample("multi_tensor_sgd_update", [UNLIKE, UNLIKE, RATE, SCALE, GO], ALL),
     Sample("multi_tensor_sgd_update", [[t(3)], [t(3)], RATE, None, SKIP], ALL),
     Sample("multi_tensor_momentum_update", [[t(3, 4)], [t(3, 4)], [t(3, 4)]], LR),
-    Sample("multi_tensor_momentum_update", [UNLIKE, UNLIKE, UNLIKE, RATE], {"nesterov": True}),
-    Sample("multi_tensor_momentum_update", [[t(5), t(4)]] * 3, LR),
-    Sample("multi_tensor_adam_update", [UNLIKE, UNLIKE, UNLIKE, SQUARES], {**LR, **EPSILON}),
-    Sample("multi_tensor_adam_update", [*[UNLIKE] * 3, SQUARES, RATE, SCALE, GO, FIRST, SECOND], {**ALL, **EPSILON}),
+    Sample("multi_tensor_momentum_update", [UNLIKE, UNLIKE, UNLIKE, RATE], {**MOMENTUM, "nesterov": True}),
+    Sample("multi_tensor_momentum_update", [[t(5), t(4)]] * 3, {**LR, **MOMENTUM}),
+    Sample("multi_tensor_adam_update", [UNLIKE, UNLIKE, *[None] * 5, UNLIKE, SQUARES], LR),
+    Sample("multi_tensor_adam_update", [UNLIKE, UNLIKE, RATE, SCALE, GO, FIRST, SECOND, UNLIKE, SQUARES], ALL),
     Sample("multi_tensor_sgd_update_with_cast", [[t(4)], [t(4)], [t(4)]], LR),
     Sample("multi_tensor_momentum_update_with_cast", [[t(4)]] * 4, LR),
     Sample("multi_tensor_sgd_update_with_cast", [UNLIKE, UNLIKE, COPIES, RATE, None, GO], ALL),
-    Sample("multi_tensor_momentum_update_with_cast", [UNLIKE, UNLIKE, UNLIKE, COPIES, RATE], ALL),
-    Sample("multi_tensor_adam_update_with_cast", [*[UNLIKE] * 3, SQUARES, COPIES], {**LR, **EPSILON}),
+    Sample("multi_tensor_momentum_update_with_cast", [UNLIKE, UNLIKE, COPIES, UNLIKE, RATE], {**ALL, **MOMENTUM}),
+    Sample("multi_tensor_adam_update_with_cast", [UNLIKE, UNLIKE, COPIES, *[None] * 5, UNLIKE, SQUARES], LR),
 ]  # fmt: skip
 LARS = {**EPSILON, "lars_coefficient": 0.1}
 FTRL = {"lr_power": 0.5, "lambda1": 0.1, "lambda2": 0.2, "beta": 0.3}
@@ -54,8 +62,8 @@ MORE = [
 ]  # fmt: skip
 SAMPLES = [
     Sample("sgd_update", P, LR, dtypes=FLOATS),
-    Sample("sgd_update", [*P, RATE, SCALE, GO], ALL),
-    Sample("sgd_update", [*P, RATES, None, SKIP], ALL),
+    Sample("sgd_update", [*P, None, RATE, SCALE, GO], ALL),
+    Sample("sgd_update", [*P, None, RATES, None, SKIP], ALL),
     Sample("sgd_update", [v([0.0, 1.0, -1.0]), t(3)], {**LR, "l1": 0.5}),
     Sample("sgd_update", [t(2, dtype=float32), t(2, dtype=float16)], LR),
     Sample("sgd_update", [t(0, 3), t(0, 3)], LR),
@@ -64,14 +72,14 @@ SAMPLES = [
     Sample("momentum_update", [*P, t(3, 4), RATE, SCALE, GO], {**ALL, "nesterov": True, "dampening": 0.1}),
     Sample("momentum_update", [*P, t(3, 4), None, None, SKIP], {**ALL, "maximize": True}),
     Sample("momentum_update", [*P, t(3, 4)], {**LR, "maximize": True, "beta": 0.5}),
-    Sample("adam_update", [*P, *[None] * 5, t(3, 4), positive(3, 4)], {**LR, **EPSILON}, dtypes=FLOATS),
-    Sample("adam_update", [*P, RATE, SCALE, GO, FIRST, SECOND, t(3, 4), positive(3, 4)], {**ALL, **EPSILON}),
+    Sample("adam_update", [*P, *[None] * 6, t(3, 4), positive(3, 4)], {**LR, **EPSILON}, dtypes=FLOATS),
+    Sample("adam_update", [*P, None, RATE, SCALE, GO, FIRST, SECOND, t(3, 4), positive(3, 4)], {**ALL, **EPSILON}),
     Sample(
-        "adam_update", [*P, *[None] * 5, t(3, 4), positive(3, 4), positive(3, 4)],
+        "adam_update", [*P, *[None] * 6, t(3, 4), positive(3, 4), positive(3, 4)],
         {**LR, **EPSILON, "amsgrad": True, "bias_correction1_val": 0.5, "bias_correction2_val": 0.01},
     ),
     Sample(
-        "adam_update", [*P, None, None, SKIP, FIRST, SECOND, t(3, 4), positive(3, 4)],
+        "adam_update", [*P, None, None, None, SKIP, FIRST, SECOND, t(3, 4), positive(3, 4)],
         {**LR, **EPSILON, "do_bias_correction": False, "beta1": 0.5, "beta2": 0.25},
     ),
     Sample("lamb_update", [*P, *[None] * 5, t(3, 4), positive(3, 4)], {**LR, **EPSILON}, dtypes=(float32, float64)),
@@ -97,7 +105,7 @@ SAMPLES = [
         "rmsprop_update", [*P, RATE, SCALE, GO, t(3, 4, low=4.0, high=5.0), t(3, 4, low=0.1, high=1.0), t(3, 4)],
         {**ALL, **EPSILON, "centered": True, "beta": 0.5},
     ),
-    Sample("sgd_update", [*P, None, None, SKIP, t(3, 4, dtype=float16)], LR),
+    Sample("sgd_update", [*P, t(3, 4, dtype=float16), None, None, SKIP], LR),
     Sample("momentum_update", [*P, t(3, 4), *[None] * 3, t(3, 4, dtype=float16)], LR),
     Sample("lamb_update", [*P, *[None] * 5, t(3, 4), positive(3, 4), t(3, 4, dtype=bfloat16)], {**LR, **EPSILON}),
     Sample("rmsprop_update", [*P, None, None, GO, positive(3, 4), None, None, t(3, 4, dtype=float16)], LR),
@@ -109,21 +117,25 @@ SAMPLES = [
 BAD = [
     Bad("sgd_update", [t(2), t(3)], match="expected model_diff of type tensor<2xf32>, got tensor<3xf32>"),
     Bad("sgd_update", [t(2), t(2)], dtype=int32, match="expected model of type f16, bf16, f32, f64, got i32"),
-    Bad("sgd_update", [t(2), t(2), t(2)], match="expected learning_rate of one element of f32, got tensor<2xf32>"),
-    Bad("sgd_update", [t(2), t(2), None, None, t()], match="expected skip_if of one element of i64, got tensor<f32>"),
+    Bad("sgd_update", [t(2), t(2), None, t(2)], match="expected learning_rate of one element of f32, got tensor<2x"),
+    Bad("sgd_update", [t(2), t(2), *[None] * 3, t()], match="expected skip_if of one element of i64, got"),
     Bad("momentum_update", [t(2), t(2), t(3)], match="expected momentum of type tensor<2xf32>, got tensor<3xf32>"),
     Bad(
-        "adam_update", [t(2), t(2), *[None] * 5, t(2), t(2), t(2)],
+        "adam_update", [t(2), t(2), *[None] * 6, t(2), t(2), t(2)],
         match="expected amsgrad = true with max_v, got false",
     ),
     Bad(
         "rmsprop_update", [t(2), t(2), *[None] * 3, t(2)], {"centered": True},
         match="expected mean_gradient with centered = true, got none",
     ),
-    Bad("sgd_update", [t(2), t(2), None, None, None, t(3)], match="expected model_copy of type tensor<2xf32>"),
+    Bad("sgd_update", [t(2), t(2), t(3)], match="expected model_copy of type tensor<2xf32>"),
     Bad("multi_tensor_sgd_update", [[t(2), t(3)], [t(2)]], match="tensors of model_diff as of model, 2, got 1"),
     Bad("multi_tensor_sgd_update", [[t(2)], [t(3)]], match="model_diff of type tensor<2xf32>, got tensor<3xf32>"),
-    Bad("multi_tensor_adam_update", [[t(2)]] * 4, {"amsgrad": True}, match="expected max_v with amsgrad = true"),
+    Bad(
+        "multi_tensor_adam_update", [[t(2)], [t(2)], *[None] * 5, [t(2)], [t(2)]], {"amsgrad": True},
+        match="expected max_v with amsgrad = true",
+    ),
+    Bad("multi_tensor_momentum_update", [[t(2)], [t(2)], [t(3)]], match="expected momentum_buf of type tensor<2x"),
     Bad("lars_update", [t(2), t(2), None, t(3)], match="expected momentum of type tensor<2xf32>, got tensor<3xf32>"),
     Bad("ftrl_update", [t(2), t(2), None, None, t(2), t(3)], match="expected z of type tensor<2xf32>"),
     Bad("adadelta_update", [t(2), t(2), None, GO, t(3), t(2)], match="expected square_avgs of type tensor<2xf32>"),

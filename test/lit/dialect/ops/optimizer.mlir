@@ -21,7 +21,7 @@ func.func @states(%p: tensor<4x3xf32>, %g: tensor<4x3xf16>, %s: tensor<4x3xf32>)
 // CHECK-SAME: -> (tensor<5xf64>, tensor<f32>)
 func.func @numbers(%p: tensor<5xf64>, %rate: tensor<1xf32>, %skip: tensor<i64>) -> (tensor<*xf64>, tensor<*xf32>) {
   // CHECK: "oneflow.sgd_update"(%arg0, %arg0, %arg1, %arg2)
-  %0 = "oneflow.sgd_update"(%p, %p, %rate, %skip) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>}
+  %0 = "oneflow.sgd_update"(%p, %p, %rate, %skip) {operandSegmentSizes = array<i32: 1, 1, 0, 1, 0, 1>}
     : (tensor<5xf64>, tensor<5xf64>, tensor<1xf32>, tensor<i64>) -> tensor<*xf64>
   // CHECK: "oneflow.adam_bias_correction_factor"({{.*}}) {beta = 8.000000e-01 : f32} : (tensor<i64>) -> tensor<f32>
   %1 = "oneflow.adam_bias_correction_factor"(%skip) {beta = 0.8 : f32} : (tensor<i64>) -> tensor<*xf32>

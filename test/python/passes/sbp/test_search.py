@@ -24,7 +24,7 @@ COINCIDENCES = {
 LISTED = {name for names in COINCIDENCES.values() for name in names.split()}
 
 #: The operands of each of several parameters, and numbers that some updates do not read.
-EACH = """model model_diff model_copy momentum m v learning_rate scale_by_tensor skip_if"""
+EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_tensor skip_if"""
 #: Operands that may lie otherwise than records say, where they withhold that.
 WITHHELD = {
     "bernoulli": "in",
@@ -68,7 +68,7 @@ RATES = v(0.2, float32), v(0.1, float32)
 MORE = [
     *(Sample(name, [MIXED], {"axis": [1]}, dtypes=(int32,)) for name in ("reduce_any", "reduce_all")),
     Sample("scalar_logical_or", [t(3, 4, **SMALL)], {"has_int_operand": True, "int_operand": 0}, dtypes=(int32,)),
-    Sample("adam_update", [t(3, 4), t(3, 4), *[None] * 2, v([0], int64), *RATES, t(3, 4), t(3, 4, low=0.1)],
+    Sample("adam_update", [t(3, 4), t(3, 4), *[None] * 3, v([0], int64), *RATES, t(3, 4), t(3, 4, low=0.1)],
            {"learning_rate_val": 0.1, "do_bias_correction": True}),
     Sample("sgd_update", [t(3, 4)] * 2, {"learning_rate_val": 0.1, "l1": 0.5}),
     Sample("momentum_update", [t(3, 4)] * 3, {"learning_rate_val": 0.1, "l1": 0.5}),
