@@ -72,28 +72,33 @@ class _Channels:
         return scaled
 
 
+def _moves(op: Call) -> bool:
+    """Whether the moving mean and variance change."""
+    return op.training and op.moving_mean is not None
+
+
 @operator(
     "normalization(x, moving_mean?, moving_variance?, gamma, beta, _add_to_output?, axis: int32 = 0,"
-    " epsilon: float = 0.0, training: bool = False, momentum: float = 0.0, update_moving: bool = False)"
+    " epsilon: float = 0.0, training: bool = False, momentum: float = 0.0)"
     " -> y, mean?, inv_variance?, moving_mean_out?, moving_variance_out?"
 )
 class Normalization:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta (+ _add_to_output) along `axis`.
 
     The moments are the moving ones, or in `training` those of `x`; then the mean and 1 / sqrt(variance + epsilon) are
-    results. What OneFlow writes into the moving ones is a result with `update_moving`: momentum * moving + (1 -
-    momentum) * new, for the variance that without bias. With f16 and bf16 the parameters are f32.
+    results. What OneFlow writes into the moving ones then are results too where they are given: momentum * moving +
+    (1 - momentum) * new, for the variance that without bias. With f16 and bf16 the parameters are f32.
     """
 
     def types(op: Call) -> list[TensorDesc]:
         missing = [name for name in MOVING if op[name] is None]
-        if missing and (op.update_moving or not op.training):
-            raise op.error(f"expected {missing[0]} {'to update' if op.training else 'without training'}, got none")
-        if op.update_moving and not op.training:
-            raise op.error("expected training = true with update_moving = true, got false")
+        if missing and not op.training:
+            raise op.error(f"expected {missing[0]} without training, got none")
+        if len(missing) == 1:
+            raise op.error(f"expected both of {' and '.join(MOVING)} or neither, got no {missing[0]}")
         y, channel = channel_types(op, PARAMS)
         expect_addend(op, y)
-        return [y, *[channel] * (2 * op.training), *[channel] * (2 * op.update_moving)]
+        return [y, *[channel] * (2 * op.training), *[channel] * (2 * _moves(op))]
 
     def sbp(op: Call) -> list[SbpSignature]:
         axis = op.axis % op.x.rank
@@ -118,7 +123,7 @@ class Normalization:
         y = y if op._add_to_output is None else y + op._add_to_output
         if squares is None:
             return [y]
-        if not op.update_moving:
+        if not _moves(op):
             return [y, mean, inv]
         pairs = ((op.moving_mean, mean), (op.moving_variance, of.shared(squares, 1)))
         return [y, mean, inv, *(old * float(op.momentum) + new * (1.0 - op.momentum) for old, new in pairs)]
@@ -148,12 +153,12 @@ class Normalization:
         y = c.element_wise(op.x.shape, element, op.x.dtype)
         if unbiased is None:
             return [y]
-        pairs = ((op.moving_mean, mean), (op.moving_variance, unbiased)) if op.update_moving else ()
+        pairs = ((op.moving_mean, mean), (op.moving_variance, unbiased)) if _moves(op) else ()
         return [y, mean, inv, *(_moved(old, new, op.momentum) for old, new in pairs)]
 
     def reference(
         x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, add: Any,
-        *, axis: Any, epsilon: Any, training: Any, momentum: Any, update_moving: Any,
+        *, axis: Any, epsilon: Any, training: Any, momentum: Any,
     ) -> Any:  # fmt: skip
         axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
         moving, wide, row = (mean, variance), x.astype(np.float64), np.float32 if x.dtype.itemsize == 2 else x.dtype
@@ -167,7 +172,7 @@ class Normalization:
         if not training:
             return y
         unbiased = variance * _size(x, axes) / np.float64(_size(x, axes) - 1)
-        pairs = zip(moving, (mean, unbiased), strict=True) if update_moving else ()
+        pairs = zip(moving, (mean, unbiased), strict=True) if moving[0] is not None else ()
         moved = (momentum * old.astype(np.float64) + (1 - momentum) * new for old, new in pairs)
         return y, *(a.astype(row) for a in (mean, inv, *moved))
 

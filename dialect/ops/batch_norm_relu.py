@@ -75,7 +75,7 @@ def _numpy_bits(y: np.ndarray) -> np.ndarray:
 
 @operator(
     "normalization_add_relu(x, addend?, moving_mean?, moving_variance?, gamma, beta, axis: int32 = 0,"
-    " epsilon: float = 0.0, training: bool = False, momentum: float = 0.0, update_moving: bool = False)"
+    " epsilon: float = 0.0, training: bool = False, momentum: float = 0.0)"
     " -> y, reserve_space, mean?, inv_variance?, moving_mean_out?, moving_variance_out?"
 )
 class NormalizationAddRelu:

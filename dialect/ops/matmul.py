@@ -233,9 +233,14 @@ class BroadcastMatmulGradB:
         return _scaled(x.T @ y, alpha, add, a.dtype)
 
 
-@operator("fused_matmul_bias(x, weight, bias, _add_to_output?, alpha: double = 1.0) -> out")
+def _times(value: Value, number: float) -> Value:
+    """A value times a number, itself where that is 1."""
+    return value if number == 1 else value * number
+
+
+@operator("fused_matmul_bias(x, weight, bias, _add_to_output?, alpha: double = 1.0, beta: double = 1.0) -> out")
 class FusedMatmulBias:
-    """alpha * x @ transpose(weight) + bias (+ _add_to_output): a linear layer."""
+    """alpha * x @ transpose(weight) + bias (+ beta * _add_to_output): a linear layer."""
 
     def types(op: Call) -> TensorDesc:
         expect_rank(op, "x", op.x, 2, -1)
@@ -260,17 +265,17 @@ class FusedMatmulBias:
             "x": lambda: ops.broadcast_matmul(dout, op.weight, alpha=op.alpha),
             "weight": lambda: ops.broadcast_matmul_grad_b(dout, op.x, alpha=op.alpha),
             "bias": lambda: ops.reduce_sum(dout, axis=range(dout.rank - 1)),
-            "_add_to_output": dout,
+            "_add_to_output": lambda: _times(dout, op.beta),
         }
 
     def decompose(ops: Builder, op: Call) -> Value:
         product = ops.broadcast_matmul(op.x, op.weight, transpose_b=True, alpha=op.alpha) + op.bias
-        return product if op._add_to_output is None else product + op._add_to_output
+        return product if op._add_to_output is None else product + _times(op._add_to_output, op.beta)
 
-    def reference(x: Any, weight: Any, bias: Any, add: Any, *, alpha: Any) -> Any:
+    def reference(x: Any, weight: Any, bias: Any, add: Any, *, alpha: Any, beta: Any) -> Any:
         product = np.matmul(x.astype(wide(x)), weight.astype(wide(x)).T)
         biased = product * np.asarray(alpha, product.dtype) + bias
-        return (biased if add is None else biased + add).astype(x.dtype)
+        return (biased if add is None else biased + np.asarray(beta, product.dtype) * add).astype(x.dtype)
 
 
 @operator("bias_add(a, b, axis: int32 = 0) -> out")

@@ -167,7 +167,7 @@ def _by_batch(x: Tensor, running: Sequence[Any], gamma: Tensor, beta: Tensor, mo
         raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
     # The share may be a tensor, so they move here: from nothing, all that the operator gives is new.
     nothing = zeros_like(gamma)
-    y, _, _, *new = dispatch_all("normalization", x, nothing, nothing, gamma, beta, **given, update_moving=True)
+    y, _, _, *new = dispatch_all("normalization", x, nothing, nothing, gamma, beta, **given)
     for old, moved in zip(running, new, strict=True):
         _move(old, moved, momentum)
     return y

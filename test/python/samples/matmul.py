@@ -31,6 +31,7 @@ SAMPLES = [
     Sample("fused_matmul_bias", [t(0, 4), t(2, 4), t(2)]),
     Sample("fused_matmul_bias", [t(3, 4), t(2, 4), t(2)], dtypes=FLOATS),
     Sample("fused_matmul_bias", [t(2, 3, 4), t(2, 4), t(2), t(2, 3, 2)], {"alpha": 0.5}),
+    Sample("fused_matmul_bias", [t(3, 4), t(2, 4), t(2), t(3, 2)], {"beta": -0.5}, dtypes=FLOATS),
     Sample("bias_add", [t(2, 3, 4), t(3)], {"axis": 1}, dtypes=NUMERIC),
     Sample("bias_add", [t(2, 3), t(3)], {"axis": -1}),
     Sample("bias_add", [t(3), t(3)]),

@@ -15,10 +15,10 @@ func.func @inference(%x: tensor<5x?x3xf32>, %p: tensor<3xf32>) -> (tensor<*xf32>
 // CHECK: "oneflow.normalization_add_relu"{{.*}} -> (tensor<?x3xf16>, tensor<?xi32>, tensor<3xf32>, tensor<3xf32>)
 // CHECK: "oneflow.normalization_add_relu_grad"{{.*}} -> (tensor<3xf32>, tensor<3xf32>, tensor<?x3xf16>, tensor<?x3xf16>)
 func.func @training(%x: tensor<?x3xf16>, %p: tensor<3xf32>) -> (tensor<*xf16>, tensor<*xf16>) {
-  %0:4 = "oneflow.normalization_add_relu"(%x, %x, %p, %p, %p, %p) {
-    axis = 1 : si32, training = true, operand_segment_sizes = array<i32: 1, 1, 1, 1, 1, 1>,
+  %0:4 = "oneflow.normalization_add_relu"(%x, %x, %p, %p) {
+    axis = 1 : si32, training = true, operand_segment_sizes = array<i32: 1, 1, 0, 0, 1, 1>,
     result_segment_sizes = array<i32: 1, 1, 1, 1>
-  } : (tensor<?x3xf16>, tensor<?x3xf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  } : (tensor<?x3xf16>, tensor<?x3xf16>, tensor<3xf32>, tensor<3xf32>)
     -> (tensor<*xf16>, tensor<*xi32>, tensor<*xf32>, tensor<*xf32>)
   %1:4 = "oneflow.normalization_add_relu_grad"(%x, %0#0, %0#2, %0#3, %p, %p, %0#1, %0#0) {
     axis = 1 : si32, with_addend = true

@@ -20,19 +20,19 @@ func.func @normalization(%x: tensor<2x?x4xf32>, %p: tensor<3xf32>) -> tensor<*xf
   return %y : tensor<*xf32>
 }
 
-// In training the mean and 1 / deviation of the batch are results; with update_moving the moving ones are too.
+// In training the mean and 1 / deviation of the batch are results; the moving ones, where there are some, are too.
 // CHECK-LABEL: func.func @training(
 // CHECK: "oneflow.normalization"{{.*}} -> (tensor<2x3xf16>, tensor<3xf32>, tensor<3xf32>)
 // CHECK: "oneflow.normalization"{{.*}} -> (tensor<2x3xf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
 // CHECK: "oneflow.normalization_grad"{{.*}} -> (tensor<3xf32>, tensor<3xf32>, tensor<2x3xf16>)
 func.func @training(%x: tensor<2x3xf16>, %p: tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf16>) {
-  %y:3 = "oneflow.normalization"(%x, %p, %p, %p, %p) {
-    axis = 1 : si32, training = true, operand_segment_sizes = array<i32: 1, 1, 1, 1, 1, 0>,
+  %y:3 = "oneflow.normalization"(%x, %p, %p) {
+    axis = 1 : si32, training = true, operand_segment_sizes = array<i32: 1, 0, 0, 1, 1, 0>,
     result_segment_sizes = array<i32: 1, 1, 1>
-  } : (tensor<2x3xf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  } : (tensor<2x3xf16>, tensor<3xf32>, tensor<3xf32>)
     -> (tensor<*xf16>, tensor<*xf32>, tensor<*xf32>)
   %z:5 = "oneflow.normalization"(%y#0, %p, %p, %p, %p) {
-    axis = 1 : si32, training = true, update_moving = true, operand_segment_sizes = array<i32: 1, 1, 1, 1, 1, 0>,
+    axis = 1 : si32, training = true, operand_segment_sizes = array<i32: 1, 1, 1, 1, 1, 0>,
     result_segment_sizes = array<i32: 1, 1, 1, 1, 1>
   } : (tensor<*xf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
     -> (tensor<*xf16>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
