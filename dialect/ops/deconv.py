@@ -27,7 +27,6 @@ from oneflow.dialect.ops.conv import (
     windows_of,
 )
 from oneflow.dialect.ops.group_norm import expect_groups
-from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend
 from oneflow.dialect.ops.phases import transposed
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.spatial import (
@@ -86,9 +85,7 @@ def _types(spatial: int) -> Any:
         for size, out in zip(sizes, outs, strict=True):
             if (size is not None and size < 1) or (out is not None and out < 1):
                 raise op.error(f"expected spatial sizes of at least 1, got {op.in_} and sizes {outs} of the result")
-        out = TensorDesc(layout.arrange(lead, [filters], outs), op.in_.dtype)
-        expect_addend(op, out)
-        return out
+        return TensorDesc(layout.arrange(lead, [filters], outs), op.in_.dtype)
 
     return types
 
@@ -96,7 +93,7 @@ def _types(spatial: int) -> Any:
 def _sbp(op: Call) -> list[SbpSignature]:
     """Batch and filters of a group stay split; splitting the channels of the images leaves partial sums."""
     out, weight, x = factor_names(op, layout_of(op, op.in_.rank - 2))
-    return with_addend(op, Factors(f"{x}, {weight} -> {out}", "each").signatures([op.in_.shape, op.weight.shape]))
+    return Factors(f"{x}, {weight} -> {out}", "each").signatures([op.in_.shape, op.weight.shape])
 
 
 def _local(op: Call, shard: Shard) -> dict[str, Any]:
@@ -111,7 +108,6 @@ def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
     return {
         "in": lambda: ops.call(f"conv{spatial}d", dout, op.weight, **shared)[0],
         "weight": lambda: ops.call("conv_filter_grad", op.in_, dout, num_spatial_dims=spatial, **shared)[0],
-        "_add_to_output": dout,
     }
 
 
@@ -127,13 +123,11 @@ def _compute(op: Call) -> Stage:
     filters, outs = _filters(op, layout), _outs(op, sizes)
     shape = layout.arrange(lead, grouped(op, filters), outs)
     operands = by_group(op, layout, op.in_), filters_by_group(op, op.weight)
-    dtype = op.in_.dtype if op._add_to_output is None else op.in_.dtype.accumulator
-    product = transposed(*operands, shape, layout, windows_of(op), dtype)
-    whole = c.reshape(product, layout.arrange(lead, [filters], outs)) if op.groups > 1 else product
-    return scale_and_add(whole, 1.0, op._add_to_output, op.in_.dtype)
+    product = transposed(*operands, shape, layout, windows_of(op), op.in_.dtype)
+    return c.reshape(product, layout.arrange(lead, [filters], outs)) if op.groups > 1 else product
 
 
-def _reference(x: Any, weight: Any, add: Any, **op: Any) -> Any:
+def _reference(x: Any, weight: Any, **op: Any) -> Any:
     order, groups = op["data_format"], op["groups"]
     images = numpy_groups(channels_first(x.astype(wide(x)), order), groups, 1)
     filters = numpy_groups(channels_first(weight.astype(wide(x)), order), groups, 0)
@@ -143,16 +137,15 @@ def _reference(x: Any, weight: Any, add: Any, **op: Any) -> Any:
     for k, box in numpy_windows(images.shape[3:], *moves(op)):
         out[box] += np.einsum("ngo...,goc->ngc...", images, filters[(..., *k)])
     inner = out[(..., *(slice(p, n - p) for p, n in zip(op["padding_before"], reached, strict=True)))]
-    found = channels_back(inner.reshape(len(x), groups * filters.shape[2], *inner.shape[3:]), order)
-    return (found if add is None else found + add.astype(wide(x))).astype(x.dtype)
+    return channels_back(inner.reshape(len(x), groups * filters.shape[2], *inner.shape[3:]), order).astype(x.dtype)
 
 
 def _transposed_convolution(spatial: int) -> Operator:
     return define(
-        f"deconv{spatial}d(in, weight, _add_to_output?, filters: int32 = 0, {SHARED_TEXT},"
+        f"deconv{spatial}d(in, weight, filters: int32 = 0, {SHARED_TEXT},"
         " output_padding: list_int32, groups: int32 = 1) -> out",
         depth=2,
-        doc=f"Transposed convolution over {spatial} spatial dimension{'s'[: spatial - 1]} (+ _add_to_output).\n\n"
+        doc=f"Transposed convolution over {spatial} spatial dimension{'s'[: spatial - 1]}.\n\n"
         "`weight` is (channels of the images, filters of a group, kernel), its filters last if the channels are.\n"
         "The result is as large as what a convolution saw that gave the images, and `output_padding` elements\n"
         "larger, fewer than the stride.",

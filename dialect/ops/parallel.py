@@ -26,7 +26,7 @@ from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, letters, same_dtype
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
-MODES = ("identity", "restore", "manual")
+MODES = ("identity", "restore", "manual", "auto")
 REDUCE_TYPES = ("sum", "max")
 
 
@@ -37,7 +37,7 @@ REDUCE_TYPES = ("sum", "max")
 class HierarchicalParallelCast:
     """`in`, lying on the mesh as `nd_sbp` says: one SBP per mesh axis.
 
-    The gradient lies as `grad_nd_sbp` says in the mode `manual`; in the modes `identity` and `restore` it is
+    The gradient lies as `grad_nd_sbp` says in the mode `manual`; in the modes `identity`, `restore` and `auto` it is
     passed on as it is, and inference chooses. `placement` names the ranks that the tensor goes to, one of the
     module's `oneflow.placements` or "mesh" for all of them; the gradient comes back to those of `in`.
     """

@@ -1,12 +1,14 @@
 """Programs as OneFlow writes them, and the values that its kernels give: defaults, and the meaning of operands."""
 
+import re
+
 import numpy as np
 import pytest
 
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.dtypes import from_numpy
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.reader import read_module
+from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.runtime.executable import compile_module
 
 
@@ -48,20 +50,44 @@ VALUES = [
 ]  # fmt: skip
 
 
+X, CHANNEL = a([1, 2], [3, 4]), a(1, 2)
+#: Programs of OneFlow that would lose something here, and what is said of them.
+REFUSED = [
+    (
+        "sgd_update", "operand_segment_sizes = array<i32: 1, 1, 0, 0, 0, 0>", [CHANNEL, CHANNEL], [],
+        "results: expected 1 (model_out, model_copy_out?), got 0",
+    ),
+    (
+        "normalization",
+        "axis = 1 : si32, training = true, operand_segment_sizes = array<i32: 1, 1, 1, 1, 1, 0>,"
+        " result_segment_sizes = array<i32: 1, 1, 1>",
+        [X, *[CHANNEL] * 4], [X, CHANNEL, CHANNEL],
+        "results: expected 5 (y, mean?, inv_variance?, moving_mean_out?, moving_variance_out?), got 3",
+    ),
+    (
+        "constant", "is_complex_value = true, complex_value = [1.0, 2.0], dtype = 2 : i32, shape = [2 : si64]",
+        [], [CHANNEL], "expected is_complex_value to be false",
+    ),
+    ("elementwise_maximum_backward", "", [CHANNEL] * 3, [CHANNEL], "results: expected 2 (dx, dy), got 1"),
+    ("upsample_nearest_1d", "output_size = []", [X], [X], "expected the attribute data_format"),
+]  # fmt: skip
+
+
+def type_of(array):
+    return f"tensor<{'x'.join([*map(str, array.shape), from_numpy(array.dtype).mlir])}>"
+
+
 def text_of(operator, attributes, operands, results):
-    """A program of one operation; results may be only their types."""
-    types = [
-        [f"tensor<{'x'.join([*map(str, x.shape), from_numpy(x.dtype).mlir])}>" for x in xs]
-        for xs in (operands, results)
-    ]
+    """A program of one operation."""
+    types = [[type_of(x) for x in arrays] for arrays in (operands, results)]
     arguments = ", ".join(f"%x{i}: {kind}" for i, kind in enumerate(types[0]))
-    names = [f"%r{i}" for i, _ in enumerate(results)]
+    names = ", ".join(f"%r{i}" for i, _ in enumerate(results))
     given, made = (", ".join(t) for t in types)
     uses = ", ".join(f"%x{i}" for i, _ in enumerate(operands))
     return f"""
       func.func @main({arguments}) -> ({made}) {{
-        {", ".join(names)} = "oneflow.{operator}"({uses}) {{{attributes}}} : ({given}) -> ({made})
-        return {", ".join(names)} : {made}
+        {f"{names} = " if results else ""}"oneflow.{operator}"({uses}) {{{attributes}}} : ({given}) -> ({made})
+        return {f"{names} : {made}" if results else ""}
       }}"""
 
 
@@ -73,3 +99,11 @@ def test_values_are_those_of_oneflow(operator, attributes, operands, results):
     got = compile_module(module)(*operands)
     for one, wanted in zip(got if isinstance(got, (list, tuple)) else [got], results, strict=True):
         np.testing.assert_allclose(one, wanted, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "operands", "results", "message"), REFUSED, ids=[row[0] for row in REFUSED]
+)
+def test_what_would_be_lost_is_refused(operator, attributes, operands, results, message):
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        read_module(text_of(operator, attributes, operands, results), create_context())

@@ -8,6 +8,7 @@ NUMBERS = (*FLOATS, *INTEGERS)
 
 SAMPLES = [
     Sample("hierarchical_parallel_cast", [t(4, 3)], {"nd_sbp": ["S(0)", "B"]}, dtypes=ALL),
+    Sample("hierarchical_parallel_cast", [t(4, 3)], {"nd_sbp": ["S(0)"], "grad_mode": "auto", "grad_nd_sbp": []}),
     Sample(
         "hierarchical_parallel_cast",
         [t(4, 3)],
@@ -51,7 +52,7 @@ BAD = [
     Bad("hierarchical_parallel_cast", [t(4, 3)], {"nd_sbp": ["S(2)"]}, match="expected split axes below 2"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["S0"]}, match="expected #sbp.split<axis>"),
     Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": "B"}, match="expected a list of SBPs"),
-    Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["B"], "grad_mode": "auto"}, match="expected grad_mode"),
+    Bad("hierarchical_parallel_cast", [t(4)], {"nd_sbp": ["B"], "grad_mode": "none"}, match="expected grad_mode"),
     Bad("ccl_all_reduce", [[t(4)]], TWO, dtype=bool_, match="expected in of type"),
     Bad("ccl_all_reduce", [[t(4)]], {**TWO, "index": 2}, match="an index below members"),
     Bad("ccl_reduce", [t(4)], {**TWO, "root": 2}, match="expected root below the 2 members, got 2"),

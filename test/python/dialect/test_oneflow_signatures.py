@@ -1,0 +1,214 @@
+"""A program of OneFlow means here what it means there, or is refused: signatures against OneFlow's own.
+
+`oneflow_signatures.txt` has the signatures of all of OneFlow's operators, `read_oneflow.py` writes it. What differs
+is in `DEVIATIONS`, under its reason: `+x` is an operand, result or attribute that OneFlow does not have, `-x` one
+that only OneFlow has, `~x` one that is optional, repeated or defaulted otherwise.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from read_oneflow import signatures
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect.oneflow import BOOKKEEPING
+from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.signature import ArgDef, AttrDef, Signature, parse_signature
+
+TABLE = Path(__file__).parent / "oneflow_signatures.txt"
+THEIRS = {s.name: s for s in map(parse_signature, TABLE.read_text(encoding="utf-8").splitlines()[1:])}
+SHARED = sorted(record.name for record in REGISTRY if record.name in THEIRS)
+#: Kinds of attribute that read what programs write for another.
+READ_AS = {"nd_sbp": "list_string", "shape": "list_int64"}
+
+DEVIATIONS = {
+    "Tensors are values: what OneFlow writes into an operand is a result, and a program without it is refused.": """
+        adadelta_update: +model_out +square_avgs_out +acc_deltas_out
+        adagrad_update: +model_out +sum_out
+        adam_update: +model_out +m_out +v_out +max_v_out +model_copy_out
+        dynamic_loss_scale_schedule: +loss_scale_out +good_step_counter_out
+        ftrl_update: +model_out +accumulate_out +z_out
+        lamb_update: +model_out +m_out +v_out
+        lars_update: +model_out +momentum_out
+        momentum_update: +model_out +momentum_out
+        multi_tensor_adam_update: +model_out +m_out +v_out
+        multi_tensor_adam_update_with_cast: +model_out +m_out +v_out +model_copy_out
+        multi_tensor_momentum_update: +model_out +momentum_buf_out
+        multi_tensor_momentum_update_with_cast: +model_out +momentum_buf_out +model_copy_out
+        multi_tensor_sgd_update: +model_out
+        multi_tensor_sgd_update_with_cast: +model_out +model_copy_out
+        normalization: +moving_mean_out +moving_variance_out
+        normalization_add_relu: +moving_mean_out +moving_variance_out
+        rmsprop_update: +model_out +mean_square_out +mean_gradient_out
+        sgd_update: +model_out +model_copy_out
+    """,
+    "Every optimizer trains parameters that have a copy in another element type.": """
+        adadelta_update: +model_copy +model_copy_out
+        adagrad_update: +model_copy +model_copy_out
+        ftrl_update: +model_copy +model_copy_out
+        lamb_update: +model_copy +model_copy_out
+        lars_update: +model_copy +model_copy_out
+        momentum_update: +model_copy +model_copy_out
+        rmsprop_update: +model_copy +model_copy_out
+    """,
+    "The program of one rank says where its piece lies in the whole tensor.": """
+        bernoulli: +logical_shape +logical_begin
+        dim_gather: +logical_size +logical_begin
+        dim_scatter_add: +logical_size +logical_begin
+        dim_scatter_add_like: +logical_size +logical_begin
+        dropout: +logical_shape +logical_begin
+        embedding: +logical_size +logical_begin
+        embedding_grad: +logical_size +logical_begin
+        gather: +logical_size +logical_begin
+        nll: +logical_size +logical_begin
+        nll_grad: +logical_size +logical_begin
+        one_hot: +logical_begin
+        random_mask_like: +logical_shape +logical_begin
+        sparse_softmax_cross_entropy_grad: +logical_size +logical_begin
+        sparse_softmax_cross_entropy_ms_grad: +logical_size +logical_begin
+        unsorted_segment_sum: +logical_size +logical_begin
+        unsorted_segment_sum_like: +logical_size +logical_begin
+    """,
+    "Each run of a compiled program draws other numbers.": """
+        bernoulli: +offset
+        normal: +offset
+        random_mask_like: +offset
+        uniform: +offset
+        uniform_int: +offset
+    """,
+    "A tensor of one of several placements says to which it goes, and where its gradient comes back to.": """
+        hierarchical_parallel_cast: +placement
+        hierarchical_parallel_cast_like: +nd_sbp +stated
+    """,
+    "How a gradient lies is inferred where a program does not say it.": """
+        hierarchical_parallel_cast: ~grad_mode ~grad_nd_sbp
+    """,
+    "Both gradients are always results, and a program that leaves one out is refused.": """
+        elementwise_maximum_backward: ~dx ~dy
+        elementwise_minimum_backward: ~dx ~dy
+        layer_norm_param_grad: ~beta_diff ~gamma_diff
+    """,
+    "The number of results follows from operands and attributes; OneFlow's program with the result is refused.": """
+        normalization_add_relu_grad: +with_addend
+    """,
+    "It says again what `padding_before` and `padding_after` say, and is compared with them.": """
+        pad: ~padding
+    """,
+    "The learning rate may be an attribute, as it may in OneFlow's other updates.": """
+        lars_update: ~learning_rate +learning_rate_val
+    """,
+    "PyTorch's RMSprop adds epsilon to the root, and has momentum.": """
+        rmsprop_update: +epsilon_apart +momentum +momentum_out +beta
+    """,
+    "It takes what OneFlow's `tril` takes, such as a mask of attention that is minus infinity elsewhere.": """
+        triu: +floating_fill_value +integer_fill_value +is_floating_fill_value
+    """,
+    "Rows whose number of elements is known at run time only may turn out empty.": """
+        reduce_max: +allow_empty
+        reduce_min: +allow_empty
+    """,
+    "Positions that are known to differ are written in any order, which is faster.": """
+        tensor_scatter_nd_update: +any_order
+    """,
+}
+
+
+def _args(here: Sequence[ArgDef], there: Sequence[ArgDef]) -> Iterator[str]:
+    """How operands, or results, differ; those that OneFlow does not have may follow its own alone."""
+    ours, theirs = ({a.name: (a.is_optional, a.is_variadic) for a in args} for args in (here, there))
+    common = [name for name in theirs if name in ours]
+    yield from (f"+{name}" for name in ours if name not in theirs)
+    yield from (f"-{name}" for name in theirs if name not in ours)
+    yield from (f"~{name}" for name in common if ours[name] != theirs[name])
+    if list(ours)[: len(common)] != common:
+        yield f"order: {', '.join(ours)}"
+
+
+def _attributes(here: dict[str, AttrDef], there: dict[str, AttrDef]) -> Iterator[str]:
+    """How attributes differ, whose order means nothing."""
+    yield from (f"+{name}" for name in here if name not in there)
+    yield from (f"-{name}" for name in there if name not in here and name not in BOOKKEEPING)
+    for name in here.keys() & there.keys():
+        ours, theirs = here[name], there[name]
+        kinds = {READ_AS.get(a.kind.name, a.kind.name) for a in (ours, theirs)}
+        if len(kinds) > 1 or ours.is_mandatory != theirs.is_mandatory or ours.default != theirs.default:
+            yield f"~{name}"
+
+
+def differences(here: Signature, there: Signature) -> set[str]:
+    """What differs between a signature here and OneFlow's."""
+    return {
+        *_args(here.inputs, there.inputs),
+        *_args(here.outputs, there.outputs),
+        *_attributes(here.attr_by_name, there.attr_by_name),
+    }
+
+
+def _allowed(name: str) -> set[str]:
+    """The deviations of an operator that have a reason."""
+    lines = [line.split() for text in DEVIATIONS.values() for line in text.splitlines()]
+    return {entry for operator, *entries in filter(None, lines) if operator == f"{name}:" for entry in entries}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_signature_is_that_of_oneflow(name):
+    assert differences(REGISTRY[name].signature, THEIRS[name]) == _allowed(name)
+
+
+def test_deviations_are_of_operators_that_are_here():
+    lines = [line.split() for text in DEVIATIONS.values() for line in text.splitlines()]
+    assert {operator.rstrip(":") for operator, *_ in filter(None, lines)} <= {*SHARED}
+
+
+@pytest.mark.parametrize(
+    ("here", "found"),
+    [
+        ("f(x, y?, a: int32 = 1) -> z", set()),
+        ("f(y?, x, a: int32 = 1) -> z", {"order: y, x"}),
+        ("f(x, w?, y?, a: int32 = 1) -> z", {"+w", "order: x, w, y"}),
+        ("f(x, y?, w?, a: int32 = 1) -> z, v?", {"+w", "+v"}),
+        ("f(x, y, a: int32 = 2) -> z*", {"~y", "~a", "~z"}),
+        ("f(x, a: int32) -> z", {"-y", "~a"}),
+        ("f(x, y?, a: int64 = 1) -> z", {"~a"}),
+        ("f(x, y?, b: bool = False) -> z", {"-a", "+b"}),
+    ],
+)
+def test_what_differs_is_found(here, found):
+    assert differences(parse_signature(here), parse_signature("f(x, y?, a: int32 = 1) -> z")) == found
+
+
+BASE = """
+class OneFlow_CurveBaseOp<string mnemonic, list<Trait> traits = []> :
+        OneFlow_BaseOp<mnemonic, !listconcat(traits, [NoMemoryEffect])> {
+  let input = (ins OneFlow_Tensor:$x, Optional<OneFlow_Tensor>:$w);
+  let output = (outs OneFlow_Tensor:$y);
+}
+"""
+USER = """
+#ifdef GET_ONEFLOW_CURVE_OP_DEFINITIONS
+def OneFlow_BendOp : OneFlow_CurveBaseOp<"bend", [NoGrad]> {}  // as it is
+def OneFlow_ArchOp : OneFlow_BaseOp<"arch", [NoMemoryEffect]> {
+  let input = (ins Variadic<OneFlow_Tensor>:$xs);
+  let output = (outs
+    Optional<AnyType>:$y
+  );
+  let attrs = (ins
+    DefaultValuedAttr<F32Attr, "0.">:$slope, SI32ArrayAttr: $axes, // DefaultValuedAttr<BoolAttr, "true">:$gone
+    DefaultValuedAttr<StrAttr, "\\"none\\"">:$mode,
+    DefaultValuedAttr<BoolAttr, "false">:$round, OneFlow_DataType:$dtype
+  );
+  let has_check_fn = 1;
+}
+#endif
+"""
+
+
+def test_signatures_are_read_from_definitions(tmp_path):
+    folder = tmp_path / "oneflow/ir/include/OneFlow"
+    folder.mkdir(parents=True)
+    (folder / "OneFlowBase.td").write_text(BASE)
+    (folder / "OneFlowUserOps.td").write_text(USER)
+    attrs = "slope: float = 0.0, axes: list_int32, mode: string = 'none', round: bool = False, dtype: data_type"
+    wanted = [f"arch(xs*, {attrs}) -> y?", "bend(x, w?) -> y"]
+    assert list(map(str, signatures(tmp_path))) == wanted
