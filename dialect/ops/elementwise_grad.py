@@ -117,15 +117,13 @@ AT_X = """abs acos acosh asin asinh atan atanh cos cosh elu erf erfc exp exp2 ex
     hardswish leaky_relu log log10 log1p log2 log_sigmoid mish quick_gelu reciprocal reciprocal_no_nan rsqrt selu silu
     sin sinh softplus softsign sqrt square square_relu tan threshold trunc scalar_pow
     scalar_reverse_pow""".split()
-#: Gradients by the result, which as an operand has the same slope.
-AT_Y = ("relu", "hardtanh", "hardshrink")
 
 for _name in AT_X:
     _forward = REGISTRY[_name]
     _attrs = written(_forward, without=("value",))
     gradient_of(f"{_name}_grad", _forward, ("x", "dy"), 0, "dx", _attrs)
-for _name in AT_Y:
-    gradient_of(f"{_name}_grad", REGISTRY[_name], ("y", "dy"), 0, "dx", written(REGISTRY[_name]))
+# The result, as an operand, has the same slope.
+gradient_of("relu_grad", REGISTRY["relu"], ("y", "dy"), 0, "dx", "")
 for _name in ("clip_by_scalar", "clip_by_scalar_min", "clip_by_scalar_max"):
     elementwise(
         f"{_name}_grad(dy, x{written(REGISTRY[_name])}) -> dx",
@@ -153,11 +151,35 @@ elementwise(
     reference=in_double(lambda y, dy, *, alpha: np.where(y > 0, dy, dy * (y / alpha + 1))),
     types=same_shapes, sbp=linear_in("dy"),
 )  # fmt: skip
-elementwise(
-    "softshrink_grad(y, dy, alpha: double = 0.0) -> dx", "dy times the derivative of softshrink, from its result.",
-    scalar=lambda y, dy: s.where(y.eq(0), 0.0, dy), reference=lambda y, dy: np.where(y == 0, 0, dy),
-    types=same_shapes, sbp=linear_in("dy"),
-)  # fmt: skip
+for _name in ("softshrink", "hardshrink"):
+    elementwise(
+        f"{_name}_grad(y, dy{written(REGISTRY[_name])}) -> dx",
+        f"dy times the derivative of {_name}, from its result.",
+        scalar=lambda y, dy: s.where(y.eq(0), 0.0, dy), reference=lambda y, dy: np.where(y == 0, 0, dy),
+        types=same_shapes, sbp=linear_in("dy"),
+    )  # fmt: skip
+
+
+@operator("hardtanh_grad(y, dy, min_val: double = 0.0, max_val: double = 0.0) -> dx")
+class HardtanhGrad:
+    """dy times the derivative of hardtanh, from its result: 0 where that is a bound, as its type has it."""
+
+    types = same_shapes
+    sbp = linear_in("dy")
+    grad = composed_gradient
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        at = [
+            ops.broadcast_equal(
+                op.y, ops.constant(dtype=op.y.dtype, shape=(), is_floating_value=True, floating_value=bound)
+            )
+            for bound in (op.min_val, op.max_val)
+        ]
+        return ops.where(ops.broadcast_logical_or(*at), ops.zero_like(op.dy), op.dy)
+
+    def reference(y: Any, dy: Any, *, min_val: Any, max_val: Any) -> Any:
+        bounds = np.array([min_val, max_val]).astype(y.dtype)
+        return np.where((y == bounds[0]) | (y == bounds[1]), np.zeros_like(dy), dy)
 
 
 @operator("broadcast_div_grad(y, z, dz) -> dy")

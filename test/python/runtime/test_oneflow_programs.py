@@ -16,6 +16,10 @@ def a(*values, dtype=np.float32):
     return np.array(values, dtype)
 
 
+def f16(*values):
+    return a(*values, dtype=np.float16)
+
+
 def i64(*values):
     return a(*values, dtype=np.int64)
 
@@ -26,6 +30,8 @@ VALUES = [
     ("softplus_grad", "", [a(-1, 0, 25), a(1, 2, 3)], [a(0.26894142, 1, 3)]),
     ("tanh_grad", "", [a(0.5, -0.25), a(2, 4)], [a(1.5, 3.75)]),
     ("celu_grad", "alpha = 2.0 : f64", [a(0.5, -1, -1.5), a(3, 4, 8)], [a(3, 2, 2)]),
+    ("hardshrink_grad", "lambd = 0.5 : f64", [a(0, 0.25), a(3, 4)], [a(0, 4)]),
+    ("hardtanh_grad", "min_val = -0.1 : f64, max_val = 0.3 : f64", [f16(-0.1, 0.3, 0), f16(1, 2, 3)], [f16(0, 0, 3)]),
     ("bernoulli", "dtype = 2 : i32", [a(1, 1, 1)], [a(0, 0, 0)]),
     ("rms_norm", "normalized_shape = [2 : si64]", [a([0.003, 0.004])], [a([0.63245553, 0.84327404]), a(210.81851)]),
     ("scalar_bitwise_and", "operand = 6 : si64", [a(3, 12, dtype=np.int32)], [a(2, 4, dtype=np.int32)]),
@@ -35,7 +41,7 @@ VALUES = [
     ),
     (
         "sgd_update", "learning_rate_scale = 0.5 : f32, operand_segment_sizes = array<i32: 1, 1, 1, 1, 0, 0>",
-        [a(1, 2), a(4, -4), a(9, 9, dtype=np.float16), a(0.5)], [a(0, 3), a(0, 3, dtype=np.float16)],
+        [a(1, 2), a(4, -4), f16(9, 9), a(0.5)], [a(0, 3), f16(0, 3)],
     ),
     (
         "multi_tensor_momentum_update",
