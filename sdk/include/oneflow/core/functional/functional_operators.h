@@ -385,52 +385,52 @@ inline Maybe<Tensor> Reciprocal(const std::shared_ptr<Tensor> &x) {
   return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(x));
 }
 
-inline Maybe<Tensor> ReduceMax(const std::shared_ptr<Tensor> &x,
+inline Maybe<Tensor> ReduceMax(const std::shared_ptr<Tensor> &input_tensor,
                                const std::vector<int32_t> &axis,
                                const bool &keepdims = false,
                                const bool &allow_empty = false) {
-  const auto op = JUST(OpBuilder("reduce_max").Input("x", detail::TensorCount(x))
-                           .Output("y")
+  const auto op = JUST(OpBuilder("reduce_max").Input("input_tensor", detail::TensorCount(input_tensor))
+                           .Output("output_tensor")
                            .Attr<std::vector<int32_t>>("axis", axis)
                            .Attr<bool>("keepdims", keepdims)
                            .Attr<bool>("allow_empty", allow_empty)
                            .Build());
-  return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(x));
+  return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(input_tensor));
 }
 
-inline Maybe<Tensor> ReduceMin(const std::shared_ptr<Tensor> &x,
+inline Maybe<Tensor> ReduceMin(const std::shared_ptr<Tensor> &input_tensor,
                                const std::vector<int32_t> &axis,
                                const bool &keepdims = false,
                                const bool &allow_empty = false) {
-  const auto op = JUST(OpBuilder("reduce_min").Input("x", detail::TensorCount(x))
-                           .Output("y")
+  const auto op = JUST(OpBuilder("reduce_min").Input("input_tensor", detail::TensorCount(input_tensor))
+                           .Output("output_tensor")
                            .Attr<std::vector<int32_t>>("axis", axis)
                            .Attr<bool>("keepdims", keepdims)
                            .Attr<bool>("allow_empty", allow_empty)
                            .Build());
-  return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(x));
+  return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(input_tensor));
 }
 
-inline Maybe<Tensor> ReduceProd(const std::shared_ptr<Tensor> &x,
+inline Maybe<Tensor> ReduceProd(const std::shared_ptr<Tensor> &input_tensor,
                                 const std::vector<int32_t> &axis,
                                 const bool &keepdims = false) {
-  const auto op = JUST(OpBuilder("reduce_prod").Input("x", detail::TensorCount(x))
-                           .Output("y")
+  const auto op = JUST(OpBuilder("reduce_prod").Input("input_tensor", detail::TensorCount(input_tensor))
+                           .Output("output_tensor")
                            .Attr<std::vector<int32_t>>("axis", axis)
                            .Attr<bool>("keepdims", keepdims)
                            .Build());
-  return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(x));
+  return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(input_tensor));
 }
 
-inline Maybe<Tensor> ReduceSum(const std::shared_ptr<Tensor> &x,
+inline Maybe<Tensor> ReduceSum(const std::shared_ptr<Tensor> &input_tensor,
                                const std::vector<int32_t> &axis,
                                const bool &keepdims = false) {
-  const auto op = JUST(OpBuilder("reduce_sum").Input("x", detail::TensorCount(x))
-                           .Output("y")
+  const auto op = JUST(OpBuilder("reduce_sum").Input("input_tensor", detail::TensorCount(input_tensor))
+                           .Output("output_tensor")
                            .Attr<std::vector<int32_t>>("axis", axis)
                            .Attr<bool>("keepdims", keepdims)
                            .Build());
-  return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(x));
+  return OpInterpUtil::Dispatch<Tensor>(*op, detail::Tensors(input_tensor));
 }
 
 inline Maybe<Tensor> ReduceSumLike(const std::shared_ptr<Tensor> &x,
@@ -552,8 +552,8 @@ inline Maybe<Tensor> Softmax(const std::shared_ptr<Tensor> &in) {
 }
 
 inline Maybe<Tensor> Softplus(const std::shared_ptr<Tensor> &x,
-                              const double &beta = 0.0,
-                              const double &threshold = 0.0) {
+                              const double &beta = 1.0,
+                              const double &threshold = 20.0) {
   const auto op = JUST(OpBuilder("softplus").Input("x", detail::TensorCount(x))
                            .Output("y")
                            .Attr<double>("beta", beta)
