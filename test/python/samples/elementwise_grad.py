@@ -50,6 +50,18 @@ SAMPLES = [
     Sample("broadcast_div_grad", [t(2, 1, low=0.5), t(2, 3), t(2, 3)]),
     Sample("broadcast_div_grad", [t(low=0.5), t(), t()]),
     Sample("broadcast_div_grad", [t(1, 3, low=0.5), t(0, 3), t(0, 3)]),
+    Sample(
+        "hardtanh_grad",
+        [v([[-0.7, 0.1, 0.0], [0.3, 0.1, -0.7]]), t(2, 3)],
+        {"min_val": -0.7, "max_val": 0.1},
+        dtypes=FLOATS,
+        gradient=False,
+        why="jumps at the bounds",
+    ),
+    *[
+        Sample(f"{name}shrink_grad", [v([0.0, 0.2, -3.0]), t(3)], gradient=False, why="a jump at 0")
+        for name in ("hard", "soft")
+    ],
     Sample("relu_grad", [v([0.0, 2.0, 3.0]), v([5.0, 7.0, -1.0])], gradient=False, why="a bend at 0"),
 ]
 FLOATS_TEXT = "f16, bf16, f32, f64"
