@@ -74,7 +74,9 @@ class Externals:
 
 
 def _description(op: ir.Operation, call: Call) -> ir.Attribute:
-    kept = {n: op.attributes[n] for n in op.attributes if n not in dialect.BOOKKEEPING and "." not in n}
+    known = call.record.signature.attr_by_name
+    carried = [n for n in op.attributes if n not in known and (n in dialect.BOOKKEEPING or "." in n)]
+    kept = {n: op.attributes[n] for n in op.attributes if n not in carried}
     types = ir.FunctionType.get([d.to_mlir() for d in call.operands], [d.to_mlir() for d in call.results])
     described = {
         "operator": ir.StringAttr.get(op.name),

@@ -164,6 +164,13 @@ def test_a_wrong_sbp_is_found():
         check_op("tp_row_max", [Sample("tp_row_max", [t(4, 6)])])
 
 
+def test_attributes_with_names_of_bookkeeping_reach_kernels():
+    slots = {"types": "x", "kernel": flow.numpy_kernel(lambda x, *, device_id: x + np.float32(device_id))}
+    flow.operator("tp_shifted(x, device_id: int64 = 0) -> y")(type("Shifted", (), slots))
+    found = flow.compile(lambda x: flow.ops.tp_shifted(x, device_id=3))(np.zeros(2, np.float32))
+    np.testing.assert_array_equal(found, [3, 3])
+
+
 @pytest.mark.parametrize(
     "function, message",
     [
