@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from oneflow.lowering.kernels import form, layouts, recompute, share
 from oneflow.lowering.linalg import convert
-from oneflow.lowering.llvm import emit, launch, polynomials
+from oneflow.lowering.llvm import emit, expand_floats, floats_to_bits, launch, polynomials, set_target, widen_floats
 from oneflow.lowering.llvm.split import SplitForThreads
 from oneflow.lowering.triton import attention  # noqa: F401
 from oneflow.lowering.triton.channels import PreferChannelsLast
@@ -35,13 +35,16 @@ STAGES: dict[str, tuple[str, ...]] = {
     "kernels": (SplitForThreads.name, form.FormKernels.name, share.ShareKernels.name),
     "llvm": (
         emit.EmitKernels.name,
+        widen_floats.WidenFloats.name,
         polynomials.ExpandMath.name,
+        expand_floats.ExpandFloats.name,
+        # Before canonicalization, which joins conversions that are written with instructions of every target.
+        "arith-expand{include-bf16=true}",
         "canonicalize",
         "cse",
         "convert-scf-to-cf",
         "expand-strided-metadata",
         "lower-affine",
-        "arith-expand{include-bf16=true}",
         "convert-math-to-llvm",
         "convert-math-to-libm",
         "convert-vector-to-llvm",
@@ -52,7 +55,9 @@ STAGES: dict[str, tuple[str, ...]] = {
         "convert-index-to-llvm",
         "convert-ub-to-llvm",
         "reconcile-unrealized-casts",
+        floats_to_bits.FloatsToBits.name,
         launch.DefineLaunches.name,
+        set_target.SetTarget.name,
     ),
     "gpu-linalg": (
         RecogniseAttention.name,

@@ -54,7 +54,8 @@ class Watch:
     `before` and `after` name passes to print the program at (`*` for all), on `stream` by `show`. `report`
     gets each diagnostic as it comes. `seconds` fills up with the time of each pass when `timing`.
     `reproducers` is the folder for the program before a failing pass; None writes none. `load` are the files of
-    operators that a reproducer needs; where it names none they are those that define the program's operators.
+    operators that a reproducer needs; where it names none they are those that define the program's operators. `flags`
+    are what else its command line needs.
     """
 
     verify_each: bool = True
@@ -67,6 +68,7 @@ class Watch:
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     reproducers: Path | None = field(default_factory=lambda: Path(tempfile.gettempdir()))
     load: str = ""
+    flags: str = ""
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
     @property
@@ -278,7 +280,8 @@ def _write_reproducer(step: Step, text: str, watch: Watch, load: str, stem: str)
         return ""
     path = watch.reproducers / f"{stem}.{step.name}.reproducer.mlir"
     loaded = f" --load-ops={shlex.quote(load)}" if load else ""
-    command = f"oneflow-opt {shlex.quote(str(path))}{loaded} --pass-pipeline={shlex.quote(format_steps([step]))}"
+    flags = f"{loaded} {watch.flags}".rstrip()
+    command = f"oneflow-opt {shlex.quote(str(path))}{flags} --pass-pipeline={shlex.quote(format_steps([step]))}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"// {command}\n{text}\n", encoding="utf-8")

@@ -5,7 +5,7 @@ another name and renamed; the folder is its owner's alone, since what lies in it
 with the folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Entries that were not used
 for longest go when all take more than `limit`: looking through a large folder takes long, so that is done for a store
 now and then, on average once for each 32nd part of the limit that all processes store.
-Imports nothing of the project but versions.
+Imports versions, and what is known of the processor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import functools
 import hashlib
 import json
 import os
-import platform
 import random
 import re
 import tempfile
@@ -25,6 +24,7 @@ from typing import Any
 
 import oneflow
 from oneflow.dialect._mlir import VERSION
+from oneflow.lowering.targets.machine import architecture, processor_facts
 from oneflow.runtime import native
 
 #: How many bytes entries take together, where neither `set_limit` nor $ONEFLOW_CACHE_SIZE says it.
@@ -84,12 +84,9 @@ def folder() -> Path:
 @functools.cache
 def processor() -> str:
     """The processor's model and features, as far as the system tells them."""
+    facts = processor_facts()
     wanted = ("model name", "flags", "Features", "CPU part")
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n", 1)[0].splitlines()
-    except OSError:
-        lines = []
-    return "\n".join([platform.machine(), *(line for line in lines if line.startswith(wanted))])
+    return "\n".join([architecture(), *(facts.get(name, "") for name in wanted)])
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import ctypes
 import functools
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
 from oneflow.lowering.linalg.external import places
 from oneflow.lowering.pipelines import BEFORE, STAGES, pipeline_between
+from oneflow.lowering.targets.choice import CpuTarget, cpu_target, expect_runs_here, using
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline, Watch
@@ -44,12 +45,8 @@ from oneflow.runtime.results import Form, Memory, described, dynamic_axes
 
 #: The stages that the rules of operators make.
 _BY_RULES = ("oneflow", "linalg", "gpu-linalg")
-#: What a run gives when a position is out of range.
-_POSITION = 1
-#: What a run gives when memory ran out.
-_NO_MEMORY = 3
-#: What a run gives when a kernel made elsewhere failed.
-_KERNEL_FAILED = 4
+#: What a run gives when a position is out of range, when memory ran out, and when a kernel made elsewhere failed.
+_POSITION, _NO_MEMORY, _KERNEL_FAILED = 1, 3, 4
 
 
 @dataclass(frozen=True)
@@ -67,19 +64,20 @@ def compile_module(
     registry: Registry = REGISTRY,
     collectives: Collectives | None = None,
 ) -> Executable:
-    """Compiles function `entry` of a module of operators, or of linalg on tensors, for this machine.
+    """Compiles function `entry` of a module of operators, or of linalg on tensors, for the chosen target.
 
     `collectives` makes the kernels in which the program of one rank meets the others.
 
     Raises:
         PassError: a pass could not do its work.
         OperatorError: no kernel of a user's operator matches its call.
-        ValueError: the module has no such function.
+        ValueError: the module has no such function, or this machine does not run code for the target.
     """
     options = options or Options()
     source = program_source(module, entry, registry)
+    expect_runs_here(source.target)
     signature = signature_of(module, entry)
-    key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module))
+    key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module), repr(source.target))
     found = _find(key, entry) if options.cached else None
     return Executable(source, *signature, *(found or _compile(source, signature, options, key)), collectives)
 
@@ -174,6 +172,7 @@ class ProgramSource:
     registry: Registry
     context: ir.Context
     original: ir.Operation
+    target: CpuTarget = field(default_factory=cpu_target)
 
     def fingerprint(self, module: ir.Module) -> str:
         """The text that the cache's key covers for operators defined outside the package: their linalg and Triton."""
@@ -223,7 +222,7 @@ class ProgramSource:
         Up to linalg, where rules of users take part, it is verified after each pass; then it is at the end, since
         that takes longer than the passes.
         """
-        with self.context, ir.Location.unknown():
+        with self.context, ir.Location.unknown(), using(self.target):
             module = ir.Module.parse(text)
             keep_entry(module, self.entry)
             first = stage

@@ -15,6 +15,7 @@ from oneflow.passes.base import PipelineError, parse_bool
 from oneflow.passes.registry import PASSES, PIPELINES, check_names
 from oneflow.passes.upstream import UPSTREAM
 from oneflow.runtime.cuda.compiler import SHARED
+from oneflow.tools import target
 from oneflow.tools.command import UsageError
 
 
@@ -66,6 +67,7 @@ FLAGS = {
         Flag("o", "FILE", "write the program here instead of to standard output"),
         Flag("pass-pipeline", "TEXT", "run a pipeline such as builtin.module(canonicalize,oneflow-infer-types)"),
         Flag("stage", "STAGE", "run the passes up to a stage: oneflow, linalg, kernels, llvm or triton"),
+        Flag("target", "TARGET", target.HELP),
         Flag(
             "dump-kernels",
             "FOLDER",
@@ -93,6 +95,7 @@ FLAGS = {
         Flag("mlir-print-op-generic", None, "print operations in generic form"),
         Flag("mlir-print-debuginfo", None, "print locations"),
         Flag("reproducer-dir", "FOLDER", "where the program before a failing pass is written", check=_check_folder),
+        Flag("list-targets", None, "list the processors that programs can be compiled for and exit"),
         Flag("show-dialects", None, "list the dialects and exit"),
         Flag("list-passes", None, "list the passes and exit"),
         Flag("list-ops", None, "list the operators and exit"),

@@ -14,6 +14,8 @@ from oneflow.dialect.attributes import AttrValue
 from oneflow.dialect.record import Absent, Call, Operator, OperatorError, Registry, attribute_values
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.targets.choice import NAMES, cpu_target_named
+from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.passes.registry import PASSES, PIPELINES, pipeline_summary
 from oneflow.passes.upstream import UPSTREAM
 
@@ -31,6 +33,18 @@ def list_passes() -> str:
         lines += [f"    {o.name}: {o.default_text}" for o in cls.options().values()]
     lines += [f"{name}: {pipeline_summary(name)}" for name in sorted(PIPELINES)]
     return "\n".join([*lines, "", "MLIR's passes:", *textwrap.wrap(", ".join(sorted(UPSTREAM)), 116)])
+
+
+def list_targets() -> str:
+    """What is known of every processor that programs can be compiled for."""
+    return "\n\n".join(map(_show_target, map(cpu_target_named, NAMES)))
+
+
+def _show_target(target: CpuTarget) -> str:
+    facts = {name: value for name, value in vars(target).items() if name != "name"}
+    features = textwrap.wrap(", ".join(facts.pop("llvm_features")), 92, subsequent_indent=" " * 22)
+    rows = [f"    {name}: {value}" for name, value in facts.items()]
+    return "\n".join([f"{target.name}:", *rows, "    llvm_features: " + "\n".join(features)])
 
 
 def list_operators(registry: Registry) -> str:

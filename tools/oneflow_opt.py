@@ -23,6 +23,7 @@ from oneflow.tools.arguments import Arguments, help_text, parse_arguments
 from oneflow.tools.command import UsageError, run_command
 from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.session import Session
+from oneflow.tools.target import for_target
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +41,8 @@ def _run(arguments: Arguments) -> int:
     context = create_context(REGISTRY)
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = arguments.is_on("allow-unregistered-dialect")
-    return Session(arguments, context, _pipeline(arguments, context)).run(read_text(arguments.input))
+    with for_target(arguments.flags.get("target")):
+        return Session(arguments, context, _pipeline(arguments, context)).run(read_text(arguments.input))
 
 
 def _show(arguments: Arguments) -> str | None:
@@ -56,6 +58,7 @@ def _show(arguments: Arguments) -> str | None:
         "version": lambda: describe.version_text(oneflow.__version__),
         "list-passes": describe.list_passes,
         "list-ops": lambda: describe.list_operators(REGISTRY),
+        "list-targets": describe.list_targets,
         "show-dialects": lambda: describe.show_dialects(create_context(REGISTRY)),
     }
     return next((show() for name, show in printers.items() if name in flags), None)

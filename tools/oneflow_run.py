@@ -36,6 +36,7 @@ from oneflow.tools.diagnostics import Source
 from oneflow.tools.entry import Entry, EntryError, find_entry, match_inputs
 from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.seeds import set_seed
+from oneflow.tools.target import HELP, for_target
 
 
 class _Once(argparse.Action):
@@ -94,6 +95,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "how layouts are chosen where the program leaves them open (default: greedy)",
     },
     "--autotune": {"action": "store_true", "help": "on a GPU, time ways to compute kernels and keep the fastest"},
+    "--target": {"metavar": "TARGET", "help": HELP},
     "--device": {"metavar": "DEVICE", "default": "cpu", "help": "where to run: cpu, cuda or cuda:N (default: cpu)"},
 }  # fmt: skip
 
@@ -148,6 +150,11 @@ def _read_program(file: str, text: str) -> ir.Module | None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    with for_target(arguments.target):
+        return _run_program(arguments)
+
+
+def _run_program(arguments: argparse.Namespace) -> int:
     place = _place(arguments)
     if arguments.load_ops is not None:
         load_operators(arguments.load_ops)

@@ -109,6 +109,7 @@ class Session:
             report=self._report,
             show=self._print,
             load=self.arguments.flags.get("load-ops", ""),
+            flags=f"--target={self.arguments.flags['target']}" if "target" in self.arguments.flags else "",
         )
         if self.verifying:
             watch.reproducers = None

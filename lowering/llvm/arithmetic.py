@@ -80,9 +80,9 @@ class Math:
         """`arith.cmpf` or `arith.cmpi`."""
         return self.writer.op(f"arith.{kind} {predicate}, {a}, {b} : {self.type(element)}")
 
-    def select(self, condition: str, a: str, b: str) -> str:
+    def select(self, condition: str, a: str, b: str, element: str = "") -> str:
         """`a` where the condition holds, else `b`."""
-        return self.writer.op(f"arith.select {condition}, {a}, {b} : {self.type('i1')}, {self.type()}")
+        return self.writer.op(f"arith.select {condition}, {a}, {b} : {self.type('i1')}, {self.type(element)}")
 
     def absolute(self, x: str) -> str:
         """|x|."""

@@ -2,7 +2,7 @@
 
 libm computes one number per call; these compute a vector in the time of one or two. Errors stay below 4 ulp,
 NaN and infinities are exact. Each is one function per vector type, inlined by LLVM. Imports `exponentials`,
-`circular`, `powers`, `formats` and the MLIR seam.
+`circular`, `powers`, `formats`, `inlined` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oneflow.dialect._mlir import func, ir
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm import circular, exponentials, powers
-from oneflow.lowering.llvm.arithmetic import Math
 from oneflow.lowering.llvm.formats import FORMATS
+from oneflow.lowering.llvm.inlined import call_inlined, shape_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
@@ -46,34 +46,8 @@ class ExpandMath(Pass):
         """Rewrites every such operation in the module."""
         made: set[str] = set()
         for op in gather(module.operation, lambda op: op.name in FUNCTIONS):
-            shape = _shape(op.results[0].type)
-            if shape is not None and (shape[0] == "f32" or op.name not in NARROW):
-                _replace(module, op, *shape, made)
-
-
-def _shape(value_type: ir.Type) -> tuple[str, int] | None:
-    """The element type and the vector length, 0 for a scalar; None for what is left to libm."""
-    text = str(value_type)
-    if text in FORMATS:
-        return text, 0
-    lanes, _, element = text.removeprefix("vector<").removesuffix(">").partition("x")
-    return (element, int(lanes)) if element in FORMATS and lanes.isdigit() else None
-
-
-def _replace(module: ir.Module, op: ir.Operation, element: str, lanes: int, made: set[str]) -> None:
-    typed = "" if element == "f32" else f"_{element}"
-    name = f"oneflow_{op.name.removeprefix('math.')}{typed}_{lanes}"
-    if name not in made:
-        made.add(name)
-        m = Math(lanes or None, base=element)
-        names = ["%x", "%y"][: len(op.operands)]
-        result = FUNCTIONS[op.name](m, *names)
-        parameters = ", ".join(f"{n}: {m.type()}" for n in names)
-        head = f"func.func private @{name}({parameters}) -> {m.type()} attributes {{"
-        options = 'llvm.linkage = #llvm.linkage<internal>, passthrough = ["alwaysinline"]} {'
-        text = "\n".join([head + options, m.writer.text(), f"return {result} : {m.type()}", "}"])
-        module.body.append(ir.Operation.parse(text))
-    with ir.InsertionPoint(op), op.location:
-        call = func.CallOp([op.results[0].type], name, list(op.operands))
-    op.results[0].replace_all_uses_with(call.operation.results[0])
-    op.erase()
+            element, lanes = shape_of(op.results[0].type) or ("", 0)
+            if element in FORMATS and (element == "f32" or op.name not in NARROW):
+                typed = "" if element == "f32" else f"_{element}"
+                name = f"oneflow_{op.name.removeprefix('math.')}{typed}_{lanes}"
+                call_inlined(module, op, FUNCTIONS[op.name], name, made)

@@ -1,0 +1,86 @@
+"""`oneflow-floats-to-bits`: floats of 16 bits that are only moved, as integers. Imports the MLIR seam.
+
+LLVM moves an element of a vector of floats that the processor does not compute with by converting it to f32 and back:
+slowly, by functions of a runtime library, and it alters NaN.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import Registry
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
+
+_NARROW = re.compile(r"b?f16\b")
+#: Where floats of 16 bits come into a function, besides its parameters.
+_SOURCES = frozenset(
+    f"llvm.{name}"
+    for name in "load mlir.constant mlir.undef mlir.poison bitcast fptrunc intr.masked.load call".split()
+)
+#: What makes floats of 16 bits as such.
+_FLOATS = frozenset({"llvm.fptrunc", "llvm.mlir.constant"})
+
+
+@register_pass
+@dataclass(frozen=True)
+class FloatsToBits(Pass):
+    """Gives values of f16 and bf16 the type i16, but for what conversions take and give.
+
+    %0 = llvm.load %p : !llvm.ptr -> vector<8xbf16>   ->   %0 = llvm.load %p : !llvm.ptr -> vector<8xi16>
+    """
+
+    name: ClassVar[str] = "oneflow-floats-to-bits"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Rewrites every such value in the functions that have some."""
+        for function in (o.operation for o in module.body.operations if o.operation.name == "llvm.func"):
+            declared = str(function.attributes["function_type"])
+            if _NARROW.search(declared) or gather(function, _brings):
+                function.attributes["function_type"] = ir.Attribute.parse(_as_bits(declared))
+                _rewrite(function)
+
+
+def _as_bits(kind: str) -> str:
+    return _NARROW.sub("i16", kind)
+
+
+def _is_narrow(value: ir.Value) -> bool:
+    return _NARROW.search(str(value.type)) is not None
+
+
+def _brings(op: ir.Operation) -> bool:
+    return op.name in _SOURCES and any(map(_is_narrow, op.results))
+
+
+def _rewrite(function: ir.Operation) -> None:
+    """Gives every value of a function its new type, and casts what conversions take and give."""
+    ops = gather(function)
+    extended = [(op, op.operands[0].type) for op in ops if op.name == "llvm.fpext" and _is_narrow(op.operands[0])]
+    for argument in (a for block in function.regions[0].blocks for a in block.arguments if _is_narrow(a)):
+        _retype(argument)
+    for op in ops:
+        for result in filter(_is_narrow, op.results):
+            (_use_bits if op.name in _FLOATS else _retype)(result)
+    for op, kind in extended:
+        with ir.InsertionPoint(op), op.location:
+            op.operands[0] = _cast(op.operands[0], kind)
+
+
+def _retype(value: ir.Value) -> None:
+    value.set_type(ir.Type.parse(_as_bits(str(value.type))))
+
+
+def _use_bits(value: ir.Value) -> None:
+    """Has what uses a value use its bits."""
+    with ir.InsertionPoint.after(value.owner), value.owner.location:
+        bits = _cast(value, ir.Type.parse(_as_bits(str(value.type))))
+    value.replace_all_uses_except(bits, bits.owner.operation)
+
+
+def _cast(value: ir.Value, kind: ir.Type) -> ir.Value:
+    return ir.Operation.create("llvm.bitcast", [kind], [value]).results[0]

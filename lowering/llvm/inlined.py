@@ -1,0 +1,46 @@
+"""Operations as calls of functions of the module, which are made once for each vector type and inlined by LLVM.
+
+Imports `arithmetic` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.llvm.arithmetic import Math
+
+
+def shape_of(value_type: ir.Type) -> tuple[str, int] | None:
+    """The element type of floats and the vector length, 0 for a scalar; None for other types."""
+    text = str(value_type)
+    lanes, is_vector, element = text.removeprefix("vector<").removesuffix(">").partition("x")
+    if not is_vector:
+        lanes, element = "0", text
+    return (element, int(lanes)) if element in ("f16", "bf16", "f32", "f64") and lanes.isdigit() else None
+
+
+def call_inlined(
+    module: ir.Module, op: ir.Operation, function: Callable[..., str], name: str, made: set[str]
+) -> None:  # fmt: skip
+    """Replaces an operation by a call of `name`, whose body `function` writes unless it is among those `made`."""
+    if name not in made:
+        made.add(name)
+        module.body.append(ir.Operation.parse(_function_text(op, function, name)))
+    with ir.InsertionPoint(op), op.location:
+        call = func.CallOp([op.results[0].type], name, list(op.operands))
+    op.results[0].replace_all_uses_with(call.operation.results[0])
+    op.erase()
+
+
+def _function_text(op: ir.Operation, function: Callable[..., str], name: str) -> str:
+    shape = shape_of(op.operands[0].type)
+    assert shape is not None
+    element, lanes = shape
+    m, kind = Math(lanes or None, base=element), op.results[0].type
+    names = ["%x", "%y", "%z"][: len(op.operands)]
+    result = function(m, *names)
+    parameters = ", ".join(f"{n}: {m.type()}" for n in names)
+    head = f"func.func private @{name}({parameters}) -> {kind} attributes {{"
+    options = 'llvm.linkage = #llvm.linkage<internal>, passthrough = ["alwaysinline"]} {'
+    return "\n".join([head + options, m.writer.text(), f"return {result} : {kind}", "}"])

@@ -1,0 +1,74 @@
+"""`oneflow-widen-floats`: arithmetic on floats of 16 bits as arithmetic on f32.
+
+Imports `inlined` and the MLIR seam.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import Registry
+from oneflow.lowering.llvm.inlined import shape_of
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
+
+NARROW = ("f16", "bf16")
+#: How the names of operations begin, or end, that compute with floats; all but conversions between floats.
+_BEGINNINGS = ("math.", "vector.reduction", "arith.fpto")
+_ENDS = ("tofp", "addf", "subf", "mulf", "divf", "remf", "negf", "cmpf", "imumf", "numf")
+
+
+@register_pass
+@dataclass(frozen=True)
+class WidenFloats(Pass):
+    """Computes with f32 what programs compute with f16 and bf16, and rounds each result.
+
+    %z = arith.addf %x, %y : bf16   ->   %s = arith.addf %a, %b : f32, %z = arith.truncf %s : f32 to bf16
+    """
+
+    name: ClassVar[str] = "oneflow-widen-floats"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Rewrites every such operation in the module."""
+        for op in gather(module.operation, _computes_narrow):
+            _widen(op)
+
+
+def _computes_narrow(op: ir.Operation) -> bool:
+    name = op.name
+    if not name.startswith(_BEGINNINGS) and not name.endswith(_ENDS):
+        return False
+    return any(element_of(v.type) in NARROW for v in (op.results[0], op.operands[0]))
+
+
+def element_of(value_type: ir.Type) -> str:
+    """The element type of floats, scalars or vectors of one dimension; nothing for other types."""
+    shape = shape_of(value_type)
+    return shape[0] if shape else ""
+
+
+def _widen(op: ir.Operation) -> None:
+    with ir.InsertionPoint(op), op.location:
+        operands = [converted("arith.extf", v, widened(v.type)) if element_of(v.type) in NARROW else v
+                    for v in op.operands]  # fmt: skip
+        result = op.results[0]
+        narrow = element_of(result.type) in NARROW
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        kind = widened(result.type) if narrow else result.type
+        wide = ir.Operation.create(op.name, [kind], operands, attributes).results[0]
+        result.replace_all_uses_with(converted("arith.truncf", wide, result.type) if narrow else wide)
+    op.erase()
+
+
+def widened(kind: ir.Type) -> ir.Type:
+    """The type with f32 in place of its element."""
+    f32 = ir.F32Type.get()
+    return ir.VectorType.get(kind.shape, f32) if isinstance(kind, ir.VectorType) else f32
+
+
+def converted(name: str, value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A value converted at the insertion point."""
+    return ir.Operation.create(name, [kind], [value]).results[0]

@@ -1,0 +1,87 @@
+"""The record of a CPU target: what the emission of kernels and LLVM have to know of a processor; and the table.
+
+Imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """A processor, or a level of processors that code runs on.
+
+    Attributes:
+        name: the name in `$ONEFLOW_TARGET` and `--target`.
+        arch: the architecture, as `platform.machine()` has it.
+        llvm_cpu: LLVM's name of the processor; empty is the processor that LLVM finds itself on.
+        llvm_features: the features of it that code counts on, by LLVM's names.
+        vector_bits: bits of the widest vector register that arithmetic uses.
+        vector_registers: how many of these registers there are.
+        fma_ports: fused multiply-adds, or multiplications where there is no FMA, that begin in one cycle.
+        l1_bytes, l2_bytes, l3_bytes: the data caches that a core reaches; the first two are its own.
+        cores: how many cores share the last cache.
+        has_fma: whether a multiplication and an addition with one rounding are an instruction.
+        has_masks: whether lanes of any width are left out by a mask, and operands spread from memory.
+        has_f16: whether conversions between f16 and f32 are instructions.
+        has_bf16: whether products of bf16 are instructions.
+        has_vnni: whether products of 8-bit integers are summed by instructions.
+        has_amx: whether there are registers of matrices.
+    """
+
+    name: str
+    arch: str
+    llvm_cpu: str
+    llvm_features: tuple[str, ...]
+    vector_bits: int
+    vector_registers: int
+    fma_ports: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    cores: int
+    has_fma: bool = False
+    has_masks: bool = False
+    has_f16: bool = False
+    has_bf16: bool = False
+    has_vnni: bool = False
+    has_amx: bool = False
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of a vector register."""
+        return self.vector_bits // 8
+
+
+_V2 = ("cx16", "popcnt", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+_L1, _L3, _CORES = 32 << 10, 8 << 20, 4
+
+#: Levels of processors. Their caches are those of the first processors of each level.
+CPU_TARGETS = {
+    target.name: target
+    for target in (
+        CpuTarget(
+            "x86-64-v2", "x86_64", "x86-64-v2", _V2, vector_bits=128, vector_registers=16, fma_ports=1,
+            l1_bytes=_L1, l2_bytes=256 << 10, l3_bytes=_L3, cores=_CORES,
+        ),
+        CpuTarget(
+            "x86-64-v3", "x86_64", "x86-64-v3", _V3, vector_bits=256, vector_registers=16, fma_ports=2,
+            l1_bytes=_L1, l2_bytes=256 << 10, l3_bytes=_L3, cores=_CORES, has_fma=True, has_f16=True,
+        ),
+        CpuTarget(
+            "x86-64-v4", "x86_64", "x86-64-v4", _V4, vector_bits=512, vector_registers=32, fma_ports=2,
+            l1_bytes=_L1, l2_bytes=2 << 20, l3_bytes=_L3, cores=_CORES, has_fma=True, has_masks=True, has_f16=True,
+        ),
+        CpuTarget(
+            "aarch64-neon", "aarch64", "generic", ("neon",), vector_bits=128, vector_registers=32, fma_ports=2,
+            l1_bytes=_L1, l2_bytes=512 << 10, l3_bytes=_L3, cores=_CORES, has_fma=True, has_f16=True,
+        ),
+        CpuTarget(
+            "aarch64-sve", "aarch64", "generic", ("neon", "sve"), vector_bits=128, vector_registers=32, fma_ports=2,
+            l1_bytes=_L1, l2_bytes=1 << 20, l3_bytes=_L3, cores=_CORES, has_fma=True, has_masks=True, has_f16=True,
+        ),
+    )
+}  # fmt: skip
