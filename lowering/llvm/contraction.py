@@ -14,7 +14,7 @@ Imports `panels` and what it uses.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Structure, Uncovered
@@ -23,14 +23,15 @@ from oneflow.lowering.llvm.body import Lanes, V
 from oneflow.lowering.llvm.combine import is_free_sum
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops
-from oneflow.lowering.llvm.nest import VECTOR_BITS, as_written
+from oneflow.lowering.llvm.nest import as_written
 from oneflow.lowering.llvm.panels import Panels
 from oneflow.lowering.llvm.places import element_bits
 from oneflow.lowering.llvm.sweeps import Sweep
 from oneflow.lowering.llvm.writer import Index, Writer
+from oneflow.lowering.targets.cpu import CpuTarget
 
-#: Accumulators in registers: vectors of a row, rows. 24 leave room for operands in 32 vector registers.
-TILES = {16: 1, 8: 3, 4: 6, 2: 12, 1: 14}
+#: Rows of a tile, at most.
+TALL = 14
 #: Rows of one parallel step, at most.
 ROWS = 240
 #: Products of one running sum; see `sums`.
@@ -46,6 +47,25 @@ def emit_contraction(kernel: Kernel, structure: Structure) -> str:
     return Contraction(kernel, as_written(structure), "column").emit()
 
 
+def tiles_of(target: CpuTarget) -> dict[int, int]:
+    """The tiles whose accumulators and operands are in registers: rows by vectors of a row, the widest first.
+
+    Accumulators fill three quarters of the registers at most. The others are for the right operand's vectors and,
+    unless an instruction spreads it from memory, for an element of the left one; a single row reads both from memory.
+    """
+    registers, tiles = target.vector_registers, {}
+    for vectors in (16, 8, 4, 2, 1):
+        rows = min(registers * 3 // 4, registers - vectors - (not target.has_masks)) // vectors
+        if rows > 1 or vectors <= registers // 2:
+            tiles[vectors] = min(max(rows, 1), TALL)
+    return tiles
+
+
+def best_of(tiles: Mapping[int, int]) -> int:
+    """The vectors of a row of the tile that multiplies most for what it reads."""
+    return min(tiles, key=lambda vectors: 1 / vectors + 1 / tiles[vectors])
+
+
 @dataclass
 class Contraction(Panels):
     """The emission of one contraction."""
@@ -55,9 +75,10 @@ class Contraction(Panels):
         self.walked = self._walked_rows()
         self.rows = Loop(self.walked[0].names, self.writer.product([loop.size for loop in self.walked]))
         bits = element_bits(self.sides.element)
-        self.width = VECTOR_BITS // bits
+        self.width = self.kernel.target.vector_bits // bits
+        self.tiles = tiles_of(self.kernel.target)
         self.vectors = self._vectors()
-        self.tile = TILES[self.vectors]
+        self.tile = self.tiles[self.vectors]
         if isinstance(self.rows.size, int):
             # Tiles as equal as can be: a small one at the end would wait for its sums.
             self.tile = max(math.ceil(self.rows.size / max(math.ceil(self.rows.size / self.tile), 1)), 1)
@@ -87,8 +108,9 @@ class Contraction(Panels):
     def _vectors(self) -> int:
         """Vectors of a row: no more than there are columns; few or many where all rows fit in one tile then."""
         rows, columns = self.rows.size, self.columns.size
-        one_tile = [v for v in (16, 8, 4, 2) if isinstance(rows, int) and rows <= TILES[v]] or [4]
-        fits = [v for v in (1, 2, 4) if isinstance(columns, int) and columns <= v * (self.width or 1)] or [16]
+        widest, best = max(self.tiles), best_of(self.tiles)
+        one_tile = [v for v in self.tiles if v > 1 and isinstance(rows, int) and rows <= self.tiles[v]] or [best]
+        fits = [v for v in (1, 2, 4) if isinstance(columns, int) and columns <= v * (self.width or 1)] or [widest]
         return min(one_tile[0], fits[0])
 
     def _chunk_rows(self) -> int:

@@ -20,14 +20,13 @@ from oneflow.lowering.llvm.body import Lanes, V
 from oneflow.lowering.llvm.combine import is_free_sum
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loops
-from oneflow.lowering.llvm.nest import VECTOR_BITS
 from oneflow.lowering.llvm.panels import Operands
 from oneflow.lowering.llvm.places import element_bits
 from oneflow.lowering.llvm.sweeps import Sweep
 from oneflow.lowering.llvm.writer import Index, Writer
 
-#: Rows at most, columns of a tile at most, accumulators in registers.
-ROWS, COLUMNS, TILE = 8, 4, 16
+#: Rows at most, columns of a tile at most.
+ROWS, COLUMNS = 8, 4
 #: Columns of one parallel step.
 CHUNK = 32
 
@@ -54,9 +53,11 @@ class Dots(Operands):
         if not all(self._walks_last(use) for use in self.node.inputs):
             raise Uncovered("operands that do not lie along the depth")
         self.row_loop = rows[0].id if rows else -1
-        self.count, self.tile = count, min(COLUMNS, TILE // count)
-        vectors = max(TILE // (count * self.tile), 1)
-        self.width = VECTOR_BITS // element_bits(self.sides.element) * vectors
+        target = self.kernel.target
+        accumulators = target.vector_registers // 2
+        self.count, self.tile = count, min(COLUMNS, accumulators // count)
+        vectors = max(accumulators // (count * self.tile), 1)
+        self.width = target.vector_bits // element_bits(self.sides.element) * vectors
 
     def _factors(self, writer: Writer, loops: Loops) -> list[Index]:
         """The sizes whose product is the parallel range: other loops, chunks of columns."""

@@ -1,7 +1,7 @@
 """A kernel function as emission sees it: arguments as pointers and sizes, results by destination.
 
 At the `kernels` stage a kernel takes tensors and scalars, then one destination for each result. Emitted, it takes
-a pointer for each tensor, the sizes that are not static, and scalars. Imports `writer` and the MLIR seam.
+a pointer for each tensor, the sizes that are not static, and scalars. Imports `writer`, `targets` and the MLIR seam.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
+from oneflow.lowering.targets.choice import CpuTarget, cpu_target
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Kernel:
     """One kernel function.
 
     `tensors` are its tensor arguments, `scalars` the others, by MLIR value; `parameters` is the emitted
-    parameter list, `(name, type)`.
+    parameter list, `(name, type)`; `target` is what it is emitted for.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Kernel:
     scalars: dict[ir.Value, str] = field(default_factory=dict)
     parameters: list[tuple[str, str]] = field(default_factory=list)
     results: list[Tensor] = field(default_factory=list)
+    target: CpuTarget = field(default_factory=cpu_target)
 
     @property
     def block(self) -> ir.Block:

@@ -29,11 +29,11 @@ from oneflow.lowering.llvm.writer import Index, Writer
 CHUNK = 8192
 #: The same of steps without lanes.
 SCALARS = 1024
-#: Steps of the parallel range that a reduction down columns should leave, and the elements it may keep in between.
-STEPS, SCRATCH = 4, 1 << 17
+#: Steps of the parallel range that a reduction down columns should leave, and the bytes of the second cache for each
+#: element that it may keep in between.
+STEPS, SCRATCH = 4, 16
 #: One lane of so many may be left idle by wide vectors.
 SPARE = 8
-VECTOR_BITS = 512
 #: Rows of fewer elements have their lanes along columns, if they can.
 SHORT = 8
 
@@ -103,17 +103,24 @@ class Nest(Sweeps):
         return self.loops.outer[-1] if self.mode == "scalar" and self.loops.outer and not self.loops.inner else None
 
     def _width(self) -> int:
-        bits = bits_of(self.structure)
-        many = 2 if not self.loops.inner else 16 if self.mode == "column" else 4
-        if self.mode == "row" and any(selection_of(n) for n in self.structure.nodes):
-            many = 8
-        many = 1 if self._picks_lanes() else many
-        width = VECTOR_BITS // max(bits, 8) * many
+        lanes = self.kernel.target.vector_bits // max(bits_of(self.structure), 8)
+        width = lanes * self._many()
         assert self.vector is not None
         size = self.vector.size
         while isinstance(size, int) and width > 4 and width // 2 >= size:
             width //= 2
-        return self._narrowed(width, VECTOR_BITS // max(bits, 8))
+        return self._narrowed(width, lanes)
+
+    def _many(self) -> int:
+        """How many registers the lanes of a step fill: of sums down columns half of all, so that none waits."""
+        registers = self.kernel.target.vector_registers
+        if self._picks_lanes():
+            return 1
+        if not self.loops.inner:
+            return registers // 16
+        if self.mode == "column":
+            return registers // 2
+        return registers // 4 if any(selection_of(n) for n in self.structure.nodes) else 4
 
     def _picks_lanes(self) -> bool:
         """Whether lanes are picked out of vectors: wide ones cost more than they save."""
@@ -132,9 +139,10 @@ class Nest(Sweeps):
         if isinstance(rows, str) or isinstance(outer, str):
             return min(width, least)
         scratch = rows if self.structure.rowwise else 0
+        near = self.kernel.target.l2_bytes // SCRATCH
         size = self.vector.size
         while width > least and (
-            outer < width * STEPS or width * scratch > SCRATCH or (-size % width) * SPARE > size  # type: ignore[operator]
+            outer < width * STEPS or width * scratch > near or (-size % width) * SPARE > size  # type: ignore[operator]
         ):
             width //= 2
         return width

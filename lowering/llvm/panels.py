@@ -103,10 +103,12 @@ class Operands(Nest):
         return value
 
     def _multiply_add(self, a: str, b: str, total: V, kind: str) -> V:
-        if self.sides.element[0] in "fb":
+        is_float = self.sides.element[0] in "fb"
+        if is_float and self.kernel.target.has_fma:
             return V(self.writer.op(f"math.fma {a}, {b}, {total.name} : {kind}"), total.element, True)
-        product = self.writer.op(f"arith.muli {a}, {b} : {kind}")
-        return V(self.writer.op(f"arith.addi {product}, {total.name} : {kind}"), total.element, True)
+        letter = "f" if is_float else "i"
+        product = self.writer.op(f"arith.mul{letter} {a}, {b} : {kind}")
+        return V(self.writer.op(f"arith.add{letter} {product}, {total.name} : {kind}"), total.element, True)
 
     def _follow(self, total: V, lanes: Lanes) -> None:
         """Writes a finished vector, after what the kernel does with it."""

@@ -16,8 +16,8 @@ from oneflow.lowering.llvm.body import Lanes, outside_value
 from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text, returned_values
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 
-#: Elements of one vector, and of one parallel step of a fill.
-LANES, CHUNK = 64, 16384
+#: Elements of one parallel step of a fill.
+CHUNK = 16384
 #: Elements of a run that is worth a step of its own.
 SHORT = 256
 #: Tensors at most whose elements are written in turn.
@@ -106,6 +106,7 @@ class _Step:
         self.whole, self.writer = whole, Writer()
         self.element = memory_type(whole.element)
         self.lanes = Lanes(self.writer, kernel, None)
+        self.run_lanes = kernel.target.vector_bytes
 
     def begin(self, root: ir.Value) -> str:
         """Fills the whole with what the parts are set into; nothing where that has no values."""
@@ -126,7 +127,7 @@ class _Step:
             name = w.op(f"arith.extui {name} : {scalar.element} to {self.element}")
         total = w.product(self.whole.shape)
         target = self._flat(self.whole)
-        kind = f"vector<{LANES}x{self.element}>"
+        kind = f"vector<{self.run_lanes}x{self.element}>"
         run = w.op(f"vector.broadcast {name} : {self.element} to {kind}")
         w.head, w.lines = [*w.head, *w.lines], []
 
@@ -171,7 +172,7 @@ class _Step:
 
     def interleave(self, parts: list[Part]) -> str:
         """Writes elements of all parts in turn: vectors of each, joined and put in order."""
-        w, count, lanes = self.writer, len(parts), LANES // 4
+        w, count, lanes = self.writer, len(parts), self.run_lanes // 4
         sources, target = [self._flat(part.source) for part in parts], self._flat(self.whole)
         total = w.product(parts[0].source.shape)
         order = [i % count * lanes + i // count for i in range(count * lanes)]
@@ -207,7 +208,7 @@ class _Step:
 
     def _copy(self, sizes: tuple[Index, ...], source: Memory, target: Memory, start: Index) -> str:
         """One run, in chunks."""
-        w, kind = self.writer, f"vector<{LANES}x{self.element}>"
+        w, kind = self.writer, f"vector<{self.run_lanes}x{self.element}>"
 
         def body(step: str) -> None:
             total, begin = w.product(sizes), w.mul(step, CHUNK)
@@ -243,7 +244,7 @@ class _Step:
                 value = w.op(f"memref.load {memory[0]}[{w.index(first)}] : {memory[1]}")
                 w.line(f"memref.store {value}, {place[0]}[{w.index(onto)}] : {place[1]}")
                 return
-            kind = f"vector<{LANES}x{self.element}>"
+            kind = f"vector<{self.run_lanes}x{self.element}>"
 
             def load(offset: Index) -> str:
                 return w.op(f"vector.load {memory[0]}[{w.index(w.add(first, offset))}] : {memory[1]}, {kind}")
@@ -259,11 +260,11 @@ class _Step:
         source: tuple[Memory, Index] | None = None,
     ) -> None:
         """Vectors, then what is left over under a mask."""
-        w, kind, masks = self.writer, f"vector<{LANES}x{self.element}>", f"vector<{LANES}xi1>"
-        middle = w.floor_to(length, LANES)
+        w, kind, masks = self.writer, f"vector<{self.run_lanes}x{self.element}>", f"vector<{self.run_lanes}xi1>"
+        middle = w.floor_to(length, self.run_lanes)
         if middle != 0:
             iv = w.fresh()
-            with w.block(f"scf.for {iv} = {w.index(0)} to {w.index(middle)} step {w.index(LANES)} {{"):
+            with w.block(f"scf.for {iv} = {w.index(0)} to {w.index(middle)} step {w.index(self.run_lanes)} {{"):
                 value = load(iv)
                 w.line(f"vector.store {value}, {target[0]}[{w.index(w.add(begin, iv))}] : {target[1]}, {kind}")
         if middle == length:

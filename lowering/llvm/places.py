@@ -18,9 +18,9 @@ from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 
 #: Tensors of at most so many elements may be copied by a kernel, if there are so many steps for each of them.
 SMALL, REUSE = 1 << 14, 64
-#: Tensors of so many bytes do not stay in near caches: a sweep asks for their memory a page ahead, which processors'
-#: own prefetchers, that end with pages, do not. A line is what memory is moved in.
-FAR, PAGE, LINE = 1 << 21, 4096, 64
+#: A sweep over a tensor that the second cache does not hold asks for memory a page ahead, which processors' own
+#: prefetchers, that end with pages, do not. A line is what memory is moved in.
+PAGE, LINE = 4096, 64
 
 
 def phases_of(structure: Structure) -> dict[Node, int]:
@@ -166,7 +166,7 @@ class Places:
             return lanes.load_apart(memory, kind, names, tensor.element)
         if step > 1:
             raise NeedsScalars("lanes that lie apart")
-        if self.ahead and step and is_far(positions, tensor.element):
+        if self.ahead and step and is_far(positions, tensor.element, self.kernel.target.l2_bytes):
             self._ask_for(memory, kind, names, PAGE * 8 // element_bits(memory_type(tensor.element)), tensor.element)
         return lanes.load(memory, kind, names, tensor.element, bool(step))
 
@@ -250,10 +250,10 @@ class Places:
         return total
 
 
-def is_far(positions: Sequence[Position], element: str) -> bool:
-    """Whether a tensor of known sizes is larger than near caches."""
+def is_far(positions: Sequence[Position], element: str, near: int) -> bool:
+    """Whether a tensor of known sizes does not fit in a cache of `near` bytes."""
     sizes = [p.size for p in positions if isinstance(p.size, int)]
-    return len(sizes) == len(positions) and math.prod(sizes) * element_bits(memory_type(element)) >= FAR * 8
+    return len(sizes) == len(positions) and math.prod(sizes) * element_bits(memory_type(element)) >= near * 8
 
 
 def element_bits(element: str) -> int:

@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.nodes import Node, Structure, Use
 from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loops import Loop, Loops
-from oneflow.lowering.llvm.nest import VECTOR_BITS, Nest, as_written, bits_of, work_of
+from oneflow.lowering.llvm.nest import Nest, as_written, bits_of, work_of
 from oneflow.lowering.llvm.writer import Index, Writer
 
 #: The part of rows and of columns that one step of the parallel range goes through.
@@ -65,7 +65,7 @@ class Tiles(Nest):
         return any(self.columns.id in p.form.dims for p in positions[:-1])
 
     def _tile_width(self) -> int:
-        width = min(VECTOR_BITS // max(bits_of(self.structure), 8), MOST)
+        width = min(self.kernel.target.vector_bits // max(bits_of(self.structure), 8), MOST)
         for size in (self.rows.size, self.columns.size):
             while isinstance(size, int) and width > LEAST and width // 2 >= size:
                 width //= 2
