@@ -1,0 +1,24 @@
+// Vectors and tiles are those of the target; LLVM is told its processor.
+// RUN: oneflow-opt %s --stage kernels | oneflow-opt --target x86-64-v4 --oneflow-emit-kernels | FileCheck %s --check-prefix=V4
+// RUN: oneflow-opt %s --stage kernels | oneflow-opt --target x86-64-v3 --oneflow-emit-kernels | FileCheck %s --check-prefix=V3
+// RUN: oneflow-opt %s --stage kernels | env ONEFLOW_TARGET=x86-64-v2 oneflow-opt --oneflow-emit-kernels | FileCheck %s --check-prefix=V2
+// RUN: oneflow-opt %s --stage llvm --target x86-64-v3 | FileCheck %s --check-prefix=LLVM
+// RUN: oneflow-opt %s --stage llvm --target aarch64-sve | FileCheck %s --check-prefix=SVE
+// RUN: oneflow-opt %s --stage llvm --target native | FileCheck %s --check-prefix=NATIVE
+// RUN: not oneflow-opt %s --target x86-64-v9 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: oneflow-opt --list-targets | FileCheck %s --check-prefix=LIST
+
+// V4: vector.load {{.*}} vector<32xf32>
+// V3: vector.load {{.*}} vector<8xf32>
+// V2: vector.load {{.*}} vector<4xf32>
+// LLVM: llvm.func @oneflow_entry_add({{.*}}) attributes {target_cpu = "x86-64-v3", target_features = #llvm.target_features<["+cx16", {{.*}}"+avx2"{{.*}}]>}
+// SVE: target_features = #llvm.target_features<["+neon", "+sve"]>
+// NATIVE-NOT: target_cpu
+// UNKNOWN: oneflow-opt: error: --target: expected a target out of native, x86-64-v2, {{.*}}, got 'x86-64-v9'
+// LIST-LABEL: x86-64-v3:
+// LIST: vector_bits: 256
+// LIST: vector_registers: 16
+func.func @add(%x: tensor<4096xf32>, %y: tensor<4096xf32>) -> tensor<4096xf32> {
+  %0 = "oneflow.broadcast_add"(%x, %y) : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
+  return %0 : tensor<4096xf32>
+}
