@@ -1,11 +1,13 @@
 """Operators that are declared in ODS and implemented nowhere yet: records by which programs are read and verified.
 
-A library that registers an operator of the same signature takes its place. Imports `ods` and the dialect.
+A library that registers an operator of the same signature takes its place. Operators of mixed case have the names
+that those of libraries have, and names of operands are lower case. Imports `ods` and the dialect.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -13,7 +15,7 @@ from oneflow.dialect.attributes import KINDS, AttrValue
 from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, no_grad, no_reference, no_sbp
 from oneflow.dialect.signature import MANDATORY, ArgDef, AttrDef, Signature, SignatureError, check_names
 from oneflow.runtime.user_ops.functional_api import FunctionalApiError, parse_constant
-from oneflow.runtime.user_ops.operations import DECLARED, count_attribute
+from oneflow.runtime.user_ops.operations import DECLARED, count_attribute, operation_name
 from oneflow.tools.ods import ATTR_TYPES, OdsArg, OdsAttr, OdsOp
 from oneflow.tools.ods_parser import OdsError
 
@@ -37,6 +39,39 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
             raise OdsError(f"{record.where}: operator {record.name} is defined already at {taken.where}")
     registry.operators.update({record.name: record for record in made})
     return made
+
+
+def declare_missing(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operator]:
+    """Registers the declared operators that are not implemented yet; warns of those that differ from what is.
+
+    Raises:
+        OdsError: as `declare` does.
+    """
+    missing, differing = [], []
+    for op in ops:
+        taken = registry.operators.get(operation_name(op.name))
+        if taken is None or DECLARED in taken.traits:
+            missing.append(op)
+        elif not _is_implemented(op, taken.signature):
+            differing.append(f"{op.name} of {op.where}, which is {taken.signature}")
+    if differing:
+        warnings.warn(
+            "operators that are implemented with other operands, results or attributes stay as they are: "
+            + "; ".join(differing),
+            stacklevel=2,
+        )
+    return declare(missing, registry)
+
+
+def _is_implemented(op: OdsOp, signature: Signature) -> bool:
+    """Whether `signature` has what the declaration has, and otherwise attributes with defaults alone."""
+    declared, attrs = _signature(op), signature.attr_by_name
+    names = {a.name for a in op.attrs}
+    return (
+        (declared.inputs, declared.outputs) == (signature.inputs, signature.outputs)
+        and names <= attrs.keys()
+        and not any(a.is_mandatory for a in signature.attrs if a.name not in names)
+    )
 
 
 def _record(op: OdsOp) -> Operator:
@@ -64,11 +99,11 @@ def _record(op: OdsOp) -> Operator:
 def _signature(op: OdsOp) -> Signature:
     counting = [AttrDef(count_attribute(a.name), KINDS["int64"], 0) for a in op.outputs if a.kind]
     attrs = (*(_attr(a, op) for a in op.attrs), *counting)
-    return Signature(op.name, tuple(map(_arg, op.inputs)), tuple(map(_arg, op.outputs)), attrs)
+    return Signature(operation_name(op.name), tuple(map(_arg, op.inputs)), tuple(map(_arg, op.outputs)), attrs)
 
 
 def _arg(arg: OdsArg) -> ArgDef:
-    return ArgDef(arg.name, *_ARGS[arg.kind])
+    return ArgDef(arg.name.lower(), *_ARGS[arg.kind])
 
 
 def _attr(attr: OdsAttr, op: OdsOp) -> AttrDef:
@@ -76,7 +111,7 @@ def _attr(attr: OdsAttr, op: OdsOp) -> AttrDef:
     if attr.default is None:
         return AttrDef(attr.name, kind, MANDATORY)
     try:
-        return AttrDef(attr.name, kind, kind.check(_default(attr.default, kind.name)))
+        return AttrDef(attr.name, kind, kind.check(_converted(_default(attr.default, kind.name), kind.name)))
     except (ValueError, FunctionalApiError) as error:
         raise OdsError(f"{op.where}: the default of ${attr.name}: {error}") from None
 
@@ -87,6 +122,13 @@ def _default(text: str, kind: str) -> AttrValue:
         items = re.sub(r"[\w:<>]*[({]+|[)}]+", "", text).split(",")
         return tuple(_constant(item) for item in items if item.strip())
     return _constant(text)
+
+
+def _converted(value: AttrValue, kind: str) -> AttrValue:
+    """A default that C++ converts without loss: `0.` is 0 of an integer and false of a bool."""
+    if isinstance(value, float) and value.is_integer() and kind.startswith("int"):
+        return int(value)
+    return bool(value) if kind == "bool" and value in (0, 1) else value
 
 
 def _constant(text: str) -> Any:

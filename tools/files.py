@@ -15,7 +15,7 @@ from typing import IO
 from oneflow.runtime.user_ops.framework import FrameworkError
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.tools.command import CommandError
-from oneflow.tools.declared import declare
+from oneflow.tools.declared import declare_missing
 from oneflow.tools.ods import read_ods
 
 _COMMENT = re.compile(r"//.*")
@@ -127,7 +127,7 @@ def _load_library(path: str) -> None:
 
 
 def _declare(path: str) -> None:
-    declare(read_ods(read_text(path), path))
+    declare_missing(read_ods(read_text(path), path))
 
 
 def _run_python(path: str) -> None:

@@ -7,21 +7,23 @@
       let has_logical_tensor_desc_infer_fn = 1;
     }
 
-Imports the parsing of such text (`ods_parser`).
+Imports the records of such files (`ods_records`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from oneflow.dialect.record import suggestion
-from oneflow.tools.ods_parser import Definition, OdsError, Term, parse
+from oneflow.tools.ods_parser import OdsError, Term
+from oneflow.tools.ods_records import BASE_OP, Record, read_records
 
 
 @dataclass(frozen=True)
 class AttrType:
-    """A type of attribute: in C++, and the kind of attribute that it is here."""
+    """A type of attribute: in C++ ("" where the SDK has none), and the kind of attribute that it is here."""
 
     cpp: str
     kind: str
@@ -40,13 +42,22 @@ ATTR_TYPES = {
     "DTArrayAttr": AttrType("std::vector<DataType>", "list_data_type"),
     "ShapeArrayAttr": AttrType("std::vector<Shape>", "list_shape"),
     "StrArrayAttr": AttrType("std::vector<std::string>", "list_string"),
+    "ComplexDoubleAttr": AttrType("", "list_double"), "BytesAttr": AttrType("", "string"),
+    "FlatSymbolRefAttr": AttrType("", "string"), "OneFlow_MemoryFormat": AttrType("", "int32"),
 }  # fmt: skip
+#: Types of operands and results, beside those that are a `TensorOf`.
+TENSORS = frozenset(["OneFlow_Tensor", "AnyType"])
+#: The operand by which OneFlow orders operators without operands: the order of a program does that here.
+TICK = "UserSourceOpTickInput"
 #: Registrations by trait; the other traits say nothing to the framework.
 TRAITS = {"NoGrad": "NoGrad", "CpuOnly": "SupportCpuOnly", "SupportNonContiguous": "SupportNonContiguous"}
 SILENT_TRAITS = frozenset(
     """NoMemoryEffect NoSideEffect Pure Commutative Idempotent Involution SameOperandsAndResultType
-    AttrSizedOperandSegments AttrSizedResultSegments DeclareOpInterfaceMethods UserOpCompatibleInterface""".split()
+    AttrSizedOperandSegments AttrSizedResultSegments DeclareOpInterfaceMethods UserOpCompatibleInterface
+    CallOpInterface""".split()
 )
+#: The trait of operations that stand for OneFlow's jobs, such as their variables; these are no operators.
+IMPORTED = "OneFlow_IsImportCompatible"
 _INFER, _CONF = "user_op::InferContext *ctx", "const user_op::UserOpConfWrapper &conf"
 #: What each bit asks the user to implement: the function, its parameters, and the registration it goes to.
 FUNCTIONS = {
@@ -75,18 +86,19 @@ FUNCTIONS = {
         "ModifyOutputArg", f"const user_op::GetOutputArgModifier &modifier, {_CONF}", "SetOutputArgModifyFn",
     ),
 }  # fmt: skip
-#: Fields that say nothing here: documentation and MLIR's own hooks.
+#: Fields that say nothing here: documentation, MLIR's own hooks, how many buffers a result has, and operands and
+#: attributes that every operation of OneFlow's compiler has.
 IGNORED = frozenset(
-    """summary description hasCanonicalizer hasCanonicalizeMethod hasFolder hasVerifier assemblyFormat builders
-    extraClassDeclaration""".split()
+    """summary description hasCanonicalizer hasCanonicalizeMethod hasFolder hasVerifier assemblyFormat
+    hasCustomAssemblyFormat builders extraClassDeclaration extraClassDefinition arguments results
+    same_output_regst_num trait_attrs user_op_attrs op_conf_attrs ctrl_input ctrl_output""".split()
 )
-#: Bits that have no meaning here, and what to do instead.
+#: Bits whose functions have no meaning here, and what to do instead of implementing them.
 REFUSED = {
     "has_dump_nd_sbp_signature_for_op_conf_fn": "programs carry their signatures as attributes; remove it",
     "has_set_tensor_desc_infer_fn": "set has_logical_tensor_desc_infer_fn and has_physical_tensor_desc_infer_fn",
     "has_output_blob_time_shape_infer_fn": "tensors are not repeated in time; remove it",
     "has_device_and_stream_infer_fn": "kernels run where their program does; remove it, and use HobDeviceType",
-    "same_output_regst_num": "buffers of results are planned by the compiler; remove it",
 }
 
 
@@ -124,52 +136,59 @@ class OdsOp:
     outputs: tuple[OdsArg, ...]
     attrs: tuple[OdsAttr, ...]
     functions: tuple[str, ...]
+    refused: tuple[str, ...] = ()
 
 
 def read_ods(text: str, file: str) -> list[OdsOp]:
-    """The operators that a `.td` file defines.
+    """The operators that a `.td` file, and what it includes, define.
 
     Raises:
         OdsError: the file is not well formed, or uses what is not known; file and line are named.
     """
-    ops = [_operator(d) for d in parse(text, file)]
+    records, given = read_records(text, file)
+    tensors = TENSORS | {r.name for r in [*given, *records] if "TensorOf" in r.bases}
+    traits = {r.name for r in [*given, *records] if r.bases.keys() & {"NativeOpTrait", "OpInterface"}}
     seen: dict[str, OdsOp] = {}
-    for op in ops:
+    for record in records:
+        if BASE_OP not in record.bases or IMPORTED in map(str, record.bases["Op"][2]):
+            continue
+        op = _operator(record, tensors, traits)
         if op.name in seen:
             raise OdsError(f"{op.where}: operator {op.name} is defined already at {seen[op.name].where}")
         seen[op.name] = op
-    return ops
+    return list(seen.values())
 
 
-def _operator(definition: Definition) -> OdsOp:
-    where, fields = definition.where, definition.fields
-    if not definition.base.startswith("OneFlow_") or not definition.base.endswith("BaseOp"):
-        raise OdsError(f"{where}: expected {definition.name} to be a OneFlow_BaseOp, got {definition.base}")
-    known = ["input", "output", "attrs", *FUNCTIONS, *IGNORED]
+def _operator(record: Record, tensors: Iterable[str], known_traits: Iterable[str]) -> OdsOp:
+    where, fields = record.where, record.fields
+    known = {"input", "output", "attrs", *FUNCTIONS, *REFUSED, *IGNORED, *record.declared}
     for field in fields:
-        if field in REFUSED and fields[field] != 0:
-            raise OdsError(f"{where}: {definition.name}: {field} is not supported: {REFUSED[field]}")
-        if field not in known and field not in REFUSED:
-            raise OdsError(f"{where}: {definition.name} has the unknown field {field}{suggestion(field, known)}")
-    traits = tuple(t.name for t in definition.traits)
+        if field not in known:
+            raise OdsError(f"{where}: {record.name} has the unknown field {field}{suggestion(field, known)}")
+    _, name, listed = record.bases["Op"]
+    traits = tuple(t.name for t in listed)
+    known = {*TRAITS, *SILENT_TRAITS, *known_traits}
     for trait in traits:
-        if trait not in TRAITS and trait not in SILENT_TRAITS and "::" not in trait:
-            raise OdsError(f"{where}: unknown trait {trait}{suggestion(trait, [*TRAITS, *SILENT_TRAITS])}")
+        if trait not in known and "::" not in trait:
+            raise OdsError(f"{where}: unknown trait {trait}{suggestion(trait, known)}")
     return OdsOp(
-        definition.op_name,
-        definition.name.removeprefix("OneFlow_"),
+        name,
+        record.name.removeprefix("OneFlow_"),
         where,
         traits,
-        tuple(_arg(t, n, where) for t, n in definition.dag("input", "ins")),
-        tuple(_arg(t, n, where) for t, n in definition.dag("output", "outs")),
-        tuple(_attr(t, n, where) for t, n in definition.dag("attrs", "ins")),
+        tuple(_arg(t, n, where, tensors) for t, n in record.dag("input", "ins") if n != TICK),
+        tuple(_arg(t, n, where, tensors) for t, n in record.dag("output", "outs")),
+        tuple(_attr(t, n, where) for t, n in record.dag("attrs", "ins")),
         tuple(f for f in FUNCTIONS if fields.get(f) == 1),
+        tuple(f for f in REFUSED if fields.get(f) == 1),
     )
 
 
-def _arg(term: Term, name: str, where: str) -> OdsArg:
-    kind, inner = ("", term) if term.name not in ("Optional", "Variadic") else (term.name, term.args[0])
-    if not isinstance(inner, Term) or inner.name != "OneFlow_Tensor":
+def _arg(term: Any, name: str, where: str, tensors: Iterable[str]) -> OdsArg:
+    kind, inner = "", term
+    if isinstance(term, Term) and term.name in ("Optional", "Variadic") and term.args:
+        kind, inner = term.name, term.args[0]
+    if not isinstance(inner, Term) or inner.name not in tensors:
         raise OdsError(
             f"{where}: expected ${name} to be OneFlow_Tensor, Optional<..> or Variadic<..> of it, got {term}"
         )
@@ -186,8 +205,27 @@ def _attr(term: Term, name: str, where: str) -> OdsAttr:
     return OdsAttr(name, inner.name, default)
 
 
+def _check_writable(ops: Iterable[OdsOp]) -> None:
+    """Refuses what the SDK has no C++ for.
+
+    Raises:
+        OdsError: an operator has a function or an attribute of that kind.
+    """
+    for op in ops:
+        for bit in op.refused:
+            raise OdsError(f"{op.where}: {op.name}: {bit} is not supported in C++: {REFUSED[bit]}")
+        for attr in op.attrs:
+            if not attr.type:
+                raise OdsError(f"{op.where}: {op.name}: ${attr.name}: {attr.ods_type} is not supported in C++")
+
+
 def schema_text(ops: Sequence[OdsOp], file: str) -> str:
-    """The C++ header of the classes whose static functions the user implements."""
+    """The C++ header of the classes whose static functions the user implements.
+
+    Raises:
+        OdsError: the SDK has no C++ for an operator.
+    """
+    _check_writable(ops)
     lines = [f"// Generated from {file} by oneflow-translate --gen-op-schema.", "#pragma once"]
     lines += ['#include "oneflow/core/framework/framework.h"', "", "namespace oneflow {", ""]
     lines += ["using user_op::GetInputArgModifier;", "using user_op::GetOutputArgModifier;", ""]
@@ -202,7 +240,12 @@ def schema_text(ops: Sequence[OdsOp], file: str) -> str:
 
 
 def registration_text(ops: Sequence[OdsOp], file: str, header: str) -> str:
-    """The C++ source that registers the operators with the functions of the classes in `header`."""
+    """The C++ source that registers the operators with the functions of the classes in `header`.
+
+    Raises:
+        OdsError: the SDK has no C++ for an operator.
+    """
+    _check_writable(ops)
     lines = [f"// Generated from {file} by oneflow-translate --import-ods.", f'#include "{header}"']
     lines += ["", "namespace oneflow {", ""]
     for op in ops:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from oneflow.tools.command import CommandError
 
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*|\[\{.*?\}\])|(?P<string>"(?:[^"\\]|\\.)*")|"""
-    r"""(?P<word>\$?[\w.]+(?:::\w+)*|-?\d+)|(?P<sign>[<>\[\](){},:;=])""",
+    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)|(?P<string>"(?:[^"\\]|\\.)*")|(?P<code>\[\{.*?\}\])|"""
+    r"""(?P<word>[$!]?[\w.]+(?:::\w+)*|-?\d+)|(?P<sign>[<>\[\](){},:;=])""",
     re.DOTALL,
 )
 
@@ -31,36 +31,57 @@ class Term:
         return f"{self.name}<{', '.join(map(str, self.args))}>" if self.args else self.name
 
 
-@dataclass
-class Definition:
-    """`def NAME : BASE<"op", [traits]> { let field = value; .. }`; `fields` are numbers, text, or dags."""
+@dataclass(frozen=True)
+class Dag:
+    """`(ins OneFlow_Tensor:$x)`: a kind, and values with the names that stand behind them ("" where none does)."""
+
+    kind: str
+    args: tuple[tuple[Any, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Bang:
+    """An operation on values: `!listconcat(a, b)`."""
 
     name: str
-    base: str
-    op_name: str
-    traits: list[Term]
+    args: tuple[Any, ...]
     where: str
-    fields: dict[str, Any] = field(default_factory=dict)
-
-    def dag(self, name: str, kind: str) -> list[tuple[Term, str]]:
-        """The types and names of a field such as `(ins OneFlow_Tensor:$x)`, none where it is missing.
-
-        Raises:
-            OdsError: the field is something else.
-        """
-        value = self.fields.get(name, (kind, []))
-        if not isinstance(value, tuple) or value[0] != kind:
-            raise OdsError(f"{self.where}: expected {name} of {self.name} to be ({kind} ..)")
-        return list(value[1])
 
 
-def parse(text: str, file: str) -> list[Definition]:
-    """The definitions of a file; preprocessor lines, comments and code blocks are skipped.
+@dataclass(frozen=True)
+class Template:
+    """A `class` or a `def`.
+
+    `parameters` are names with defaults (None where there is none), `bases` classes with arguments, `fields` what
+    the body sets, and `declared` the fields that the body gives a type.
+    """
+
+    keyword: str
+    name: str
+    parameters: tuple[tuple[str, Any], ...]
+    bases: tuple[Term, ...]
+    fields: dict[str, Any]
+    declared: frozenset[str]
+    where: str
+
+
+@dataclass(frozen=True)
+class Include:
+    """`include "OneFlow/OneFlowBase.td"`."""
+
+    path: str
+    where: str
+
+
+def parse(text: str, file: str) -> list[Template | Include]:
+    """The classes, definitions and includes of a file, in order.
+
+    Preprocessor lines are skipped: what they enclose is read.
 
     Raises:
         OdsError: the text is not what is described here.
     """
-    return list(_Parser(text, file).definitions())
+    return list(_Parser(text, file).items())
 
 
 class _Parser:
@@ -89,95 +110,116 @@ class _Parser:
         """The next token, one of `wanted` if any are given."""
         token = self.peek()
         if not token or (wanted and token not in wanted):
-            expected = " or ".join(wanted) or "more"
-            raise OdsError(f"{self.where()}: expected {expected}, got {token or 'the end of the file'}")
+            raise self.unexpected(" or ".join(wanted) or "more")
         self.at += 1
         return token
 
+    def unexpected(self, wanted: str) -> OdsError:
+        return OdsError(f"{self.where()}: expected {wanted}, got {self.peek() or 'the end of the file'}")
+
+    def goes_on(self, sign: str) -> bool:
+        """Takes the next token if it is `sign`."""
+        if self.peek() != sign:
+            return False
+        self.at += 1
+        return True
+
     def word(self, what: str) -> str:
         """The next token, a word."""
-        if not re.match(r"\$?\w", self.peek()):
-            raise OdsError(f"{self.where()}: expected {what}, got {self.peek() or 'the end of the file'}")
+        if not re.match(r"[$!]?\w", self.peek()):
+            raise self.unexpected(what)
         return self.take()
 
     def string(self) -> str:
         """The next token, a string, without its quotes."""
         if not self.peek().startswith('"'):
-            raise OdsError(f"{self.where()}: expected a string, got {self.peek() or 'the end of the file'}")
+            raise self.unexpected("a string")
         return re.sub(r"\\(.)", r"\1", self.take()[1:-1])
 
-    def definitions(self) -> Iterator[Definition]:
+    def items(self) -> Iterator[Template | Include]:
         while self.peek():
-            if self.take("include", "def") == "include":
-                self.string()
+            where, keyword = self.where(), self.take("include", "class", "def")
+            if keyword == "include":
+                yield Include(self.string(), where)
             else:
-                yield self.definition()
+                yield self.template(keyword, where)
 
-    def definition(self) -> Definition:
-        where, name = self.where(), self.word("a name")
-        self.take(":")
-        base = self.word("a class")
-        self.take("<")
-        op_name, traits = self.string(), []
-        if self.peek() == ",":
-            self.take()
-            traits = self.listed("[", "]", self.term)
-        self.take(">")
-        made = Definition(name, base, op_name, traits, where)
+    def template(self, keyword: str, where: str) -> Template:
+        name = self.word("a name")
+        parameters = self.listed(">", self.parameter) if self.goes_on("<") else []
+        bases = [self.term()] if self.goes_on(":") else []
+        while bases and self.goes_on(","):
+            bases.append(self.term())
+        fields: dict[str, Any] = {}
+        declared = set()
         if self.take("{", ";") == "{":
-            while self.peek() != "}":
-                self.let(made)
-            self.take("}")
-        return made
+            while not self.goes_on("}"):
+                if not self.goes_on("let"):
+                    self.kind()
+                    declared.add(self.peek())
+                field = self.word("a field")
+                fields[field] = self.assigned()
+                self.take(";")
+        return Template(keyword, name, tuple(parameters), tuple(bases), fields, frozenset(declared), where)
 
-    def let(self, made: Definition) -> None:
-        self.take("let")
-        name = self.word("a field")
+    def kind(self) -> None:
+        """The type of a parameter or field, such as `bits<8>`."""
+        self.word("let or a type")
+        if self.goes_on("<"):
+            self.listed(">", self.kind)
+
+    def parameter(self) -> tuple[str, Any]:
+        self.kind()
+        return self.word("a parameter"), self.assigned() if self.peek() == "=" else None
+
+    def assigned(self) -> Any:
         self.take("=")
-        made.fields[name] = self.value() if self.peek() != ";" else ""
-        self.take(";")
+        return self.value()
 
     def value(self) -> Any:
-        """A dag as (kind, [(type, name)]), a list, a number or text."""
+        """A dag, a list, an operation, text, a number or a name."""
         token = self.peek()
-        if token == "(":
-            self.take()
-            kind = self.word("ins or outs")
-            return kind, self.listed("", ")", self.named)
-        if token == "[":
-            return self.listed("[", "]", self.term)
+        if self.goes_on("("):
+            return Dag(self.word("ins or outs"), tuple(self.listed(")", self.named)))
+        if self.goes_on("["):
+            return self.listed("]", self.value)
         if token.startswith('"'):
-            return self.string()
-        word = self.word("a value")
-        return int(word) if word.isdecimal() else word
+            return "".join(self.strings())
+        if token.startswith("[{"):
+            return self.take()[2:-2]
+        if token.startswith("!"):
+            return self.bang()
+        return int(self.take()) if re.fullmatch(r"-?\d+", token) else self.term()
 
-    def named(self) -> tuple[Term, str]:
-        kind = self.term()
-        self.take(":")
+    def strings(self) -> Iterator[str]:
+        while self.peek().startswith('"'):
+            yield self.string()
+
+    def bang(self) -> Bang:
+        where, name = self.where(), self.take()
+        self.take("(")
+        return Bang(name, tuple(self.listed(")", self.value)), where)
+
+    def named(self) -> tuple[Any, str]:
+        if self.peek().startswith("$"):
+            return None, self.take()[1:]
+        value = self.value()
+        if not self.goes_on(":"):
+            return value, ""
         name = self.word("$name")
         if not name.startswith("$"):
             raise OdsError(f"{self.where()}: expected a name such as $x, got {name}")
-        return kind, name[1:]
+        return value, name[1:]
 
     def term(self) -> Term:
-        name = self.word("a type or trait")
-        if self.peek() != "<":
-            return Term(name)
-        return Term(name, tuple(self.listed("<", ">", self.argument)))
+        name = self.word("a value")
+        return Term(name, tuple(self.listed(">", self.value))) if self.goes_on("<") else Term(name)
 
-    def argument(self) -> Any:
-        if self.peek().startswith('"'):
-            return self.string()
-        return self.listed("[", "]", self.term) if self.peek() == "[" else self.term()
-
-    def listed(self, opening: str, closing: str, read: Any) -> list[Any]:
-        """What `read` finds between brackets, separated by commas."""
-        if opening:
-            self.take(opening)
+    def listed(self, closing: str, read: Callable[[], Any]) -> list[Any]:
+        """What `read` finds up to the closing bracket, separated by commas."""
         found: list[Any] = []
-        while self.peek() != closing:
+        while not self.goes_on(closing):
             found.append(read())
             if self.peek() != closing:
                 self.take(",", closing)
-        self.take(closing)
         return found

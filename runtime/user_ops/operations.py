@@ -50,9 +50,9 @@ def find_operator(registry: Registry, name: str) -> tuple[Operator, dict[str, st
 
 
 def operation_name(name: str) -> str:
-    """The name of the operation that an operator of a library is: its own, but `user_my_op` for `MyOp`."""
+    """The name of the operation that a library's operator is: `user_my_op` for `MyOp` and `_my_op`, else its own."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-    return name if name == name.lower() else f"user_{re.sub('_+', '_', words).strip('_').lower()}"
+    return name if name == name.lower().lstrip("_") else f"user_{re.sub('_+', '_', words).strip('_').lower()}"
 
 
 def count_attribute(output: str) -> str:
