@@ -33,6 +33,8 @@ def functional_text(entries: Sequence[FunctionEntry], file: str) -> str:
 
 
 def _function(signature: FunctionSignature) -> str:
+    if signature.refusal:
+        return f"// Not {signature.functor}: {signature.refusal}.\n"
     kind = RETURNS[signature.returns]
     parameters = ", ".join(f"const {_type(p)} &{p.name}" for p in signature.parameters)
     call = ", ".join([f'"{signature.functor}"', *(p.name for p in signature.parameters)])

@@ -5,8 +5,9 @@
       bind_python: True
 
 A signature may be a list of them; calls take the first that fits. `Int32List[2]` takes one number for both, `=None`
-makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results. Imports
-`dialect` and the arguments of functions.
+makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results. A signature
+with a type that has no meaning here (`REFUSED_TYPES`, `REFUSED_RETURNS`) is read; no call fits it. Imports `dialect`
+and the arguments of functions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.attributes import KINDS
@@ -43,20 +46,24 @@ _LISTS = {
 #: Types whose numbers may be whole, and the kinds of attribute they then are.
 _WHOLE = {"Scalar": "int64", "ScalarList": "list_int64"}
 TYPES: dict[str, str | None] = {"Tensor": None, "TensorTuple": None, **_SCALARS, **_LISTS}
-#: Types of OneFlow's own functions that have no meaning here, and why.
+#: Types of parameters of OneFlow's own functions that have no meaning here, and why.
 REFUSED_TYPES = {
     **dict.fromkeys(("Placement", "Sbp", "SbpList"), "functions compute where their tensors lie"),
     **dict.fromkeys(("Layout", "MemoryFormat"), "tensors are contiguous"),
-    **dict.fromkeys(("PyObject", "OpExpr", "TensorIndex"), "functors in C++ do not see Python's objects"),
+    **dict.fromkeys(("PyObject*", "OpExpr", "TensorIndex"), "functors in C++ do not see Python's objects"),
 }
 #: Types of a sole parameter that takes its elements one by one, too.
 GATHERED = ("Shape", "TensorTuple", "IntList", "Int32List", "Int64List")
 RETURNS = ("Tensor", "TensorTuple", "Void")
+#: What OneFlow's own functions return and functors here do not, and why.
+REFUSED_RETURNS = dict.fromkeys(
+    ("Bool", "Int", "Int32", "Int64", "Float", "Double", "String", "Shape"), "functors give tensors"
+)
 _CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None}
-_DTYPE_WORDS = {"Float": "float32", "Double": "float64"}
+_DTYPE_WORDS = {"Float": "float32", "Double": "float64", "Int": "int32"}
 _DEVICE = re.compile(r"(cpu|cuda)(:\d+)?")
-_SIGNATURE = re.compile(r"(\w+)\s*(?:\[([^\]]*)\])?\s*\((.*)\)\s*=>\s*(\w+)", re.DOTALL)
-_PARAMETER = re.compile(r"(\w+)\s*(?:\[(\d+)\])?\s+(\w+)\s*(?:=\s*(.+))?", re.DOTALL)
+_SIGNATURE = re.compile(r"(\w+)\s*(?:\[([^\]]*)\])?\s*\((.*)\)\s*=+>\s*(\w+)", re.DOTALL)
+_PARAMETER = re.compile(r"(\w+\*?)\s*(?:\[(\d+)\])?\s+(\w+)\s*(?:=\s*(.+))?", re.DOTALL)
 _MISSING = object()
 
 
@@ -122,6 +129,16 @@ class FunctionSignature:
     parameters: tuple[Parameter, ...]
     functor: str
 
+    @property
+    def refusal(self) -> str:
+        """Why no call fits: a type without meaning here; "" where calls may fit."""
+        if self.returns in REFUSED_RETURNS:
+            return f"the return type {self.returns} has no meaning here, {REFUSED_RETURNS[self.returns]}"
+        for p in self.parameters:
+            if p.type in REFUSED_TYPES:
+                return f"{p.name}: the type {p.type} has no meaning here, {REFUSED_TYPES[p.type]}"
+        return ""
+
     def bind(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
     ) -> list[Argument]:
@@ -130,6 +147,8 @@ class FunctionSignature:
         Raises:
             TypeError: the call does not fit.
         """
+        if self.refusal:
+            raise TypeError(self.refusal)
         positional = [p for p in self.parameters if not p.keyword]
         args = self._gathered(args, positional)
         if len(args) > len(positional):
@@ -199,12 +218,9 @@ def read_functional_api(path: str | Path) -> list[FunctionEntry]:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise FunctionalApiError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise FunctionalApiError(f"cannot read {path}: expected UTF-8, got {error}") from None
     return parse_functional_api(text, str(path))
-
-
-_ENTRY = re.compile(r"^- *name *: *(.*?) *$", re.MULTILINE)
-_KEY = re.compile(r"^ +(\w+) *:", re.MULTILINE)
-_QUOTED = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 
 
 def parse_functional_api(text: str, file: str = "functional_api.yaml") -> list[FunctionEntry]:
@@ -213,32 +229,54 @@ def parse_functional_api(text: str, file: str = "functional_api.yaml") -> list[F
     Raises:
         FunctionalApiError: it is not well formed.
     """
-    text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
-    starts = list(_ENTRY.finditer(text))
-    lead = text[: starts[0].start()] if starts else text
-    if lead.strip():
-        raise FunctionalApiError(f"{file}:1: expected `- name: ..`, got {lead.strip().splitlines()[0]!r}")
-    ends = [m.start() for m in starts[1:]] + [len(text)]
-    return [
-        _entry(m, text[m.end() : end], file, text[: m.start()].count("\n") + 1)
-        for m, end in zip(starts, ends, strict=True)
-    ]
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f":{mark.line + 1}"
+        raise FunctionalApiError(f"{file}{line}: {getattr(error, 'problem', None) or error}") from None
+    except RecursionError:
+        raise FunctionalApiError(f"{file}: lists are nested too deeply") from None
+    return [_entry(node, file) for node in _items(root, file)] if root is not None else []
 
 
-def _entry(match: re.Match[str], body: str, file: str, line: int) -> FunctionEntry:
-    where, keys = f"{file}:{line}", list(_KEY.finditer(body))
-    ends = [k.start() for k in keys[1:]] + [len(body)]
-    values = {k[1]: body[k.end() : end].strip() for k, end in zip(keys, ends, strict=True)}
-    if "signature" not in values or set(values) - {"signature", "bind_python"}:
+def _where(node: yaml.Node, file: str) -> str:
+    return f"{file}:{node.start_mark.line + 1}"
+
+
+def _items(root: yaml.Node, file: str) -> list[yaml.Node]:
+    if not isinstance(root, yaml.SequenceNode):
+        raise FunctionalApiError(f"{_where(root, file)}: expected a list of functions, `- name: ..`")
+    return list(root.value)
+
+
+def _entry(node: yaml.Node, file: str) -> FunctionEntry:
+    where = _where(node, file)
+    if not isinstance(node, yaml.MappingNode):
+        raise FunctionalApiError(f"{where}: expected `name: ..`, a function")
+    values = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+    if not {"name", "signature"} <= values.keys() <= {"name", "signature", "bind_python"}:
         raise FunctionalApiError(
-            f"{where}: expected the keys signature and bind_python, got {', '.join(values) or 'none'}"
+            f"{where}: expected the keys name, signature and bind_python, got {', '.join(values) or 'none'}"
         )
-    texts = [a or b for a, b in _QUOTED.findall(values["signature"])] or [values["signature"]]
-    bind = values.get("bind_python", "False")
+    name = _text(values["name"], "name", file)
+    if not name.isidentifier():
+        raise FunctionalApiError(f"{where}: expected the name of a Python function, got {name!r}")
+    signature = values["signature"]
+    forms = signature.value if isinstance(signature, yaml.SequenceNode) else [signature]
+    signatures = tuple(
+        parse_function_signature(" ".join(_text(form, "signature", file).split()), where) for form in forms
+    )
+    bind = _text(values["bind_python"], "bind_python", file) if "bind_python" in values else "False"
     if bind.lower() not in ("true", "false"):
         raise FunctionalApiError(f"{where}: bind_python: expected True or False, got {bind!r}")
-    signatures = tuple(parse_function_signature(" ".join(t.split()), where) for t in texts)
-    return FunctionEntry(match[1].strip("\"'"), signatures, bind.lower() == "true", where)
+    return FunctionEntry(name, signatures, bind.lower() == "true", where)
+
+
+def _text(node: yaml.Node, key: str, file: str) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise FunctionalApiError(f"{_where(node, file)}: {key}: expected text")
+    return str(node.value)
 
 
 def parse_function_signature(text: str, where: str = "signature") -> FunctionSignature:
@@ -251,7 +289,7 @@ def parse_function_signature(text: str, where: str = "signature") -> FunctionSig
     if match is None:
         raise FunctionalApiError(f"{where}: expected `Type (Type name, ..) => Functor`, got {text!r}")
     returns, fields, parameters, functor = match.groups()
-    if returns not in RETURNS:
+    if returns not in RETURNS and returns not in REFUSED_RETURNS:
         raise FunctionalApiError(f"{where}: expected one of {', '.join(RETURNS)} to be returned, got {returns}")
     parts = split_commas(parameters)
     star = parts.index("*") if "*" in parts else len(parts)
@@ -265,9 +303,7 @@ def _parameter(text: str, keyword: bool, where: str) -> Parameter:
         raise FunctionalApiError(f"{where}: expected `Type name` or `Type name=default`, got {text!r}")
     kind, repeat, name, default = match.groups()
     if kind in REFUSED_TYPES:
-        raise FunctionalApiError(
-            f"{where}: {name}: the type {kind} has no meaning here, {REFUSED_TYPES[kind]}; remove the parameter"
-        )
+        return Parameter(name, kind, None, _MISSING if default is None else default.strip(), keyword)
     if kind not in TYPES:
         raise FunctionalApiError(
             f"{where}: {name}: unknown type {kind}{suggestion(kind, TYPES)}; expected one of {', '.join(TYPES)}"

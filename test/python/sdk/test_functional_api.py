@@ -1,7 +1,9 @@
 """The grammar of functional_api.yaml, and how calls are bound to signatures."""
 
 import contextlib
+import os
 import subprocess
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -11,6 +13,8 @@ import oneflow as flow
 from oneflow.dialect import dtypes as dt
 from oneflow.dialect.record import REGISTRY
 from oneflow.runtime.user_ops.functional_api import (
+    REFUSED_RETURNS,
+    REFUSED_TYPES,
     TYPES,
     FunctionalApiError,
     parse_function_signature,
@@ -37,6 +41,13 @@ API = """
 
 def is_tensor(value):
     return isinstance(value, np.ndarray)
+
+
+def check_header(folder):
+    """Compiles the header of functions in a folder."""
+    (folder / "user.cpp").write_text('#include "functions.h"')
+    command = ["g++", "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", str(folder / "user.cpp")]
+    subprocess.run([*command, f"-I{flow.sysconfig.get_include()}"], check=True)
 
 
 def bind(text, *args, **kwargs):
@@ -111,10 +122,23 @@ def test_calls_that_do_not_fit(text, args, kwargs, message):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("name: x", "functional_api.yaml:1: expected `- name: ..`"),
-        ("- name: x\n  bind_python: True", "expected the keys signature and bind_python, got bind_python"),
+        ("name: x", "functional_api.yaml:1: expected a list of functions, `- name: ..`"),
+        ("\n- x", "functional_api.yaml:2: expected `name: ..`, a function"),
+        ("\n- name: x", "functional_api.yaml:2: expected the keys name, signature and bind_python, got name"),
+        ("- signature: 'Tensor () => F'", "expected the keys name, signature and bind_python, got signature"),
+        ("- name: [x]\n  signature: 'Tensor () => F'", "yaml:1: name: expected text"),
+        ("- name: x\n  signature: {a: b}", "yaml:2: signature: expected text"),
+        ("- name: x\n  signature: [[a]]", "yaml:2: signature: expected text"),
+        ("- name: x y\n  signature: 'Tensor () => F'", "expected the name of a Python function, got 'x y'"),
+        ("- name: x\n signature: y", "functional_api.yaml:2: expected <block end>, but found"),
+        ("- name: 'x", "functional_api.yaml:1: found unexpected end of stream"),
+        (10_000 * "[", "functional_api.yaml: lists are nested too deeply"),
+        (
+            "- name: x\n  bind_python: True",
+            "expected the keys name, signature and bind_python, got name, bind_python",
+        ),
         ("- name: x\n  signature: 'Tensor => F'", "expected `Type .Type name, ... => Functor`"),
-        ("- name: x\n  signature: 'Int (Tensor x) => F'", "expected one of Tensor, TensorTuple, Void"),
+        ("- name: x\n  signature: 'Tensr (Tensor x) => F'", "expected one of Tensor, TensorTuple, Void"),
         ("- name: x\n  signature: 'Tensor (Tensr x) => F'", "unknown type Tensr; did you mean Tensor"),
         ("\n- name: x\n  signature: 'Tensor (Int32 n=f(x)) => F'", r"yaml:2: n: expected a constant after ="),
         ("- name: x\n  signature: 'Tensor (Int32) => F'", "expected `Type name` or `Type name=default`"),
@@ -124,6 +148,53 @@ def test_calls_that_do_not_fit(text, args, kwargs, message):
 def test_bad_files(text, message):
     with pytest.raises(FunctionalApiError, match=message):
         parse_functional_api(text)
+
+
+#: Forms that OneFlow's own functions have and functors here do not.
+ELSEWHERE = """
+- name: "t_close"
+  signature: "Bool (Tensor input, Tensor other) => Close"
+  bind_python: true
+- name: t_fresh
+  signature:
+    [
+      "Tensor (Shape size, *, Placement placement, SbpList sbp, Layout layout=kStrided) ==> GlobalFresh",
+      # Where it is.
+      "Tensor (Shape size, *, DataType dtype=kInt, Device device=None) => Fresh",
+      "Tensor (Tensor like, PyObject* index) => Like",
+    ]
+  bind_python: True
+"""
+
+
+def test_forms_that_no_call_fits(tmp_path):
+    close, fresh = parse_functional_api(ELSEWHERE)
+    with pytest.raises(TypeError, match="t_close: the return type Bool has no meaning here, functors give tensors"):
+        close.bind((X, X), {}, is_tensor)
+    signature, arguments = fresh.bind(((2, 3),), {"device": "cpu"}, is_tensor)
+    assert (signature.functor, [a.value for a in arguments]) == ("Fresh", [(2, 3), dt.int32, "cpu"])
+    assert str(fresh.signatures[0]).endswith("SbpList sbp, Layout layout=kStrided) => GlobalFresh")
+    with pytest.raises(
+        TypeError, match=r"placement: the type Placement has no meaning .*\n.*\n.*index: the type PyObject\* has no"
+    ):
+        fresh.bind((), {"placement": None}, is_tensor)
+    (tmp_path / "functions.h").write_text(functional_text([close, fresh], "functions.yaml"))
+    assert "// Not GlobalFresh: placement: the type Placement has no" in (tmp_path / "functions.h").read_text()
+    check_header(tmp_path)
+
+
+def test_the_functions_of_oneflow(tmp_path):
+    source = os.environ.get("ONEFLOW_SOURCE")
+    if not source:
+        pytest.skip("ONEFLOW_SOURCE does not name a checkout of OneFlow")
+    path = Path(source) / "oneflow/core/functional/functional_api.yaml"
+    entries = read_functional_api(path)
+    assert len(entries) == path.read_text().count("\n- name") >= 730
+    add = next(e for e in entries if e.name == "add")
+    assert [s.functor for s in add.signatures] == ["Add", "ScalarAdd", "ScalarAdd", "Add"]
+    refused = [s for e in entries for s in e.signatures if s.refusal]
+    assert all({s.returns, *(p.type for p in s.parameters)} & {*REFUSED_RETURNS, *REFUSED_TYPES} for s in refused)
+    assert len(refused) < 50
 
 
 def test_missing_file(tmp_path):
@@ -224,9 +295,7 @@ def test_functions_for_cpp_take_every_type(tmp_path):
     parameters = ", ".join(f"{name} p{i}, {name} q{i}=None" for i, name in enumerate(types))
     (entry,) = parse_functional_api(f'- name: "t_every"\n  signature: "Tensor (Tensor x, {parameters}) => Every"')
     (tmp_path / "functions.h").write_text(functional_text([entry], "functions.yaml"))
-    (tmp_path / "user.cpp").write_text('#include "functions.h"')
-    command = ["g++", "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", str(tmp_path / "user.cpp")]
-    subprocess.run([*command, f"-I{flow.sysconfig.get_include()}"], check=True)
+    check_header(tmp_path)
 
 
 def test_functions_in_a_trace(functions):
