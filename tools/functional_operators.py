@@ -36,7 +36,7 @@ _SAME = """abs add_n bias_add broadcast_equal broadcast_greater broadcast_greate
     sparse_softmax_cross_entropy sqrt square squeeze stack tanh transpose where""".split()
 FUNCTIONS = dict(sorted({**RENAMED, **{n.title().replace("_", ""): n for n in _SAME}}.items()))
 
-_CPP = {row.kind: row.cpp for row in ATTR_TYPES.values()}
+_CPP = {row.kind: row.cpp for row in ATTR_TYPES.values() if row.cpp}
 #: The attributes that say together which number an operator is called with: one `Scalar`.
 _SCALAR = ("has_int_operand", "has_float_operand", "int_operand", "float_operand")
 _WIDTH = 118
@@ -122,7 +122,7 @@ def _constant(attr: AttrDef, kind: str) -> str:
 
 def _values(record: Operator) -> Iterator[str]:
     if _is_scalar(record):
-        yield '.Attr<bool>("has_int_operand", operand.IsIntegral())'
+        yield '.Attr<bool>("has_int_operand", !operand.IsFloatingPoint())'
         yield '.Attr<bool>("has_float_operand", operand.IsFloatingPoint())'
         yield '.Attr<int64_t>("int_operand", operand.As<int64_t>())'
         yield '.Attr<double>("float_operand", operand.As<double>())'

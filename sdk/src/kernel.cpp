@@ -141,7 +141,7 @@ InPlacePairs ProposedPairs(const OpKernelRegistryResult &kernel, OpCall *call) {
 KernelLaunch::KernelLaunch(const OpRegistryResult &op, const OpCall &call) : call_(call) {
   registered_ = FindKernel(op, &call_);
   if (registered_ == nullptr) FailToChoose(Registry::Instance().Kernels(op.signature.name));
-  DeviceCtx device(call_.device, nullptr);
+  ep::CudaStream device(call_.device, nullptr);
   KernelInitContext ctx(&call_, &device);
   if (registered_->infer_tmp_size_fn) {
     InferContext infer(&call_);
@@ -194,7 +194,7 @@ void KernelLaunch::Run(void *const *buffers, void *stream) {
 }
 
 void KernelLaunch::Compute(void *const *buffers, void *temporary, void *stream) {
-  DeviceCtx device(call_.device, static_cast<CUstream_st *>(stream));
+  ep::CudaStream device(call_.device, static_cast<CUstream_st *>(stream));
   KernelComputeContext ctx(&call_, &device);
   size_t next = 0;
   for (const ArgVec *args : {&call_.inputs, &call_.outputs}) {

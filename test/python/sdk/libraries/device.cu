@@ -1,5 +1,7 @@
 // An operator with a kernel for the CPU and one for a CUDA device; test_device_kernels.py says what it computes.
+#include "oneflow/core/ep/cuda/cuda_stream.h"
 #include "oneflow/core/framework/framework.h"
+#include "oneflow/core/kernel/util/cuda_half_util.h"
 
 namespace oneflow {
 namespace {
@@ -42,6 +44,28 @@ class GpuKernel final : public user_op::OpKernel {
     OF_CUDA_CHECK(cudaGetLastError());
   }
 };
+
+__global__ void ScaleHalves(const int64_t n, const half factor, const half *x, half *y) {
+  CUDA_1D_KERNEL_LOOP(i, n) { y[i] = __hfma(x[i], __hmul(factor, hone()), hzero()); }
+}
+
+class HalfKernel final : public user_op::OpKernel {
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
+    const half *from = reinterpret_cast<const half *>(x->dptr<float16>());
+    half *to = reinterpret_cast<half *>(ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<float16>());
+    const int64_t n = x->shape().elem_cnt();
+    const half factor = float16_2half(float16(ctx->Attr<float>("factor")));
+    CHECK_EQ(float(half2float16(factor)), ctx->Attr<float>("factor"));
+    ep::CudaStream *stream = ctx->stream()->As<ep::CudaStream>();
+    CHECK_GE(stream->cuda_arch(), 530);
+    stream->LaunchKernelDefaultWaves(ScaleHalves, n, n, factor, from, to);
+    OF_CUDA_CHECK(cudaGetLastError());
+  }
+};
+REGISTER_USER_KERNEL("t_device")
+    .SetCreateFn<HalfKernel>()
+    .SetIsMatchedHob((user_op::HobDeviceType() == DeviceType::kCUDA) && (user_op::HobDataType("x", 0) == kFloat16));
 #define REGISTER_GPU_KERNEL(T)                                                             \
   REGISTER_USER_KERNEL("t_device")                                                         \
       .SetCreateFn<GpuKernel<T>>()                                                         \

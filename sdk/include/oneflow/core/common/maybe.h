@@ -107,6 +107,23 @@ class Maybe final {
   Held value_;
 };
 
+/// A reference or an error.
+template <typename T>
+class Maybe<T &> final {
+ public:
+  Maybe(const Error &error) : error_(std::make_shared<Error>(error)), value_(nullptr) {}
+  Maybe(T &value) : value_(&value) {}
+
+  bool IsOk() const { return !error_; }
+  explicit operator bool() const { return IsOk(); }
+  const Error &error() const { return *error_; }
+  T &Value() const { return *value_; }
+
+ private:
+  std::shared_ptr<Error> error_;
+  T *value_;
+};
+
 /// Nothing or an error.
 template <>
 class Maybe<void> final {
@@ -180,15 +197,15 @@ T NotNull(T &&pointer, const char *file, int line, const char *text) {
 
 }  // namespace oneflow
 
-/// The value of a Maybe; an error is returned to the caller.
+/// The value of a Maybe; an error is returned to the caller. It is read outside the block, which would copy a reference.
 #define JUST(...)                                                                                 \
   __extension__({                                                                                 \
     auto &&oneflow_maybe_ = (__VA_ARGS__);                                                        \
     if (!oneflow_maybe_.IsOk()) {                                                                 \
       return ::oneflow::Error(oneflow_maybe_.error()).AddFrame(__FILE__, __LINE__, #__VA_ARGS__); \
     }                                                                                             \
-    oneflow_maybe_.Value();                                                                       \
-  })
+    oneflow_maybe_;                                                                               \
+  }).Value()
 
 /// The older form for calls without a value.
 #define OF_RETURN_IF_ERROR(...) JUST(__VA_ARGS__)

@@ -6,6 +6,8 @@
 
 #include <cuda_runtime.h>
 
+#include "oneflow/core/common/maybe.h"
+
 namespace oneflow {
 
 constexpr int32_t kCudaThreadsNumPerBlock = 512;

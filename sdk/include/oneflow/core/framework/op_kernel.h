@@ -6,39 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "oneflow/core/ep/cuda/cuda_stream.h"
 #include "oneflow/core/framework/infer_context.h"
 
 #ifdef __NVCC__
 #pragma nv_diag_suppress 611  // a kernel overrides one form of Compute only, as it should
 #endif
 
-struct CUstream_st;
-
 namespace oneflow {
-
-/// The device that a kernel works on, and its stream, which is null on the CPU.
-class DeviceCtx final {
- public:
-  DeviceCtx(DeviceType device, CUstream_st *stream) : device_(device), stream_(stream) {}
-  DeviceType device_type() const { return device_; }
-  /// A cudaStream_t.
-  CUstream_st *cuda_stream() const { return stream_; }
-  template <typename T>
-  T *As() {
-    return static_cast<T *>(this);
-  }
-
- private:
-  DeviceType device_;
-  CUstream_st *stream_;
-};
-
-namespace ep {
-using Stream = DeviceCtx;
-using CpuStream = DeviceCtx;
-using CudaStream = DeviceCtx;
-}  // namespace ep
-
 namespace user_op {
 
 /// What a predicate that chooses a kernel reads.

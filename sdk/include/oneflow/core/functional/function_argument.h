@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "oneflow/core/common/scalar.h"
 #include "oneflow/core/framework/attr_value.h"
 #include "oneflow/core/framework/device.h"
 #include "oneflow/core/framework/random_generator.h"
@@ -34,30 +35,6 @@ class Optional final {
  private:
   bool has_value_;
   Held value_;
-};
-
-/// An integer or a floating-point number.
-class Scalar final {
- public:
-  Scalar(int32_t value) : Scalar(static_cast<int64_t>(value)) {}
-  Scalar(int64_t value) : is_floating_(false), integer_(value), floating_(static_cast<double>(value)) {}
-  Scalar(double value) : is_floating_(true), integer_(static_cast<int64_t>(value)), floating_(value) {}
-
-  bool IsIntegral() const { return !is_floating_; }
-  bool IsFloatingPoint() const { return is_floating_; }
-  template <typename T>
-  T As() const {
-    return is_floating_ ? static_cast<T>(floating_) : static_cast<T>(integer_);
-  }
-  template <typename T>
-  T Value() const {
-    return As<T>();
-  }
-
- private:
-  bool is_floating_;
-  int64_t integer_;
-  double floating_;
 };
 
 namespace one {
@@ -93,8 +70,8 @@ class Argument final {
     return made;
   }
   static Argument Of(const Scalar &value) {
-    return value.IsIntegral() ? Of(AttrTraits<int64_t>::Pack(value.As<int64_t>()))
-                              : Of(AttrTraits<double>::Pack(value.As<double>()));
+    return value.IsIntegral() || value.IsBool() ? Of(AttrTraits<int64_t>::Pack(value.As<int64_t>()))
+                                                : Of(AttrTraits<double>::Pack(value.As<double>()));
   }
   template <typename T>
   static Argument Of(const Optional<T> &value) {

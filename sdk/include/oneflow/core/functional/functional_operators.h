@@ -478,7 +478,7 @@ inline Maybe<Tensor> Rsqrt(const std::shared_ptr<Tensor> &x) {
 inline Maybe<Tensor> ScalarAdd(const std::shared_ptr<Tensor> &in, const Scalar &operand) {
   const auto op = JUST(OpBuilder("scalar_add").Input("in", detail::TensorCount(in))
                            .Output("out")
-                           .Attr<bool>("has_int_operand", operand.IsIntegral())
+                           .Attr<bool>("has_int_operand", !operand.IsFloatingPoint())
                            .Attr<bool>("has_float_operand", operand.IsFloatingPoint())
                            .Attr<int64_t>("int_operand", operand.As<int64_t>())
                            .Attr<double>("float_operand", operand.As<double>())
@@ -489,7 +489,7 @@ inline Maybe<Tensor> ScalarAdd(const std::shared_ptr<Tensor> &in, const Scalar &
 inline Maybe<Tensor> ScalarMul(const std::shared_ptr<Tensor> &in, const Scalar &operand) {
   const auto op = JUST(OpBuilder("scalar_mul").Input("in", detail::TensorCount(in))
                            .Output("out")
-                           .Attr<bool>("has_int_operand", operand.IsIntegral())
+                           .Attr<bool>("has_int_operand", !operand.IsFloatingPoint())
                            .Attr<bool>("has_float_operand", operand.IsFloatingPoint())
                            .Attr<int64_t>("int_operand", operand.As<int64_t>())
                            .Attr<double>("float_operand", operand.As<double>())
@@ -500,7 +500,7 @@ inline Maybe<Tensor> ScalarMul(const std::shared_ptr<Tensor> &in, const Scalar &
 inline Maybe<Tensor> ScalarPow(const std::shared_ptr<Tensor> &in, const Scalar &operand) {
   const auto op = JUST(OpBuilder("scalar_pow").Input("in", detail::TensorCount(in))
                            .Output("out")
-                           .Attr<bool>("has_int_operand", operand.IsIntegral())
+                           .Attr<bool>("has_int_operand", !operand.IsFloatingPoint())
                            .Attr<bool>("has_float_operand", operand.IsFloatingPoint())
                            .Attr<int64_t>("int_operand", operand.As<int64_t>())
                            .Attr<double>("float_operand", operand.As<double>())

@@ -1,0 +1,3 @@
+// The errors that functions return; see maybe.h.
+#pragma once
+#include "oneflow/core/common/maybe.h"
