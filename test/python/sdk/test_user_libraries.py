@@ -252,8 +252,8 @@ def test_a_linker_that_collects_sections_keeps_the_version(build, tmp_path):
 def test_another_version_of_the_sdk_is_refused(build, tmp_path):
     path = build("versioned", HEAD + f'REGISTER_USER_OP("t_version").Input("in").Output("out"){SAME};' + TAIL)
     other = tmp_path / "other.so"
-    other.write_bytes(path.read_bytes().replace(MARK, b"oneflow-sdk-version=7;"))
-    message = f"built with version 7 of the SDK, this is version {framework.version()}; compile it again"
+    other.write_bytes(path.read_bytes().replace(MARK, b"oneflow-sdk-version=99;"))
+    message = f"built with version 99 of the SDK, this is version {framework.version()}; compile it again"
     with pytest.raises(LibraryError, match=message):
         load_library(other)
 
