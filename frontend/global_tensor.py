@@ -69,7 +69,7 @@ class Lie(Function):
             return wrapped(to_array(data))
         if isinstance(data, GlobalArray):
             return EagerTensor(BUILDER.wrap(data.to(at, nd)))
-        return EagerTensor(BUILDER.wrap(GlobalArray.of(shared(to_array(data), at.world), at, nd)))
+        return EagerTensor(BUILDER.wrap(GlobalArray.of(shared(to_array(data), at, nd), at, nd)))
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:

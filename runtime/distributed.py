@@ -143,7 +143,7 @@ def compile_distributed(
     """
     mesh, submeshes = notes.read_mesh(boxed.operation), read_submeshes(boxed.operation)
     ranks = tuple(range(devices(mesh))) if ranks is None else tuple(ranks)
-    world.agree("program", f"ranks {ranks}, {boxed}")
+    world.agree("programs", f"ranks {ranks}, {boxed}")
     function = functions_of(boxed)[entry]
     inputs, outputs = signature_of(boxed, entry)
     layouts = _layouts(function, notes.ARGUMENTS, [p.desc for p in inputs], submeshes)
@@ -321,7 +321,12 @@ def on_host(world: World, piece: Array | DeviceArray) -> Array:
 
 
 def move_pieces(world: World, layout: Layout, before: Lying, after: Lying, pieces: Pieces) -> Pieces:
-    """The pieces of this process of an array that goes from some ranks to others; to no partial sums."""
+    """The pieces of this process of an array that goes from some ranks to others; to no partial sums.
+
+    Raises:
+        WorldError: other ranks want something else.
+    """
+    world.agree(f"{layout.desc} moved from {before} to {after}", "")
     move, everyone = Move(layout.shape, before, after), tuple(range(world.size))
     sources, targets = ({r: p for p, r in enumerate(side.at)} for side in (before, after))
 

@@ -221,11 +221,18 @@ class GlobalArray(Shaped):
         return piece
 
 
-def shared(array: np.ndarray, world: World) -> np.ndarray:
-    """The array of rank 0 of the job, on every rank."""
+def shared(array: np.ndarray, at: Placement, nd: NdSbp) -> np.ndarray:
+    """The array of rank 0 of the job, on every rank, to lie on a placement.
+
+    Raises:
+        WorldError: other ranks want something else.
+    """
+    world = at.world
     everyone: Sequence[int] = range(world.size)
     if len(world.here) == world.size:
         return array
+    desc = TensorDesc(array.shape, dtypes.from_numpy(array.dtype))
+    world.agree(f"{desc} of rank 0 on {at.lying(nd)}", "")
     copy = np.array(array, order="C")
     with world.step(world.here[0], 0, "sharing a tensor of rank 0"):
         world.transport(world.here[0], tuple(everyone)).broadcast(copy.reshape(-1), 0)

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, Region, coordinate, devices, group, local_region
+import numpy as np
+
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, Region, coordinate, devices, format_nd_sbp, group, local_region
 from oneflow.runtime.collectives.transport import Array, Transport
 
 
@@ -22,6 +24,10 @@ class Lying:
     mesh: Mesh
     nd: NdSbp
     members: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        ranks = np.array(self.at).reshape(self.mesh).tolist()
+        return f"ranks {ranks} as {format_nd_sbp(self.nd)}"
 
     @functools.cached_property
     def at(self) -> tuple[int, ...]:

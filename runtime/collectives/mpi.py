@@ -125,6 +125,7 @@ class MpiWorld(World):
         self.rank: int = comm.Get_rank()
         self.size, self.here = comm.Get_size(), (self.rank,)
         self._transports: dict[tuple[int, ...], MpiTransport] = {tuple(range(self.size)): MpiTransport(comm)}
+        self._compared = comm.Dup()
         self._steps = self._failures = 0
         self._text = ""
         if self.size > 1:
@@ -191,10 +192,10 @@ class MpiWorld(World):
         """Which of the ranks of this machine this is, and how many there are."""
         return (self._row, self._table.rows) if self.size > 1 else (0, 1)
 
-    def gather(self, text: str) -> list[str]:
-        """The texts of all ranks."""
-        with self.step(self.rank, 0, "comparing programs"):
-            return list(self.comm.allgather(text))
+    def gather(self, text: str, why: str) -> list[str]:
+        """The texts of all ranks, on a way of their own: no other message is taken for one of them."""
+        with self.step(self.rank, 0, why):
+            return list(self._compared.allgather(text))
 
     def fail(self, message: str) -> NoReturn:
         """Ends all ranks; the first rank that fails says why."""

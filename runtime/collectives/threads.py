@@ -136,6 +136,6 @@ class ThreadWorld(World):
             raise failures[0]
         return results  # type: ignore[return-value]
 
-    def gather(self, text: str) -> list[str]:
+    def gather(self, text: str, why: str) -> list[str]:
         """The same text for every rank: one process has made it."""
         return [text] * self.size

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
 from typing import TypeVar
 
 import numpy as np
@@ -20,6 +22,9 @@ T = TypeVar("T")
 Array = np.ndarray
 #: How much of lines that differ is shown: characters, and how many of them before the first that differs.
 SHOWN, LEAD = 100, 60
+ORDER = "all ranks have to make the same calls, of the same types and layouts, in the same order"
+#: Packages whose frames are no user's.
+OURS = __name__.partition(".")[0], "contextlib"
 #: Memory to pack into is taken in multiples of so many bytes.
 UNIT = 256
 #: One side of an exchange: which members, and the arrays that go to them or come from them.
@@ -136,28 +141,52 @@ class World(ABC):
         )
 
     @abstractmethod
-    def gather(self, text: str) -> list[str]:
-        """The texts of all ranks, the same for each that this process runs."""
+    def gather(self, text: str, why: str) -> list[str]:
+        """The texts of all ranks, the same for each that this process runs; `why` they are compared."""
 
     def step(self, rank: int, number: int, text: str, count: int = 1) -> AbstractContextManager[None]:
         """Notes that `rank` is at a step, the last of `count`, for the message should it not return."""
         return nullcontext()
 
     def agree(self, what: str, text: str) -> None:
-        """Checks that all ranks have the same `text`.
+        """Checks that all ranks want `what`, and have the same `text` for it.
 
         Raises:
-            WorldError: they have not; the ranks are named, and where the texts differ.
+            WorldError: they do not; the ranks are named, and where the texts differ or what they want.
         """
-        found = self.gather(hashlib.sha256(text.encode()).hexdigest())
+        found = self.gather(hashlib.sha256(f"{what}: {text}".encode()).hexdigest(), f"comparing {what}")
         others = [r for r, t in enumerate(found) if t != found[0]]
-        if others:
-            texts = self.gather(text)
-            one, other = _difference(texts[0], texts[others[0]])
-            raise WorldError(
-                f"expected all ranks to have the same {what}, but rank {others[0]} has {other!r} where rank 0 has"
-                f" {one!r}; all ranks have to make the same calls, of the same types and layouts, in the same order"
-            )
+        if not others:
+            return
+        wanted = self.gather(what, "telling what is wanted")
+        if len(set(wanted)) > 1:
+            raise WorldError(_all_wishes(self.gather(f"{what} at {_user_line()}", "telling what is wanted")))
+        texts = self.gather(text, "telling what is wanted")
+        one, other = _difference(texts[0], texts[others[0]])
+        raise WorldError(
+            f"expected all ranks to have the same {what}, but rank {others[0]} has {other!r} where rank 0 has"
+            f" {one!r}; {ORDER}"
+        )
+
+
+def _all_wishes(wishes: Sequence[str]) -> str:
+    """The message about ranks that want different things."""
+    ranks: dict[str, list[str]] = {}
+    for rank, wish in enumerate(wishes):
+        ranks.setdefault(wish, []).append(str(rank))
+    told = [
+        f"rank{'s' * (len(who) > 1)} {' and '.join(who)} want{'s' * (len(who) == 1)} {wish}"
+        for wish, who in ranks.items()
+    ]
+    return f"expected all ranks to want the same, but {', '.join(told)}; {ORDER}"
+
+
+def _user_line() -> str:
+    """The line outside of this package that is being run."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
+        frame = frame.f_back
+    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _difference(one: str, other: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ MESSAGES = {
     "catch": "but the run of rank 1 has failed; all ranks are ended",
     "leave": "but rank 1 has ended after",
     "sleep": "oneflow: error: rank 0 has waited 2 s at step",
-    "other": "expected all ranks to have the same program, but rank 1 has '%",
+    "other": "expected all ranks to have the same programs, but rank 1 has '%",
     "stages": "after step 1, oneflow.ccl_send_recv between ranks [0, 1] (",
 }
 
