@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection
 
 from oneflow.dialect._mlir import ir
@@ -40,3 +41,8 @@ def gather_named(root: ir.Operation, names: Collection[str]) -> list[ir.Operatio
 
     root.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
+
+
+def is_used_once(value: ir.Value) -> bool:
+    """Whether one operand is the value; a value that many are is not counted through."""
+    return len(list(itertools.islice(value.uses, 2))) == 1

@@ -25,7 +25,7 @@ from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
-from oneflow.passes.walk import gather_named
+from oneflow.passes.walk import gather_named, is_used_once
 
 #: Operations that stay in the entry: they compute sizes, or look at memory in another way.
 PLAN = frozenset(
@@ -36,6 +36,8 @@ PLAN = frozenset(
 FILLED = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
 #: Columns that a program of a device sweeps side by side, and elements that one program sweeps as well as many.
 COLUMNS, LITTLE = 64, 1 << 16
+#: Operations in the body of a fused operation: fusion copies a body for every producer that it takes in.
+LONGEST_BODY = 128
 FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 
 
@@ -86,9 +88,11 @@ def fuse_elementwise(module: ir.Module) -> None:
     It is kept from reshapes as well: it would move loops of one step between operations that share the others.
     """
     found = gather_named(module.operation, {"linalg.generic", *RESHAPES})
+    lengths: dict[ir.Operation, int] = {}
     for op in (o for o in found if o.name not in RESHAPES):
         read_through(op)
         _protect(op)
+        _shorten(op, lengths)
     for op in (o for o in found if o.name in RESHAPES):
         _wall(op, 0)
         for use in list(op.results[0].uses):
@@ -116,6 +120,23 @@ def _protect(op: ir.Operation) -> None:
             _wall(op, number)
 
 
+def _shorten(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
+    """Keeps an operation from producers with which its body would be too long; `lengths` are those of bodies fused.
+
+    What is not fused shares loops all the same.
+    """
+    length = len(op.regions[0].blocks[0].operations)
+    for number, value in enumerate(list(op.operands)[: -len(op.results)]):
+        added = 0 if isinstance(value, ir.BlockArgument) else lengths.get(value.owner.operation, 0)
+        if not added or not is_used_once(value):
+            continue
+        if length + added > LONGEST_BODY:
+            _wall(op, number)
+        else:
+            length += added
+    lengths[op] = length
+
+
 def _wall(op: ir.Operation, number: int) -> None:
     """Hides an operand's producer from fusion; `fuse_elementwise` takes it down again."""
     value = op.operands[number]
@@ -135,7 +156,7 @@ def _computes(op: ir.Operation) -> bool:
     if not _moves(op):
         return True
     source = op.operands[0]
-    alone = not isinstance(source, ir.BlockArgument) and len(list(source.uses)) == 1
+    alone = not isinstance(source, ir.BlockArgument) and is_used_once(source)
     return alone and _computes(source.owner)
 
 
@@ -252,7 +273,7 @@ def joins(nodes: list[Node], beside: int = 64, processors: int = 0) -> bool:
 def _begins_with(product: Node, term: Node) -> bool:
     """Whether a product begins with another one, which is wanted nowhere else."""
     (result,) = term.results
-    return product.outputs[0].value == result and len(list(result.uses)) == 1
+    return product.outputs[0].value == result and is_used_once(result)
 
 
 def _costs(nodes: list[Node], others: list[Node]) -> int:

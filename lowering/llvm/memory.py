@@ -5,7 +5,6 @@ Imports `kernels.nodes` (to tell whether a kernel may write over an input) and t
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from oneflow.lowering.kernels.nodes import Uncovered, read_node
 from oneflow.lowering.llvm.kernel import returned_values
 
 ALIGNMENT = 64
+#: Operations that are looked at together for the buffers that are alive at them.
+SPAN = 64
 
 
 @dataclass(eq=False)
@@ -160,14 +161,19 @@ def place(buffers: Sequence[Buffer], apart: bool = False) -> int:
     for buffer in shared:
         root = _root(buffer)
         root.last = max(root.last, buffer.last)
-    placed: list[tuple[int, int, Buffer]] = []
+    spans: dict[int, list[Buffer]] = {}
+    top = 0
     fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
     for buffer in sorted((b for b in fixed if b.shares is None), key=lambda b: -(b.bytes or 0)):
-        buffer.offset = _lowest(buffer, placed, apart)
-        bisect.insort(placed, (buffer.offset, _end(buffer), buffer), key=lambda p: p[:2])
+        times = range(buffer.first // SPAN, buffer.last // SPAN + 1)
+        others = {id(other): other for time in times for other in spans.get(time, ())}
+        buffer.offset = top if apart else _lowest(buffer, sorted(others.values(), key=_extent))
+        top = max(top, _end(buffer))
+        for time in times:
+            spans.setdefault(time, []).append(buffer)
     for buffer in shared:
         buffer.offset = _root(buffer).offset
-    return max((end for _, end, _ in placed), default=0)
+    return top
 
 
 def _root(buffer: Buffer) -> Buffer:
@@ -181,11 +187,18 @@ def _end(buffer: Buffer) -> int:
     return -(-(buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT
 
 
-def _lowest(buffer: Buffer, placed: Sequence[tuple[int, int, Buffer]], apart: bool) -> int:
-    """The first place for a buffer beside others that it must not share memory with, each from where to where."""
+def _extent(buffer: Buffer) -> tuple[int, int]:
+    """From where to where a placed buffer lies."""
+    assert buffer.offset is not None
+    return buffer.offset, _end(buffer)
+
+
+def _lowest(buffer: Buffer, placed: Sequence[Buffer]) -> int:
+    """The first place for a buffer beside others, in their order, that it must not share memory with."""
     offset, size, first, last = 0, buffer.bytes or 0, buffer.first, buffer.last
-    for begin, end, other in placed:
-        if end > offset and (apart or (first <= other.last and other.first <= last)):
+    for other in placed:
+        begin, end = _extent(other)
+        if end > offset and first <= other.last and other.first <= last:
             if offset + size <= begin:
                 break
             offset = end

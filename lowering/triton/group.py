@@ -148,10 +148,14 @@ class _Group:
 def _gathered(calls: Sequence[ir.Operation], end: ir.Operation, most: int) -> Iterator[Sequence[ir.Operation]]:
     """The groups of two and at most `most` of the calls of a kernel, given in order; `end` ends the entry."""
     groups: list[_Group] = []
-    for op in calls:
-        makers = _makers(list(op.operands)[: len(op.operands) - len(op.results)])
+    done: list[_Group] = []
+    makers_of = [_makers(list(op.operands)[: len(op.operands) - len(op.results)]) for op in calls]
+    lows = [functools.reduce(_later, makers, None) for makers in makers_of]
+    for op, makers, low, least in zip(calls, makers_of, lows, _least(lows), strict=True):
         users = (u.owner.operation for r in op.results for u in r.uses)
-        low, high = functools.reduce(_later, makers, None), functools.reduce(_earlier, users, end)
+        high = functools.reduce(_earlier, users, end)
+        done += [g for g in groups if not _is_before(least, g.high)]
+        groups = [g for g in groups if _is_before(least, g.high)]
         free = (g for g in groups if _is_before(_later(g.low, low), _earlier(g.high, high)))
         home = next((g for g in free if g.calls.keys().isdisjoint(makers)), None)
         if home is not None and len(home.calls) < most:
@@ -159,7 +163,15 @@ def _gathered(calls: Sequence[ir.Operation], end: ir.Operation, most: int) -> It
             home.low, home.high = _later(home.low, low), _earlier(home.high, high)
         else:
             groups.insert(0, _Group({op: None}, low, high))
-    yield from (list(g.calls) for g in groups if len(g.calls) > 1)
+    yield from (list(g.calls) for g in (*groups, *reversed(done)) if len(g.calls) > 1)
+
+
+def _least(lows: Sequence[ir.Operation | None]) -> list[ir.Operation | None]:
+    """The earliest of each of some operations and all after it; None is before any."""
+    found = lows[-1:]
+    for low in reversed(lows[:-1]):
+        found.append(None if low is None or found[-1] is None else _earlier(low, found[-1]))
+    return found[::-1]
 
 
 def _makers(values: Sequence[ir.Value]) -> set[ir.Operation]:

@@ -17,6 +17,7 @@ from oneflow.lowering.triton.finish import filled_with
 from oneflow.lowering.triton.split import product_of, stays_whole
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import is_used_once
 
 #: Most products that are one kernel: one with more compiles longer.
 MOST_TERMS = 4
@@ -72,7 +73,7 @@ def _terms(value: ir.Value) -> list[Node]:
 
 def _maker(value: ir.Value) -> Node | None:
     """The operation on tensors that makes a value for one user alone."""
-    alone = not isinstance(value, ir.BlockArgument) and len(list(value.uses)) == 1
+    alone = not isinstance(value, ir.BlockArgument) and is_used_once(value)
     return find_node(value.owner.operation) if alone else None
 
 

@@ -1,0 +1,171 @@
+"""Measures how the time of every pass grows with the program: microseconds per operator, for several sizes.
+
+    python benchmarks/compile_scaling.py [--print] [--sizes 1000,30000] [--programs layers,chain] [--ways CPU,GPU]
+
+Times are the processor's (`time.process_time`), so that other programs of the machine matter little. The part of
+results.md about growth is replaced; others stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from foundation import machine
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.reader import read_module
+from oneflow.lowering.pipelines import BEFORE, STAGES
+from oneflow.passes import all as _every_pass  # noqa: F401
+from oneflow.passes.pipeline import Pipeline, Watch
+
+RESULTS = Path(__file__).with_name("results.md")
+HEADING = "## Growth"
+SIZES = (1_000, 3_000, 10_000, 30_000)
+#: A pass grows with the program where the largest takes at most so many times what the smallest takes per operator.
+MOST_GROWTH = 2.0
+TENSOR = "tensor<64x64xf32>"
+
+
+def call(name: str, *operands: str, attrs: str = "") -> str:
+    """An operation on square tensors."""
+    types = ", ".join(TENSOR for _ in operands)
+    return f'"oneflow.{name}"({", ".join(operands)}) {{{attrs}}} : ({types}) -> {TENSOR}'
+
+
+def layers(operators: int) -> Iterator[str]:
+    """Layers of a product, a bias, an activation and a residual."""
+    x = "%x"
+    for n in range(0, operators, 4):
+        yield f"%{n} = {call('matmul', x, '%w')}"
+        yield f"%{n + 1} = {call('broadcast_add', f'%{n}', '%b')}"
+        yield f"%{n + 2} = {call('gelu', f'%{n + 1}')}"
+        yield f"%{n + 3} = {call('broadcast_add', f'%{n + 2}', x)}"
+        x = f"%{n + 3}"
+
+
+def chain(operators: int) -> Iterator[str]:
+    """Element-wise operators, one after the other."""
+    names = {"tanh": "%{0}", "broadcast_mul": "%{0}, %b", "sigmoid": "%{0}", "broadcast_add": "%{0}, %w"}
+    for n in range(operators):
+        name, operands = list(names.items())[n % len(names)]
+        before = operands.format(n - 1) if n else operands.replace("%{0}", "%x")
+        yield f"%{n} = {call(name, *before.split(', '))}"
+
+
+def fan(operators: int) -> Iterator[str]:
+    """Operators that all read one tensor, and a sum of what they give."""
+    x = "%x"
+    for n in range(0, operators, 2):
+        yield f"%{n} = {call('matmul', '%x', '%w' if n % 4 else '%b')}"
+        yield f"%{n + 1} = {call('broadcast_add', x, f'%{n}')}"
+        x = f"%{n + 1}"
+
+
+PROGRAMS = {"layers": layers, "chain": chain, "fan": fan}
+
+
+def text_of(name: str, operators: int, mesh: bool = False) -> str:
+    """A program as text; `mesh` says that it is of four ranks."""
+    body = list(PROGRAMS[name](operators))
+    last = body[-1].partition(" ")[0]
+    arguments = ", ".join(
+        f"%{a}: {TENSOR}" + (' {oneflow.nd_sbp = ["S(0)"]}' if mesh and a == "x" else "") for a in "xwb"
+    )
+    attributes = "attributes {oneflow.mesh = array<i64: 4>} " if mesh else ""
+    lines = "\n".join(body)
+    function = f"func.func @main({arguments}) -> {TENSOR} {{\n{lines}\nreturn {last} : {TENSOR}\n}}"
+    return f"module {attributes}{{\n{function}\n}}"
+
+
+def ways() -> dict[str, tuple[str, ...]]:
+    """The passes that are measured, one after the other, by what they are for."""
+    cpu, gpu = (tuple(_to(stage)) for stage in ("llvm", "triton"))
+    sbp = ("oneflow-infer-types", "oneflow-infer-sbp", "oneflow-insert-boxing", "oneflow-join-boxing")
+    return {
+        "CPU": cpu,
+        "GPU": gpu,
+        "gradients": ("oneflow-infer-types", "oneflow-autodiff{func=main}", "oneflow-canonicalize", "cse"),
+        "four ranks": (*sbp, "oneflow-to-physical"),
+    }
+
+
+def _to(stage: str) -> list[str]:
+    before = BEFORE.get(stage)
+    return [*(_to(before) if before else []), *STAGES[stage]]
+
+
+def measured(way: str, passes: Sequence[str], program: str, operators: int) -> dict[str, float]:
+    """The microseconds per operator that reading and every pass take; of a pass that comes twice the sum."""
+    context = dialect.create_context()
+    found: dict[str, float] = {}
+    text = text_of(program, operators, way == "four ranks")
+    begin = time.process_time()
+    module = read_module(text, context)
+    found["read and verify"] = time.process_time() - begin
+    for name in passes:
+        taken = _seconds(module, name)
+        found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + taken
+    return {name: seconds / operators * 1e6 for name, seconds in found.items()}
+
+
+def _seconds(module: ir.Module, name: str) -> float:
+    pipeline = Pipeline.parse(f"builtin.module({name})", module.context)
+    begin = time.process_time()
+    pipeline.run(module, watch=Watch(reproducers=None, verify_each=False))
+    return time.process_time() - begin
+
+
+def table(program: str, way: str, passes: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
+    """The lines of one table."""
+    columns = []
+    for n in sizes:
+        columns.append(measured(way, passes, program, n))
+        print(f"{program}, {way}, {n}: {sum(columns[-1].values()):.0f} us per operator", flush=True)
+    yield f"\n{program}, {way}:\n"
+    yield f"| pass | {' | '.join(f'{n:,}' for n in sizes)} | growth |"
+    yield "| --- |" + " --- |" * (len(sizes) + 1)
+    for name in columns[0]:
+        row = [column[name] for column in columns]
+        growth = row[-1] / max(row[0], 1e-9)
+        marked = f"**{growth:.1f}**" if growth > MOST_GROWTH and row[-1] > 1 else f"{growth:.1f}"
+        yield f"| {name} | {' | '.join(f'{t:.1f}' for t in row)} | {marked} |"
+
+
+def report(lines: Sequence[str]) -> str:
+    """results.md with this part in it."""
+    old = RESULTS.read_text() if RESULTS.exists() else ""
+    part = re.compile(rf"^{HEADING}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    head = f"By `python benchmarks/compile_scaling.py` on: {machine()}; microseconds of the processor per operator:"
+    text = "\n".join([HEADING, "", head, *lines, ""])
+    return part.sub(lambda _: text + "\n", old) if part.search(old) else f"{old.rstrip()}\n\n{text}"
+
+
+def main() -> None:
+    """Measures and writes the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--print", action="store_true", help="print the report instead of writing it")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of operators")
+    parser.add_argument("--programs", default=",".join(PROGRAMS), help=f"of {', '.join(PROGRAMS)}")
+    parser.add_argument("--ways", default=",".join(ways()), help="which passes are measured")
+    arguments = parser.parse_args()
+    sizes = [int(n) for n in arguments.sizes.split(",")]
+    wanted = {way: passes for way, passes in ways().items() if way in arguments.ways.split(",")}
+    lines = [
+        line
+        for program in arguments.programs.split(",")
+        for way, passes in wanted.items()
+        for line in table(program, way, passes, sizes)
+    ]
+    if arguments.print:
+        print("\n".join(lines))
+    else:
+        RESULTS.write_text(report(lines))
+
+
+if __name__ == "__main__":
+    main()
