@@ -2,18 +2,17 @@
 
 A third reading of an operator's meaning beside the backends and the reference: tests compare all of them, and
 constants are folded with it. Everything is vectorised over positions; loops remain over the steps of folds,
-scans and scatters. Imports `compute`, `scalar`, NumPy and SciPy's error functions: `scipy.special` is loaded when it
-is first used, which is never in most processes.
+scans and scatters. Imports `compute`, `scalar`, NumPy.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
@@ -42,13 +41,19 @@ def _shift_unsigned(a: Array, b: Array) -> Array:
     return np.asarray(np.right_shift(a.astype(unsigned), b.astype(unsigned)), a.dtype)
 
 
+def _by_element(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    """A function of numbers that NumPy does not have."""
+    each = np.vectorize(function, otypes=[np.float64])
+    return lambda x: np.asarray(each(x), x.dtype)
+
+
 UNARY: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative,
     "abs": np.abs,
     "not": np.invert,
     "rsqrt": lambda x: 1 / np.sqrt(x),
-    "erf": lambda x: scipy.special.erf(x),
-    "erfc": lambda x: scipy.special.erfc(x),
+    "erf": _by_element(math.erf),
+    "erfc": _by_element(math.erfc),
     "asin": np.arcsin,
     "acos": np.arccos,
     "atan": np.arctan,

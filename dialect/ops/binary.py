@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
+from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, neutral, sum_to
 from oneflow.dialect.record import Call

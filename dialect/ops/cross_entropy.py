@@ -10,11 +10,11 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
+from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage

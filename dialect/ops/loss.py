@@ -9,10 +9,10 @@ import functools
 from typing import Any
 
 import numpy as np
-import scipy
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
+from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.elementwise import elementwise, scalar_gradient
 from oneflow.dialect.ops.rows import expect_type, linear_in

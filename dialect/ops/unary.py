@@ -11,10 +11,10 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
+from oneflow.dialect._scipy import scipy
 from oneflow.dialect.elementwise import (
     elementwise,
     flat_gradient,

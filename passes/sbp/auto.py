@@ -5,19 +5,20 @@ programming, which is exact.
 
 One variable says that a node has a signature; one for every tensor, use and pair of layouts says that the
 tensor has to get from the one to the other there. The latter are tied to the former by their sums, so that the
-relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it; SciPy
-imports its modules when they are first used, and this one takes long.
+relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it; without
+SciPy the choice by elimination stays.
 Imports `cost`, `elimination`, `graph`, SciPy.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy
 
+from oneflow.dialect._scipy import scipy
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.passes.sbp.cost import Choice, Costs
 from oneflow.passes.sbp.elimination import choose_by_elimination
@@ -75,7 +76,12 @@ def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) 
     start = dict(greedy) if costs.fits(graph, greedy) else None
     if not graph.nodes:
         return start
-    found = _solve(graph, costs, seconds) if _count_moves(graph) <= MOST_MOVES else None
+    found = None
+    if _count_moves(graph) <= MOST_MOVES:
+        try:
+            found = _solve(graph, costs, seconds)
+        except ImportError as error:
+            warnings.warn(f"layouts are chosen by elimination, which may not be the cheapest: {error}", stacklevel=2)
     if found is None or not costs.fits(graph, found):
         found = choose_by_elimination(graph, costs, greedy)
     if found is None:
