@@ -215,6 +215,7 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     """
     if not _unify(nodes, siblings):
         return None
+    _share_units(nodes)
     _pair_sweeps(nodes)
     loops = [n.loops for n in nodes]
     widest = nodes[max(range(len(nodes)), key=lambda i: len(loops[i]))]
@@ -301,6 +302,13 @@ def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[in
 def _stays_put(node: Node, form: Linear) -> bool:
     """Whether a position is always 0."""
     return form.is_zero or form.dim in node.units
+
+
+def _share_units(nodes: Sequence[Node]) -> None:
+    """Makes a loop that has one step by the types of one node have one in all: others may not know the size."""
+    units = {node.names[d] for node in nodes for d in node.units}
+    for node in nodes:
+        node.units |= {d for d, name in enumerate(node.names) if name in units}
 
 
 def _pair_sweeps(nodes: Sequence[Node]) -> None:
