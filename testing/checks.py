@@ -296,7 +296,9 @@ def _run_shard(op: Call, operands: list[Array], shard: Shard) -> tuple[Array, ..
     sizes = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
     inputs = distribute(op.record.signature.inputs, operands, sizes)
     attrs = op.attrs if op.record.local is None else {**op.attrs, **op.record.local(op, shard)}
-    return run_reference(Call(op.record, inputs, attrs))
+    call = Call(op.record, inputs, attrs)
+    described(call)
+    return run_reference(call)
 
 
 def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, close: tuple[float, float], text: str) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from program import Input, Program, Step, given_input
 
 from oneflow.dialect import dtypes as dt
+from oneflow.dialect.attributes import ND_SBP
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.numpy_builder import describe_array, run_reference
 from oneflow.dialect.record import REGISTRY, OperatorError
@@ -40,7 +41,9 @@ FUSING = frozenset("unary binary scalar_ops reduce movement slicing padding soft
 def _by_operator() -> dict[str, list[Sample]]:
     found = defaultdict(list)
     for sample in SAMPLES:
-        if REGISTRY[sample.op].traits.isdisjoint(("collective", "barrier")):
+        record = REGISTRY[sample.op]
+        lies = any(a.kind is ND_SBP for a in record.signature.attrs)
+        if record.traits.isdisjoint(("collective", "barrier")) and not lies:
             found[sample.op].append(sample)
     return found
 
