@@ -276,7 +276,6 @@ def _max_pool_grad(spatial: int) -> Operator:
         doc=f"The gradient of `max_pool_{spatial}d`: dy at the positions `indice`, added up.",
         types=_grad_types(spatial, dtypes.FLOATS), sbp=linear_in_dy, grad=grad, compute=_max_grad_compute,
         reference=_max_grad_reference, shapes_of=("x",),
-        withheld="partial sums of dx out of parts of the windows, which have to be those of all of x",
     )  # fmt: skip
 
 

@@ -63,7 +63,8 @@ def stated(of: T, dtype: DType) -> np.ndarray:
         Refused: the type does not have them.
     """
     try:
-        return of.array(dtype, np.random.default_rng(0))
+        with np.errstate(invalid="ignore"):
+            return of.array(dtype, np.random.default_rng(0))
     except OverflowError as error:
         raise Refused(str(error)) from None
 
