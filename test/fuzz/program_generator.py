@@ -39,11 +39,12 @@ FUSING = frozenset("unary binary scalar_ops reduce movement slicing padding soft
 
 
 def _by_operator() -> dict[str, list[Sample]]:
+    """The calls of programs: without layouts, and of whole tensors, not of one device's piece."""
     found = defaultdict(list)
     for sample in SAMPLES:
         record = REGISTRY[sample.op]
         lies = any(a.kind is ND_SBP for a in record.signature.attrs)
-        if record.traits.isdisjoint(("collective", "barrier")) and not lies:
+        if record.traits.isdisjoint(("collective", "barrier")) and not lies and not sample.attrs.get("logical_size"):
             found[sample.op].append(sample)
     return found
 
