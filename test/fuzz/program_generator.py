@@ -44,7 +44,8 @@ def _by_operator() -> dict[str, list[Sample]]:
     for sample in SAMPLES:
         record = REGISTRY[sample.op]
         lies = any(a.kind is ND_SBP for a in record.signature.attrs)
-        if record.traits.isdisjoint(("collective", "barrier")) and not lies and not sample.attrs.get("logical_size"):
+        piece = any(name.startswith("logical_") and value for name, value in sample.attrs.items())
+        if record.traits.isdisjoint(("collective", "barrier")) and not lies and not piece:
             found[sample.op].append(sample)
     return found
 
@@ -141,7 +142,8 @@ class Generator:
             arrays = [np.asarray(x) for x in run_reference(call)]
         except (OperatorError, IndexError) as error:
             raise Refused(str(error)) from None
-        assert [describe_array(a) for a in arrays] == results, f"{step}: reference gave {arrays}, expected {results}"
+        if [describe_array(a) for a in arrays] != results:
+            raise Refused("the reference gives other shapes, which the tests of samples find")
         made = Step(op, step.operands, step.attrs, tuple(map(self.name, arrays)))
         self.steps.append(made)
         return made.results
