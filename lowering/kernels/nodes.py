@@ -215,7 +215,6 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     """
     if not _unify(nodes, siblings):
         return None
-    _share_units(nodes)
     _pair_sweeps(nodes)
     loops = [n.loops for n in nodes]
     widest = nodes[max(range(len(nodes)), key=lambda i: len(loops[i]))]
@@ -265,6 +264,10 @@ def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
     numbers: dict[_Loop, int] = {}
     for n, node in enumerate(nodes):
         node.names = [numbers.setdefault(classes.find((n, d)), len(numbers)) for d in range(len(node.names))]
+    # A loop that has one step by the types of one node has one in all: others may not know the size.
+    units = {node.names[d] for node in nodes for d in node.units}
+    for node in nodes:
+        node.units |= {d for d, name in enumerate(node.names) if name in units}
     return all(len(set(node.names)) == len(node.names) for node in nodes)
 
 
@@ -302,13 +305,6 @@ def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[in
 def _stays_put(node: Node, form: Linear) -> bool:
     """Whether a position is always 0."""
     return form.is_zero or form.dim in node.units
-
-
-def _share_units(nodes: Sequence[Node]) -> None:
-    """Makes a loop that has one step by the types of one node have one in all: others may not know the size."""
-    units = {node.names[d] for node in nodes for d in node.units}
-    for node in nodes:
-        node.units |= {d for d, name in enumerate(node.names) if name in units}
 
 
 def _pair_sweeps(nodes: Sequence[Node]) -> None:
