@@ -76,8 +76,9 @@ class Generator:
 
     def __init__(self, seed: int, edges: bool = True, floats: bool = False, static: bool = False) -> None:
         self.draw, self.static = random.Random(seed), static
+        self.finite = not edges
         self.edges = edges and self.draw.random() < 0.6
-        self.types = dt.FLOATS[2:] if floats else TYPES
+        self.types = self.draw.choice((dt.FLOATS[2:], dt.FLOATS[3:])) if floats else TYPES
         self.inputs: dict[str, Input] = {}
         self.steps: list[Step] = []
         self.values: dict[str, np.ndarray] = {}
@@ -118,6 +119,8 @@ class Generator:
         seed = self.draw.randrange(1 << 30)
         if of is not None and of.values is not None:
             made = given_input(stated(of, dtype))
+            if self.finite and not np.isfinite(made.array().astype(np.float64)).all():
+                raise Refused("numbers that are not finite")
         elif of is not None:
             made = Input(tuple(shape), dtype.name, seed, of.low, of.high)
         else:
@@ -156,7 +159,8 @@ class Generator:
             for way in (self.as_they_are, self.as_they_are, self.fitted):
                 before = (dict(self.inputs), list(self.steps), dict(self.values))
                 try:
-                    dtype = self.draw.choice(sample.dtypes)
+                    allowed = [d for d in sample.dtypes if d in self.types]
+                    dtype = self.draw.choice(allowed or sample.dtypes)
                     operands = list(way(sample, dtype))
                     own = {k: v if v != "dtype" else self.running(operands, dtype).name for k, v in taken.items()}
                     self.call(sample.op, operands, own)
