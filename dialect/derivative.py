@@ -83,7 +83,7 @@ def _pow_by_exponent(y: Expr) -> Expr:
 
 def _share(x: Expr, y: Expr, loses: Expr) -> Expr:
     """1/2 at a tie, 0 where x `loses`, else 1 (NaN too): how max and min share a gradient."""
-    return s.where(x.eq(y), s.const(0.5, x.dtype), s.where(loses, s.const(0, x.dtype), s.const(1, x.dtype)))
+    return s.where(loses, s.const(0, x.dtype), s.where(x.eq(y), s.const(0.5, x.dtype), s.const(1, x.dtype)))
 
 
 def _over_norm(y: Expr, side: Expr) -> Expr:

@@ -90,7 +90,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-class _Scalars:
+class Scalars:
     """Evaluates expressions under an assignment of positions and accumulators to arrays."""
 
     def __init__(self, read: Callable[[Stage], Array], size: Callable[[int, int], int]) -> None:
@@ -154,15 +154,17 @@ def evaluate(results: Sequence[Stage], inputs: Sequence[Array]) -> list[Array]:
     Raises:
         IndexError: a checked position is out of range.
     """
-    return _Evaluator(inputs).run(results)
+    return Evaluator(inputs).run(results)
 
 
-class _Evaluator:
+class Evaluator:
+    """Evaluates stages on the operands `inputs`, each stage once."""
+
     def __init__(self, inputs: Sequence[Array]) -> None:
         self.inputs = [np.asarray(x) for x in inputs]
         self.done: dict[int, Array] = {}
         self.folds: dict[int, list[Array]] = {}
-        self.scalars = _Scalars(self.stage, lambda operand, axis: self.inputs[operand].shape[axis])
+        self.scalars = Scalars(self.stage, lambda operand, axis: self.inputs[operand].shape[axis])
 
     def run(self, results: Sequence[Stage]) -> list[Array]:
         with np.errstate(all="ignore"):

@@ -210,7 +210,8 @@ def _write(x: EagerTensor, key: Any, value: np.ndarray) -> None:
     """Writes into memory on the host."""
     target = x.shows.elements("__setitem__") if x.is_view else x.array
     try:
-        target[key] = value
+        # NumPy does not take an array of a dimension for one element.
+        target[key] = value.reshape(()) if value.size == 1 else value
     except (IndexError, ValueError, TypeError) as error:
         raise type(error)(f"{user_place()}: x[..] = ..: {error}") from None
     memory = x.shows.memory if x.is_view else x.variable.shared_memory()

@@ -108,6 +108,11 @@ def detach(self: Tensor) -> Tensor:
     return detached(self)
 
 
+def data(self: Tensor) -> Tensor:
+    """The same as `detach()`."""
+    return self.detach()
+
+
 def backward(
     self: Tensor,
     gradient: Any = None,
@@ -175,7 +180,8 @@ def attach(target: type[Tensor]) -> None:
         "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
         "__array_ufunc__": array_ufunc, "__pos__": contiguous, "permute": permute, "reshape": reshape,
         "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": detach,
-        "T": property(reversed_dims), "where": where, "gather": F.gather, "index_select": F.index_select,
+        "T": property(reversed_dims), "data": property(data), "where": where, "gather": F.gather,
+        "index_select": F.index_select,
         "nonzero": F.nonzero, "masked_select": F.masked_select, "unique": F.unique, "backward": backward,
         "register_hook": register_hook,
     }  # fmt: skip

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.locks import Lock
@@ -75,8 +76,7 @@ class View:
             raise refuse(
                 f"{writer} would update a part of a global tensor; write x.copy_(..) with the whole values instead"
             )
-        found = self.like()
-        if any(stride == 0 and size > 1 for stride, size in zip(found.strides, found.shape, strict=True)):
+        if _repeats(self.like()):
             raise refuse(
                 f"{writer} would update an expanded tensor, of which several elements are one in memory; "
                 "write x.clone() before"
@@ -169,7 +169,7 @@ def exposed(tensor: Any) -> Any:
     found = data
     if tensor.is_view and isinstance(tensor.shows.root.variable.handle, np.ndarray):
         part = tensor.shows.part(tensor.shows.root.variable.handle)
-        found = part if part.flags.writeable else data
+        found = data if _repeats(part) else part
     memory = tensor.handle.shared_memory() if found is data else tensor.shows.memory
     memory.exposed = True
     return found
@@ -185,7 +185,18 @@ def _reshaped(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Part:
 
 
 def _expanded(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Part:
-    return lambda a: a.reshape(shape) if a.size == math.prod(shape) else np.broadcast_to(a, shape)
+    def part(a: np.ndarray) -> np.ndarray:
+        if a.size == math.prod(shape):
+            return a.reshape(shape)
+        # NumPy's own array may not be written, and neither may parts of it in which each element is there once.
+        return as_strided(a, shape, np.broadcast_to(a, shape).strides)
+
+    return part
+
+
+def _repeats(array: np.ndarray) -> bool:
+    """Whether several elements are one in memory."""
+    return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
 
 
 def _transposed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Part:

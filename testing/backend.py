@@ -20,7 +20,7 @@ from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.executable import Executable, Options
 from oneflow.runtime.sized import compile_program
-from oneflow.testing.checks import assert_close, described, make_call
+from oneflow.testing.checks import assert_close, described, edge_case, edge_tolerance, make_call
 from oneflow.testing.sample import Sample
 
 
@@ -40,12 +40,30 @@ def check_backend(
     """
     op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
     executable = compile_call(op, dynamic=dynamic, options=options, registry=registry)
+    text = f"{sample} {dtype}{' dynamic' if dynamic else ''}"
+    _check_results(executable, op, sample.tolerance(dtype), text)
+
+
+def check_backend_edges(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
+    """The compiled operator gives the reference's results for operands with NaN, infinities and subnormal numbers.
+
+    Raises:
+        AssertionError: a result differs.
+    """
+    executable = None
+    for seed in range(3):
+        op = edge_case(sample, dtype, seed, registry)
+        executable = executable or compile_call(op, registry=registry)
+        _check_results(executable, op, edge_tolerance(sample, dtype), f"{sample} {dtype} seed {seed}")
+
+
+def _check_results(executable: Executable, op: Call, tolerance: tuple[float, float], text: str) -> None:
+    """What a compiled call gives is what the reference does."""
     got = executable(*flatten(op.inputs.values()))
     want = [np.asarray(r) for r in run_reference(op)]
-    assert len(got) == len(want), f"{sample}: expected {len(want)} results, got {len(got)}"
+    assert len(got) == len(want), f"{text}: expected {len(want)} results, got {len(got)}"
     for number, (one, other) in enumerate(zip(got, want, strict=True)):
-        text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {number}"
-        assert_close(one, other, sample.tolerance(dtype), text)
+        assert_close(one, other, tolerance, f"{text} result {number}")
 
 
 def compile_call(

@@ -132,6 +132,43 @@ def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -
             assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), text)
 
 
+#: Numbers at which functions end, bend or underflow; the reciprocal of 8e-39, which is subnormal, is finite in f32.
+EDGES = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 8e-39, 1e-308, -3e-5, 50.0, -50.0)
+
+
+def with_edges(array: Array, rng: np.random.Generator) -> Array:
+    """The array with a third of its floats replaced by `EDGES`."""
+    if describe_array(array).dtype.kind != "float":
+        return array
+    with np.errstate(over="ignore"):
+        return np.where(rng.random(array.shape) < 1 / 3, rng.choice(EDGES, array.shape).astype(array.dtype), array)
+
+
+def edge_case(sample: Sample, dtype: DType, seed: int, registry: Registry = REGISTRY) -> Call:
+    """The sample's call with NaN, infinities, zeros of both signs and subnormal numbers in its operands."""
+    rng = np.random.default_rng(seed)
+
+    def edged(x: Any) -> Any:
+        return tuple(map(edged, x)) if isinstance(x, tuple) else None if x is None else with_edges(x, rng)
+
+    return make_call(sample, list(map(edged, sample.arrays(dtype))), sample.attributes(dtype), registry)
+
+
+def check_edges(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
+    """The meaning gives the reference's results for operands with `EDGES`, NaN where it has NaN."""
+    for seed in range(3):
+        op = edge_case(sample, dtype, seed, registry)
+        for number, (got, want) in enumerate(zip(run_meaning(op), run_reference(op), strict=True)):
+            text = f"{sample} {dtype} seed {seed} result {number}"
+            assert_close(np.asarray(got), np.asarray(want), edge_tolerance(sample, dtype), text)
+
+
+def edge_tolerance(sample: Sample, dtype: DType) -> tuple[float, float]:
+    """That of the sample; results of f32 that go through e^50 have more rounded digits."""
+    relative, absolute = sample.tolerance(dtype)
+    return max(relative, 1e-5), max(absolute, 1e-6)
+
+
 def run_meaning(op: Call) -> list[Array]:
     """The results of a call on arrays by the operator's meaning, not its reference."""
     if op.record.kernel is not None:
@@ -259,7 +296,9 @@ def _run_shard(op: Call, operands: list[Array], shard: Shard) -> tuple[Array, ..
     sizes = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
     inputs = distribute(op.record.signature.inputs, operands, sizes)
     attrs = op.attrs if op.record.local is None else {**op.attrs, **op.record.local(op, shard)}
-    return run_reference(Call(op.record, inputs, attrs))
+    call = Call(op.record, inputs, attrs)
+    described(call)
+    return run_reference(call)
 
 
 def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, close: tuple[float, float], text: str) -> None:

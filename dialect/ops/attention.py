@@ -46,6 +46,9 @@ def _expect_heads(op: Call) -> None:
         expect_dim(op, f"the {name} of value", op.value.shape[axis], wanted)
     if None in (heads, groups) or (heads != groups and (not groups or heads % groups)):
         raise op.error(f"expected static numbers of heads, those of key dividing query's, got {groups} and {heads}")
+    unknown = [n for n in ("query", "key", "value") if None in op[n].shape]
+    if heads != groups and unknown:
+        raise op.error(f"expected static sizes where heads share keys, got {unknown[0]} of {op[unknown[0]]}")
 
 
 #: Operands that have the rows of the query.
@@ -101,7 +104,7 @@ def _grouped(ops: Builder, x: Value, like: Value) -> Value:
         return x
     batch, heads, rows, n = x.shape
     groups = like.shape[1]
-    assert heads is not None and groups is not None and rows is not None, "sizes that types() wants static"
+    assert heads is not None and groups is not None and rows is not None, "types() refuses sizes that are not static"
     return ops.reshape(x, shape=[batch, groups, heads // groups * rows, n])
 
 

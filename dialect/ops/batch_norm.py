@@ -281,5 +281,5 @@ class NormalizationGrad:
         axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
         at_mean, at_inv, at_gamma = (numpy_channels(p, x.ndim, axis % x.ndim) for p in (mean, inv, gamma))
         normal, slope = (x - at_mean) * at_inv, dy.astype(np.float64)
-        dx = rows.numpy_gradient(slope * at_gamma, normal, at_inv, axes)
+        dx = rows.numpy_gradient(slope, normal, at_inv * at_gamma, axes)
         return (slope * normal).sum(axes).astype(mean.dtype), slope.sum(axes).astype(mean.dtype), dx.astype(x.dtype)

@@ -19,7 +19,7 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, gradient_stages
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, infer, no_sbp, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import B, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -142,12 +142,9 @@ class NormalizationAddReluGrad:
         return [channel, channel, *[x] * (1 + op.with_addend)]
 
     def sbp(op: Call) -> list[SbpSignature]:
-        axis, more = op.axis % op.x.rank, op.with_addend
-        x = " ".join("c" if i == axis else "_" for i in range(op.x.rank))
-        text = f"{x}, {x}, c, c, c, c, _, {x} -> c, c, {x}{f', {x}' * more}"
-        split = Factors(text).signatures([d.shape for d in op.operands])
+        more = op.with_addend
         by_dy = SbpSignature((B, P, *[B] * 6), (P,) * (3 + more))
-        return [*split, by_dy, SbpSignature((*[B] * 4, P, *[B] * 3), (B, B, P, *[B] * more))]
+        return [by_dy, SbpSignature((*[B] * 4, P, *[B] * 3), (B, B, P, *[B] * more))]
 
     def by_parts(ops: Builder, op: Call) -> list[Value]:
         passed = ops.relu_grad(op.y, op.dy)

@@ -23,7 +23,7 @@ from oneflow.dialect.ops.class_loss import NONE
 from oneflow.dialect.ops.elementwise_grad import linear_in as linear_in_one
 from oneflow.dialect.ops.indexing import INDEX
 from oneflow.dialect.ops.rows import expect_type, letters, linear_in, row_sum, shared, spread
-from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, define, no_sbp, operator
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -76,7 +76,7 @@ class SoftmaxCrossEntropy:
         return narrow(ops, ops.exp(logs), op.prediction.dtype), narrow(ops, loss, op.prediction.dtype)
 
     def reference(x: Any, label: Any) -> Any:
-        logs = scipy.special.log_softmax(x.astype(np.float64), axis=-1) if x.size else x.astype(np.float64)
+        logs = numpy_log_softmax(x)
         out = -np.where(label == 0, 0, label * logs).sum(axis=-1)
         return np.exp(logs).astype(x.dtype), out.astype(x.dtype)
 
@@ -244,7 +244,9 @@ elementwise(
     "sigmoid_cross_entropy(prediction, label) -> loss",
     "-(label * log(p) + (1 - label) * log(1 - p)) for p = sigmoid(prediction); labels may be integers.",
     scalar=_sigmoid_loss, types=_sigmoid_types,
-    reference=in_double(lambda x, label: np.logaddexp(0, x) - label * x),
+    reference=in_double(
+        lambda x, label: np.where(x < 0, -(label * x), (1 - label) * x) + np.log1p(np.exp(-np.abs(x)))
+    ),
 )  # fmt: skip
 elementwise(
     "sigmoid_cross_entropy_grad(prediction, loss_diff, label) -> prediction_diff",

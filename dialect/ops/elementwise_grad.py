@@ -80,7 +80,7 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
         return s.const(0, dy.dtype) if slope is None else derivative.times(dy, slope)
 
     def reference(*arrays: np.ndarray, **given: Any) -> Any:
-        """dy times the forward operator's gradient slot, computed with the references."""
+        """The forward operator's gradient slot, computed with the references, but 0 * inf is NaN here."""
         ops = NumpyBuilder()
         points = [
             x if x is None else ops.wrap(np.asarray(x)) for i, x in enumerate(arrays) if i != seed % len(arrays)
@@ -89,8 +89,13 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
         attrs = attribute_values(forward, given)
         results = {forward.signature.outputs[0].name: ops.call(forward.name, *points, **attrs)[0]}
         call = Call(forward, dict(zip(names, points, strict=True)), attrs, results)
-        found = forward.grad(ops, call, ops.ones_like(points[0])).get(names[by])  # type: ignore[operator]
-        return arrays[seed] * (0.0 if found is None else found().handle)
+
+        def times_slope(dy: np.ndarray) -> Any:
+            found = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])  # type: ignore[operator]
+            return np.zeros_like(dy) if found is None else found().handle
+
+        dy = arrays[seed]
+        return np.where(dy == 0, dy * times_slope(np.ones_like(dy)), times_slope(dy))
 
     doc = f"{operands[seed]} times the derivative of {forward.name}."
     elementwise(
@@ -236,8 +241,8 @@ def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
         return [*split, SbpSignature((P, B, B), (P, P))]
 
     def reference(dz: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        share = np.where(x == y, 0.5, takes_x(x, y))
-        return (dz * share).astype(dz.dtype), (dz * (1 - share)).astype(dz.dtype)
+        whole = np.where(x == y, dz / 2, dz).astype(dz.dtype)
+        return np.where(takes_x(y, x), 0, whole).astype(dz.dtype), np.where(takes_x(x, y), 0, whole).astype(dz.dtype)
 
     elementwise(
         f"elementwise_{name}(x, y) -> z", f"{doc} of tensors of one shape.", scalar=forward.scalar,
@@ -245,7 +250,8 @@ def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
     )  # fmt: skip
     define(
         f"elementwise_{name}_backward(dz, x, y) -> dx, dy",
-        doc=f"dz for the operand that `elementwise_{name}` takes, 0 for the other; half of it where they are equal.",
+        doc=f"dz for the operand that `elementwise_{name}` takes, 0 for the other; half of it where they are equal."
+        " Where one is NaN, dz for both.",
         types=lambda op: [same_shapes(op)] * 2, sbp=sbp, grad=composed_gradient, decompose=decompose,
         reference=reference, depth=2,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import elementwise
-from oneflow.dialect.ops.update import first, regularized
+from oneflow.dialect.ops.update import first, regularized, weighed
 from oneflow.dialect.record import Call, Rule, define, flatten, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import P, S, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -154,6 +154,6 @@ elementwise(
     scalar=lambda p, g, *, l1, l2: regularized(g, p, l1, l2), types=_one_shape,
     linear=lambda op: None if op.l1 else "joint",
     reference=lambda p, g, *, l1, l2: (
-        g + l1 * np.sign(p.astype(np.float64)) + l2 * p.astype(np.float64)
+        g + weighed(l1, np.sign(p.astype(np.float64))) + weighed(l2, p.astype(np.float64))
     ).astype(p.dtype),
 )  # fmt: skip

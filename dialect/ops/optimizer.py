@@ -28,6 +28,7 @@ from oneflow.dialect.ops.update import (
     number,
     regularized,
     update,
+    weighed,
     wide,
 )
 from oneflow.dialect.record import Call, no_sbp
@@ -110,7 +111,7 @@ def _adam_reference(
     by_m, by_v = _corrections(first, second, attrs)
     new_m, new_v = _moments(step, m, v, attrs)
     largest = new_v if max_v is None else np.maximum(wide(max_v), new_v)
-    change = step.rate * (new_m / by_m) / (np.sqrt(largest / by_v) + attrs["epsilon"])
+    change = step.rate * (new_m / by_m) / (np.sqrt(largest) / np.sqrt(by_v) + attrs["epsilon"])
     return step.results(change, (m, new_m), (v, new_v), *([] if max_v is None else [(max_v, largest)]))
 
 
@@ -162,9 +163,9 @@ def _lamb_reference(
     step = Reference(model, diff, lr, scale_by, skip, attrs)
     by_m, by_v = _corrections(first, second, attrs)
     new_m, new_v = _moments(step, m, v, attrs)
-    direction = (new_m / by_m) / (np.sqrt(new_v / by_v) + attrs["epsilon"])
+    direction = (new_m / by_m) / (np.sqrt(new_v) / np.sqrt(by_v) + attrs["epsilon"])
     lengths = [np.sqrt(np.sum(a**2)) for a in (step.p, direction)]
-    step.rate *= lengths[0] / lengths[1] if min(lengths) > 0 else 1.0
+    step.rate *= lengths[0] / lengths[1] if all(n > 0 for n in lengths) else 1.0
     return step.results(step.rate * direction, (m, new_m), (v, new_v))
 
 
@@ -273,7 +274,7 @@ def _lars_reference(model: Any, diff: Any, lr: Any, old: Any, scale_by: Any, ski
     step = Reference(model, diff, lr, scale_by, skip, attrs)
     lengths = [np.sqrt(np.sum(a**2)) for a in (step.p, step.g)]
     whole = attrs["epsilon"] + lengths[1] + attrs["weight_decay"] * lengths[0]
-    step.rate *= attrs["lars_coefficient"] * lengths[0] / whole if min(lengths) > 0 else 1.0
+    step.rate *= attrs["lars_coefficient"] * lengths[0] / whole if all(n > 0 for n in lengths) else 1.0
     new = attrs["momentum_beta"] * wide(old) - step.rate * step.g
     return step.results(-new, (old, new))
 
@@ -301,7 +302,7 @@ def _ftrl_model(step: Step, op: Call, **_: Expr) -> Expr:
     power, z = _ftrl(step, op)[1:]
     bound = s.const(op.lambda1, z.dtype)
     shrunk = s.where(z < 0, -bound, bound) - z
-    model = shrunk / ((power + op.beta) / step.rate + op.lambda2) - step.rate * op.weight_decay * step.p
+    model = step.decay(shrunk / ((power + op.beta) / step.rate + op.lambda2))
     return s.where(abs(z) < op.lambda1, 0.0, model)
 
 
@@ -312,7 +313,7 @@ def _ftrl_reference(model: Any, diff: Any, lr: Any, skip: Any, accumulate: Any, 
     power = new ** attrs["lr_power"]
     new_z = wide(z) + step.g - (power - old ** attrs["lr_power"]) / step.rate * step.p
     found = (np.copysign(attrs["lambda1"], new_z) - new_z) / ((attrs["beta"] + power) / step.rate + attrs["lambda2"])
-    kept = np.where(np.abs(new_z) >= attrs["lambda1"], found - step.rate * step.decay * step.p, 0.0)
+    kept = np.where(np.abs(new_z) < attrs["lambda1"], 0.0, found - weighed(step.decay, step.rate * step.p))
     return step.pairs((model, kept), (accumulate, new), (z, new_z))
 
 

@@ -271,16 +271,10 @@ def _max_pool_grad(spatial: int) -> Operator:
 
         return {"dy": dy}
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        layout = layout_of(op, spatial)
-        windows = " ".join(layout.arrange(["n"], ["c"], [f"w{i}" for i in range(spatial)]))
-        added = Factors(f"{factors(op)}, {windows}, {windows} -> {factors(op)}")
-        return [*added.signatures([d.shape for d in op.operands]), SbpSignature((B, B, P), (P,))]
-
     return define(
         f"max_pool_{spatial}d_grad(x, indice, dy, {MAX_ATTRS}) -> dx", depth=2,
         doc=f"The gradient of `max_pool_{spatial}d`: dy at the positions `indice`, added up.",
-        types=_grad_types(spatial, dtypes.FLOATS), sbp=sbp, grad=grad, compute=_max_grad_compute,
+        types=_grad_types(spatial, dtypes.FLOATS), sbp=linear_in_dy, grad=grad, compute=_max_grad_compute,
         reference=_max_grad_reference, shapes_of=("x",),
     )  # fmt: skip
 

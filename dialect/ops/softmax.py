@@ -67,6 +67,12 @@ def _shifted_reference(x: np.ndarray) -> Any:
     return whole - whole.max(axis=-1, keepdims=True, initial=-np.inf)
 
 
+def numpy_log_softmax(x: np.ndarray) -> Any:
+    """Logarithms of the softmax along the last axis in f64, NaN in a row that has NaN or inf."""
+    shifted = _shifted_reference(x)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
 @operator("softmax(in) -> out")
 class Softmax:
     """exp(in) / sum(exp(in)) along the last axis, computed from in - max(in)."""
@@ -127,8 +133,7 @@ class LogSoftmax:
         return narrow(ops, x - ops.log(_row_sum(ops, ops.exp(x))), op.in_.dtype)
 
     def reference(x: Any) -> Any:
-        shifted = _shifted_reference(x)
-        return (shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))).astype(x.dtype)
+        return numpy_log_softmax(x).astype(x.dtype)
 
 
 def _of_one_class(ops: Builder, op: Call) -> Value | None:

@@ -84,8 +84,11 @@ class Step:
 
     def decayed(self, change: Expr) -> Expr:
         """The parameter less a change and its decay."""
-        p = self.p - change
-        return p - self.rate * self.op.weight_decay * self.p if self.op.weight_decay else p
+        return self.decay(self.p - change)
+
+    def decay(self, new: Expr) -> Expr:
+        """A new parameter less the decay of the old one."""
+        return new - self.rate * self.op.weight_decay * self.p if self.op.weight_decay else new
 
     def kept(self, name: str, value: Expr) -> Expr:
         """`value`, or what operand `name` has where the step is skipped."""
@@ -231,6 +234,11 @@ def number(array: Any, otherwise: float) -> float:
     return otherwise if array is None else float(np.asarray(array, np.float64).reshape(()))
 
 
+def weighed(weight: float, term: Any) -> Any:
+    """A term that is left out where its weight is 0, so that an infinite parameter does not become NaN."""
+    return weight * term if weight else 0.0
+
+
 class Reference:
     """One step in NumPy: operands in f64, results in the parameter's type, or the operands where it is skipped."""
 
@@ -239,12 +247,12 @@ class Reference:
         self.model, self.p, self.decay = model, wide(model), attrs["weight_decay"]
         self.rate = number(lr, attrs["learning_rate_val"]) * attrs["learning_rate_scale"]
         self.scaled = wide(diff) * attrs["scale"] * number(scale_by, 1.0)
-        self.regular = attrs["l1"] * np.sign(self.p) + attrs["l2"] * self.p
+        self.regular = weighed(attrs["l1"], np.sign(self.p)) + weighed(attrs["l2"], self.p)
         self.g = self.scaled + self.regular
 
     def results(self, change: Any, *states: tuple[Any, Any]) -> tuple[Any, ...]:
         """The new parameter, and of each pair of an old and a new state the one that holds."""
-        new = self.p - change - self.rate * self.decay * self.p
+        new = self.p - change - weighed(self.decay, self.rate * self.p)
         return self.pairs((self.model, new), *states)
 
     def pairs(self, *pairs: tuple[Any, Any]) -> tuple[Any, ...]:

@@ -236,21 +236,19 @@ def _numpy_ratio(size: int, out: int, scale: float, op: dict[str, Any], kept: bo
     return 1.0 if kept else size / out if op["output_size"] else 1.0 / scale
 
 
-def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: bool) -> Any:
-    """A matrix: the share of each element (columns) in each position (rows)."""
-    rows, shares = np.arange(out), np.zeros((out, size))
+def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: bool) -> list[tuple[Any, Any]]:
+    """The elements that each position is made of, one or two, with their shares."""
+    rows = np.arange(out)
     if kind is Steps:
-        shares[rows, np.minimum(np.floor(np.float32(rows * ratio)).astype(int), size - 1)] = 1
-        return shares
+        return [(np.minimum(np.floor(np.float32(rows * ratio)).astype(int), size - 1), np.ones(out))]
     place = rows * ratio if align else np.maximum((rows + 0.5) * ratio - 0.5, 0)
     low = np.minimum(place.astype(int), size - 1)
     above = np.where(low < size - 1, place - low, 0.0)
-    shares[rows, low] = 1 - above
-    shares[rows, np.minimum(low + 1, size - 1)] += above
-    return shares
+    return [(low, 1 - above), (np.minimum(low + 1, size - 1), above)]
 
 
-def _numpy_matrices(kind: type[Steps], sizes: Sequence[int], op: dict[str, Any]) -> list[Any]:
+def _numpy_dims(kind: type[Steps], sizes: Sequence[int], op: dict[str, Any]) -> list[list[tuple[Any, Any]]]:
+    """`_numpy_shares` of each spatial dimension."""
     scales = [op[name] for name in SCALES[len(sizes)]]
     outs = op["output_size"] or [int(n * scale) for n, scale in zip(sizes, scales, strict=True)]
     kept, align = len(sizes) < 3 and tuple(outs) == tuple(sizes), bool(op.get("align_corners"))
@@ -258,23 +256,37 @@ def _numpy_matrices(kind: type[Steps], sizes: Sequence[int], op: dict[str, Any])
     return [_numpy_shares(kind, n, o, _numpy_ratio(n, o, f, op, kept), align) for n, o, f in rows]
 
 
-def _numpy_apply(x: Any, matrices: Sequence[Any]) -> Any:
-    for axis, matrix in enumerate(matrices, 2):
-        x = np.moveaxis(np.tensordot(matrix, x, (1, axis)), 0, axis)
+def _numpy_apply(x: Any, dims: Sequence[list[tuple[Any, Any]]]) -> Any:
+    """Positions out of elements, along each spatial axis."""
+    for axis, pairs in reversed(list(enumerate(dims, 2))):
+        rows = np.moveaxis(x, axis, -1)
+        x = np.moveaxis(sum(rows[..., element] * share for element, share in pairs), -1, axis)
     return x
+
+
+def _numpy_back(dy: Any, dims: Sequence[list[tuple[Any, Any]]], sizes: Sequence[int]) -> Any:
+    """The sums for each element of its shares of dy; those of 0 are left out, whatever dy is there."""
+    for axis, (pairs, size) in enumerate(zip(dims, sizes, strict=True), 2):
+        rows = np.moveaxis(dy, axis, 0)
+        sums = np.zeros((size, *rows.shape[1:]))
+        for element, share in pairs:
+            there = share != 0
+            np.add.at(sums, element[there], rows[there] * share[there].reshape(-1, *[1] * (rows.ndim - 1)))
+        dy = np.moveaxis(sums, 0, axis)
+    return dy
 
 
 def _reference(kind: type[Steps]) -> Any:
     def reference(x: Any, **op: Any) -> Any:
-        return _numpy_apply(x.astype(np.float64), _numpy_matrices(kind, x.shape[2:], op)).astype(x.dtype)
+        return _numpy_apply(x.astype(np.float64), _numpy_dims(kind, x.shape[2:], op)).astype(x.dtype)
 
     return reference
 
 
 def _grad_reference(kind: type[Steps]) -> Any:
     def reference(dy: Any, x: Any, **op: Any) -> Any:
-        back = [m.T for m in _numpy_matrices(kind, x.shape[2:], op)]
-        return _numpy_apply(dy.astype(np.float64), back).astype(x.dtype).reshape(x.shape)
+        dims = _numpy_dims(kind, x.shape[2:], op)
+        return _numpy_back(dy.astype(np.float64), dims, x.shape[2:]).astype(x.dtype).reshape(x.shape)
 
     return reference
 

@@ -264,6 +264,10 @@ def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
     numbers: dict[_Loop, int] = {}
     for n, node in enumerate(nodes):
         node.names = [numbers.setdefault(classes.find((n, d)), len(numbers)) for d in range(len(node.names))]
+    # A loop that has one step by the types of one node has one in all: others may not know the size.
+    units = {node.names[d] for node in nodes for d in node.units}
+    for node in nodes:
+        node.units |= {d for d, name in enumerate(node.names) if name in units}
     return all(len(set(node.names)) == len(node.names) for node in nodes)
 
 

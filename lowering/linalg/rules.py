@@ -102,10 +102,14 @@ def place(at: Stages, stage: c.Place) -> Value:
         out = at.fill(out, stage.fill)
     for number, part in enumerate(stage.parts):
         _check_part(at, stage, part, f"part {number}")
-        sizes = at.sizes.extents(part.source.shape)
-        if not any(isinstance(n, int) and n == 0 for n in sizes):
+        if not _is_empty(at, part.source.shape) and not _is_empty(at, stage.shape):
             out = _insert(at, out, part)
     return out
+
+
+def _is_empty(at: Stages, shape: Sequence[c.Size]) -> bool:
+    """Whether a size is known to be 0: MLIR refuses to insert anything there, at any position."""
+    return any(isinstance(n, int) and n == 0 for n in at.sizes.extents(shape))
 
 
 def _check_part(at: Stages, stage: c.Place, part: c.Part, text: str) -> None:

@@ -3,15 +3,17 @@
 from pathlib import Path
 
 import pytest
-from samples import BAD, SAMPLES
+from samples import BAD, SAMPLES, UNEDGED
 
 from oneflow.dialect import ops
+from oneflow.dialect.dtypes import float16, float32
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Absent
 from oneflow.testing import checks
 from oneflow.testing.gradients import check_gradient
 
 CASES = [pytest.param(s, d, id=f"{s}-{d}") for s in SAMPLES for d in s.dtypes]
+EDGED = [p for p in CASES if p.values[0].op not in UNEDGED and p.values[1] in (float32, float16)]
 WITH_FLOATS = [s for s in SAMPLES if s.gradient and any(d.is_float for d in s.dtypes)]
 DIFFERENTIABLE = [s for s in WITH_FLOATS if not isinstance(REGISTRY[s.op].grad, Absent)]
 
@@ -29,6 +31,11 @@ def test_types(sample, dtype):
 @pytest.mark.parametrize("sample,dtype", CASES)
 def test_meaning(sample, dtype):
     checks.check_meaning(sample, dtype)
+
+
+@pytest.mark.parametrize("sample,dtype", EDGED)
+def test_edges(sample, dtype):
+    checks.check_edges(sample, dtype)
 
 
 @pytest.mark.parametrize("sample,dtype", CASES)

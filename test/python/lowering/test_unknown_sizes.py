@@ -187,3 +187,27 @@ def test_messages_say_which_sizes() -> None:
     text = r"^oneflow.conv_filter_grad: dimension 2 of dy, which is dimension 2 of x - 1: expected 3, got 2$"
     with pytest.raises(SizeError, match=text):
         program(np.ones((1, 2, 2, 3), np.float32), np.ones((1, 2, 4, 4), np.float32))
+
+
+def test_a_size_that_one_operand_knows() -> None:
+    """The row's size is 1 by one operand's type and unknown by the other's: they are one loop."""
+    text = """func.func @main(%x: tensor<1x1x?x?xf16>, %dy: tensor<1x1x2x1xf16>) -> tensor<1x1x2x1xf16> {
+      %y = "oneflow.avg_pool_2d"(%x) {data_format = "channels_first", kernel_size = array<i32: 2, 2>,
+        padding = array<i32: 0, 0>, stride = array<i32: 1, 1>} : (tensor<1x1x?x?xf16>) -> tensor<1x1x?x?xf16>
+      %0 = "oneflow.softmax_grad"(%y, %dy) : (tensor<1x1x?x?xf16>, tensor<1x1x2x1xf16>) -> tensor<1x1x2x1xf16>
+      return %0 : tensor<1x1x2x1xf16>
+    }"""
+    program = compile_module(read_module(text, create_context()), options=Options(cached=False))
+    x, dy = np.arange(6, dtype=np.float16).reshape(1, 1, 3, 2), np.array([0.5, -2], np.float16).reshape(1, 1, 2, 1)
+    y = np.array([1.5, 3.5], np.float16).reshape(1, 1, 2, 1)
+    np.testing.assert_allclose(program(x, dy)[0], y * (dy - y * dy), rtol=2e-3)
+
+
+def test_nothing_joined_to_nothing() -> None:
+    """One operand knows that there are no columns."""
+    text = """func.func @main(%x: tensor<?x?xf32>, %y: tensor<?x0xf32>) -> tensor<?x0xf32> {
+      %0 = "oneflow.cat"(%x, %y) : (tensor<?x?xf32>, tensor<?x0xf32>) -> tensor<?x0xf32>
+      return %0 : tensor<?x0xf32>
+    }"""
+    program = compile_module(read_module(text, create_context()), options=Options(cached=False))
+    assert program(np.ones((3, 0), np.float32), np.ones((2, 0), np.float32))[0].shape == (5, 0)

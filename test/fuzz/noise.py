@@ -1,0 +1,222 @@
+"""The results of a program by the references, and how far rounding may carry them.
+
+A program is also run with what every inexact operation reads and gives moved by a few units in the last place.
+What the compiled program gives may differ from the reference as much as those runs do: where two large numbers
+cancel, or a sum is close to an integer that it is rounded to, that is far. What is NaN or infinite in all runs has to
+be so. One more run is of the operators' meanings in the types that they are computed in: references in f64 overflow
+later.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect import scalar as s
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.evaluate import Evaluator, Scalars
+from oneflow.dialect.meaning import input_stages, stages
+from oneflow.dialect.numpy_builder import run_reference
+from oneflow.dialect.record import Call
+from oneflow.testing.checks import described, run_meaning
+
+#: Operations on scalars that give the same bits everywhere.
+EXACT = frozenset(
+    "const size arg load select cast checked at_least neg abs not ceil floor trunc rint add sub mul div sqrt floordiv"
+    " rem max min and or xor shl shr shru eq ne lt le gt ge".split()
+)
+#: How many units in the last place an operator may be off, and how many times as far as the runs a result may be.
+UNITS, FACTOR = 3, 8
+#: Runs with noise: at first, and before a result is called wrong.
+RUNS, MORE_RUNS = 3, 40
+
+
+def epsilon(dtype: np.dtype) -> float:
+    """The distance from 1 to the next number of a type of floats."""
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def is_float(array: np.ndarray) -> bool:
+    """Whether an array has floats, those of 16 bits among them."""
+    return array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+
+
+@dataclass
+class Noise:
+    """Moves numbers by up to UNITS in the last place, and by `absolute` of them at 1 (what cutting sums takes)."""
+
+    rng: np.random.Generator
+    absolute: float = 0.0
+    by_meaning: bool = False
+
+    def move(self, array: np.ndarray) -> np.ndarray:
+        """The array with its floats moved."""
+        if not is_float(array):
+            return array
+        unit = UNITS * epsilon(array.dtype)
+        wide = array.astype(np.float64)
+        by = self.rng.uniform(-1, 1, array.shape) * unit
+        added = self.rng.uniform(-1, 1, array.shape) * unit * self.absolute
+        return np.asarray((wide * (1 + by) + added).astype(array.dtype))
+
+
+def run(function: ir.Operation, arrays: Sequence[np.ndarray], noise: Noise | None = None) -> list[np.ndarray]:
+    """The results of a straight-line function of operators, by their references."""
+    block = function.regions[0].blocks[0]
+    values: dict[ir.Value, Any] = dict(zip(block.arguments, arrays, strict=True))
+    for view in block.operations:
+        op = view.operation
+        if op.name == "func.return":
+            return [values[v] for v in op.operands]
+        with np.errstate(all="ignore"):
+            for result, array in zip(op.results, _outputs(op, values, noise), strict=True):
+                values[result] = np.asarray(array)
+    raise AssertionError("the function does not return")
+
+
+def _outputs(op: ir.Operation, values: dict[ir.Value, Any], noise: Noise | None) -> Sequence[np.ndarray]:
+    if op.name == dialect.CAST:
+        return (values[op.operands[0]],)
+    if op.name == "arith.constant":
+        return (np.array(op.attributes["value"]),)
+    call = dialect.operand_call(op, dialect.record_of(op), values.__getitem__)
+    if noise is None:
+        return run_reference(call)
+    if noise.by_meaning:
+        return run_meaning(call)
+    found = _stages(call)
+    kinds: set[str] = set()
+    sums = found is None or _walk(found, kinds, set())
+    if sums:
+        moved = dialect.operand_call(op, call.record, lambda v: noise.move(values[v]))
+        return [noise.move(np.asarray(x)) for x in run_reference(moved)]
+    if kinds <= EXACT:
+        return run_reference(call)
+    return [noise.move(x) for x in _Noisy(call.operands, noise).run(found)]
+
+
+def _stages(op: Call) -> list[c.Stage] | None:
+    """The stages of a call on arrays; None of one that other operators or a kernel compute."""
+    if op.record.scalar is None and op.record.compute is None:
+        return None
+    call = described(op)
+    return stages(input_stages(call), call.results)
+
+
+class _NoisyScalars(Scalars):
+    """Moves what every inexact operation of a body gives."""
+
+    noise: Noise
+
+    def _node(self, node: s.Expr, args: list[np.ndarray]) -> np.ndarray:
+        made = super()._node(node, args)
+        return made if node.kind in EXACT else self.noise.move(made)
+
+
+class _Noisy(Evaluator):
+    def __init__(self, inputs: Sequence[np.ndarray], noise: Noise) -> None:
+        super().__init__(inputs)
+        self.scalars = _NoisyScalars(self.scalars.read, self.scalars.size)
+        self.scalars.noise = noise
+
+
+def _walk(found: Sequence[c.Stage], kinds: set[str], seen: set[int]) -> bool:
+    """Whether stages have folds, scans or scatters; the operations of their bodies go into `kinds`."""
+    sums = False
+    for stage in found:
+        if id(stage) in seen:
+            continue
+        seen.add(id(stage))
+        nodes = list(s.walk(list(_bodies(stage))))
+        own = {n.kind for n in nodes}
+        kinds.update(own)
+        sums |= isinstance(stage, (c.Fold, c.Scan, c.Scatter)) and not own.isdisjoint(("add", "mul"))
+        sums |= _walk([*_sources(stage), *(n.value for n in nodes if n.kind == "load")], kinds, seen)
+    return sums
+
+
+def _bodies(stage: c.Stage) -> Iterator[s.Expr]:
+    if isinstance(stage, c.ElementWise):
+        yield stage.body
+    elif isinstance(stage, c.Fold):
+        yield from stage.reduction.bodies
+    elif isinstance(stage, (c.Scan, c.Scatter)):
+        yield stage.body
+
+
+def _sources(stage: c.Stage) -> Iterator[c.Stage]:
+    if isinstance(stage, c.Reshape):
+        yield stage.source
+    elif isinstance(stage, c.Place):
+        yield from (part.source for part in stage.parts)
+    elif isinstance(stage, c.Scan):
+        yield stage.x
+    elif isinstance(stage, c.Scatter):
+        yield stage.base
+
+
+class Expected:
+    """What a function gives for arguments; `check` compares what came."""
+
+    def __init__(self, function: ir.Operation, arrays: Sequence[np.ndarray], absolute: float = 0.0) -> None:
+        self.function, self.arrays, self.absolute = function, arrays, absolute
+        self.want = run(function, arrays)
+
+    @functools.cached_property
+    def _few(self) -> list[list[np.ndarray]]:
+        return self._noisy(range(RUNS))
+
+    def _noisy(self, seeds: Sequence[int]) -> list[list[np.ndarray]]:
+        return [run(self.function, self.arrays, Noise(np.random.default_rng(k), self.absolute)) for k in seeds]
+
+    @functools.cached_property
+    def _many(self) -> list[list[np.ndarray]]:
+        by_meaning = Noise(np.random.default_rng(0), by_meaning=True)
+        return [*self._noisy(range(MORE_RUNS)), run(self.function, self.arrays, by_meaning)]
+
+    def check(self, got: Sequence[np.ndarray], names: Sequence[str]) -> None:
+        """Compares results, which are called `names` in messages.
+
+        Raises:
+            AssertionError: a result has another shape or type, or is further away than rounding carries it.
+        """
+        assert len(got) == len(self.want), f"expected {len(self.want)} results, got {len(got)}"
+        for number, (one, want, where) in enumerate(zip(got, self.want, names, strict=True)):
+            assert one.shape == want.shape, f"{where}: expected shape {want.shape}, got {one.shape}"
+            assert one.dtype == want.dtype, f"{where}: expected {want.dtype}, got {one.dtype}"
+            if _wrong(one, want, [r[number] for r in self._few]).any():
+                wrong = _wrong(one, want, [r[number] for r in self._many])
+                assert not wrong.any(), f"{where}: {_shown(one, want, wrong)}"
+
+
+def _wrong(got: np.ndarray, want: np.ndarray, runs: Sequence[np.ndarray]) -> np.ndarray:
+    """Which elements are wrong."""
+    if not is_float(want):
+        return (got != want) & np.all([r == want for r in runs], axis=0)
+    one, other = got.astype(np.float64), want.astype(np.float64)
+    others = np.stack([r.astype(np.float64) for r in runs])
+    with np.errstate(all="ignore"):
+        steady = np.all(_class(others) == _class(other), axis=0)
+        spread = np.max(np.abs(others - other), axis=0, initial=0.0)
+        unit = epsilon(want.dtype)
+        allowed = FACTOR * spread + 4 * unit * np.abs(other) + float(ml_dtypes.finfo(want.dtype).tiny)
+        near = (_class(one) == _class(other)) & (~np.isfinite(other) | (np.abs(one - other) <= allowed))
+    return steady & ~near
+
+
+def _class(x: np.ndarray) -> np.ndarray:
+    """0 for a number, 3 for NaN, the sign for an infinity."""
+    return np.where(np.isnan(x), 3, np.where(np.isinf(x), np.sign(x), 0))
+
+
+def _shown(got: np.ndarray, want: np.ndarray, wrong: np.ndarray) -> str:
+    at = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
+    count = f"{int(wrong.sum())} of {wrong.size} elements differ"
+    return f"{count}, first at {list(at)}: expected {want[at]}, got {got[at]}"

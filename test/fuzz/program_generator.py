@@ -1,0 +1,240 @@
+"""Random programs out of the sample table: a sample says how its operator is called.
+
+Each call takes values that are there already. Where the operator refuses their shapes and types, values are brought
+to those of the sample by casts, padding, slices and reshapes, which programs have around operators anyway.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from program import Input, Program, Step, given_input
+
+from oneflow.dialect import dtypes as dt
+from oneflow.dialect.attributes import ND_SBP
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.numpy_builder import describe_array, run_reference
+from oneflow.dialect.record import REGISTRY, OperatorError
+from oneflow.testing.checks import described
+from oneflow.testing.sample import Sample, T
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
+SAMPLES: list[Sample] = importlib.import_module("samples").SAMPLES
+
+#: The most elements that a value has.
+LARGEST = 1 << 14
+SIZES = (0, 1, 1, 2, 3, 5, 7, 8, 16, 17, 31, 33, 40)
+#: Types of the first values; those whose arithmetic differs most from f32's more often than others.
+TYPES = (dt.float32,) * 4 + (dt.float64,) * 3 + (dt.float16, dt.bfloat16) * 2 + (*dt.INTEGERS, dt.bool_)
+#: Families whose operators fuse: they are half of a program.
+FUSING = frozenset("unary binary scalar_ops reduce movement slicing padding softmax joining select".split())
+
+
+def _by_operator() -> dict[str, list[Sample]]:
+    """The calls of programs: without layouts, and of whole tensors, not of one device's piece."""
+    found = defaultdict(list)
+    for sample in SAMPLES:
+        record = REGISTRY[sample.op]
+        lies = any(a.kind is ND_SBP for a in record.signature.attrs)
+        piece = any(name.startswith("logical_") and value for name, value in sample.attrs.items())
+        if record.traits.isdisjoint(("collective", "barrier")) and not lies and not piece:
+            found[sample.op].append(sample)
+    return found
+
+
+CALLS = _by_operator()
+FUSED = sorted(name for name in CALLS if REGISTRY[name].family in FUSING)
+
+
+class Refused(Exception):
+    """A call that is not made: the operator or its reference refuses it, or it is too large."""
+
+
+def stated(of: T, dtype: DType) -> np.ndarray:
+    """The values of a sample's operand in a type.
+
+    Raises:
+        Refused: the type does not have them.
+    """
+    try:
+        with np.errstate(invalid="ignore"):
+            return of.array(dtype, np.random.default_rng(0))
+    except OverflowError as error:
+        raise Refused(str(error)) from None
+
+
+class Generator:
+    """Makes one program; `values` are those that there are, with what they are for these arguments."""
+
+    def __init__(self, seed: int, edges: bool = True, floats: bool = False, static: bool = False) -> None:
+        self.draw, self.static = random.Random(seed), static
+        self.finite = not edges
+        self.edges = edges and self.draw.random() < 0.6
+        self.types = self.draw.choice((dt.FLOATS[2:], dt.FLOATS[3:])) if floats else TYPES
+        self.inputs: dict[str, Input] = {}
+        self.steps: list[Step] = []
+        self.values: dict[str, np.ndarray] = {}
+        self.names = itertools.count()
+
+    def program(self, way: str = "cpu") -> Program:
+        """A program of 3 to 15 calls, and those that bring values to shapes."""
+        self.input(self.shape(), self.draw.choice(self.types))
+        for _ in range(self.draw.randint(3, 15)):
+            self.grow()
+        read = {name for step in self.steps for name in step.values()}
+        made = [name for step in self.steps for name in step.results]
+        results = [n for n in made if n not in read or self.draw.random() < 0.1]
+        return Program(self.inputs, tuple(self.steps), tuple(results), self.loose(), way).needed()
+
+    def loose(self) -> dict[str, tuple[int, ...]]:
+        """Axes of the inputs whose sizes are known at run time; those of size 1 may have to broadcast."""
+        if self.static or self.draw.random() < 0.6:
+            return {}
+        return {
+            name: tuple(i for i, d in enumerate(x.shape) if d != 1 and self.draw.random() < 0.7)
+            for name, x in self.inputs.items()
+        }
+
+    def shape(self) -> tuple[int, ...]:
+        """A shape of up to four dimensions."""
+        rank = self.draw.choice((0, 1, 2, 2, 2, 3, 3, 4))
+        return tuple(self.draw.choice(SIZES if rank < 3 else SIZES[:9]) for _ in range(rank))
+
+    def name(self, array: np.ndarray) -> str:
+        """The name of a new value."""
+        name = f"v{next(self.names)}"
+        self.values[name] = array
+        return name
+
+    def input(self, shape: Sequence[int], dtype: DType, of: T | None = None) -> str:
+        """A new argument; with the interval or the values that a sample's operand has."""
+        seed = self.draw.randrange(1 << 30)
+        if of is not None and of.values is not None:
+            made = given_input(stated(of, dtype))
+            if self.finite and not np.isfinite(made.array().astype(np.float64)).all():
+                raise Refused("numbers that are not finite")
+        elif of is not None:
+            made = Input(tuple(shape), dtype.name, seed, of.low, of.high)
+        else:
+            made = Input(tuple(shape), dtype.name, seed, edges=self.edges)
+        array = made.array()
+        name = self.name(array)
+        self.inputs[name] = made
+        return name
+
+    def call(self, op: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """Adds a call.
+
+        Raises:
+            Refused: the operator does not take it.
+        """
+        step = Step(op, tuple(operands), dict(attrs), ())
+        try:
+            call = step.call(self.values)
+            results = described(call).results
+            if sum(int(np.prod(d.shape)) for d in results) > LARGEST:
+                raise Refused
+            arrays = [np.asarray(x) for x in run_reference(call)]
+        except (OperatorError, IndexError) as error:
+            raise Refused(str(error)) from None
+        if [describe_array(a) for a in arrays] != results:
+            raise Refused("the reference gives other shapes, which the tests of samples find")
+        made = Step(op, step.operands, step.attrs, tuple(map(self.name, arrays)))
+        self.steps.append(made)
+        return made.results
+
+    def grow(self) -> None:
+        """Adds a call of an operator."""
+        while True:
+            sample = self.draw.choice(CALLS[self.draw.choice(FUSED if self.draw.random() < 0.5 else list(CALLS))])
+            taken = {k: v.name if isinstance(v, DType) else v for k, v in sample.attrs.items()}
+            for way in (self.as_they_are, self.as_they_are, self.fitted):
+                before = (dict(self.inputs), list(self.steps), dict(self.values))
+                try:
+                    allowed = [d for d in sample.dtypes if d in self.types]
+                    dtype = self.draw.choice(allowed or sample.dtypes)
+                    operands = list(way(sample, dtype))
+                    own = {k: v if v != "dtype" else self.running(operands, dtype).name for k, v in taken.items()}
+                    self.call(sample.op, operands, own)
+                    return
+                except Refused:
+                    self.inputs, self.steps, self.values = before
+
+    def running(self, operands: Sequence[Any], dtype: DType) -> DType:
+        """The type that the call runs with: that of its first operand."""
+        first = next((o for o in operands if isinstance(o, str)), None)
+        return dtype if first is None else describe_array(self.values[first]).dtype
+
+    def recent(self) -> str:
+        """A value, most often one of the last."""
+        names = list(self.values)
+        return self.draw.choice(names[-4:] if self.draw.random() < 0.7 else names)
+
+    def as_they_are(self, sample: Sample, dtype: DType) -> Iterator[Any]:
+        """Operands that are values of any shape; after the first, values of its type or arguments of its shape."""
+        first: str | None = None
+
+        def take(t: T) -> str:
+            nonlocal first
+            if t.dtype is not None or t.values is not None:
+                return self.input(t.shape, t.dtype or (dtype if first is None else self.running([first], dtype)), t)
+            if first is None:
+                first = self.recent()
+                return first
+            kind = self.values[first].dtype
+            same = [n for n, a in self.values.items() if a.dtype == kind]
+            alike = [n for n in same if self.values[n].shape == self.values[first].shape]
+            if self.draw.random() < 0.3:
+                return self.input(self.values[first].shape, describe_array(self.values[first]).dtype, t)
+            return self.draw.choice(alike if self.draw.random() < 0.6 else same)
+
+        return iter([self.each(o, take) for o in sample.operands])
+
+    def fitted(self, sample: Sample, dtype: DType) -> Iterator[Any]:
+        """Operands of the sample's shapes and types: the first made of a value, the others too, or arguments."""
+        fresh = False
+
+        def take(t: T) -> str:
+            nonlocal fresh
+            own = t.dtype or dtype
+            if t.dtype is not None or t.values is not None or (fresh and self.draw.random() < 0.5):
+                return self.input(t.shape, own, t)
+            fresh, name = True, self.recent()
+            if 3 * self.values[name].size < int(np.prod(t.shape)):
+                return self.input(t.shape, own, t)
+            return self.fit(name, t.shape, own)
+
+        return iter([self.each(o, take) for o in sample.operands])
+
+    @staticmethod
+    def each(operand: Any, take: Any) -> Any:
+        """An operand slot of a sample with a value for each tensor."""
+        if isinstance(operand, (list, tuple)):
+            return tuple(map(take, operand))
+        return None if operand is None else take(operand)
+
+    def fit(self, name: str, shape: Sequence[int], dtype: DType) -> str:
+        """A value brought to a shape and a type."""
+        if describe_array(self.values[name]).dtype is not dtype:
+            (name,) = self.call("cast", [name], {"dtype": dtype.name})
+        if self.values[name].shape == tuple(shape):
+            return name
+        have, want = self.values[name].size, int(np.prod(shape))
+        if self.values[name].ndim != 1:
+            (name,) = self.call("reshape", [name], {"shape": [have]})
+        if have > want:
+            start = self.draw.randint(0, have - want)
+            (name,) = self.call("narrow", [name], {"dim": 0, "start": start, "length": want})
+        elif have < want:
+            before = self.draw.randint(0, want - have)
+            attrs = {"padding_before": [before], "padding_after": [want - have - before]}
+            (name,) = self.call("pad", [name], attrs)
+        return self.call("reshape", [name], {"shape": list(shape)})[0] if tuple(shape) != (want,) else name

@@ -1,0 +1,194 @@
+"""Random programs of operators against the references: `python test/fuzz/programs.py --count 10000`.
+
+A case is a `Program` as text. Its way is `cpu`, where it is compiled; `gradient`, where its gradient is, which is
+also compared with finite differences where all is f64; `triton`, where Triton's interpreter runs its kernels; or
+`ranks`, where tensors lie on a mesh in random layouts. What is NaN or infinite has to be so in each.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from common import main
+from noise import Expected
+from program import Input, Program, Step
+from program_generator import Generator
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import write_nd_sbp
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.record import OperatorError
+from oneflow.dialect.sbp import B, P, S
+from oneflow.passes.inline import functions_of
+from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
+from oneflow.runtime.executable import Options
+from oneflow.runtime.sized import compile_cuda_program, compile_program
+from oneflow.testing.host_cuda import host_cuda
+from oneflow.testing.simulate import simulate
+
+MESHES = ((2,), (3,), (2, 2), (2, 3))
+#: The relative step of finite differences, and how far they may be off.
+STEP, CLOSE = 1e-6, 1e-4
+
+
+def run_passes(module: ir.Module, *passes: str) -> None:
+    """Runs passes on a module; no reproducers are written."""
+    text = f"builtin.module({','.join(passes)})"
+    Pipeline.parse(text, module.context).run(module, watch=Watch(reproducers=None))
+
+
+def check_cpu(program: Program, module: ir.Module) -> None:
+    """The compiled program gives what the references do."""
+    expected = Expected(functions_of(module)["main"], program.arrays())
+    expected.check(compile_program(module, "main", Options(cached=False))(*program.arrays()), made_by(program))
+
+
+def check_triton(program: Program, module: ir.Module) -> None:
+    """So do its kernels for a GPU."""
+    expected = Expected(functions_of(module)["main"], program.arrays())
+    with host_cuda():
+        got = compile_cuda_program(module, "main")(*program.arrays())
+        expected.check([np.asarray(x) for x in got], made_by(program))
+
+
+def made_by(program: Program) -> list[str]:
+    """The operators that give the results, for messages."""
+    makers = {name: step.op for step in program.steps for name in step.results}
+    return [makers[name] for name in program.results]
+
+
+def check_gradient(program: Program, module: ir.Module) -> None:
+    """The compiled gradient is that of the references, and of finite differences."""
+    try:
+        run_passes(module, "oneflow-infer-types", "oneflow-autodiff{func=main cotangents=true}")
+    except PipelineFailure as error:
+        if "did not foresee" in str(error):
+            raise
+        return
+    values, rng = program.evaluate(), np.random.default_rng(1)
+    floats = [values[name] for name in program.results if values[name].dtype.kind not in "biu"]
+    cotangents = [np.asarray(rng.uniform(-1, 1, x.shape).astype(x.dtype)) for x in floats]
+    arrays = [*program.arrays(), *cotangents]
+    expected = Expected(functions_of(module)["main_grad"], arrays)
+    got = compile_program(module, "main_grad", Options(cached=False))(*arrays)
+    expected.check(got, [f"gradient by {x.dtype}" for x in got])
+    if {x.dtype for x in values.values() if x.dtype.kind not in "biu"} == {np.dtype(np.float64)}:
+        check_differences(functions_of(module)["main"], program.arrays(), cotangents, expected.want)
+
+
+def check_differences(
+    function: ir.Operation,
+    arrays: Sequence[np.ndarray],
+    cotangents: Sequence[np.ndarray],
+    grads: Sequence[np.ndarray],
+) -> None:
+    """The slope along a random direction, where it is the same on both sides of the point and at half the step.
+
+    Raises:
+        AssertionError: the gradient gives another one.
+    """
+    rng = np.random.default_rng(2)
+    moved = [x.dtype == np.float64 for x in arrays]
+    along = [rng.uniform(-1, 1, x.shape) if m else np.zeros_like(x) for x, m in zip(arrays, moved, strict=True)]
+
+    def loss(step: float) -> float:
+        near = [x + step * d if m else x for x, d, m in zip(arrays, along, moved, strict=True)]
+        floats = [x for x in Expected(function, near).want if x.dtype == np.float64]
+        return float(sum(np.sum(c * x) for c, x in zip(cotangents, floats, strict=True)))
+
+    middle, ends = loss(0.0), [loss(k * STEP) for k in (-1, -0.5, 0.5, 1)]
+    slopes = [(middle - ends[0]) / STEP, (ends[3] - middle) / STEP, (ends[2] - ends[1]) / STEP]
+    directions = [d for d, m in zip(along, moved, strict=True) if m]
+    products = [g * d for g, d in zip(grads, directions, strict=True)]
+    scale = sum(float(np.sum(np.abs(p))) for p in products) + 1e-9 * abs(middle) / STEP + 1e-3
+    if not np.isfinite(slopes).all() or max(slopes) - min(slopes) > CLOSE / 4 * scale:
+        return
+    total = float(sum(np.sum(p) for p in products))
+    assert abs(total - slopes[2]) <= CLOSE * scale, f"differences: expected a slope of {slopes[2]}, got {total}"
+
+
+def check_ranks(program: Program, module: ir.Module) -> None:
+    """All ranks together give what one device does, whatever is said of how tensors lie, where all is finite."""
+    if not all(np.isfinite(x.astype(np.float64)).all() for x in program.evaluate().values()):
+        return
+    draw = random.Random(str(program))
+    mesh = draw.choice(MESHES)
+    function = functions_of(module)["main"]
+    expected = Expected(function, program.arrays(), absolute=8.0)
+    kind = function.attributes["function_type"].value
+    for name, types in (("arg_attrs", kind.inputs), ("res_attrs", kind.results)):
+        layouts = [_layout(draw, mesh, ir.RankedTensorType(t)) for t in types]
+        attributes = [ir.DictAttr.get({"oneflow.nd_sbp": write_nd_sbp(nd)} if nd else {}) for nd in layouts]
+        function.attributes[name] = ir.ArrayAttr.get(attributes)
+    sizes = ",".join(map(str, mesh))
+    run_passes(module, f"oneflow-infer-sbp{{mesh={sizes}}}", "oneflow-insert-boxing", "oneflow-join-boxing")
+    expected.check(simulate(module, program.arrays()), made_by(program))
+
+
+def _layout(draw: random.Random, mesh: Sequence[int], type_: ir.RankedTensorType) -> tuple[object, ...] | None:
+    """A layout for a tensor, or none; only floats of 32 bits and more are cut into sums."""
+    kinds = [B, *(S(axis) for axis in range(type_.rank)), *([P] if str(type_.element_type) in ("f32", "f64") else [])]
+    return None if draw.random() < 0.4 else tuple(draw.choice(kinds) for _ in mesh)
+
+
+WAYS: dict[str, Callable[[Program, ir.Module], None]] = {
+    "cpu": check_cpu,
+    "gradient": check_gradient,
+    "ranks": check_ranks,
+    "triton": check_triton,
+}
+
+
+@functools.cache
+def context() -> ir.Context:
+    """The context of all cases of a process."""
+    return create_context()
+
+
+def read(case: str) -> Program:
+    """The program of a case."""
+    return eval(case, {"Program": Program, "Input": Input, "Step": Step, "nan": np.nan, "inf": np.inf})
+
+
+class Programs:
+    """Random programs of operators: what is compiled gives what the references do, NaN and infinities too."""
+
+    suffix = ".program"
+    limit = 60.0
+
+    def make(self, random: random.Random) -> str:
+        """A program and its way."""
+        way = random.choices(list(WAYS), (6, 3, 2, 1))[0]
+        seed = random.randrange(1 << 40)
+        made = Generator(seed, edges=way in ("cpu", "triton"), floats=way == "gradient", static=way == "ranks")
+        return str(made.program(way))
+
+    def check(self, case: str) -> str | None:
+        """How a result differs, or the error of what should have been compiled."""
+        program = read(case)
+        try:
+            program.evaluate()
+        except (IndexError, OperatorError):
+            return None
+        try:
+            with context(), ir.Location.unknown():
+                WAYS[program.way](program, program.module())
+        except AssertionError as error:
+            return f"{program.way}: {' '.join(str(error).split())}"
+        except (OperatorError, PipelineFailure) as error:
+            said = " ".join(str(error).partition("\nnote:")[0].split())
+            refused = "static" in said and (program.loose or program.way == "ranks")
+            return None if refused else f"{program.way}: {said}"
+        return None
+
+    def smaller(self, case: str) -> Iterator[str]:
+        """Simpler programs."""
+        return map(str, read(case).smaller())
+
+
+if __name__ == "__main__":
+    sys.exit(main(Programs()))

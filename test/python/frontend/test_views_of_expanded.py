@@ -1,0 +1,32 @@
+"""Parts of an expanded tensor in which each element is there once may be updated, as PyTorch allows."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+
+
+def test_one_of_an_expanded_tensor_is_updated():
+    x = flow.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    x.expand(4, 2, 3)[1].add_(10)
+    np.testing.assert_array_equal(x.numpy(), np.arange(10, 16).reshape(2, 3))
+
+
+def test_an_expanded_tensor_is_not():
+    x = flow.tensor(np.zeros(3, np.float32))
+    with pytest.raises(RuntimeError, match="several elements are one in memory"):
+        x.expand(2, 3).add_(1)
+    x.expand(2, 3).numpy()[...] = 1
+    np.testing.assert_array_equal(x.numpy(), np.zeros(3))
+
+
+def test_data_in_a_compiled_function():
+    w = flow.tensor(np.ones(3, np.float32), requires_grad=True)
+
+    @flow.compile
+    def step(x):
+        w.data.mul_(2)
+        return (w * x.data).sum()
+
+    assert step(flow.tensor(np.full(3, 5, np.float32))).item() == 30
+    np.testing.assert_array_equal(w.detach().numpy(), np.full(3, 2))

@@ -1,0 +1,70 @@
+"""A few cases of the fuzzers of programs, always the same ones; `python test/fuzz/programs.py` tries others."""
+
+import importlib
+import importlib.util
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FUZZERS = Path(__file__).resolve().parents[2] / "fuzz"
+#: Cases of each, and seconds after which no other one begins.
+COUNT, SECONDS = 40, 20.0
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    monkeypatch.syspath_prepend(str(FUZZERS))
+
+
+def run(fuzzer):
+    """The fuzzer's first cases."""
+    case_of = importlib.import_module("common").case_of
+    end = time.monotonic() + SECONDS
+    for number in range(COUNT):
+        case = case_of(fuzzer, 0, number)
+        fault = fuzzer.check(case)
+        assert fault is None, f"{fault}\n{case}"
+        if time.monotonic() > end:
+            break
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_programs():
+    run(importlib.import_module("programs").Programs())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_programs_of_pytorch():
+    run(importlib.import_module("torch_programs").TorchPrograms())
+
+
+def test_a_wrong_result_is_found(monkeypatch):
+    """What differs by more than rounding carries it, and NaN in place of a number, is a fault of its operator."""
+    programs, parts = importlib.import_module("programs"), importlib.import_module("program")
+    program = parts.Program({"x": parts.Input((2,), "float32")}, (parts.Step("exp", ("x",), {}, ("y",)),), ("y",))
+    right = np.exp(program.arrays()[0])
+    for wrong in (right * np.float32(1.0001), np.full_like(right, np.nan), np.zeros_like(right)):
+        monkeypatch.setattr(programs, "compile_program", lambda *_, wrong=wrong: lambda *arrays: [wrong])
+        fault = programs.Programs().check(str(program))
+        assert fault is not None and fault.startswith("cpu: exp: 2 of 2 elements differ"), fault
+
+
+def test_a_case_is_shrunk(monkeypatch):
+    """A program of four calls becomes the one call that is wrong."""
+    programs, parts = importlib.import_module("programs"), importlib.import_module("program")
+    names = {"tanh": "xa", "relu": "ab", "exp": "bc", "negative": "cd"}
+    steps = tuple(parts.Step(op, (one,), {}, (other,)) for op, (one, other) in names.items())
+
+    def broken(program, module):
+        assert all(step.op != "exp" for step in program.steps)
+
+    monkeypatch.setitem(programs.WAYS, "cpu", broken)
+    fuzzer, case = programs.Programs(), str(parts.Program({"x": parts.Input((3, 4), "float32")}, steps, ("d",)))
+    smaller = fuzzer.smaller(case)
+    while (candidate := next(smaller, None)) is not None:
+        if fuzzer.check(candidate) is not None:
+            case, smaller = candidate, fuzzer.smaller(candidate)
+    assert [step.op for step in programs.read(case).steps] == ["exp"]
