@@ -1,0 +1,273 @@
+"""What the fuzzers share: seeds, a pool of worker processes with a time limit, shrinking, and the report.
+
+A fuzzer is a module-level class with the methods of `Fuzzer`; a case is text, so that it can be sent to a worker,
+written to a file and run again:
+
+    if __name__ == "__main__":
+        sys.exit(main(Files()))
+
+    python test/fuzz/files.py --count 1000 --seed 7      cases 0 to 999 of seed 7
+    python test/fuzz/files.py found/3f2a.mlir            one case again
+
+Imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import multiprocessing
+import os
+import random
+import re
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Protocol
+
+#: Checks that shrinking one case may take, and seconds.
+SHRINK_CHECKS, SHRINK_SECONDS = 300, 120.0
+
+
+class Fuzzer(Protocol):
+    """What a fuzzer defines; a worker process has an instance of its own, so instances have to be picklable."""
+
+    #: The ending of a case's file.
+    suffix: str
+    #: Seconds that one case may take.
+    limit: float
+
+    def make(self, random: random.Random) -> str:
+        """A case."""
+
+    def check(self, case: str) -> str | None:
+        """The fault that a case shows, in one line; None if it shows none."""
+
+    def smaller(self, case: str) -> Iterator[str]:
+        """Cases that are one step smaller, the smallest first; `without_lines` serves most fuzzers."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A case with its fault: the fault's kind is its text without numbers, names and places."""
+
+    case: str
+    fault: str
+
+    @property
+    def kind(self) -> str:
+        """Equal for faults that have one cause, as far as the text tells."""
+        return re.sub(r"'[^']*'|\"[^\"]*\"|<[^>]*>|0x[0-9a-f]+|%\w+|\d+", "_", self.fault)[:200]
+
+
+def case_of(fuzzer: Fuzzer, seed: int, number: int) -> str:
+    """Case `number` of a seed: equal on every machine, and whatever number of workers runs."""
+    return fuzzer.make(random.Random(f"{seed}/{number}"))
+
+
+def without_lines(case: str) -> Iterator[str]:
+    """The case without a part of its lines: halves first, then quarters, down to single lines."""
+    lines = case.splitlines()
+    size = len(lines) // 2
+    while size:
+        for start in range(0, len(lines), size):
+            yield "\n".join([*lines[:start], *lines[start + size :]]) + "\n"
+        size //= 2
+
+
+def _serve(fuzzer: Fuzzer, cases: Connection, errors: str) -> None:
+    """The life of a worker: a case comes in, its fault goes out. The file `errors` has what the process prints."""
+    stream = os.open(errors, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    os.dup2(stream, 2)
+    os.dup2(stream, 1)
+    while True:
+        try:
+            case = cases.recv()
+        except EOFError:
+            return
+        os.ftruncate(stream, 0)
+        try:
+            cases.send(fuzzer.check(case))
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            cases.send(f"exception: {what} at {Path(frame.filename).name}:{frame.lineno}")
+
+
+@dataclass
+class Worker:
+    """A process that checks one case at a time; one that dies or takes too long is replaced."""
+
+    fuzzer: Fuzzer
+    folder: str
+    case: str | None = None
+    number: int = -1
+    began: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.errors = tempfile.mktemp(dir=self.folder)
+        self.process = context.Process(target=_serve, args=(self.fuzzer, theirs, self.errors), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.fresh = True
+
+    def send(self, case: str, number: int = -1) -> None:
+        """Gives the worker a case."""
+        self.case, self.number, self.began = case, number, time.monotonic()
+        self.connection.send(case)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the limit; the first case of a process has time to import what it needs."""
+        return self.began + self.fuzzer.limit + (30.0 if self.fresh else 0.0) - time.monotonic()
+
+    def receive(self) -> str | None:
+        """The fault of the case that was sent, once the connection is ready or the limit over."""
+        try:
+            if not self.connection.poll(max(self.left, 0.0)):
+                return self._replace(f"hang: more than {self.fuzzer.limit:.0f} s")
+            fault = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            return self._replace(self._death())
+        self.fresh = False
+        return fault
+
+    def check(self, case: str) -> str | None:
+        """The fault of one case."""
+        self.send(case)
+        return self.receive()
+
+    def _death(self) -> str:
+        code = self.process.exitcode or 0
+        how = signal.Signals(-code).name if code < 0 else f"status {code}"
+        said = Path(self.errors).read_text(errors="replace") if Path(self.errors).exists() else ""
+        last = next((line for line in said.splitlines() if "ERROR" in line), "")
+        return f"crash: {how} {last}".rstrip()
+
+    def _replace(self, fault: str) -> str:
+        self.close()
+        self._start()
+        return fault
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+@dataclass
+class Search:
+    """Checks cases on several workers, and shrinks the first of each kind of fault to a file in `out`."""
+
+    fuzzer: Fuzzer
+    out: Path
+    jobs: int
+    shrink: bool = True
+    found: dict[str, Finding] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def run(self, cases: Iterator[str], report: Callable[[str], None] = print) -> None:
+        """Checks all cases; each new kind of fault is reported as it comes."""
+        with tempfile.TemporaryDirectory() as folder:
+            workers = [Worker(self.fuzzer, folder) for _ in range(self.jobs)]
+            try:
+                for finding in self._findings(cases, workers):
+                    self._take(finding, report)
+                self._shrink(workers[0], report)
+            finally:
+                for worker in workers:
+                    worker.close()
+
+    def _findings(self, cases: Iterator[str], workers: Sequence[Worker]) -> Iterator[Finding]:
+        idle, busy = list(workers), {}
+        while True:
+            while idle and (case := next(cases, None)) is not None:
+                worker = idle.pop()
+                worker.send(case)
+                busy[worker.connection] = worker
+            if not busy:
+                return
+            ready = wait(list(busy), max(min(w.left for w in busy.values()), 0.0))
+            late = [c for c, w in busy.items() if w.left <= 0]
+            for connection in {*ready, *late}:
+                worker = busy.pop(connection)
+                case, fault = worker.case, worker.receive()
+                idle.append(worker)
+                if fault is not None and case is not None:
+                    yield Finding(case, fault)
+
+    def _take(self, finding: Finding, report: Callable[[str], None]) -> None:
+        self.counts[finding.kind] = self.counts.get(finding.kind, 0) + 1
+        if finding.kind not in self.found:
+            self.found[finding.kind] = finding
+            report(f"{finding.fault}\n  {self._write(finding)}")
+
+    def _write(self, finding: Finding) -> Path:
+        name = hashlib.sha256(finding.kind.encode()).hexdigest()[:8]
+        path = self.out / f"{name}{self.fuzzer.suffix}"
+        self.out.mkdir(parents=True, exist_ok=True)
+        path.write_text(finding.case, errors="surrogateescape")
+        return path
+
+    def _shrink(self, worker: Worker, report: Callable[[str], None]) -> None:
+        for kind, finding in self.found.items() if self.shrink else ():
+            small = shrink(worker, finding)
+            report(f"shrunk from {len(finding.case)} to {len(small.case)} characters: {self._write(small)}")
+            self.found[kind] = small
+
+
+def shrink(worker: Worker, finding: Finding) -> Finding:
+    """A smaller case with a fault of the same kind, as small as the limits of shrinking let it become."""
+    checks, end = SHRINK_CHECKS, time.monotonic() + SHRINK_SECONDS
+    candidates = worker.fuzzer.smaller(finding.case)
+    while checks and time.monotonic() < end:
+        case = next(candidates, None)
+        if case is None:
+            return finding
+        checks -= 1
+        fault = worker.check(case)
+        if fault is not None and Finding(case, fault).kind == finding.kind:
+            finding = Finding(case, fault)
+            candidates = worker.fuzzer.smaller(case)
+    return finding
+
+
+def main(fuzzer: Fuzzer, argv: Sequence[str] | None = None) -> int:
+    """The command of a fuzzer; its exit status is 1 after a fault."""
+    parser = argparse.ArgumentParser(description=type(fuzzer).__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help="cases to run again, in place of new ones")
+    parser.add_argument("--count", type=int, default=1000, help="how many cases to make")
+    parser.add_argument("--seed", type=int, default=0, help="what the cases are made from")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
+    parser.add_argument("--out", type=Path, default=Path("runs/fuzz"), help="the folder for cases that fail")
+    parser.add_argument("--no-shrink", action="store_true", help="leave failing cases as they were made")
+    arguments = parser.parse_args(argv)
+    numbers = range(arguments.first, arguments.first + arguments.count)
+    cases: Iterator[str] = (
+        (p.read_bytes().decode(errors="surrogateescape") for p in arguments.files)
+        if arguments.files
+        else (case_of(fuzzer, arguments.seed, n) for n in numbers)
+    )
+    shrinks = not arguments.no_shrink and not arguments.files
+    search = Search(fuzzer, arguments.out, max(1, arguments.jobs), shrinks)
+    with contextlib.suppress(KeyboardInterrupt):
+        search.run(cases)
+    for kind, count in sorted(search.counts.items(), key=lambda item: -item[1]):
+        print(f"{count:6} x {kind}")
+    total = len(arguments.files) or arguments.count
+    print(f"{total} cases, {sum(search.counts.values())} faults of {len(search.counts)} kinds")
+    return 1 if search.counts else 0
