@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import hashlib
 import multiprocessing
 import os
@@ -86,12 +87,14 @@ def _serve(fuzzer: Fuzzer, cases: Connection, errors: str) -> None:
     stream = os.open(errors, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.dup2(stream, 2)
     os.dup2(stream, 1)
+    faulthandler.enable()
     while True:
         try:
             case = cases.recv()
         except EOFError:
             return
         os.ftruncate(stream, 0)
+        faulthandler.dump_traceback_later(fuzzer.limit)
         try:
             cases.send(fuzzer.check(case))
         except Exception as error:
@@ -130,13 +133,13 @@ class Worker:
     @property
     def left(self) -> float:
         """Seconds until the limit; the first case of a process has time to import what it needs."""
-        return self.began + self.fuzzer.limit + (30.0 if self.fresh else 0.0) - time.monotonic()
+        return self.began + self.fuzzer.limit + 1 + (30.0 if self.fresh else 0.0) - time.monotonic()
 
     def receive(self) -> str | None:
         """The fault of the case that was sent, once the connection is ready or the limit over."""
         try:
             if not self.connection.poll(max(self.left, 0.0)):
-                return self._replace(f"hang: more than {self.fuzzer.limit:.0f} s")
+                return self._replace(f"hang: more than {self.fuzzer.limit:.0f} s {self._said()}")
             fault = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
@@ -152,9 +155,16 @@ class Worker:
     def _death(self) -> str:
         code = self.process.exitcode or 0
         how = signal.Signals(-code).name if code < 0 else f"status {code}"
-        said = Path(self.errors).read_text(errors="replace") if Path(self.errors).exists() else ""
-        last = next((line for line in said.splitlines() if "ERROR" in line), "")
-        return f"crash: {how} {last}".rstrip()
+        return f"crash: {how} {self._said()}"
+
+    def _said(self) -> str:
+        """MLIR's message of a fatal error, and where the process was in Python."""
+        lines = Path(self.errors).read_text(errors="replace").splitlines() if Path(self.errors).exists() else []
+        fatal = next((line for line in lines if "ERROR" in line), "")
+        frames = [
+            re.sub(r'  File ".*/(.*)", line (\d+) in (.*)', r"\1:\2", line) for line in lines if 'File "' in line
+        ]
+        return f"{fatal} {' < '.join(frames[:4])}".strip()
 
     def _replace(self, fault: str) -> str:
         self.close()
