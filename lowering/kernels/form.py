@@ -290,7 +290,7 @@ def _rows_trail(structure: Structure) -> bool:
     for node in structure.nodes:
         if node.folds or not node.loops & inner:
             continue
-        names = [node.names[f.dim] if f.dim is not None else -1 for f in node.outputs[0].access]
+        names = [node.names[f.dim] if f.dim is not None else -1 for f in (*node.outputs, *node.inputs)[0].access]
         trailing = names[len(names) - len(inner) :]
         if set(trailing) != inner:
             return False
