@@ -64,6 +64,14 @@ class _Way:
     steps: tuple[Step, ...]
     after: int
 
+    @property
+    def sums(self) -> bool:
+        """Whether a general exchange may be next: after any other step it moves no less than in the step's place."""
+        if not self.steps:
+            return True
+        last = self.steps[-1]
+        return any(side[last.axes[0]].is_partial for side in (last.source, last.target))
+
 
 @dataclass
 class Boxing:
@@ -195,7 +203,7 @@ class _Search:
                 break
             if way.layout == target:
                 return way.steps
-            step = self.boxing.exchange(way.layout, target, *self.of)
+            step = self.boxing.exchange(way.layout, target, *self.of) if way.sums else None
             if step is not None:
                 found = (_further(way.rank, step, way.after), (*way.steps, step))
                 best = found if best is None else min(best, found, key=lambda b: b[0])

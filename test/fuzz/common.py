@@ -41,7 +41,7 @@ class Fuzzer(Protocol):
 
     #: The ending of a case's file.
     suffix: str
-    #: Seconds that one case may take.
+    #: Seconds of a processor that one case may take; of time it may take ten times as many.
     limit: float
 
     def make(self, random: random.Random) -> str:
@@ -88,13 +88,13 @@ def _serve(fuzzer: Fuzzer, cases: Connection, errors: str) -> None:
     os.dup2(stream, 2)
     os.dup2(stream, 1)
     faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=False)
     while True:
         try:
             case = cases.recv()
         except EOFError:
             return
         os.ftruncate(stream, 0)
-        faulthandler.dump_traceback_later(fuzzer.limit)
         try:
             cases.send(fuzzer.check(case))
         except Exception as error:
@@ -111,7 +111,7 @@ class Worker:
     folder: str
     case: str | None = None
     number: int = -1
-    began: float = 0.0
+    began: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         self._start()
@@ -127,19 +127,29 @@ class Worker:
 
     def send(self, case: str, number: int = -1) -> None:
         """Gives the worker a case."""
-        self.case, self.number, self.began = case, number, time.monotonic()
+        self.case, self.number, self.began = case, number, (time.monotonic(), self._worked())
         self.connection.send(case)
 
     @property
     def left(self) -> float:
         """Seconds until the limit; the first case of a process has time to import what it needs."""
-        return self.began + self.fuzzer.limit + 1 + (30.0 if self.fresh else 0.0) - time.monotonic()
+        waited, worked = time.monotonic() - self.began[0], self._worked() - self.began[1]
+        return self.fuzzer.limit + (30.0 if self.fresh else 0.0) - max(worked, waited / 10)
+
+    def _worked(self) -> float:
+        """The seconds of a processor that the process has taken."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def receive(self) -> str | None:
         """The fault of the case that was sent, once the connection is ready or the limit over."""
         try:
-            if not self.connection.poll(max(self.left, 0.0)):
-                return self._replace(f"hang: more than {self.fuzzer.limit:.0f} s {self._said()}")
+            while not self.connection.poll(max(self.left, 0.0)):
+                if self.left <= 0:
+                    return self._replace(f"hang: more than {self.fuzzer.limit:.0f} s {self._place()}")
             fault = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
@@ -157,6 +167,12 @@ class Worker:
         how = signal.Signals(-code).name if code < 0 else f"status {code}"
         return f"crash: {how} {self._said()}"
 
+    def _place(self) -> str:
+        """Where the process is."""
+        os.kill(self.process.pid or 0, signal.SIGUSR1)
+        time.sleep(0.2)
+        return self._said()
+
     def _said(self) -> str:
         """MLIR's message of a fatal error, and where the process was in Python."""
         lines = Path(self.errors).read_text(errors="replace").splitlines() if Path(self.errors).exists() else []
@@ -164,7 +180,7 @@ class Worker:
         frames = [
             re.sub(r'  File ".*/(.*)", line (\d+) in (.*)', r"\1:\2", line) for line in lines if 'File "' in line
         ]
-        return f"{fatal} {' < '.join(frames[:4])}".strip()
+        return f"{fatal} {' < '.join(':'.join(frame) for frame in frames[:4])}".strip()
 
     def _replace(self, fault: str) -> str:
         self.close()
