@@ -89,6 +89,7 @@ def _serve(fuzzer: Fuzzer, cases: Connection, errors: str) -> None:
     os.dup2(stream, 1)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=False)
+    cases.send(None)  # what the fuzzer imports is there
     while True:
         try:
             case = cases.recv()
@@ -126,15 +127,18 @@ class Worker:
         self.fresh = True
 
     def send(self, case: str, number: int = -1) -> None:
-        """Gives the worker a case."""
+        """Gives the worker a case, once it has started."""
+        if self.fresh:
+            self.connection.recv()
+            self.fresh = False
         self.case, self.number, self.began = case, number, (time.monotonic(), self._worked())
         self.connection.send(case)
 
     @property
     def left(self) -> float:
-        """Seconds until the limit; the first case of a process has time to import what it needs."""
+        """Seconds until the limit."""
         waited, worked = time.monotonic() - self.began[0], self._worked() - self.began[1]
-        return self.fuzzer.limit + (30.0 if self.fresh else 0.0) - max(worked, waited / 10)
+        return self.fuzzer.limit - max(worked, waited / 10)
 
     def _worked(self) -> float:
         """The seconds of a processor that the process has taken."""
@@ -154,7 +158,6 @@ class Worker:
         except (EOFError, ConnectionResetError):
             self.process.join()
             return self._replace(self._death())
-        self.fresh = False
         return fault
 
     def check(self, case: str) -> str | None:
@@ -177,10 +180,8 @@ class Worker:
         """MLIR's message of a fatal error, and where the process was in Python."""
         lines = Path(self.errors).read_text(errors="replace").splitlines() if Path(self.errors).exists() else []
         fatal = next((line for line in lines if "ERROR" in line), "")
-        frames = [
-            re.sub(r'  File ".*/(.*)", line (\d+) in (.*)', r"\1:\2", line) for line in lines if 'File "' in line
-        ]
-        return f"{fatal} {' < '.join(':'.join(frame) for frame in frames[:4])}".strip()
+        frames = re.findall(r'File "(?:.*/)?(.*)", line (\S+) in', "\n".join(lines))[:4]
+        return f"{fatal} {' < '.join(map(':'.join, frames))}".strip()
 
     def _replace(self, fault: str) -> str:
         self.close()
