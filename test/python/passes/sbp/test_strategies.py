@@ -203,7 +203,9 @@ def test_large_programs_are_not_worse(layers, context):
 
 def test_costs_are_not_found_without_end(context, monkeypatch):
     """Once the time is over the choice is the greedy one, and costs can be found again."""
-    module, graph = graph_of(matmul((S(0), B), (B, S(1))), context, (2, 2))
+    with context:
+        text = matmul((S(0), B), (B, S(1)))
+    _module, graph = graph_of(text, context, (2, 2))
     costs = Costs((2, 2), Machine(), Boxing((2, 2)))
     greedy = choose_greedily(graph, (2, 2))
     monkeypatch.setattr("oneflow.passes.sbp.auto.LEAST", -1.0)
