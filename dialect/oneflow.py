@@ -273,6 +273,8 @@ class Inference:
         record = record_of(op, self.registry)
         rest = iter(descs)
         call = operand_call(op, record, lambda value: next(rest))
+        if segments(op.attributes, RESULT_SEGMENTS) is not None:
+            bind_results(op, call, list(op.results))
         unknown = "declared" in record.traits or any(d.shape is None for d in descs)
         return None if unknown else infer(record, call)
 

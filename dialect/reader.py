@@ -3,7 +3,7 @@
 Text that MLIR's own verifier takes is read straight into a context with the dialect. Where it does not
 (an unknown operator, a missing `operandSegmentSizes`, a list of different shapes, OneFlow's spellings), the
 text is read once more where `oneflow` is not registered, brought into normal form, checked by the records so
-that messages speak of operands by name, and read again. Imports `oneflow` (the dialect).
+that messages speak of operands by name, and read again. Imports `oneflow` (the dialect) and `readable`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect.readable import unreadable
 from oneflow.dialect.record import REGISTRY, Operator, Registry, distribute
 from oneflow.dialect.signature import ArgDef
 from oneflow.dialect.tensor_desc import common_type
@@ -109,6 +110,9 @@ def read_module(
     Raises:
         ProgramError: the text is not MLIR, or breaks an operator's rules.
     """
+    found = unreadable(text)
+    if found is not None:
+        raise ProgramError([Diagnostic("error", found.message, f"{name}:{found.line}:{found.column}")])
     with context:
         try:
             module = _parse(text, name)

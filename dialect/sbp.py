@@ -16,6 +16,7 @@ nothing of the project but `tensor_desc`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ P = Sbp("P")
 M = Sbp("M")
 
 
+@functools.cache
 def S(axis: int) -> Sbp:  # noqa: N802
     """Split along `axis`, balanced: the first `n mod p` ranks get one more."""
     return Sbp("S", axis)

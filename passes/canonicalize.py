@@ -6,7 +6,7 @@ builds the replacement out of operators. Imports `dialect` and `passes.constants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -116,7 +116,7 @@ class LawBuilder(IRBuilder):
         op = self.owner(value.handle)
         if op is None or op.name != dialect.PREFIX + name:
             return None
-        same = all(op.attributes.get(n) == self._inherited.get(n) for n in PLACEMENT)
+        same = _placement(op.attributes) == _placement(self._inherited)
         return self.call_of(op) if same else None
 
     def call_of(self, op: ir.Operation) -> Call:
@@ -258,3 +258,8 @@ class _Rewriter:
 def _is_ours(op: ir.Operation) -> bool:
     """Whether the pass looks at an operation: it gives values by an operator, a cast or a constant."""
     return bool(op.results) and (dialect.is_oneflow(op) or op.name in (dialect.CAST, CONSTANT))
+
+
+def _placement(attributes: Mapping[str, ir.Attribute]) -> dict[str, ir.Attribute]:
+    """Where operators with these attributes are."""
+    return {name: attributes[name] for name in PLACEMENT if name in attributes}

@@ -6,6 +6,7 @@ Imports the strategies of `passes.sbp` and the program's structure.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,25 +128,26 @@ class InferSbp(Pass):
 
     def _infer(self, function: Function, reader: GraphReader, costs: Costs) -> tuple[Graph, Choice]:
         """The graph of a function, in which operators may have been written out, and its signatures."""
+        end = time.monotonic() + self.time_limit
         graph = reader.read(function)
-        choice = self._choose(function, graph, costs)
-        while found := self._to_write_out(function, reader, costs, graph, choice):
+        choice = self._choose(function, graph, costs, end)
+        while found := self._to_write_out(function, reader, costs, graph, choice, end):
             _write_out(function, found, reader)
             graph = reader.read(function)
-            choice = self._choose(function, graph, costs)
+            choice = self._choose(function, graph, costs, end)
         return graph, choice
 
     def _to_write_out(
-        self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice
+        self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
     ) -> list[Node]:
         """The operators that are better written out: greedily those whose operands lie otherwise than they want."""
         if self.strategy == "greedy":
             return split_against_their_will(graph, choice, reader.registry)
         found = written_out(graph, reader.registry)
-        return found if found and self._is_cheaper_written_out(function, reader, costs, graph, choice) else []
+        return found if found and self._is_cheaper_written_out(function, reader, costs, graph, choice, end) else []
 
     def _is_cheaper_written_out(
-        self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice
+        self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
     ) -> bool:
         """Whether operators that want axes whole cost less, moving and computing, as those they consist of."""
         with function.op.location:
@@ -155,13 +157,13 @@ class InferSbp(Pass):
         while nodes := written_out(other, reader.registry):
             _write_out(twin, nodes, reader)
             other = reader.read(twin)
-        return costs.total(other, self._choose(twin, other, costs)) < costs.total(graph, choice)
+        return costs.total(other, self._choose(twin, other, costs, end)) < costs.total(graph, choice)
 
-    def _choose(self, function: Function, graph: Graph, costs: Costs) -> Choice:
+    def _choose(self, function: Function, graph: Graph, costs: Costs, end: float) -> Choice:
         greedy = choose_greedily(graph, costs.mesh)
         if self.strategy == "greedy":
             return greedy
-        found = choose_cheapest(graph, costs, greedy, self.time_limit)
+        found = choose_cheapest(graph, costs, greedy, max(0.0, end - time.monotonic()))
         if found is None:
             raise PassError(
                 f"@{function.name}: no choice of signatures was found whose tensors fit in memory={self.memory} GB"

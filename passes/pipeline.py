@@ -51,14 +51,16 @@ class PipelineFailure(PassError):
 class Watch:
     """What is observed of a run.
 
-    `before` and `after` name passes to print the program at (`*` for all), on `stream` by `show`. `report`
-    gets each diagnostic as it comes. `seconds` fills up with the time of each pass when `timing`.
-    `reproducers` is the folder for the program before a failing pass; None writes none. `load` are the files of
-    operators that a reproducer needs; where it names none they are those that define the program's operators. `flags`
-    are what else its command line needs.
+    `verify_each` verifies after each pass. Of a program that is `lowered`, which has no operators any more, a run of
+    MLIR's passes is verified at its end. `before` and `after` name passes to print the program at (`*` for all), on
+    `stream` by `show`. `report` gets each diagnostic as it comes. `seconds` fills up with the time of each pass when
+    `timing`. `reproducers` is the folder for the program before a failing pass; None writes none. `load` are files
+    that a reproducer needs; where it names none they are those that define the program's operators. `flags` are what
+    else its command line needs.
     """
 
     verify_each: bool = True
+    lowered: bool = False
     before: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
     timing: bool = False
@@ -188,20 +190,22 @@ def _run_watched(
 ) -> None:
     watch.print(module, group[0], "Before", watch.before)
     start = time.perf_counter()
-    _run(group, module, registry, verifier)
+    _run(group, module, registry, verifier, watch.lowered)
     watch.seconds.append((group[0].name, time.perf_counter() - start))
     watch.print(module, group[-1], "After", watch.after)
 
 
-def _run(group: list[Step], module: ir.Module, registry: Registry, verifier: Verifier | None) -> None:
-    ours = group[0].ours
+def _run(
+    group: list[Step], module: ir.Module, registry: Registry, verifier: Verifier | None, lowered: bool = False
+) -> None:
+    ours, verifies = group[0].ours, verifier is not None
     if ours is not None:
         _run_ours(ours, module, registry)
-        if verifier is not None and not _verifies(module):
-            raise PassError("")
     else:
-        _run_upstream(group, module, verifier is not None)
-    if verifier is not None and not verifier.verify(module.operation):
+        _run_upstream(group, module, verifies and not lowered)
+    if verifies and (lowered or ours is not None) and not _verifies(module):
+        raise PassError("")
+    if verifier is not None and not lowered and not verifier.verify(module.operation):
         raise PassError("")
 
 

@@ -1,11 +1,11 @@
 """The cache of compiled objects on disk: safe to delete, never in the way.
 
-One entry is a file (a shared object, machine code of a device) and a description with its digest, both written under
-another name and renamed; the folder is its owner's alone, since what lies in it is run. Whatever goes wrong
-with the folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Entries that were not used
-for longest go when all take more than `limit`: looking through a large folder takes long, so that is done for a store
-now and then, on average once for each 32nd part of the limit that all processes store.
-Imports versions, and what is known of the processor.
+One entry is a file (a shared object, machine code of a device) and a description, which has the digest of both and of
+the entry's name; both are written under another name and renamed. The folder is its owner's alone, since what lies
+in it is run. Whatever goes wrong with the folder (missing rights, a full disk, rubbish in it), the entry counts as
+absent. Entries that were not used for longest go when all take more than `limit`: looking through a large folder
+takes long, so that is done for a store now and then, on average once for each 32nd part of the limit that all
+processes store. Imports versions, and what is known of the processor.
 """
 
 from __future__ import annotations
@@ -120,11 +120,18 @@ def find(key: str, kind: str = "so") -> tuple[Path, dict[str, Any]] | None:
     path = folder() / f"{key}.{kind}"
     try:
         description = json.loads((folder() / f"{key}.json").read_text(encoding="utf-8"))
-        whole = hashlib.sha256(path.read_bytes()).hexdigest() == description["sha256"]
+        whole = description.pop("sha256") == _digest(path.name, path.read_bytes(), description)
         _touch(folder() / f"{key}.json")
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return (path, description) if whole else None
+
+
+def _digest(name: str, data: bytes, description: dict[str, Any]) -> str:
+    """The digest of a whole entry."""
+    digest = hashlib.sha256(data)
+    digest.update(f"\n{name}\n{json.dumps(description, sort_keys=True)}".encode())
+    return digest.hexdigest()
 
 
 def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: str = "so") -> None:
@@ -135,8 +142,9 @@ def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: s
     try:
         data = compiled if isinstance(compiled, bytes) else compiled.read_bytes()
         folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(folder() / f"{key}.{kind}", data)
-        text = json.dumps({**description, "sha256": hashlib.sha256(data).hexdigest()})
+        name, kept = f"{key}.{kind}", json.loads(json.dumps(description))
+        _write(folder() / name, data)
+        text = json.dumps({**kept, "sha256": _digest(name, data, kept)})
         _write(folder() / f"{key}.json", text.encode())
         if _CHANCE.random() * most < LOOKS * len(data):
             _trim(most)

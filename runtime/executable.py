@@ -219,8 +219,7 @@ class ProgramSource:
     def _lower(self, stage: str, text: str) -> ir.Module:
         """A copy of the program in the form of `text` at a stage.
 
-        Up to linalg, where rules of users take part, it is verified after each pass; then it is at the end, since
-        that takes longer than the passes.
+        Up to linalg, where rules of users take part, operators are verified after each pass.
         """
         with self.context, ir.Location.unknown(), using(self.target):
             module = ir.Module.parse(text)
@@ -230,8 +229,7 @@ class ProgramSource:
                 first = BEFORE[first]
             _passes(pipeline_between(None, first)).run(module, self.registry)
             if stage != first:
-                _passes(pipeline_between(first, stage)).run(module, self.registry, Watch(verify_each=False))
-                module.operation.verify()
+                _passes(pipeline_between(first, stage)).run(module, self.registry, Watch(lowered=True))
         return module
 
     def facts(self, lowered: ir.Module, types: Sequence[TensorDesc]) -> Facts:

@@ -5,7 +5,6 @@ bfloat16 travels through .npy and .npz as two raw bytes, which NumPy writes of i
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from oneflow.tools.files import FileError
 SUFFIXES = (".npy", ".npz", ".safetensors")
 #: How a file of each kind begins.
 _BEGINNINGS = {".npy": b"\x93NUMPY", ".npz": b"PK"}
-_BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, SafetensorError)
 
 
 def _suffix(path: str) -> str:
@@ -43,7 +41,9 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
             return safetensors.load_file(path)
         loaded = np.load(path, allow_pickle=False)
         return {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except _BROKEN as error:
+    except MemoryError as error:
+        raise FileError(f"cannot read {path}: expected arrays that fit in memory: {error}") from None
+    except Exception as error:  # Readers of broken files raise all kinds of errors.
         raise FileError(f"cannot read {path}: not a valid {suffix} file: {error}") from None
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
-from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.indexing import (

@@ -12,7 +12,6 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
-from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.elementwise import elementwise, scalar_gradient
 from oneflow.dialect.ops.rows import expect_type, linear_in

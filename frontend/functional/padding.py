@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,8 +50,16 @@ def _filled(x: Tensor, amounts: Sequence[int], value: float) -> Tensor:
     pairs = [(0, 0)] * (x.rank - len(amounts) // 2)
     pairs += [(amounts[i], amounts[i + 1]) for i in range(len(amounts) - 2, -1, -2)]
     before, after = ([p[side] for p in pairs] for side in (0, 1))
-    fill = {"floating_constant_value": float(value), "integral_constant_value": int(value) if value == value else 0}
-    return dispatch("pad", x, padding_before=before, padding_after=after, **fill)
+    return dispatch("pad", x, padding_before=before, padding_after=after, **_fill(x, value))
+
+
+def _fill(x: Tensor, value: float) -> dict[str, float]:
+    """The attribute of a border's value that elements of the type of `x` are made from."""
+    if x.dtype.is_float:
+        return {"floating_constant_value": float(value)}
+    if not math.isfinite(value):
+        raise fail(f"expected a finite value for pad of {x.desc}, got {value}")
+    return {"integral_constant_value": int(value)}
 
 
 def _mirrored(x: Tensor, amounts: Sequence[int], mode: str) -> Tensor:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from oneflow.dialect._mlir import func, ir, tensor
-from oneflow.lowering.kernels.nodes import Node, Uncovered, loop_size, read_node
+from oneflow.lowering.kernels.nodes import Node, Uncovered, loop_size, read_node, static_size
 
 #: On the reductions that put partial results together.
 PARTS = "oneflow.parts"
@@ -161,9 +161,9 @@ class Cut:
 
     def _start(self, number: int) -> ir.Value:
         """Neutral elements for every part."""
-        kind = ir.RankedTensorType(self.node.results[number].type)
-        shape = [kind.shape[i] for i in self._order(kind.rank)]
-        empty = tensor.EmptyOp([self.parts, *shape], kind.element_type).result
+        kind, whole = ir.RankedTensorType(self.node.results[number].type), self.node.outputs[number].value
+        sizes = [_size(whole, i) for i in self._order(kind.rank)]
+        empty = tensor.EmptyOp([self.parts, *sizes], kind.element_type).result
         neutral = {"value": self.joined[number].neutral}
         value = ir.Operation.create("arith.constant", [kind.element_type], [], neutral).results[0]
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
@@ -199,6 +199,16 @@ def new_generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequ
         "iterator_types": ir.ArrayAttr.get(kinds),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(outs)]),
     }, regions=1)  # fmt: skip
+
+
+def _size(value: ir.Value, position: int) -> int | ir.Value:
+    """The size of a tensor's dimension: a number, or the value that has it in the run."""
+    known = static_size(value, position)
+    if known is not None:
+        return known
+    kind = ir.IndexType.get()
+    number = ir.Operation.create("arith.constant", [kind], [], {"value": ir.IntegerAttr.get(kind, position)})
+    return tensor.DimOp(value, number.results[0]).result
 
 
 def _is_dim(expression: ir.AffineExpr, position: int | None) -> bool:

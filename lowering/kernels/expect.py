@@ -38,7 +38,9 @@ def expect_linalg(function: ir.Operation, known: Collection[str]) -> None:
     Raises:
         PassError: it has; the first is named.
     """
-    body_of(function)
+    for argument in body_of(function).arguments:
+        if not isinstance(argument.type, ir.RankedTensorType):
+            raise PassError(f"expected ranked tensors as arguments, got {argument.type}", argument.location)
     _refuse(function, ("oneflow.",), "expected linalg on tensors", "convert-oneflow-to-linalg")
     for op in function.regions[0].blocks[0].operations:
         _expect_values(op.operation)

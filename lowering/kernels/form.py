@@ -23,7 +23,9 @@ from oneflow.lowering.kernels.nodes import Node, Structure, Use, analyse, find_n
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
+from oneflow.lowering.linalg.legal import expect_legal
 from oneflow.passes.base import Pass
+from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather_named, is_used_once
 
@@ -62,14 +64,16 @@ class FormKernels(Pass):
     processors: int = 0
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Forms the kernels of every public function with a body.
+        """Forms the kernels of every public function with a body; calls of such functions are replaced by bodies.
 
         Raises:
-            PassError: a function has operators still.
+            PassError: a function has operators still, or calls itself.
         """
+        expect_legal(module)
         known = callable_names(module)
         for function in _entries(module):
             expect_linalg(function.operation, known)
+        _inline(module)
         if self.fuse:
             fuse_elementwise(module)
         outliner = Outliner(module)
@@ -80,6 +84,14 @@ class FormKernels(Pass):
 def _entries(module: ir.Module) -> list[func.FuncOp]:
     functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
     return [f for f in functions if "oneflow.kernel" not in f.attributes]
+
+
+def _inline(module: ir.Module) -> None:
+    """Replaces calls of entries: a plan calls kernels and the runtime alone."""
+    functions = functions_of(module)
+    entries = [f.name.value for f in _entries(module)]
+    for name in entries:
+        inline_calls(functions[name], functions, functions.keys() - set(entries))
 
 
 def fuse_elementwise(module: ir.Module) -> None:
@@ -98,7 +110,7 @@ def fuse_elementwise(module: ir.Module) -> None:
         for use in list(op.results[0].uses):
             _wall(use.owner.operation, use.operand_number)
     manager = passmanager.PassManager.parse(FUSION)
-    # Programs are verified between stages, which takes as long as these passes.
+    # What a pass is given, and what it leaves, is verified by the pipeline.
     manager.enable_verifier(False)
     manager.run(module.operation)
     for op in gather_named(module.operation, {"scf.execute_region"}):
@@ -311,7 +323,7 @@ def _rows_trail(structure: Structure) -> bool:
     for node in structure.nodes:
         if node.folds or not node.loops & inner:
             continue
-        names = [node.names[f.dim] if f.dim is not None else -1 for f in node.outputs[0].access]
+        names = [node.names[f.dim] if f.dim is not None else -1 for f in (*node.outputs, *node.inputs)[0].access]
         trailing = names[len(names) - len(inner) :]
         if set(trailing) != inner:
             return False

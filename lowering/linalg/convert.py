@@ -20,6 +20,7 @@ from oneflow.lowering.linalg.checks import Checks
 from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
 from oneflow.lowering.linalg.expectations import Expectations
 from oneflow.lowering.linalg.external import Externals, is_external
+from oneflow.lowering.linalg.legal import expect_legal
 from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
 from oneflow.lowering.linalg.sizes import Shapes, cast_source
@@ -70,6 +71,7 @@ class ConvertOneflowToLinalg(Pass):
         Raises:
             PassError: a type is unranked, an operator has to be decomposed first or refuses the call.
         """
+        expect_legal(module)
         uses = _uses(_found(module.operation), registry)
         _retype_unsigned(module.operation)
         keys = [use.key for use in uses if isinstance(use, _Use)]
@@ -129,8 +131,6 @@ def _use(op: ir.Operation, registry: Registry) -> _Use:
     try:
         call = dialect.operand_call(op, record, dialect.desc_of)
         stated = tuple(dialect.desc_of(v) for v in op.results)
-        if any(d.shape is None for d in call.operands):
-            raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
         return _Use(op, call, infer(record, call), stated)
     except OperatorError as error:
         raise PassError(str(error), op.location) from None

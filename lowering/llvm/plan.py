@@ -20,6 +20,7 @@ from oneflow.lowering.llvm.launch import plan_symbol
 from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.llvm.shapes import Shaped, view_shape
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type
+from oneflow.passes.base import PassError
 
 #: What counts of bytes end at.
 MOST_BYTES = 2**63 - 1
@@ -72,6 +73,9 @@ class Plan:
         self.lives.share(self.ops, self.known.in_place)
         Donor(self.ops, self.block, self.lives, self.known).donate(self.entry)
         self.workspace = place(self.lives.buffers)
+        if self.workspace > MOST_BYTES:
+            what = f"expected tensors of at most {MOST_BYTES} bytes at a time, got {self.workspace} bytes"
+            raise PassError(f"@{self.name}: {what}", self.entry.location)
         results = returned_values(self.block)
         self.total = sum(1 + _dynamic_count(v) for v in (*self.block.arguments, *results)) + 2 * len(self.external)
         self.unsure = False

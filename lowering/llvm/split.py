@@ -18,6 +18,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.cut import Joined, cut_reductions, longest
 from oneflow.lowering.kernels.form import fuse_elementwise
 from oneflow.lowering.kernels.nodes import Node, Uncovered, is_contraction, loop_size
+from oneflow.lowering.linalg.legal import expect_legal
 from oneflow.lowering.llvm.combine import combiner_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -49,6 +50,7 @@ class SplitForThreads(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits what is worth it in every function with a body."""
+        expect_legal(module)
         fuse_elementwise(module)
         cut_reductions(module, _combiners, _choose, _order)
 

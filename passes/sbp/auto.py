@@ -12,6 +12,8 @@ Imports `cost`, `elimination`, `graph`, SciPy.
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,12 +22,14 @@ import numpy as np
 
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature
-from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.cost import Choice, Costs, OutOfTime
 from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
 #: Larger programs than of so many variables for moves are not solved.
 MOST_MOVES = 20_000
+#: Seconds in which the costs of elimination are found, however little time the solver has.
+LEAST = 2.0
 #: How much a rounding of the solver may matter, relative to the cost.
 TINY = 1e-9
 
@@ -71,24 +75,37 @@ def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) 
         graph: the nodes with their candidates.
         costs: what they cost on which machine.
         greedy: a choice to fall back to: the result is never worse.
-        seconds: how long the solver may search; then the best choice so far is taken.
+        seconds: how long the solver may search; then the best choice so far is taken. What tensors cost on their ways
+            is found as long, but for `LEAST` seconds at least; after that it is the greedy choice.
     """
     start = dict(greedy) if costs.fits(graph, greedy) else None
     if not graph.nodes:
         return start
-    found = None
-    if _count_moves(graph) <= MOST_MOVES:
-        try:
-            found = _solve(graph, costs, seconds)
-        except ImportError as error:
-            warnings.warn(f"layouts are chosen by elimination, which may not be the cheapest: {error}", stacklevel=2)
-    if found is None or not costs.fits(graph, found):
-        found = choose_by_elimination(graph, costs, greedy)
+    costs.until = time.process_time() + max(seconds, LEAST)
+    try:
+        found = _solved(graph, costs, seconds)
+        if found is None or not costs.fits(graph, found):
+            found = choose_by_elimination(graph, costs, greedy)
+    except OutOfTime:
+        found = None
+    finally:
+        costs.until = math.inf
     if found is None:
         return start
     if start is not None and costs.total(graph, start) <= costs.total(graph, found) * (1 + TINY):
         return start
     return found
+
+
+def _solved(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
+    """The solver's choices; None where the program is too large for the solver, or SciPy is not installed."""
+    if _count_moves(graph) > MOST_MOVES:
+        return None
+    try:
+        return _solve(graph, costs, seconds)
+    except ImportError as error:
+        warnings.warn(f"layouts are chosen by elimination, which may not be the cheapest: {error}", stacklevel=3)
+        return None
 
 
 def _count_moves(graph: Graph) -> int:

@@ -7,6 +7,7 @@ for other ranks least. Imports `nd_sbp`.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import math
@@ -50,12 +51,37 @@ class BoxingError(ValueError):
     """No way leads from one layout to the other."""
 
 
+#: How a way ranks: bytes, waits, steps, and when it was found.
+Rank = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The best way to a layout; `after` is when a general exchange from there is found."""
+
+    rank: Rank
+    layout: NdSbp
+    steps: tuple[Step, ...]
+    after: int
+
+    @property
+    def sums(self) -> bool:
+        """Whether a general exchange may be next: after any other step it moves no less than in the step's place."""
+        if not self.steps:
+            return True
+        last = self.steps[-1]
+        return any(side[last.axes[0]].is_partial for side in (last.source, last.target))
+
+
 @dataclass
 class Boxing:
     """Ways between layouts on one mesh; each is searched once."""
 
     mesh: Mesh
     _paths: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], tuple[Step, ...]] = field(default_factory=dict)
+    _searches: dict[tuple[NdSbp, tuple[int, ...], int], _Search] = field(default_factory=dict)
+    _known: dict[tuple[NdSbp, tuple[int, ...], int], list[Step]] = field(default_factory=dict)
+    _exchanges: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], Step | None] = field(default_factory=dict)
     _moved: dict[tuple[NdSbp, NdSbp, tuple[int, ...]], int] = field(default_factory=dict)
 
     def path(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> tuple[Step, ...]:
@@ -68,32 +94,32 @@ class Boxing:
         """
         key = (source, target, shape, width)
         if key not in self._paths:
-            self._paths[key] = self._search(source, target, shape, width)
+            start = (source, shape, width)
+            if start not in self._searches:
+                self._searches[start] = _Search(self, *start)
+            self._paths[key] = self._searches[start].to(target)
         return self._paths[key]
 
     def cost(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> int:
         """The bytes that all ranks together receive."""
         return sum(s.bytes for s in self.path(source, target, shape, width))
 
-    def _search(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> tuple[Step, ...]:
-        """Dijkstra's algorithm over layouts; equal ways are taken in the order in which they are found."""
-        order = itertools.count()
-        heap: list[tuple[int, int, int, int, NdSbp, tuple[Step, ...]]] = [(0, 0, 0, next(order), source, ())]
-        done: set[NdSbp] = set()
-        while heap:
-            moved, waits, length, _, state, way = heapq.heappop(heap)
-            if state == target:
-                return way
-            if state in done:
-                continue
-            done.add(state)
-            for step in self._steps(state, target, shape, width):
-                if step.target not in done:
-                    sums = (moved + step.bytes, waits + WAITS.get(step.kind, 1), length + 1)
-                    heapq.heappush(heap, (*sums, next(order), step.target, (*way, step)))
-        raise BoxingError(f"no boxing leads from {format_nd_sbp(source)} to {format_nd_sbp(target)}")
+    def steps(self, state: NdSbp, shape: tuple[int, ...], width: int) -> list[Step]:
+        """The steps from a layout to others, but for general exchanges."""
+        key = (state, shape, width)
+        if key not in self._known:
+            self._known[key] = list(self._steps(*key))
+        return self._known[key]
 
-    def _steps(self, state: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> Iterator[Step]:
+    def exchange(self, state: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> Step | None:
+        """The general exchange from one layout to another; None where there is none."""
+        key = (state, target, shape, width)
+        if key not in self._exchanges:
+            axes = _exchange_axes(state, target)
+            self._exchanges[key] = self._step(SEND_RECV, axes, *key) if axes else None
+        return self._exchanges[key]
+
+    def _steps(self, state: NdSbp, shape: tuple[int, ...], width: int) -> Iterator[Step]:
         kinds = [*([] if width == 0 else [P]), B, *(S(i) for i in range(len(shape)))]
         for axes in _subsets(len(self.mesh)):
             old = state[axes[0]]
@@ -104,9 +130,6 @@ class Boxing:
                 kind = KINDS.get(old.kind + new.kind)
                 if kind is not None and new != old and _innermost(after, axes):
                     yield self._step(kind, axes, state, after, shape, width)
-        axes = _exchange_axes(state, target)
-        if axes:
-            yield self._step(SEND_RECV, axes, state, target, shape, width)
 
     def _step(
         self, kind: str, axes: tuple[int, ...], source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int
@@ -135,30 +158,78 @@ class Boxing:
         """
         needed = common = math.prod(p for p, *pair in zip(self.mesh, source, target, strict=True) if not _cuts(pair))
         for dims, mesh_axes in _joined_axes(source, target, len(shape)):
-            counts = [self._count(dims, mesh_axes, at, source, target, shape) for at in self._places(mesh_axes)]
-            needed *= sum(n for n, _ in counts)
-            common *= sum(c for _, c in counts)
+            mesh, sizes = tuple(self.mesh[k] for k in mesh_axes), tuple(shape[d] for d in dims)
+            cuts = (tuple(_within(nd[k], dims) for k in mesh_axes) for nd in (source, target))
+            all_needed, all_common = _overlap(sizes, mesh, *cuts)
+            needed *= all_needed
+            common *= all_common
         return needed - common
 
-    def _places(self, mesh_axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        return itertools.product(*(range(self.mesh[k]) for k in mesh_axes))
 
-    def _count(
-        self,
-        dims: Sequence[int],
-        mesh_axes: Sequence[int],
-        at: Sequence[int],
-        source: NdSbp,
-        target: NdSbp,
-        shape: tuple[int, ...],
-    ) -> tuple[int, int]:
-        """The elements that the ranks at one place of `mesh_axes` need along `dims`, and those of them they have."""
-        sizes, mesh = [shape[d] for d in dims], tuple(self.mesh[k] for k in mesh_axes)
-        have, need = (
-            cut_region(sizes, [_within(nd[k], dims) for k in mesh_axes], mesh, at) for nd in (source, target)
-        )
-        common = (min(a + m, b + n) - max(a, b) for (a, m), (b, n) in zip(have, need, strict=True))
-        return math.prod(n for _, n in need), math.prod(max(c, 0) for c in common)
+@functools.lru_cache(maxsize=1 << 16)
+def _overlap(sizes: tuple[int, ...], mesh: Mesh, source: NdSbp, target: NdSbp) -> tuple[int, int]:
+    """The elements that all ranks of a mesh together need of a tensor, and those of them that they have."""
+    needed = common = 0
+    for at in itertools.product(*map(range, mesh)):
+        have, need = (cut_region(sizes, nd, mesh, at) for nd in (source, target))
+        both = (min(a + m, b + n) - max(a, b) for (a, m), (b, n) in zip(have, need, strict=True))
+        needed += math.prod(n for _, n in need)
+        common += math.prod(max(c, 0) for c in both)
+    return needed, common
+
+
+class _Search:
+    """Dijkstra's algorithm over layouts from one of them, as far as was asked for.
+
+    A general exchange leads from every layout to the one that is asked for. Of equal ways the one is taken that is
+    found first.
+    """
+
+    def __init__(self, boxing: Boxing, source: NdSbp, shape: tuple[int, ...], width: int) -> None:
+        self.boxing, self.source, self.of = boxing, source, (shape, width)
+        self.order = itertools.count()
+        self.heap: list[tuple[Rank, NdSbp, tuple[Step, ...]]] = [((0, 0, 0, next(self.order)), source, ())]
+        self.done: dict[NdSbp, _Way] = {}
+
+    def to(self, target: NdSbp) -> tuple[Step, ...]:
+        """The steps to a layout.
+
+        Raises:
+            BoxingError: there are none.
+        """
+        best: tuple[Rank, tuple[Step, ...]] | None = None
+        for way in self._ways():
+            if best is not None and best[0] < way.rank:
+                break
+            if way.layout == target:
+                return way.steps
+            step = self.boxing.exchange(way.layout, target, *self.of) if way.sums else None
+            if step is not None:
+                found = (_further(way.rank, step, way.after), (*way.steps, step))
+                best = found if best is None else min(best, found, key=lambda b: b[0])
+        if best is None:
+            raise BoxingError(f"no boxing leads from {format_nd_sbp(self.source)} to {format_nd_sbp(target)}")
+        return best[1]
+
+    def _ways(self) -> Iterator[_Way]:
+        """The best way to each layout, in the order of their ranks."""
+        yield from list(self.done.values())
+        while self.heap:
+            rank, layout, steps = heapq.heappop(self.heap)
+            if layout in self.done:
+                continue
+            for step in self.boxing.steps(layout, *self.of):
+                if step.target not in self.done:
+                    further = _further(rank, step, next(self.order))
+                    heapq.heappush(self.heap, (further, step.target, (*steps, step)))
+            self.done[layout] = _Way(rank, layout, steps, next(self.order))
+            yield self.done[layout]
+
+
+def _further(rank: Rank, step: Step, order: int) -> Rank:
+    """How a way ranks with one more step."""
+    moved, waits, length, _ = rank
+    return moved + step.bytes, waits + WAITS.get(step.kind, 1), length + 1, order
 
 
 def _subsets(count: int) -> Iterator[tuple[int, ...]]:

@@ -6,6 +6,7 @@ Imports `boxing`, `crossing`, `graph`.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -37,20 +38,32 @@ class Machine:
     memory: float = 0.0
 
 
+class OutOfTime(Exception):
+    """Transfers are not known, and finding them would take longer than was allowed."""
+
+
 @dataclass
 class Costs:
-    """Costs in microseconds on `machine`; transfers are found by `boxing`."""
+    """Costs in microseconds on `machine`; transfers are found by `boxing`, while the process works no longer than
+    `until`."""
 
     mesh: Mesh
     machine: Machine
     boxing: Boxing
+    until: float = math.inf
     _transfers: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], float] = field(default_factory=dict)
     _crossings: dict[tuple[Crossing, tuple[int, ...], NdSbp], int] = field(default_factory=dict)
 
     def transfer(self, tensor: Tensor, source: NdSbp, target: NdSbp) -> float:
-        """Moving a tensor from one layout to another."""
+        """Moving a tensor from one layout to another.
+
+        Raises:
+            OutOfTime: that is not known, and the time is over.
+        """
         key = (source, target, tensor.shape, tensor.width)
         if key not in self._transfers:
+            if time.process_time() > self.until:
+                raise OutOfTime
             steps = self.boxing.path(*key)
             moved = sum(s.bytes for s in steps) / devices(self.mesh)
             waits = sum(WAITS.get(s.kind, 1) for s in steps)

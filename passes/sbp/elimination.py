@@ -66,7 +66,7 @@ def _alone(tensor: Tensor, known: Choice) -> list[Table]:
 
 
 def _together(tensor: Tensor, known: Choice) -> list[Table]:
-    return [np.full(1, 1 / len(tensor.uses))] * len(tensor.uses)
+    return [np.full(1, 1 / len(tensor.uses)) for _ in tensor.uses]
 
 
 def _beside(tensor: Tensor, known: Choice) -> list[Table]:

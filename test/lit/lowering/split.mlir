@@ -55,3 +55,12 @@ func.func @tiles(%x: tensor<64x4096xf32>, %y: tensor<4096x64xf32>) -> tensor<64x
   %0 = "oneflow.matmul"(%x, %y) : (tensor<64x4096xf32>, tensor<4096x64xf32>) -> tensor<64x64xf32>
   return %0 : tensor<64x64xf32>
 }
+
+// A product in one part takes the sizes of its partial results from its operands.
+// CHECK-LABEL: func.func @unknown_images
+// CHECK: %[[N:.*]] = tensor.dim %{{.*}} : tensor<?x8x4x4xf32>
+// CHECK: tensor.empty(%[[N]]) : tensor<1x?x4x4x8xf32>
+func.func @unknown_images(%x: tensor<?x3x32x32xf32>, %w: tensor<8x3x8x8xf32>) -> tensor<?x8x4x4xf32> {
+  %0 = "oneflow.conv2d"(%x, %w) {data_format = "channels_first", dilation_rate = array<i32: 1, 1>, filters = 8 : i32, groups = 1 : i32, kernel_size = array<i32: 8, 8>, padding_before = array<i32: 0, 0>, strides = array<i32: 8, 8>} : (tensor<?x3x32x32xf32>, tensor<8x3x8x8xf32>) -> tensor<?x8x4x4xf32>
+  return %0 : tensor<?x8x4x4xf32>
+}

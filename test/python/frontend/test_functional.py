@@ -7,6 +7,7 @@ from interpret import interpret
 from scipy import special
 
 import oneflow as flow
+from oneflow.runtime.failures import RunError
 
 RNG = np.random.default_rng(5)
 F32 = RNG.uniform(-2, 2, (3, 4)).astype(np.float32)
@@ -223,6 +224,11 @@ SHAPES = [
         lambda x: flow.pad(x, (0, 1, 2, 0), value=3.0),
         lambda x: np.pad(x, ((0, 0), (2, 0), (0, 1)), constant_values=3),
     ),
+    (
+        lambda x: flow.pad(x, (1, 0), value=-np.inf),
+        lambda x: np.pad(x, ((0, 0), (0, 0), (1, 0)), constant_values=-np.inf),
+    ),
+    (lambda x: flow.pad(x, (1, 0), value=1e30), lambda x: np.pad(x, ((0, 0), (0, 0), (1, 0)), constant_values=1e30)),
     (lambda x: flow.pad(x, (-1, -1)), lambda x: x[..., 1:-1]),
     (lambda x: x.repeat(2, 1, 3), lambda x: np.tile(x, (2, 1, 3))),
     (lambda x: flow.zeros_like(x), np.zeros_like),
@@ -638,3 +644,18 @@ LOSSES = [
 @pytest.mark.parametrize("function,numpy", LOSSES)
 def test_losses(function, numpy):
     both(function, numpy, LOGITS, TARGET)
+
+
+def test_integers_are_padded_with_finite_numbers():
+    assert flow.pad(flow.tensor([1, 2]), (1, 1), value=7.0).tolist() == [7, 1, 2, 7]
+    for value in (np.inf, -np.inf, np.nan):
+        with pytest.raises(flow.OneFlowError, match="expected a finite value for pad of tensor<2xi64>, got"):
+            flow.pad(flow.tensor([1, 2]), (1, 1), value=value)
+
+
+def test_a_kernel_of_checks_alone():
+    """Every row of the table is the same number, and what is left of the lookup are its checked positions."""
+    lookup = flow.compile(lambda i: flow.embedding(flow.cumsum(i, 1), flow.ones(9, 4)))
+    assert np.array_equal(lookup(np.ones((2, 3), np.int64)), np.ones((2, 3, 4), np.float32))
+    with pytest.raises(RunError, match="got 9"):
+        lookup(np.full((2, 3), 3))

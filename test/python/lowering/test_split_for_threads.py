@@ -7,6 +7,10 @@ import pytest
 import scipy.signal
 
 import oneflow as flow
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.runtime.executable import Options, compile_module
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(4096, 48)).astype(np.float32)
@@ -57,3 +61,25 @@ def test_partial_sums_keep_their_digits():
     got = np.asarray(flow.compile(lambda x: flow.sum(x, dim=0))(x))
     wide = x.astype(np.float64).sum(0)
     assert np.abs(got - wide).max() <= np.spacing(np.float32(wide.max()))
+
+
+UNKNOWN_IMAGES = """
+func.func @main(%x: tensor<?x3x16x16xf32>, %w: tensor<8x3x8x8xf32>) -> tensor<?x8x2x2xf32> {
+  %0 = "oneflow.conv2d"(%x, %w) {filters = 8 : si32, kernel_size = array<i32: 8, 8>, strides = array<i32: 8, 8>,
+    padding_before = array<i32: 0, 0>, dilation_rate = array<i32: 1, 1>, data_format = "channels_first",
+    groups = 1 : si32} : (tensor<?x3x16x16xf32>, tensor<8x3x8x8xf32>) -> tensor<?x8x2x2xf32>
+  return %0 : tensor<?x8x2x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_unknown_images(images):
+    """A product of few results, walked in another order, for whatever number of images."""
+    context = create_context()
+    with context, ir.Location.unknown():
+        executable = compile_module(read_module(UNKNOWN_IMAGES, context), options=Options(cached=False))
+    x, w = RNG.normal(size=(images, 3, 16, 16)), RNG.normal(size=(8, 3, 8, 8))
+    (got,) = executable(x.astype(np.float32), w.astype(np.float32))
+    want = np.einsum("ncikjl,ockl->noij", x.reshape(images, 3, 2, 8, 2, 8), w)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

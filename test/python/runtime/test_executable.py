@@ -16,6 +16,9 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.kernels.share import ShareKernels
+from oneflow.passes.base import PassError
+from oneflow.passes.walk import gather_named
 from oneflow.runtime import cache, native
 from oneflow.runtime.executable import (
     ArgumentError,
@@ -364,6 +367,43 @@ def test_a_damaged_cache_is_rebuilt(folder, damage):
     else:
         compiled.unlink()
     np.testing.assert_array_equal(build(ADD, cached=True)(x, x)[0], x + x)
+
+
+def test_every_region_of_an_entry_is_checked(folder):
+    """Whatever is altered, in the object or in what is said of it, the entry is made anew."""
+    x, count = rows(2), 24
+    build(ADD, cached=True)(x, x)
+    whole = {path: path.read_bytes() for path in folder.iterdir()}
+    (key,) = {path.stem for path in whole}
+    for path, data in whole.items():
+        for place in range(0, len(data), -(-len(data) // count)):
+            path.unlink()
+            path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            assert cache.find(key) is None, (path.suffix, place)
+            path.write_bytes(data)
+    description = next(p for p in whole if p.suffix == ".json")
+    description.write_text(description.read_text().replace('"workspace": 0', '"workspace": 8'))
+    np.testing.assert_array_equal(build(ADD, cached=True)(x, x)[0], x + x)
+    assert cache.find(key) is not None
+
+
+def test_an_entry_under_another_key_does_not_count(folder):
+    cache.store("a" * 40, b"object", {})
+    for path in list(folder.iterdir()):
+        path.rename(path.with_stem("b" * 40))
+    assert cache.find("b" * 40) is None
+
+
+def test_what_a_pass_breaks_is_refused(monkeypatch):
+    """Compiled functions are verified after each pass of ours, wherever it is: invalid IR would end the process."""
+
+    def spoil(self, module, registry):
+        for op in gather_named(module.operation, {"tensor.empty"}):
+            op.results[0].set_type(ir.RankedTensorType.get([9, 9], op.results[0].type.element_type))
+
+    monkeypatch.setattr(ShareKernels, "run", spoil)
+    with pytest.raises(PassError, match="the pass oneflow-share-kernels failed"):
+        build(ADD)
 
 
 def test_an_unwritable_cache_is_not_in_the_way(tmp_path, monkeypatch):

@@ -166,6 +166,25 @@ def test_errors(arguments: list[str], message: str, run: Runner, folder: Path) -
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ("(True,)", "cannot read odd.npy: not a valid .npy file"),
+        ("(1000000000000,)", "cannot read odd.npy: "),
+        ("(99999999999999999999,)", "cannot read odd.npy: "),
+        ("(-1,)", "cannot read odd.npy: not a valid .npy file"),
+        ("(2,", "cannot read odd.npy: not a valid .npy file"),
+    ],
+)
+def test_headers_of_arrays(shape: str, message: str, run: Runner, folder: Path) -> None:
+    """A header may say anything."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    (folder / "odd.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+    status, _, err = run("p.mlir", "--input=x=odd.npy")
+    assert (status, err.count("Traceback"), err.count("internal")) == (1, 0, 0)
+    assert err.startswith(f"oneflow-run: error: {message}")
+
+
 def test_entry_point_is_needed_where_it_is_ambiguous(run: Runner, folder: Path) -> None:
     """The public functions are named."""
     (folder / "p.mlir").write_text(PROGRAM.replace("private ", ""))

@@ -216,3 +216,11 @@ func.func @wide_numbers(%x: tensor<2xf32>) {
   %0 = "oneflow.reduce_sum"(%x) {axis = [99999999999 : i64]} : (tensor<2xf32>) -> tensor<f32>
   return
 }
+
+// -----
+
+func.func @segments_of_results(%x: tensor<4xf32>) {
+  // expected-error@below {{oneflow.relu: results: expected segment sizes for 1 names adding up to 1, got [2, 2]}}
+  %0 = "oneflow.relu"(%x) {resultSegmentSizes = array<i32: 2, 2>} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -1,0 +1,103 @@
+"""Text that would end the process inside MLIR's parser, refused before it is parsed.
+
+There are three kinds: strings whose escapes are no UTF-8, which MLIR's bindings cannot give to Python; nesting that
+leaves no stack for the parser; and sizes for which operations take memory while they are parsed. Which operations do
+is MLIR's affair: a program with such sizes is parsed in a process of its own first.
+Imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+#: How deep brackets may nest, and how many elements a tensor has that is parsed without a trial.
+DEEPEST, MANY = 512, 1 << 28
+#: Bytes that a trial may take beside some for each of the text.
+ROOM, ROOM_PER_BYTE = 4 << 30, 64
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
+_TOKEN = re.compile(rf"{_STRING}|//[^\n]*|->|>=|[(\[{{<]|[)\]}}>]")
+_SHAPE = re.compile(r"\[?\d+\]?(?:\s*x\s*\[?\d+\]?)*(?=\s*x)")
+_TRIAL = """
+import resource, sys
+from oneflow.dialect._mlir import ir
+with ir.Context() as context:
+    context.allow_unregistered_dialects = True
+    context.enable_multithreading(False)
+    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+    try:
+        ir.Module.parse(sys.stdin.read())
+    except ir.MLIRError:
+        pass
+"""
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """What is wrong with a text, and where."""
+
+    message: str
+    line: int
+    column: int
+
+
+def unreadable(text: str) -> Unreadable | None:
+    """Why MLIR's parser must not see a text; None if it may."""
+    found = _bad_string(text) or _too_deep(text) or _too_large(text)
+    if found is None:
+        return None
+    message, place = found
+    before = text[:place]
+    return Unreadable(message, before.count("\n") + 1, place - before.rfind("\n"))
+
+
+def _bad_string(text: str) -> tuple[str, int] | None:
+    for match in re.finditer(_STRING, text) if "\\" in text else ():
+        data = _ESCAPE.sub(lambda m: bytes([int(m[1], 16)]), match[0].encode("utf-8", "surrogateescape"))
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return f"expected UTF-8 in strings, got the byte {data[error.start]:#04x}", match.start()
+    return None
+
+
+def _too_deep(text: str) -> tuple[str, int] | None:
+    if sum(map(text.count, "([{<")) <= DEEPEST:
+        return None
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        if match[0] in "([{<":
+            depth += 1
+        elif match[0] in ")]}>":
+            depth -= 1
+        if depth > DEEPEST:
+            return f"expected brackets to nest at most {DEEPEST} deep", match.start()
+    return None
+
+
+def _too_large(text: str) -> tuple[str, int] | None:
+    large = next((m for m in _SHAPE.finditer(text) if _elements(m[0]) > MANY), None)
+    if large is None:
+        return None
+    room = str(ROOM + ROOM_PER_BYTE * len(text))
+    command = [sys.executable, "-c", _TRIAL, room]
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    trial = subprocess.run(command, input=text, env=found, capture_output=True, text=True, check=False)
+    if trial.returncode >= 0:
+        return None
+    said = next((line for line in trial.stderr.splitlines() if "ERROR" in line), "")
+    why = said or signal.Signals(-trial.returncode).name
+    return f"expected tensors that MLIR's parser can take, but they end it ({why}); the first large one is here", (
+        large.start()
+    )
+
+
+def _elements(shape: str) -> int:
+    return math.prod(int(n) for n in re.findall(r"\d+", shape))

@@ -1,0 +1,50 @@
+"""What no program may have when it is lowered: refused before a pass changes anything.
+
+Imports the dialect and the errors of passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.passes.base import PassError
+from oneflow.passes.walk import gather
+
+#: Operations that take functions as values.
+_FUNCTIONS = frozenset({"func.constant", "func.call_indirect"})
+
+
+def expect_legal(module: ir.Module) -> None:
+    """Refuses modules in the module, functions as values, encodings of tensors, and operators on unranked tensors.
+
+    Raises:
+        PassError: the program has one; the place is that of the operation.
+    """
+    root = module.operation
+    for op in gather(root, lambda op: _problem(op, root) is not None)[:1]:
+        raise PassError(_problem(op, root) or "", op.location)
+
+
+def _problem(op: ir.Operation, root: ir.Operation) -> str | None:
+    if op.name == "builtin.module":
+        return None if op == root else "expected functions in one module, got a module in it: lower each module alone"
+    if op.name in _FUNCTIONS:
+        return f"{op.name}: expected calls of functions by name, got one taken as a value"
+    if op.name.startswith(dialect.PREFIX) and any(map(_is_unranked, op.operands)):
+        return f"{op.name}: operand of unknown rank; run oneflow-infer-types first"
+    kinds = (v.type for v in _values(op))
+    encoded = next((k for k in kinds if isinstance(k, ir.RankedTensorType) and k.encoding is not None), None)
+    return None if encoded is None else f"{op.name}: expected tensors without an encoding, got {encoded}"
+
+
+def _is_unranked(value: ir.Value) -> bool:
+    """Whether nothing is known of a tensor's rank, before a cast either."""
+    return isinstance(value.type, ir.UnrankedTensorType) and dialect.desc_of(value).shape is None
+
+
+def _values(op: ir.Operation) -> Iterator[ir.Value]:
+    """What an operation makes, and what its blocks begin with."""
+    yield from op.results
+    yield from (a for region in op.regions for block in region for a in block.arguments)

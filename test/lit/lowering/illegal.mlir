@@ -1,0 +1,40 @@
+// RUN: oneflow-opt %s --convert-oneflow-to-linalg --verify-diagnostics --split-input-file
+// RUN: oneflow-opt %s --oneflow-split-for-threads --verify-diagnostics --split-input-file
+// RUN: oneflow-opt %s --oneflow-form-kernels --verify-diagnostics --split-input-file
+
+// What no program may have is refused by the first pass that lowers it.
+
+func.func @encoding(%x: tensor<8xf32>) -> tensor<8xf32, {a = 1}> {
+  // expected-error @below {{tensor.empty: expected tensors without an encoding, got tensor<8xf32, {a = 1 : i64}>}}
+  %0 = tensor.empty() : tensor<8xf32, {a = 1}>
+  return %0 : tensor<8xf32, {a = 1}>
+}
+
+// -----
+
+// expected-error @below {{func.func: expected tensors without an encoding, got tensor<8xf32, 1 : i64>}}
+func.func @argument(%x: tensor<8xf32, 1>) -> tensor<8xf32> {
+  %0 = tensor.empty() : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+func.func private @callee(%x: tensor<?xui8>) -> tensor<?xui8>
+func.func @value(%x: tensor<?xui8>) -> tensor<?xui8> {
+  // expected-error @below {{func.constant: expected calls of functions by name, got one taken as a value}}
+  %0 = func.constant @callee : (tensor<?xui8>) -> tensor<?xui8>
+  %1 = call_indirect %0(%x) : (tensor<?xui8>) -> tensor<?xui8>
+  return %1 : tensor<?xui8>
+}
+
+// -----
+
+module {
+  // expected-error @below {{expected functions in one module, got a module in it: lower each module alone}}
+  module {
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      return %x : tensor<4xf32>
+    }
+  }
+}

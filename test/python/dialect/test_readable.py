@@ -1,0 +1,59 @@
+"""Text that would end the process in MLIR's parser is an error with a place."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.readable import DEEPEST
+from oneflow.dialect.reader import ProgramError, read_module
+
+MANY = 2**62
+
+
+def nested(before: str, after: str, depth: int) -> str:
+    return before * depth + after * depth
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('"\\FF.x"() : () -> ()', "-:1:1: error: expected UTF-8 in strings, got the byte 0xff"),
+        ('\nmodule attributes {a = "b\\C3(\\""} {}', "-:2:24: error: expected UTF-8 in strings, got the byte 0xc3"),
+        (f"func.func @f(%x: {nested('tuple<', '>', 10**5)}) {{ return }}", "-:1:3089: error: expected brackets to"),
+        (f"module attributes {{a = {nested('[', ']', 10**5)}}} {{}}", f"nest at most {DEEPEST} deep"),
+        (nested('"a.b"() ({', "}) : () -> ()", 10**4), f"nest at most {DEEPEST} deep"),
+        (
+            f"func.func @f(%a: f32) {{\n %0 = tensor.from_elements %a : tensor<{MANY}xf32>\n return }}",
+            "error: expected tensors that MLIR's parser can take, but they end it (LLVM ERROR: SmallVector",
+        ),
+        (
+            f"func.func @f(%a: f32) {{\n %0 = tensor.from_elements %a : tensor<{2**30}x{2**30}xf32>\n return }}",
+            "error: expected tensors that MLIR's parser can take, but they end it",
+        ),
+    ],
+)
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        read_module(text, create_context())
+    assert message in str(caught.value)
+    assert re.match(r"-:[12]:\d+: error", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'module attributes {oneflow.a = "\\C3\\A4\\00\\"(((", oneflow.b = "ä"} {}',
+        f"module attributes {{oneflow.a = {nested('[', ']', DEEPEST - 1)}}} {{}}",
+        nested("module {", "}", DEEPEST),
+        f"#s = affine_set<(d0) : ({', '.join(['d0 >= 0'] * 600)})>\n"
+        + "".join(f"// {'(' * n}\n" for n in range(600)),
+        f"func.func private @f(tensor<{MANY}xf32>) -> !llvm.array<{MANY} x i8>",
+    ],
+)
+def test_taken(text: str) -> None:
+    """Strings with brackets and escapes, comments, comparisons, and what is as deep or large as may be."""
+    read_module(text, create_context())

@@ -1,0 +1,57 @@
+"""A short run of the fuzzer of mutated files, and that the fuzzer finds, tells apart and shrinks faults."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+FUZZ = Path(__file__).parents[1] / "fuzz"
+#: A fuzzer whose cases die, hang and raise, by what a line of theirs says.
+FAULTY = """
+import os, sys
+from common import main, without_lines
+
+class Faulty:
+    suffix, limit = ".txt", 0.5
+
+    def make(self, random):
+        lines = [f"line {n}" for n in range(9)]
+        lines[random.randrange(9)] = random.choice(["die", "hang", "raise", "right"])
+        return "\\n".join(lines) + "\\n"
+
+    def check(self, case):
+        if "die" in case:
+            os.abort()
+        while "hang" in case:
+            pass
+        if "raise" in case:
+            raise ValueError("raised")
+
+    smaller = staticmethod(without_lines)
+
+if __name__ == "__main__":
+    sys.exit(main(Faulty()))
+"""
+
+
+def run(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(FUZZ)})
+
+
+def test_mutated_files(tmp_path: Path) -> None:
+    done = run(FUZZ / "files.py", "--count", "40", "--seed", "1", "--jobs", "1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "40 cases, 0 faults of 0 kinds" in done.stdout
+
+
+def test_faults_are_found_and_shrunk(tmp_path: Path) -> None:
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    done = run(tmp_path / "faulty.py", "--count", "20", "--jobs", "1", "--out", str(tmp_path / "found"))
+    assert done.returncode == 1, done.stderr
+    assert all(kind in done.stdout for kind in ("crash: SIGABRT", "hang: more than", "exception: ValueError: raised"))
+    found = sorted(path.read_text() for path in (tmp_path / "found").iterdir())
+    assert found == ["die\n", "hang\n", "raise\n"]
+    again = run(tmp_path / "faulty.py", str(next((tmp_path / "found").iterdir())), "--out", str(tmp_path / "again"))
+    assert "1 cases, 1 faults of 1 kinds" in again.stdout
