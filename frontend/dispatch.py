@@ -81,6 +81,10 @@ class TensorBuilder(Builder):
         """Notes that a result shows nobody's elements, though its operator is one of `VIEWS`."""
 
     @abstractmethod
+    def is_contiguous(self, tensor: Tensor) -> bool:
+        """Whether element follows element in the memory of a tensor; False where only the run knows."""
+
+    @abstractmethod
     def get_grad(self, leaf: Any) -> Any:
         """The gradient that a leaf has."""
 

@@ -73,6 +73,11 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         assert isinstance(result, EagerTensor)
         result.shows = None
 
+    def is_contiguous(self, tensor: Tensor) -> bool:
+        """Whether element follows element in the memory of a tensor."""
+        assert isinstance(tensor, EagerTensor)
+        return tensor.shows is None or tensor.shows.is_contiguous
+
     def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
         """A tensor of the number."""
         return EagerTensor(self.wrap(np.asarray(get(), dtype.numpy)))

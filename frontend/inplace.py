@@ -63,7 +63,7 @@ def copy_(self: Tensor, source: Any) -> Tensor:
     """Takes the values of `source`, converted and broadcast; itself."""
     value = _fitting(self, source)
     value = value if value.sizes() == self.sizes() else F.broadcast_to(value, self.sizes())
-    return _assign(self, clone(value), "copy_")
+    return _assign(self, F.clone(value), "copy_")
 
 
 def fill_(self: Tensor, value: Any, name: str = "fill_") -> Tensor:
@@ -108,14 +108,6 @@ def cuda(self: EagerTensor, index: int = 0) -> EagerTensor:
 def cpu(self: EagerTensor) -> EagerTensor:
     """Itself, or a copy, on the host."""
     return to_device(self, Device("cpu"))
-
-
-def clone(x: Any) -> Tensor:
-    """A copy in memory of its own; gradients flow through."""
-    x = as_tensor(x)
-    if isinstance(x, EagerTensor) and current_builder().eager and not (MODE.recording and x.requires_grad):
-        return wrapped(x.storage.copy())
-    return dispatch("cast", x, dtype=x.dtype)
 
 
 def _key(key: Any) -> Any:
@@ -219,7 +211,7 @@ def _write(x: EagerTensor, key: Any, value: np.ndarray) -> None:
 
 
 #: What tensors of traces have too.
-UPDATING = (copy_, fill_, zero_, clone)
+UPDATING = (copy_, fill_, zero_)
 
 
 def attach(target: type[Tensor]) -> None:

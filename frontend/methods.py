@@ -24,12 +24,13 @@ from oneflow.frontend.trace import TraceBuilder
 #: Functions that are methods under their own names.
 METHODS = """
     abs acos acosh add addcmul addmm all amax amin any argmax argmin asin asinh atan atan2 atanh bitwise_and
-    bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip cos cosh cumprod cumsum div dot elu eq
-    erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt isfinite isinf
-    isnan le lerp log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
-    masked_fill matmul max maximum mean min minimum mm movedim mul narrow ne neg negative norm pow prod reciprocal
-    relu remainder repeat reshape_as roll round rsqrt select sigmoid sign silu sin sinh softmax softplus split
-    sqrt square squeeze std sub sum t tan tanh tril triu trunc unbind unsqueeze var view where
+    bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos cosh cumprod cumsum
+    div dot elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt
+    isfinite isinf isnan le lerp log log10 log1p log2 log_softmax logical_and logical_not logical_or
+    logical_xor logsumexp lt masked_fill matmul max maximum mean min minimum mm movedim mul narrow ne neg
+    negative norm pow prod reciprocal relu remainder repeat reshape_as roll round rsqrt select sigmoid sign
+    silu sin sinh softmax softplus split sqrt square squeeze std sub sum t tan tanh tril triu trunc unbind
+    unsqueeze var view where
 """.split()
 
 #: Python's operators on two tensors, and the functions they are.
@@ -99,7 +100,17 @@ def to(self: Tensor, dtype: Any) -> Tensor:
 
 
 def contiguous(self: Tensor) -> Tensor:
-    """The tensor itself: layouts are the compiler's business."""
+    """The tensor itself where its elements follow each other in memory in row-major order, else a copy."""
+    return self if is_contiguous(self) else F.clone(self)
+
+
+def is_contiguous(self: Tensor) -> bool:
+    """Whether element follows element in memory in row-major order, which may not hold for views."""
+    return current_builder().is_contiguous(self)
+
+
+def positive(self: Tensor) -> Tensor:
+    """The tensor itself."""
     return self
 
 
@@ -178,10 +189,10 @@ def attach(target: type[Tensor]) -> None:
         setattr(target, name, _caster(name, dtype))
     special = {
         "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
-        "__array_ufunc__": array_ufunc, "__pos__": contiguous, "permute": permute, "reshape": reshape,
+        "__array_ufunc__": array_ufunc, "__pos__": positive, "permute": permute, "reshape": reshape,
         "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": detach,
-        "T": property(reversed_dims), "data": property(data), "where": where, "gather": F.gather,
-        "index_select": F.index_select,
+        "is_contiguous": is_contiguous, "T": property(reversed_dims), "data": property(data), "where": where,
+        "gather": F.gather, "index_select": F.index_select,
         "nonzero": F.nonzero, "masked_select": F.masked_select, "unique": F.unique, "backward": backward,
         "register_hook": register_hook,
     }  # fmt: skip

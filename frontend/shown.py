@@ -135,6 +135,11 @@ class Shown:
             return self._is_dense(made.operands[0])
         return np.may_share_memory(like.reshape(made.tensor.desc.shape), like)
 
+    def is_contiguous(self, tensor: Tensor) -> bool:
+        """Whether element follows element in the memory that a tensor has in eager mode."""
+        like = self._like(tensor)
+        return self._is_dense(tensor) if like is None else like.flags.c_contiguous
+
     def _like(self, tensor: Any) -> np.ndarray | None:
         """An array that lies in another as a tensor does in what it is a view of; None where sizes are not known."""
         if isinstance(tensor, EagerTensor):

@@ -123,6 +123,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Notes that a result shows nobody's elements."""
         self.shown.forget(result)
 
+    def is_contiguous(self, tensor: Tensor) -> bool:
+        """Whether element follows element in what a tensor is in eager mode."""
+        return self.shown.is_contiguous(tensor)
+
     def lie_on(self, placement: Placement | None) -> str:
         """Notes the placement of a tensor of the function; its name in the program.
 
@@ -204,14 +208,13 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def gradients(self, tensors: Sequence[Tensor], weights: Sequence[Any], again: bool) -> list[tuple[Leaf, Tensor]]:
         """The gradients by leaves from outside, of which there is one for each state that a leaf has had."""
-        leaves = self.captures.leaves
         seeds = [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
         with set_grad_enabled(again):
             try:
-                grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in leaves])
+                grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in self.captures.leaves])
             except OperatorError as error:
                 raise fail(str(error)) from None
-        return [(leaf, g) for (_, leaf), g in zip(leaves, grads, strict=True) if isinstance(g, Tensor)]
+        return [(leaf, g) for (_, leaf), g in zip(self.captures.leaves, grads, strict=True) if isinstance(g, Tensor)]
 
     def pull_back(self, tape: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wrt: Sequence[Any]) -> list[Any]:
         """The gradients by `wrt`; see `reverse.pull_back`. Hooks on tensors are called."""
@@ -273,10 +276,9 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         known = self._constants.get(id(value))
         if known is not None and np.array_equal(known[1], array):
             return known[2]
-        copy = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
-        inline = copy.nbytes <= self.inline_bytes
-        tensor = self._inline(copy) if inline else self.captures.add(copy, describe_array(copy))
-        self._constants[id(value)] = (value, copy, tensor)
+        own = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+        tensor = self._inline(own) if own.nbytes <= self.inline_bytes else self.captures.add(own, describe_array(own))
+        self._constants[id(value)] = (value, own, tensor)
         return tensor
 
     def _inline(self, array: np.ndarray) -> Tensor:

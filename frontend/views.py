@@ -58,6 +58,11 @@ class View:
         """An array that lies in another as this does in the root, of any values."""
         return self.part(np.empty(self.root.handle.handle.shape, np.bool_))
 
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether element follows element in the root."""
+        return self.like().flags.c_contiguous
+
     def lies(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Where its first element is in the root, its shape, and how far it is from one element to the next."""
         if self._lies is None:

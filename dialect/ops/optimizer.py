@@ -7,7 +7,7 @@ of the old ones says so at its arguments (`oneflow.donated`), not at the operato
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from oneflow.dialect.ops.update import (
     changed,
     number,
     regularized,
+    stored,
     update,
     weighed,
     wide,
@@ -79,11 +80,11 @@ update(
 
 
 def _mean(state: str, beta: str, square: bool = False) -> Change:
-    """The running mean of the gradient or of its square."""
+    """The running mean of the gradient or of its square: the share of a square may be finite where it is not."""
 
     def change(step: Step, op: Call, **_: Expr) -> Expr:
-        value = step.g * step.g if square else step.g
-        return op[state][step.at] * op[beta] + value * (1.0 - op[beta])
+        share = step.g * (1.0 - op[beta])
+        return op[state][step.at] * op[beta] + (share * step.g if square else share)
 
     return change
 
@@ -131,9 +132,14 @@ update(
 
 
 def _lengths(*stages: Stage) -> Callable[[], list[Expr]]:
-    """The lengths of whole tensors, to be read at any element."""
-    squares = [c.sum_((), x.shape, lambda *at, x=x: x[at] * x[at]) for x in stages]
-    return lambda: [s.sqrt(square[()]) for square in squares]
+    """The lengths of whole tensors, to be read at any element; squares of f32 are summed in f64, which holds them."""
+
+    def square(x: Stage, at: Sequence[Expr]) -> Expr:
+        value = s.cast(x[tuple(at)], dtypes.float64)
+        return value * value
+
+    squares = [(x, c.sum_((), x.shape, lambda *at, x=x: square(x, at))) for x in stages]
+    return lambda: [s.cast(s.sqrt(whole[()]), x.dtype.accumulator) for x, whole in squares]
 
 
 def _lamb(op: Call) -> list[Stage]:
@@ -154,7 +160,7 @@ def _lamb(op: Call) -> list[Stage]:
         step.rate = step.rate * ratio
         return step.kept("model", step.decayed(step.rate * change[at]))
 
-    return [c.element_wise(shape, element, op.model.dtype), m, v]
+    return [c.element_wise(shape, element, op.model.dtype), stored(op, m), stored(op, v)]
 
 
 def _lamb_reference(
@@ -336,13 +342,13 @@ update(
 def _adadelta(step: Step, op: Call) -> tuple[Expr, Expr]:
     """The new mean of squared gradients, and the change by a learning rate of 1."""
     g = regularized(-step.scaled, step.p, op.l1, op.l2) if op.maximize else step.g
-    squares = op.square_avgs[step.at] * op.rho + g * g * (1.0 - op.rho)
+    squares = op.square_avgs[step.at] * op.rho + g * (1.0 - op.rho) * g
     return squares, s.sqrt(op.acc_deltas[step.at] + op.epsilon) / s.sqrt(squares + op.epsilon) * g
 
 
 def _adadelta_deltas(step: Step, op: Call, **_: Expr) -> Expr:
     delta = _adadelta(step, op)[1]
-    return op.acc_deltas[step.at] * op.rho + delta * delta * (1.0 - op.rho)
+    return op.acc_deltas[step.at] * op.rho + delta * (1.0 - op.rho) * delta
 
 
 def _adadelta_reference(

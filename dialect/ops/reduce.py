@@ -98,6 +98,7 @@ def reduction(
     withheld: str = "",
     element: Callable[[Expr], Expr] = lambda e: e,
     empty: bool = True,
+    in_f64: bool = False,
 ) -> Operator:
     """Registers one reduction.
 
@@ -116,6 +117,7 @@ def reduction(
         withheld: as in `Operator`.
         element: what is combined, from an element.
         empty: whether an axis without elements may be reduced; else `allow_empty` gives the value to begin with.
+        in_f64: whether 16-bit floats are combined in f64: f32 does not hold what some of them may come to.
     """
     flag = "" if empty else ", allow_empty: bool = False"
 
@@ -128,9 +130,9 @@ def reduction(
         return TensorDesc(reduced_shape(x.shape, axes, op.keepdims), result or x.dtype)
 
     def compute(op: Call) -> Stage:
-        x = op.input_tensor
-        axes = reduction_axes(op, x.rank)
-        return fold_axes(x, axes, op.keepdims, init(x.dtype), combine, result or x.dtype, element)
+        x, is_wide = op.input_tensor, in_f64 and op.input_tensor.dtype in (dtypes.float16, dtypes.bfloat16)
+        taken = (lambda e: s.cast(element(e), dtypes.float64)) if is_wide else element
+        return fold_axes(x, reduction_axes(op, x.rank), op.keepdims, init(x.dtype), combine, result or x.dtype, taken)
 
     def sbp(op: Call) -> list[SbpSignature]:
         shape = op.input_tensor.shape
@@ -191,6 +193,11 @@ def _in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, **options: np.asarray(function(x, dtype=wide(x), **options)).astype(x.dtype)
 
 
+def _product(x: np.ndarray, **options: Any) -> np.ndarray:
+    """Products of 16-bit floats in f64, whose range all but very many of them are within."""
+    return np.asarray(np.prod(x, dtype=np.float64 if x.dtype.itemsize == 2 else x.dtype, **options)).astype(x.dtype)
+
+
 reduction(
     "reduce_sum", "The sum over `axis` (all axes if empty); f16 and bf16 are summed in f32.",
     init=lambda _: 0, combine=lambda a, b: a + b, reference=_in_wide(np.sum), grad=_sum_grad, linear="joint",
@@ -203,8 +210,8 @@ reduction(
     withheld="partial sums, which may be NaN where the whole is not, and the other way round",
 )  # fmt: skip
 reduction(
-    "reduce_prod", "The product over `axis` (all axes if empty).",
-    init=lambda _: 1, combine=lambda a, b: a * b, reference=_in_wide(np.prod), grad=_prod_grad,
+    "reduce_prod", "The product over `axis` (all axes if empty); f16 and bf16 are multiplied in f64.",
+    init=lambda _: 1, combine=lambda a, b: a * b, reference=_product, grad=_prod_grad, in_f64=True,
 )  # fmt: skip
 reduction(
     "reduce_max", "The largest element along `axis` (all axes if empty); NaN if one is NaN.",

@@ -209,19 +209,29 @@ def _compute(changes: dict[str, Change]) -> Any:
         for name, change in changes.items():
             if op[name] is not None:
                 made[name] = changed(op, name, change, dict(made))
-        return [made.pop("model"), *made.values()]
+        return [stored(op, stage) for stage in (made.pop("model"), *made.values())]
 
     return compute
 
 
 def changed(op: Call, name: str, change: Change, made: dict[str, Stage]) -> Stage:
-    """The new values of operand `name`; `made` are those of the states before it."""
+    """The new values of operand `name` before they are rounded; `made` are those of the states before it.
+
+    What f16 rounds to 0 or infinity in a state is neither for the step that makes it.
+    """
 
     def element(*at: Any) -> Expr:
         step = Step(op, at)
         return step.kept(name, change(step, op, **{n: stage[at] for n, stage in made.items()}))
 
-    return c.element_wise(op.model.shape, element, op.model.dtype)
+    return c.element_wise(op.model.shape, element, op.model.dtype.accumulator)
+
+
+def stored(op: Call, made: Stage) -> Stage:
+    """New values in the parameter's element type."""
+    if made.dtype == op.model.dtype:
+        return made
+    return c.element_wise(made.shape, lambda *at: made[at], op.model.dtype)
 
 
 def wide(array: Any) -> Any:

@@ -1,7 +1,10 @@
 """The functional API: PyTorch's names and argument order, on the tensors of a function that is being traced.
 
-One module per kind of function; each lists its own. `rules.py` has the promotion of operands.
+One module per kind of function; each lists its own. `rules.py` has the promotion of operands, `aliasing.py` says
+whose memory results have.
 """
+
+import inspect
 
 from oneflow.frontend.functional import (
     activation,
@@ -20,6 +23,7 @@ from oneflow.frontend.functional import (
     source,
 )
 from oneflow.frontend.functional.activation import *  # noqa: F403
+from oneflow.frontend.functional.aliasing import Alias, alias_of, clone, separated
 from oneflow.frontend.functional.distances import *  # noqa: F403
 from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
@@ -36,7 +40,7 @@ from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
 
-__all__ = ["cast", "getitem"]
+__all__ = ["cast", "clone", "getitem"]
 __all__ += activation.__all__
 __all__ += distances.__all__
 __all__ += elementwise.__all__
@@ -51,3 +55,8 @@ __all__ += reduction.__all__
 __all__ += resizing.__all__
 __all__ += shape.__all__
 __all__ += source.__all__
+
+for _name in __all__:
+    _function = globals()[_name]
+    if inspect.isroutine(_function) and alias_of(_name, _function) is Alias.COPY:
+        globals()[_name] = separated(_function)

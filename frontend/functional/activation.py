@@ -32,7 +32,7 @@ def glu(x: Any, dim: int = -1) -> Tensor:
     size = x.shape[sh.axis(x, dim)]
     if size is None or size % 2:
         raise fail(f"expected an even size along dimension {dim} for glu, got {x.desc}")
-    first, second = sh.split(x, size // 2, dim)
+    first, second = sh.split(x, [size // 2] * 2, dim)
     return e.mul(first, e.sigmoid(second))
 
 

@@ -13,7 +13,7 @@ from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.losses import reduced
-from oneflow.frontend.functional.rules import as_common
+from oneflow.frontend.functional.rules import accumulated, as_common
 from oneflow.frontend.functional.source import zeros_like
 from oneflow.frontend.tensor import Tensor
 
@@ -23,12 +23,14 @@ __all__ = [
 ]  # fmt: skip
 
 
+@accumulated
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """`input` over its p-norm along `dim`, which counts as at least `eps`; floats."""
     x = as_tensor(input)
     return e.div(x, e.clamp(r.norm(x, p, dim, keepdim=True), min=eps))
 
 
+@accumulated
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`, whose lengths count as at least `eps`; floats.
 
@@ -44,24 +46,27 @@ def _at_least(x: Tensor, low: float) -> Tensor:
     return e.add(x, dispatch("stop_gradient", e.sub(e.clamp(x, min=low), x)))
 
 
+@accumulated
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension; floats."""
     return r.norm(e.add(e.sub(x1, x2), eps), p, -1, keepdim)
 
 
+@accumulated
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
     """1 - cosine for pairs whose `target` is 1, what the cosine is above `margin` where it is -1."""
     x, y = as_common(input1, input2)
-    squares = [e.add(r.sum(e.square(v), -1), 1e-12) for v in (x, y)]
-    cosine = e.div(r.sum(e.mul(x, y), -1), e.sqrt(e.mul(*squares)))
+    lengths = [e.sqrt(e.add(r.sum(e.square(v), -1), 1e-12)) for v in (x, y)]
+    cosine = e.div(r.sum(e.mul(x, y), -1), e.mul(*lengths))
     nothing, target = zeros_like(cosine), as_tensor(target)
     alike = e.where(e.eq(target, 1), e.sub(1.0, cosine), nothing)
     apart = e.where(e.eq(target, -1), e.clamp(e.sub(cosine, margin), min=0), nothing)
     return reduced(e.add(alike, apart), reduction)
 
 
+@accumulated
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -82,6 +87,7 @@ def triplet_margin_loss(
     return reduced(e.clamp(e.sub(e.add(near, margin), far), min=0), reduction)
 
 
+@accumulated
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -90,6 +96,7 @@ def margin_ranking_loss(
     return reduced(e.clamp(e.add(order, margin), min=0), reduction)
 
 
+@accumulated
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """`input` where `target` is 1, max(0, margin - input) where it is -1."""
     x, target = as_tensor(input), as_tensor(target)
@@ -97,12 +104,14 @@ def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction
     return reduced(e.add(hinge, e.where(e.ne(target, -1), x, zeros_like(x))), reduction)
 
 
+@accumulated
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)), without overflow; targets are 1 and -1."""
     agreed = e.mul(as_tensor(target), input)
     return reduced(e.neg(dispatch("log_sigmoid", agreed)), reduction)
 
 
+@accumulated
 def poisson_nll_loss(
     input: Any,
     target: Any,
@@ -124,6 +133,7 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
+@accumulated
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:

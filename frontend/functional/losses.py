@@ -11,7 +11,7 @@ from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.normalization import log_softmax
-from oneflow.frontend.functional.rules import as_common
+from oneflow.frontend.functional.rules import accumulated, as_common
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
@@ -40,6 +40,7 @@ def _alike(input: Any, *others: Any) -> list[Any]:
     return [x, *(None if v is None else next(shaped) for v in others)]
 
 
+@accumulated
 def nll_loss(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -55,6 +56,7 @@ def nll_loss(
     return e.div(r.sum(loss), r.sum(weights)) if reduction == "mean" else reduced(loss, reduction)
 
 
+@accumulated
 def cross_entropy(
     input: Any,
     target: Any,
@@ -110,6 +112,7 @@ def _from_probabilities(
     return reduced(e.neg(r.sum(e.mul(target, _weighed(logs, weight, dim)), dim)), reduction)
 
 
+@accumulated
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d^2 / 2 where d = |input - target| is below delta, else delta * (d - delta / 2)."""
     if delta <= 0:
@@ -117,21 +120,25 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return e.mul(smooth_l1_loss(input, target, reduction, delta), delta)
 
 
+@accumulated
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """(input - target)^2."""
     return reduced(e.square(e.sub(input, target)), reduction)
 
 
+@accumulated
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """|input - target|."""
     return reduced(e.abs(e.sub(input, target)), reduction)
 
 
+@accumulated
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2."""
     return reduced(dispatch("smooth_l1_loss", *_alike(input, target), beta=beta), reduction)
 
 
+@accumulated
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log(target) - input), 0 where target is 0; with `log_target` the target is a logarithm too.
 
@@ -141,11 +148,13 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     return e.div(r.sum(loss), loss.size(0)) if reduction == "batchmean" else reduced(loss, reduction)
 
 
+@accumulated
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """-(target * log(input) + (1 - target) * log(1 - input)) * weight; logarithms are cut at -100."""
     return reduced(dispatch("binary_cross_entropy", *_alike(input, target, weight)), reduction)
 
 
+@accumulated
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:

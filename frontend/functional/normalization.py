@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.dialect import dtypes
+import numpy as np
+
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction
 from oneflow.frontend.functional.padding import pad
-from oneflow.frontend.functional.rules import cast, describe
+from oneflow.frontend.functional.rules import accumulated, cast, describe
 from oneflow.frontend.functional.shape import axis, narrow, on_vector, transpose
 from oneflow.frontend.functional.source import full, zeros_like
 from oneflow.frontend.tape import no_grad
@@ -66,18 +67,14 @@ def layer_norm(
     return dispatch_all("layer_norm", x, bias, weight, **axes, **affine, epsilon=eps)[0]
 
 
-#: The bits of the fractions of floats.
-_FRACTION = {dtypes.float64: 52, dtypes.float32: 23, dtypes.float16: 10, dtypes.bfloat16: 7}
-
-
 def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
     """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions, which are `normalized_shape`; floats.
 
-    Without `eps` it is the distance from 1 to the next number of the element type.
+    Without `eps` it is the distance from 1 to the next number of the type that is computed in: f32 for f16 and bf16.
     """
     x = as_tensor(x)
     if eps is None:
-        eps = 2.0 ** -_FRACTION.get(x.dtype, 23)
+        eps = float(np.finfo(x.dtype.accumulator.numpy).eps) if x.dtype.is_float else 0.0
     _begin(x, normalized_shape, "rms_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     return dispatch_all("rms_norm", x, weight, normalized_shape=shape, epsilon=eps)[0]
@@ -119,9 +116,10 @@ def instance_norm(
         wide, dims = cast(x, x.dtype.accumulator), [*range(2, x.rank)]
         for running, new in ((running_mean, reduction.mean(wide, dims)), (running_var, reduction.var(wide, dims))):
             _move(running, reduction.mean(new, 0), momentum)
-    return group_norm(x, _channels(x, "instance_norm"), weight, bias, eps)
+    return group_norm(x, max(_channels(x, "instance_norm"), 1), weight, bias, eps)
 
 
+@accumulated
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """x / (k + alpha * the mean of x * x over `size` channels around)^beta; channels are dimension 1, floats."""
     x = as_tensor(input)
@@ -161,9 +159,9 @@ def batch_norm(
 def _by_batch(x: Tensor, running: Sequence[Any], gamma: Tensor, beta: Tensor, momentum: Any, eps: float) -> Tensor:
     """By the statistics of a batch, towards which the running ones move; those take the variance without bias."""
     given = {"axis": 1, "epsilon": eps, "training": True}
-    if running[0] is None:
+    if running[0] is None or 0 in x.shape:  # a batch of nothing moves nothing
         return dispatch_all("normalization", x, None, None, gamma, beta, **given)[0]
-    if x.numel() // _channels(x, "batch_norm") < 2:
+    if x.numel() == _channels(x, "batch_norm"):
         raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
     # The share may be a tensor, so they move here: from nothing, all that the operator gives is new.
     nothing = zeros_like(gamma)

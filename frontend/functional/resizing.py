@@ -76,7 +76,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     """Channels as pixels: `(.., c * r * r, h, w)` as `(.., c, h * r, w * r)`, where r is `upscale_factor`."""
     x, r = as_tensor(input), upscale_factor
     *lead, channels, height, width = x.sizes()
-    parts = reshape(x, (-1, channels // (r * r), r, r, height, width))
+    parts = reshape(x, (math.prod(lead), channels // (r * r), r, r, height, width))
     return reshape(permute(parts, 0, 1, 4, 2, 5, 3), (*lead, channels // (r * r), height * r, width * r))
 
 
@@ -84,7 +84,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     """Pixels as channels: `(.., c, h * r, w * r)` as `(.., c * r * r, h, w)`, where r is `downscale_factor`."""
     x, r = as_tensor(input), downscale_factor
     *lead, channels, height, width = x.sizes()
-    parts = reshape(x, (-1, channels, height // r, r, width // r, r))
+    parts = reshape(x, (math.prod(lead), channels, height // r, r, width // r, r))
     return reshape(permute(parts, 0, 1, 3, 5, 2, 4), (*lead, channels * r * r, height // r, width // r))
 
 

@@ -8,6 +8,7 @@ keeps what it is given, `FLOAT` makes integers float32, `NUMBER` is for arithmet
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy as np
 from oneflow.dialect import dtypes, ops  # noqa: F401  (registers the operators)
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import REGISTRY
+from oneflow.frontend.arrays import is_array
 from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.promotion import as_number, fitting, is_number, result_dtype
@@ -50,6 +52,30 @@ def to_float(x: Any) -> Tensor:
     """A tensor of floats: `x`, or its values as float32."""
     x = as_tensor(x)
     return x if x.dtype.is_float else cast(x, dtypes.float32)
+
+
+def accumulated(function: Function) -> Function:
+    """A function of floats as one that computes f16 and bf16 in f32, and rounds its result alone."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [as_tensor(x) for x in (*args, *kwargs.values()) if isinstance(x, Tensor) or is_array(x)]
+        floats = [x.dtype for x in given if x.dtype.is_float]
+        dtype = result_dtype(floats) if floats else dtypes.float32
+        if dtype.accumulator == dtype:
+            return function(*args, **kwargs)
+        found = function(*map(_accumulator, args), **{k: _accumulator(x) for k, x in kwargs.items()})
+        return cast(found, dtype)
+
+    return call  # type: ignore[return-value]
+
+
+def _accumulator(x: Any) -> Any:
+    """A tensor of 16-bit floats in the type that it is computed in; anything else as it is."""
+    if not (isinstance(x, Tensor) or is_array(x)):
+        return x
+    x = as_tensor(x)
+    return cast(x, x.dtype.accumulator) if x.dtype.is_float else x
 
 
 def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Tensor:

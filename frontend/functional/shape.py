@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import sizes as sz
 from oneflow.frontend.functional.rules import as_common
@@ -233,9 +233,7 @@ def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
         return cat([x] * count, dim)
     sizes = x.sizes()
     beside = expand(unsqueeze(x, dim), *sizes[:dim], count, *sizes[dim:])
-    repeated = reshape(beside, (*sizes[:dim], count * sizes[dim], *sizes[dim + 1 :]))
-    current_builder().unlink(repeated)
-    return repeated
+    return reshape(beside, (*sizes[:dim], count * sizes[dim], *sizes[dim + 1 :]))
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:

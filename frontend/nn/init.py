@@ -93,15 +93,20 @@ def trunc_normal_(
     return _fill(tensor, values)
 
 
+def _over(variance: float, fan: int) -> float:
+    """The deviation sqrt(variance / fan); 0 where there is nothing to draw."""
+    return math.sqrt(variance / fan) if fan else 0.0
+
+
 def xavier_uniform_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
     """Drawn evenly, of the deviation gain * sqrt(2 / (inputs + outputs))."""
-    bound = gain * math.sqrt(6 / sum(fans(tensor)))
+    bound = gain * _over(6, sum(fans(tensor)))
     return uniform_(tensor, -bound, bound)
 
 
 def xavier_normal_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
     """Drawn normally, of the deviation gain * sqrt(2 / (inputs + outputs))."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))))
+    return normal_(tensor, 0.0, gain * _over(2, sum(fans(tensor))))
 
 
 def _kaiming(tensor: EagerTensor, a: float, mode: str, nonlinearity: str) -> float:
@@ -109,7 +114,7 @@ def _kaiming(tensor: EagerTensor, a: float, mode: str, nonlinearity: str) -> flo
     modes = dict(zip(("fan_in", "fan_out"), fans(tensor), strict=True))
     if mode not in modes:
         raise ValueError(f'expected mode to be "fan_in" or "fan_out", got {mode!r}')
-    return calculate_gain(nonlinearity, a) / math.sqrt(modes[mode])
+    return calculate_gain(nonlinearity, a) * _over(1, modes[mode])
 
 
 def kaiming_uniform_(

@@ -59,7 +59,7 @@ class SGD(Optimizer):
         momentum = state["momentum_buffer"]
         damped = group["dampening"] and not current_builder().guard(lambda: self._is_first(momentum))
         if group.get(CYCLED):
-            return momentum_step(p, grad, group, momentum, rate, group["dampening"] if damped else 0.0)
+            return momentum_step(p, grad, group, state, rate, group["dampening"] if damped else 0.0)
         options = {"beta": group["momentum"], "nesterov": group["nesterov"]}
         options["dampening"] = group["dampening"] if damped else 0.0
         return dispatch_all("momentum_update", p, grad, momentum, rate, **options, **decay)

@@ -19,25 +19,38 @@ def directed(grad: Any, group: Group) -> Any:
     return -grad if group["maximize"] else grad
 
 
-def momentum_step(p: Any, grad: Any, group: Group, momentum: Any, rate: Any, dampening: float) -> tuple[Tensor, ...]:
+def widened(p: Any, grad: Any, state: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """A parameter, its gradient and its states in the type that they are computed in: 16-bit floats as f32."""
+
+    def wide(x: Any) -> Any:
+        return F.cast(x, x.dtype.accumulator) if x.dtype.is_float else x
+
+    return wide(p), wide(grad), {name: wide(x) for name, x in state.items()}
+
+
+def momentum_step(
+    p: Any, grad: Any, group: Group, state: dict[str, Any], rate: Any, dampening: float
+) -> tuple[Tensor, ...]:
     """The new parameter and momentum of `SGD`."""
+    p, grad, state = widened(p, grad, state)
     beta = current_builder().number(lambda: group["momentum"], dtypes.float32)
     along = directed(grad, group) + p * group["weight_decay"]
-    kept = momentum * beta + along * (1.0 - dampening)
+    kept = state["momentum_buffer"] * beta + along * (1.0 - dampening)
     return p - (along + kept * beta if group["nesterov"] else kept) * rate, kept
 
 
 def adam_step(p: Any, grad: Any, group: Group, state: dict[str, Any], rate: Any, apart: bool) -> tuple[Tensor, ...]:
     """The new parameter and means of `Adam`, or with the decay `apart` from the gradient of `AdamW`."""
+    p, grad, state = widened(p, grad, state)
     first = current_builder().number(lambda: group["betas"][0], dtypes.float64)
     beta = first.to(p.dtype)
     second, decay = group["betas"][1], group["weight_decay"]
     along = directed(grad, group) if apart else directed(grad, group) + p * decay
     mean = state["exp_avg"] * beta + along * (1.0 - beta)
-    square = state["exp_avg_sq"] * second + along * along * (1.0 - second)
+    square = state["exp_avg_sq"] * second + along * (1.0 - second) * along
     most = F.maximum(state["max_exp_avg_sq"], square) if group["amsgrad"] else None
     steps = (state["step"] + 1).to(dtypes.float64)  # differences from 1 in f32 would be wrong in the sixth digit
-    corrected, root = ((1.0 - F.pow(b, steps)).to(p.dtype) for b in (first, second))
-    size = F.sqrt((square if most is None else most) / root) + group["eps"]
+    corrected, by_square = (1.0 - F.pow(b, steps) for b in (first, second))
+    size = F.sqrt(square if most is None else most) / F.sqrt(by_square).to(p.dtype) + group["eps"]
     shrunk = p * (1.0 - rate * decay) if apart else p
-    return (shrunk - mean / size * (rate / corrected), mean, square, *(() if most is None else (most,)))
+    return (shrunk - mean / size * (rate / corrected.to(p.dtype)), mean, square, *(() if most is None else (most,)))

@@ -24,6 +24,7 @@ from oneflow.frontend.capture import layout_of
 from oneflow.frontend.devices import move
 from oneflow.frontend.dispatch import Stateful, current_builder, dispatch_all
 from oneflow.frontend.eager import EagerTensor, wrapped
+from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.nn.state import as_array
 from oneflow.frontend.tape import enable_grad, no_grad
 from oneflow.frontend.tensor import Tensor
@@ -133,8 +134,9 @@ class Optimizer(Stateful):
             state = self._state(number, p, group)
             steps: Any = state.pop("step", None)
             results = self.call(p, grad, group, state | ({} if steps is None else {"step": steps}), rate)
+            writer = f"oneflow.{self.operator}" if self.operator else type(self).__name__
             for target, value in zip((p, *state.values()), results, strict=True):
-                builder.assign(target, value, f"oneflow.{self.operator}" if self.operator else type(self).__name__)
+                builder.assign(target, cast(value, target.dtype), writer)
             if steps is not None:
                 steps.add_(1)
         numbers = [number for number, _, _ in updated if self.state[number]]

@@ -14,7 +14,7 @@ from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.optim.algorithms import Adaptive
-from oneflow.frontend.optim.formulas import directed
+from oneflow.frontend.optim.formulas import directed, widened
 from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, zeros
 from oneflow.frontend.tensor import Tensor
 
@@ -37,7 +37,7 @@ def _moments(grad: Any, group: Group, state: dict[str, Any]) -> tuple[Tensor, Te
     """The running means of gradients and of their squares."""
     first, second = group["betas"]
     mean = state["exp_avg"] * first + grad * (1.0 - first)
-    return mean, state["exp_avg_sq"] * second + grad * grad * (1.0 - second)
+    return mean, state["exp_avg_sq"] * second + grad * (1.0 - second) * grad
 
 
 class Adamax(Adaptive):
@@ -61,6 +61,7 @@ class Adamax(Adaptive):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
+        p, grad, state = widened(p, grad, state)
         first, second = group["betas"]
         _, along = _decayed(p, grad, group, rate)
         mean = state["exp_avg"] * first + along * (1.0 - first)
@@ -98,13 +99,14 @@ class NAdam(Adaptive):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
+        p, grad, state = widened(p, grad, state)
         p_, along = _decayed(p, grad, group, rate)
         mean, square = _moments(along, group, state)
         (first, second), count = group["betas"], _count(state)
         now, ahead = (1.0 - F.pow(0.96, steps * group["momentum_decay"]) * 0.5 for steps in (count, count + 1.0))
         now, ahead = now * first, ahead * first
         product = state["mu_product"] * now
-        size = F.sqrt(square / (1.0 - F.pow(second, count)).to(p.dtype)) + group["eps"]
+        size = F.sqrt(square) / F.sqrt(1.0 - F.pow(second, count)).to(p.dtype) + group["eps"]
         shares = (1.0 - now) / (1.0 - product), ahead / (1.0 - product * ahead)
         own, kept = (share.to(p.dtype) * rate for share in shares)
         return p_ - (along * own + mean * kept) / size, product.to(state["mu_product"].dtype), mean, square
@@ -132,6 +134,7 @@ class RAdam(Adaptive):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
+        p, grad, state = widened(p, grad, state)
         p_, along = _decayed(p, grad, group, rate)
         mean, square = _moments(along, group, state)
         (first, second), count = group["betas"], _count(state)
@@ -176,8 +179,10 @@ class Rprop(Optimizer):
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
+        p, grad, state = widened(p, grad, state)
         along = directed(grad, group)
-        agreed, sizes, (less, more) = along * state["prev"], state["step_size"], group["etas"]
+        agreed = F.sign(along) * F.sign(state["prev"])  # a product of the gradients may be too small to have a sign
+        sizes, (less, more) = state["step_size"], group["etas"]
         changed = F.where(agreed > 0, sizes * more, F.where(agreed < 0, sizes * less, sizes))
         sizes = F.clamp(changed, *group["step_sizes"])
         along = F.where(agreed < 0, F.zeros_like(along), along)

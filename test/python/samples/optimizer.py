@@ -1,5 +1,7 @@
 """Samples of updates of parameters."""
 
+import numpy as np
+
 from oneflow.dialect.dtypes import FLOATS, bfloat16, float16, float32, float64, int32, int64
 from oneflow.testing.sample import Bad, Sample, t, v
 
@@ -60,6 +62,42 @@ MORE = [
     Sample("adadelta_update", [*P, RATE, GO, positive(3, 4), positive(3, 4)], {**ALL, **EPSILON, "maximize": True}),
     Sample("adadelta_update", [*P, RATE, SKIP, positive(3, 4), positive(3, 4), t(3, 4, dtype=float16)], EPSILON),
 ]  # fmt: skip
+#: Gradients near the ends of a type's range, whose squares are not within that of f32.
+ENDS = {
+    float32: [1e20, -3e19, 2e-25, -1e-12],
+    float16: [6e4, -1e3, 1e-7, -2e-5],
+    bfloat16: [1e20, -3e19, 2e-25, -1e-12],
+}
+NONE, SMALL = v([0.0] * 4), {**LR, "epsilon": 1e-8}
+
+
+def at_the_ends(op, states, attrs, scale=1.0):
+    """Rows of an update with gradients of the ends of a type, times `scale` where squares are summed up as they are.
+
+    `states` are the operands after the gradient; what they are is given as in `Sample`.
+    """
+    return [
+        Sample(op, [v([1.0, -2.0, 3.0, 0.5]), v(np.multiply(ends, scale).tolist()), *states], attrs, dtypes=(dtype,))
+        for dtype, ends in ENDS.items()
+    ]
+
+
+CORRECTED = [None, None, None, v([0.1], float32), v([0.001], float32)]
+EXTREME = [
+    *at_the_ends("sgd_update", [], {**LR, "scale": 1e-3}),
+    *at_the_ends("momentum_update", [NONE], {**LR, "scale": 1e-3, "nesterov": True}),
+    *at_the_ends("adam_update", [None, *CORRECTED, NONE, NONE], SMALL),
+    *at_the_ends(
+        "adam_update", [None, *CORRECTED, NONE, NONE, NONE], {**SMALL, "amsgrad": True, "weight_decay": 0.1}
+    ),
+    *at_the_ends("lamb_update", [*CORRECTED, NONE, NONE], SMALL),
+    *at_the_ends("lars_update", [RATE, NONE], {"epsilon": 1e-30, "lars_coefficient": 0.1}),
+    *at_the_ends("adagrad_update", [*[None] * 4, NONE], SMALL, 0.1),
+    *at_the_ends("rmsprop_update", [*[None] * 3, NONE], {**SMALL, "epsilon_apart": True}),
+    *at_the_ends("rmsprop_update", [*[None] * 3, NONE, NONE, NONE], {**SMALL, "centered": True, "beta": 0.9}),
+    *at_the_ends("adadelta_update", [None, None, NONE, NONE], {"learning_rate_val": 1.0, "epsilon": 1e-6}, 0.1),
+    *at_the_ends("ftrl_update", [None, None, NONE, NONE], {**LR, **FTRL}, 0.1),
+]
 SAMPLES = [
     Sample("sgd_update", P, LR, dtypes=FLOATS),
     Sample("sgd_update", [*P, None, RATE, SCALE, GO], ALL),
@@ -111,6 +149,7 @@ SAMPLES = [
     Sample("rmsprop_update", [*P, None, None, GO, positive(3, 4), None, None, t(3, 4, dtype=float16)], LR),
     *MORE,
     *MANY,
+    *EXTREME,
     Sample("adam_bias_correction_factor", [v([0, 1, 9, 1000], int64)], {"beta": 0.999}),
     Sample("adam_bias_correction_factor", [v(3, int64)]),
 ]  # fmt: skip

@@ -25,6 +25,17 @@ SAMPLES = [
     *_rows("reduce_sum", NUMERIC),
     Sample("reduce_sum", [t(0, 3)], {"axis": [0]}),
     *_rows("reduce_prod", NUMERIC),
+    *(
+        Sample(
+            "reduce_prod",
+            [v([[6e4] * 12 + [2e-5] * 12, [2e-5, 6e4] * 12])],
+            {"axis": [1]},
+            dtypes=(dtype,),
+            gradient=False,
+            why="differences of so large and so small numbers have no digits",
+        )
+        for dtype in (float16, bfloat16)
+    ),
     Sample("reduce_prod", [t(0, 3)], {"axis": [0]}),
     Sample(
         "reduce_prod",

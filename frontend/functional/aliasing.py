@@ -1,0 +1,77 @@
+"""Whose memory the results of functions have: that of an operand, or their own.
+
+`ALIASES` names the functions whose results may be updated with an operand, as PyTorch documents; a result of any
+other function has memory of its own, whatever the function folds to. `separated` holds functions to that.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any
+
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.eager import EagerTensor, wrapped
+from oneflow.frontend.tape import MODE
+from oneflow.frontend.tensor import Tensor
+
+__all__ = ["clone"]
+
+
+class Alias(Enum):
+    """What the result of a function shares with its operand."""
+
+    #: The operand's memory, always.
+    VIEW = "view"
+    #: The operand's memory where the operand already has what is asked for, else memory of its own.
+    MAYBE = "maybe"
+    #: Nothing: memory of its own.
+    COPY = "copy"
+
+
+_VIEWS = """
+    broadcast_to chunk expand expand_as movedim narrow permute select slice split squeeze t transpose unbind unsqueeze
+""".split()
+#: `getitem` copies where the index has positions or masks; dropout gives its operand where it drops nothing.
+_MAYBE = "cast dropout dropout1d dropout2d dropout3d flatten getitem reshape reshape_as to view".split()
+
+#: The functions that are no copies.
+ALIASES = dict.fromkeys(_VIEWS, Alias.VIEW) | dict.fromkeys(_MAYBE, Alias.MAYBE)
+
+
+def clone(x: Any) -> Tensor:
+    """A copy in memory of its own; gradients flow through."""
+    x = as_tensor(x)
+    if isinstance(x, EagerTensor) and current_builder().eager and not (MODE.recording and x.requires_grad):
+        return wrapped(x.storage.copy())
+    return dispatch("cast", x, dtype=x.dtype)
+
+
+def alias_of(name: str, function: Callable[..., Any]) -> Alias:
+    """What the result of a function shares with its operand, which a function with `inplace` may give back."""
+    updates = inspect.isfunction(function) and "inplace" in inspect.signature(function).parameters
+    return ALIASES.get(name, Alias.MAYBE if updates else Alias.COPY)
+
+
+def separated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as one whose results have memory of their own."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _separate(function(*args, **kwargs), (*args, *kwargs.values()))
+
+    return call
+
+
+def _separate(result: Any, operands: Iterable[Any]) -> Any:
+    if isinstance(result, Tensor):
+        if any(result is x for x in operands):
+            return clone(result)
+        # A view has a copy of its elements: without the link the copy is all that the result is.
+        current_builder().unlink(result)
+    elif isinstance(result, tuple):
+        parts = [_separate(part, operands) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    return result
