@@ -127,6 +127,11 @@ class Text:
         inside = "" if self.whole_rows else f", {place} < {self.length}, 0.0"
         return f"tl.load({tensor.name} + {self.row} + {place}{inside})"
 
+    def base(self, place: str) -> str:
+        """The text of what weights are taken relative to, by query: 0 where a mask can hide all that one sees."""
+        found = self.statistics("logsumexp", place)
+        return f"base_of({found})" if "mask" in self.filled.tensors else found
+
     @property
     def whole_rows(self) -> bool:
         """Whether all blocks of queries are whole."""

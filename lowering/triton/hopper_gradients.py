@@ -43,6 +43,8 @@ KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS, KEY
 QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES, QUERY_WAYS)
 #: Numbers of queries: they pass as keys' blocks of these do, and each group has those of its own.
 NUMBERS = ("logsumexp", "delta")
+#: How many of them the bytes have that a copy by a descriptor begins at multiples of.
+ALIGNED = 4
 
 
 def gradients(filled: Filled, shape: Shape, side: Side) -> Source | None:
@@ -65,6 +67,11 @@ class _Gradients(Turned):
         heads, rows = (shape.groups, shape.size) if self.by_key else (shape.heads, shape.length)
         super().__init__(filled, shape, heads, rows.static or 0, GROUPS * GROUP)
 
+    @property
+    def copied(self) -> bool:
+        """Whether the warp that reads copies the numbers of queries: a head's begin where a copy can."""
+        return self.by_key and self.length % ALIGNED == 0
+
     def source(self) -> Source:
         """The source."""
         constants = "".join(f"{name} = gl.constexpr({value})\n" for name, value in self._constants())
@@ -77,7 +84,8 @@ class _Gradients(Turned):
         share, scale = self.shape.share, float(self.filled.attributes["scale"])
         passing = self.length if self.by_key else self.size
         yield from {
-            "BY_KEY": self.by_key, "CAUSAL": self.causal, "PAIRS": self.paired, "HELD": self.held,
+            "BY_KEY": self.by_key, "COPIED": self.copied, "CAUSAL": self.causal, "PAIRS": self.paired,
+            "HELD": self.held,
             "MASKS": self.causal or passing % self.step != 0, "ALTERNATE": self.step > GROUP and not self.causal,
             "GROUPS": GROUPS, "ROWS": GROUP, "OWN": self.own, "STEP": self.step, "STAGES": self.stages,
             "LENGTH": self.length, "SIZE": self.size, "BLOCKS": self.blocks, "UNITS": self.units, "TURNS": self.turns,
@@ -106,7 +114,7 @@ class _Gradients(Turned):
             yield from described(self.filled.tensors[name], name, self.step, self.stages)
         for name in self.side.results:
             yield from described(self.filled.tensors[name], name, GROUP, GROUPS if self.by_key else 0)
-        for name in NUMBERS if self.by_key else ():
+        for name in NUMBERS if self.copied else ():
             yield from self._numbers(name)
 
     def _numbers(self, name: str) -> list[str]:
@@ -126,12 +134,9 @@ class _Gradients(Turned):
         sums = [tensors[f"{name}_sums"].name if f"{name}_sums" in tensors else "0" for name in results]
         rooms = results if self.by_key else ()
         blocks = [*self.side.own, *self.side.passing]
-        numbers = list(NUMBERS) if self.by_key else [tensors[name].name for name in NUMBERS]
-        read = (
-            [f"all_{name}" for name in (*blocks, *NUMBERS)]
-            if self.by_key
-            else [f"all_{n}" for n in blocks] + ["0", "0"]
-        )
+        numbers = list(NUMBERS) if self.copied else [tensors[name].name for name in NUMBERS]
+        copied = [f"all_{name}" if self.copied else "0" for name in NUMBERS]
+        read = [*(f"all_{name}" for name in blocks), *copied]
         return [
             f"own_full, own_empty = barriers({self.own}, 1), barriers({self.own}, {GROUPS})",
             f"full, empty = barriers({self.stages}, 1), barriers({self.stages}, {GROUPS})",

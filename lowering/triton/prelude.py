@@ -97,6 +97,8 @@ FUNCTIONS = {
     "hardware_tanh": """(x):
     return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """,
+    # What exponentials are taken relative to: 0 where everything is -inf.
+    "base_of": '(x):\n    return tl.where(x == float("-inf"), 0.0, x)\n',
     # The first word of Philox4x32-10 for a position and a key, as a number of 24 bits; see `dialect.philox`.
     "drawn": """(position, key):
     zero = (position * 0).to(tl.uint32)
