@@ -54,8 +54,9 @@ def gradients(filled: Filled, shape: Shape, side: Side) -> Source | None:
         return None
     found = _Gradients(filled, shape, side, width)
     lost = found.by_key and found.causal and found.size > found.length  # keys that nothing sees
+    full = found.by_key and not (found.copied or found.held)  # the numbers of queries take registers
     few = found.tiles < 2 * PROCESSORS or min(found.length, found.size) < GROUPS * GROUP
-    return None if lost or few else found.source()
+    return None if lost or full or few else found.source()
 
 
 class _Gradients(Turned):
