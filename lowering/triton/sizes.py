@@ -88,3 +88,9 @@ def _monomial_text(monomial: Monomial, factor: int) -> str:
 def power_of_two(size: int) -> int:
     """The smallest power of two that is at least `size`."""
     return 1 << max(size - 1, 0).bit_length()
+
+
+def steps(begin: int, end: int | Size, more: str) -> str:
+    """The text of a range. Triton takes an end of 32 bits that needs the sign's as unsigned, and compares it signed."""
+    wide = not isinstance(end, Size) and end >= 2**31
+    return f"range({f'tl.full((), {begin}, tl.int64)' if wide else begin}, {end}{more})"

@@ -142,6 +142,13 @@ def test_the_position_of_the_largest(size):
     check(unary("argmax", x.shape, result="3xi64"), x)
 
 
+@pytest.mark.parametrize(("size", "begin"), [(2**31 - 1, "0"), (2**31 + 16, "tl.full((), 0, tl.int64)")])
+def test_a_loop_over_more_than_2_to_the_31_counts_in_64_bits(size, begin):
+    """Triton takes a bound of 32 bits as unsigned, and compares it as a signed one: the loop ends at once."""
+    ((text,),) = [[s.text for s in lower(unary("argmax", (size,), result="i64")).sources.values()]]
+    assert f"for r_at in range({begin}, {size}, " in text
+
+
 @pytest.mark.parametrize("op", ["reduce_max", "reduce_min"])
 def test_extremes_of_unsigned_integers(op):
     x = np.random.default_rng(0).integers(0, 256, (3, 500)).astype(np.uint8)
