@@ -91,6 +91,6 @@ def power_of_two(size: int) -> int:
 
 
 def steps(begin: int, end: int | Size, more: str) -> str:
-    """The text of a range. Triton takes an end of 32 bits that needs the sign's as unsigned, and compares it signed."""
+    """The text of a range. Triton takes an end of 32 bits that needs the sign as unsigned, and compares it signed."""
     wide = not isinstance(end, Size) and end >= 2**31
     return f"range({f'tl.full((), {begin}, tl.int64)' if wide else begin}, {end}{more})"
