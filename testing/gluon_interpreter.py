@@ -27,6 +27,7 @@ from oneflow.testing.device_functions import KINDS, POINTEES, instruction, libde
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in "abs ceil exp exp2 floor log log2 sqrt".split()},
     "erf": scipy.special.erf, "rsqrt": libdevice("rsqrt"), "sqrt_rn": np.sqrt, "div_rn": np.divide,
+    "fma": lambda a, b, c: a * b + c,
 }  # fmt: skip
 #: How many seconds a barrier is waited for.
 PATIENCE = 60.0
