@@ -139,7 +139,8 @@ def _base(ops: Builder, op: Call, x: Value) -> Value:
     """
     if op.mask is None:
         return x
-    return ops.clip_by_scalar_min(x, floating_min=float(np.finfo(x.dtype.numpy).min))
+    kind = np.float64 if x.dtype == dtypes.float64 else np.float32
+    return ops.clip_by_scalar_min(x, floating_min=float(np.finfo(kind).min))
 
 
 def _numpy_scores(query: Any, key: Any, mask: Any, scale: float, causal: bool) -> Any:
