@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oneflow.dialect._mlir import arith, ir
+from oneflow.dialect._mlir import ir
 
 
 class Uncovered(Exception):
@@ -52,26 +52,8 @@ class Linear:
         """The form as an affine expression: `d` becomes `dims[d]`."""
         return sum((dims[d] * c for d, c in self.terms), ir.AffineExpr.get_constant(self.constant))
 
-    def index(self, positions: Mapping[int, ir.Value]) -> ir.Value:
-        """The form computed at the insertion point: `d` becomes `positions[d]`."""
-        terms = [
-            positions[d] if c == 1 else arith.MulIOp(positions[d], index_constant(c)).result for d, c in self.terms
-        ]
-        if self.constant or not terms:
-            terms.append(index_constant(self.constant))
-        return functools.reduce(lambda a, b: arith.AddIOp(a, b).result, terms)
-
 
 Access = tuple[Linear, ...]
-
-
-def index_constant(number: int) -> ir.Value:
-    """A number that positions are computed with, made at the insertion point."""
-    return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), number)).result
-
-
-def _times(position: ir.Value, factor: int) -> ir.Value:
-    return position if factor == 1 else arith.MulIOp(position, index_constant(factor)).result
 
 
 def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:

@@ -16,6 +16,7 @@ from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form import fuse_elementwise, joins
 from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction
+from oneflow.lowering.kernels.positions import index_of
 from oneflow.lowering.kernels.reshapes import RESHAPES
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
@@ -75,7 +76,7 @@ def _element(value: ir.Value, positions: Sequence[ir.Value], makers: Mapping[ir.
     loops = {f.dim: p for f, p in zip(node.outputs[0].access, positions, strict=True) if f.dim is not None}
     values = dict[ir.Value, ir.Value]()
     for argument, use in zip(node.body.arguments, node.inputs, strict=False):
-        values[argument] = _element(use.value, [f.index(loops) for f in use.access], makers)
+        values[argument] = _element(use.value, [index_of(f, loops) for f in use.access], makers)
     *ops, last = node.body.operations
     for op in ops:
         clone_with(op.operation, values)

@@ -17,7 +17,8 @@ from typing import ClassVar
 from oneflow.dialect._mlir import arith, func, ir, linalg, tensor
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.cut import new_generic
-from oneflow.lowering.kernels.nodes import Node, Use, find_node, index_constant, is_contraction, is_straight
+from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction, is_straight
+from oneflow.lowering.kernels.positions import index_constant, index_of
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
@@ -124,7 +125,7 @@ class Padding:
 
     def _far(self, use: Use) -> ir.Value:
         places = {d: self.places[axis] for d, axis in self._axes.items()}
-        return tensor.ExtractOp(use.value, [f.index(places) for f in use.access]).result
+        return tensor.ExtractOp(use.value, [index_of(f, places) for f in use.access]).result
 
 
 def _padding(op: ir.Operation) -> Padding | None:
