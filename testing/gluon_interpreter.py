@@ -27,6 +27,7 @@ from oneflow.testing.device_functions import KINDS, POINTEES, instruction, libde
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in "abs ceil exp exp2 floor log log2 sqrt".split()},
     "erf": scipy.special.erf, "rsqrt": libdevice("rsqrt"), "sqrt_rn": np.sqrt, "div_rn": np.divide,
+    "fma": lambda a, b, c: a * b + c,
 }  # fmt: skip
 #: How many seconds a barrier is waited for.
 PATIENCE = 60.0
@@ -135,6 +136,10 @@ class Pointer:
         memory[offsets] = value[inside]
 
 
+#: The bytes that a row of a block begins at multiples of.
+COPY = 16
+
+
 @dataclass
 class Descriptor:
     """Blocks of a tensor in memory."""
@@ -151,8 +156,8 @@ class Descriptor:
         self.array = np.lib.stride_tricks.as_strided(memory, self.shape, [s * memory.itemsize for s in self.strides])
 
     def part(self, at: Sequence[int]) -> tuple[slice, ...]:
-        """Where in the tensor a block lies."""
-        assert all(first >= 0 for first in at)
+        """Where in the tensor a block lies: it begins at whole copies, which the hardware stops at otherwise."""
+        assert all(first >= 0 for first in at) and at[-1] * self.array.itemsize % COPY == 0
         return tuple(slice(first, first + size) for first, size in zip(at, self.block, strict=True))
 
     def load(self, at: Sequence[int], bar: Barrier, target: Shared) -> None:

@@ -132,12 +132,28 @@ def _row(ops: Builder, x: Value) -> Value:
     return ops.expand_dims(x, axis=3)
 
 
+def _base(ops: Builder, op: Call, x: Value) -> Value:
+    """What scores are taken relative to: the least number in place of the -inf of rows whose keys are all hidden.
+
+    Their weights are 0 then, where -inf less -inf is NaN.
+    """
+    if op.mask is None:
+        return x
+    kind = np.float64 if x.dtype == dtypes.float64 else np.float32
+    return ops.clip_by_scalar_min(x, floating_min=float(np.finfo(kind).min))
+
+
 def _numpy_scores(query: Any, key: Any, mask: Any, scale: float, causal: bool) -> Any:
     """The scores in f64."""
     whole = np.repeat(key.astype(np.float64), query.shape[1] // max(key.shape[1], 1), axis=1)
     scores = query.astype(np.float64) @ whole.swapaxes(2, 3) * scale
     scores = scores if mask is None else scores + mask.astype(np.float64)
     return np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf) if causal else scores
+
+
+def _numpy_base(x: Any) -> Any:
+    """0 in place of -inf."""
+    return np.where(np.isneginf(x), 0.0, x)
 
 
 def _part(op: Call, shard: Shard) -> dict[str, Any]:
@@ -173,6 +189,8 @@ def _numpy_kept(weights: Any, offset: Any, rate: float, seed: int, logical_shape
 @operator(f"attention(query, key, value, mask?, offset?, {FLAGS}) -> out, logsumexp")
 class Attention:
     """softmax(query @ key^T * scale + mask) @ value, and log(sum(exp(..))) of each row of the scores.
+
+    A row whose scores are all -inf has weights of 0.
 
     query is (batch, heads, length, width), key (batch, groups, size, width), value (batch, groups, size, n); heads
     that follow each other share a group. The mask, of the query's type or that of sums, is added to the scores; with
@@ -215,29 +233,33 @@ class Attention:
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
         scores = _scores(ops, op)
-        most = row_max(ops, scores)
+        most = _base(ops, op, row_max(ops, scores))
         e = ops.exp(scores - most)
         total = ops.reduce_sum(e, axis=[3], keepdims=True)
-        weights = _dropped(ops, op, narrow(ops, e / total, op.query.dtype))
+        # The largest weight adds 1 to its row's total: one that is less is 0.
+        divisor = total if op.mask is None else ops.clip_by_scalar_min(total, floating_min=1.0)
+        weights = _dropped(ops, op, narrow(ops, e / divisor, op.query.dtype))
         logsumexp = ops.squeeze(most + ops.log(total), axes=[3])
         return _product(ops, weights, op.value), logsumexp
 
     def reference(query: Any, key: Any, value: Any, mask: Any, offset: Any, *, scale: float, causal: bool,
                   **dropped: Any) -> Any:  # fmt: skip
         scores = _numpy_scores(query, key, mask, scale, causal)
-        most = scores.max(-1, keepdims=True, initial=-np.inf)
+        most = _numpy_base(scores.max(-1, keepdims=True, initial=-np.inf))
         e = np.exp(scores - most)
         total = e.sum(-1, keepdims=True)
         whole = np.repeat(value.astype(np.float64), query.shape[1] // max(value.shape[1], 1), axis=1)
         row = np.float64 if query.dtype.itemsize == 8 else np.float32
-        weights = e / total
+        weights = e / np.maximum(total, 1.0)
         weights = weights * _numpy_kept(weights, offset, **dropped)
-        return (weights @ whole).astype(query.dtype), (most + np.log(total))[..., 0].astype(row)
+        with np.errstate(divide="ignore"):
+            logsumexp = most + np.log(total)
+        return (weights @ whole).astype(query.dtype), logsumexp[..., 0].astype(row)
 
 
 def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Value]:
     """The weights, before any is dropped, and the gradient by the scores, in the type of sums."""
-    weights = ops.exp(_scores(ops, op) - _row(ops, op.logsumexp))
+    weights = ops.exp(_scores(ops, op) - _row(ops, _base(ops, op, op.logsumexp)))
     direct = widen(ops, _product(ops, dy, op.value, transpose_b=True))
     return weights, weights * (_dropped(ops, op, direct) - _row(ops, delta))
 
@@ -292,7 +314,7 @@ class AttentionGrad:
         share = query.shape[1] // max(key.shape[1], 1)
         g, q = dy.astype(np.float64), query.astype(np.float64)
         k, v = (np.repeat(x.astype(np.float64), share, axis=1) for x in (key, value))
-        p = np.exp(_numpy_scores(query, key, mask, scale, causal) - logsumexp[..., None])
+        p = np.exp(_numpy_scores(query, key, mask, scale, causal) - _numpy_base(logsumexp[..., None]))
         kept = _numpy_kept(p, offset, **dropped)
         ds = p * (g @ v.swapaxes(2, 3) * kept - delta[..., None]) * scale
 

@@ -151,8 +151,8 @@ def reduction(
 
 
 def row_max(ops: Builder, x: Value) -> Value:
-    """The largest element along the last axis, kept with size 1; the least value of rows that may turn out empty."""
-    empty = {} if isinstance(x.shape[-1], int) else {"allow_empty": True}
+    """The largest element along the last axis, kept with size 1; the least value of rows that are empty."""
+    empty = {} if x.shape[-1] else {"allow_empty": True}
     found: Value = ops.call("reduce_max", x, axis=[x.rank - 1], keepdims=True, **empty)[0]
     return found
 

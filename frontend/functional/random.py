@@ -79,14 +79,14 @@ def numpy_generator() -> np.random.Generator:
     return np.random.Generator(np.random.Philox(_generator.next()))
 
 
-def _offset() -> Tensor:
+def random_offset() -> Tensor:
     """The next seed, as what is added to the seed of an operator."""
     return current_builder().number(_generator.next, dtypes.int64)
 
 
 def _drawn(op: str, size: tuple[Any, ...], dtype: DType, **attrs: Any) -> Tensor:
     wide = dtype if dtype == dtypes.float64 else dtypes.float32
-    return cast(dispatch(op, _offset(), dtype=wide, shape=spread(size), **attrs), dtype)
+    return cast(dispatch(op, random_offset(), dtype=wide, shape=spread(size), **attrs), dtype)
 
 
 @placed
@@ -104,13 +104,13 @@ def randn(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
 @placed
 def randint(low: int, high: int, size: Any, *, dtype: DType = dtypes.int64) -> Tensor:
     """Integers drawn evenly from [low, high)."""
-    return dispatch("uniform_int", _offset(), dtype=dtype, shape=spread([size]), **{"from": low, "to": high})
+    return dispatch("uniform_int", random_offset(), dtype=dtype, shape=spread([size]), **{"from": low, "to": high})
 
 
 def bernoulli(x: Any, p: float | None = None) -> Tensor:
     """1 with the probability that each element of `x` is (or with the probability p), else 0; floats."""
     x = as_tensor(x)
-    return dispatch("bernoulli", x, _offset(), dtype=x.dtype, p=-1.0 if p is None else p)
+    return dispatch("bernoulli", x, random_offset(), dtype=x.dtype, p=-1.0 if p is None else p)
 
 
 def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
@@ -120,7 +120,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
         raise fail(f"expected a probability of 0 to 1 for dropout, got {p}")
     if not training or not p:
         return tensor
-    mask = dispatch("random_mask_like", tensor, _offset(), rate=p)
+    mask = dispatch("random_mask_like", tensor, random_offset(), rate=p)
     return dispatch("dropout_grad", tensor, mask, scale=1 / (1 - p) if p < 1 else 0.0)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
+
+import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.dispatch import as_tensor, dispatch_all
+from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import Linear, made
 from oneflow.frontend.nn.module import Module
@@ -26,18 +30,50 @@ def scaled_dot_product_attention(
     """softmax(query @ key^T * scale + attn_mask) @ value; `scale` is 1 / sqrt(width) where it is not given.
 
     `query` is (.., l, width), `key` (.., s, width), `value` (.., s, n). A mask of bools keeps where it is true, one
-    of floats is added; with `is_causal` positions see none after them. Weights are dropped with `dropout_p`.
+    of floats is added; with `is_causal` positions see none after them. Weights are dropped with `dropout_p`. What
+    sees nothing is 0.
     """
-    if dropout_p == 0.0 and as_tensor(query).rank == as_tensor(key).rank == 4:
-        return _attended(query, key, value, _mask(query, key, attn_mask, False), is_causal, scale)
-    weights = _weights(query, key, _mask(query, key, attn_mask, False), scale, is_causal)
-    return F.matmul(F.dropout(weights, dropout_p), value)
+    given = [as_tensor(x) for x in (query, key, value)]
+    added = _mask(given[0], given[1], attn_mask, False)
+    if all(x.rank == HEADED for x in given):
+        return _attended(*given, added, is_causal, scale, dropout_p)
+    given = _of_one_batch(given)
+    if added is not None and as_tensor(added).rank > 2:
+        whole = (*given[0].size()[:-1], given[1].size(-2))
+        added = _headed(added if given[0].rank == HEADED - 1 else F.broadcast_to(added, whole))
+    mixed = _attended(*map(_headed, given), added, is_causal, scale, dropout_p)
+    return F.reshape(mixed, (*given[0].size()[:-1], mixed.size(-1)))
 
 
-def _attended(query: Any, key: Any, value: Any, added: Any, causal: bool = False, scale: float | None = None) -> Any:
+#: The rank of tensors of several heads.
+HEADED = 4
+
+
+def _of_one_batch(given: list[Any]) -> list[Any]:
+    """Tensors (.., rows, width) with the same dimensions before these."""
+    leads = {x.shape[:-2] for x in given}
+    if len(leads) == 1 or None in itertools.chain(*leads):
+        return given
+    lead = np.broadcast_shapes(*leads)
+    return [F.broadcast_to(x, (*lead, *x.size()[-2:])) for x in given]
+
+
+def _headed(x: Any) -> Any:
+    """(.., rows, width) as (batch, 1, rows, width)."""
+    if as_tensor(x).rank >= HEADED:
+        x = F.flatten(x, 0, x.rank - HEADED + 1)
+    while x.rank < HEADED:
+        x = F.unsqueeze(x, -3)
+    return x
+
+
+def _attended(
+    query: Any, key: Any, value: Any, added: Any, causal: bool = False, scale: float | None = None, rate: float = 0.0
+) -> Any:
     """Attention of (batch, heads, length, width) as one operator, which need not keep the weights."""
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return dispatch_all("attention", query, key, value, added, scale=scale, causal=causal)[0]
+    drawn = [random_offset()] if rate else []
+    return dispatch_all("attention", query, key, value, added, *drawn, scale=scale, causal=causal, rate=rate)[0]
 
 
 def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
@@ -50,14 +86,9 @@ def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
     return F.masked_fill(F.zeros_like(mask, dtype=query.dtype), F.logical_not(mask), -math.inf)
 
 
-def _weights(query: Any, key: Any, added: Any, scale: float | None = None, causal: bool = False) -> Any:
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = F.matmul(F.mul(query, scale), F.transpose(key, -2, -1))
-    scores = scores if added is None else F.add(scores, added)
-    if causal:
-        filled = {"is_floating_fill_value": True, "floating_fill_value": -math.inf}
-        scores = dispatch_all("tril", scores, diagonal=0, **filled)[0]
-    return F.softmax(scores, -1)
+def _weights(query: Any, key: Any, added: Any) -> Any:
+    scores = F.matmul(F.mul(query, 1 / math.sqrt(query.shape[-1])), F.transpose(key, -2, -1))
+    return F.softmax(scores if added is None else F.add(scores, added), -1)
 
 
 class MultiheadAttention(Module):
@@ -132,10 +163,9 @@ class MultiheadAttention(Module):
         heads = [self._heads(y) for y in self._projected([self._batched(x, single) for x in given])]
         added = self._added(heads, attn_mask, key_padding_mask, is_causal)
         keys, values, added = self._extended(heads[1], heads[2], added)
-        kept = need_weights or (self.training and self.dropout > 0)
-        weights = _weights(heads[0], keys, added) if kept else None
+        weights = _weights(heads[0], keys, added) if need_weights else None
         mixed = (
-            _attended(heads[0], keys, values, added)
+            _attended(heads[0], keys, values, added, rate=self.dropout if self.training else 0.0)
             if weights is None
             else F.matmul(F.dropout(weights, self.dropout, self.training), values)
         )

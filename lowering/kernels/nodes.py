@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
@@ -47,6 +47,10 @@ class Linear:
     def renamed(self, names: Sequence[int]) -> Linear:
         """The form over other dimensions: `d` becomes `names[d]`."""
         return Linear(tuple(sorted((names[d], c) for d, c in self.terms)), self.constant)
+
+    def expression(self, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr:
+        """The form as an affine expression: `d` becomes `dims[d]`."""
+        return sum((dims[d] * c for d, c in self.terms), ir.AffineExpr.get_constant(self.constant))
 
 
 Access = tuple[Linear, ...]

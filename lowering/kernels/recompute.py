@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oneflow.dialect._mlir import arith, func, ir, tensor
+from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form import fuse_elementwise, joins
-from oneflow.lowering.kernels.nodes import Linear, Node, Use, find_node, is_contraction
+from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction
+from oneflow.lowering.kernels.positions import index_of
 from oneflow.lowering.kernels.reshapes import RESHAPES
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
@@ -72,21 +73,15 @@ def _element(value: ir.Value, positions: Sequence[ir.Value], makers: Mapping[ir.
     node = makers.get(value)
     if node is None:
         return tensor.ExtractOp(value, list(positions)).result
-    loops = dict(zip((f.dim for f in node.outputs[0].access), positions, strict=True))
+    loops = {f.dim: p for f, p in zip(node.outputs[0].access, positions, strict=True) if f.dim is not None}
     values = dict[ir.Value, ir.Value]()
     for argument, use in zip(node.body.arguments, node.inputs, strict=False):
-        values[argument] = _element(use.value, [_position(f, loops) for f in use.access], makers)
+        values[argument] = _element(use.value, [index_of(f, loops) for f in use.access], makers)
     *ops, last = node.body.operations
     for op in ops:
         clone_with(op.operation, values)
     (given,) = last.operands
     return values.get(given, given)
-
-
-def _position(form: Linear, loops: Mapping[int | None, ir.Value]) -> ir.Value:
-    if form.dim is not None:
-        return loops[form.dim]
-    return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), form.constant)).result
 
 
 def _recompute(op: ir.Operation, places: Mapping[ir.Operation, int]) -> bool:

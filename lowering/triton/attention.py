@@ -101,9 +101,8 @@ def _forward(filled: Filled) -> Source:
             text.hide("scores", "rows[:, None]", "columns[None, :]", indent)
         guard = masked or "mask" in filled.tensors
         text.add("grown = tl.maximum(most, tl.max(scores, 1))", indent=indent)
-        safe = 'tl.where(grown == float("-inf"), 0.0, grown)' if guard else "grown"
         text.add(
-            f"base = {safe}",
+            f"base = {'base_of(grown)' if guard else 'grown'}",
             "weights = tl.exp2(scores - base[:, None])",
             "shrink = tl.exp2(most - base)",
             "total = total * shrink + tl.sum(weights, 1)",
@@ -118,11 +117,12 @@ def _forward(filled: Filled) -> Source:
         )
 
     _passes(text, body, _key_bounds(text))
-    if s.size.static is None:
-        text.add("total = tl.where(size == 0, 1.0, total)")
-    statistics = filled.tensors["logsumexp"]
+    statistics, divisor = filled.tensors["logsumexp"], "total"
+    if s.size.static is None or "mask" in filled.tensors:
+        divisor = "divisor"
+        text.add("divisor = tl.where(total == 0.0, 1.0, total)  # of a row that sees nothing")
     text.add(
-        text.store("out", "head", f"start * {s.rows}", "(acc / total[:, None])", s.rows),
+        text.store("out", "head", f"start * {s.rows}", f"(acc / {divisor}[:, None])", s.rows),
         f"place = {text.row} + rows",
         f"tl.store({statistics.name} + place, most * {math.log(2)} + tl.log(total), rows < {text.length})",
     )
@@ -170,7 +170,7 @@ def _by_key(filled: Filled) -> Source:
         weights = "tl.exp2(scores - total[None, :])"
         weights = weights if text.whole_rows else f"tl.where(rows[None, :] < {text.length}, {weights}, 0.0)"
         text.add(
-            f"total = {text.statistics('logsumexp', 'rows')} * {LOG2E}",
+            f"total = {text.base('rows')} * {LOG2E}",
             f"weights = {weights}",
             f"dy = {text.load('dy', 'head', 'at', s.rows)}",
             indent=indent,
@@ -221,7 +221,7 @@ def _by_query(filled: Filled) -> Source:
         f"rows = start * {s.rows} + tl.arange(0, {s.rows})",
         f"query = {text.load('query', 'head', f'start * {s.rows}', s.rows)}",
         f"dy = {text.load('dy', 'head', f'start * {s.rows}', s.rows)}",
-        f"total = {text.statistics('logsumexp', 'rows')} * {LOG2E}",
+        f"total = {text.base('rows')} * {LOG2E}",
         f"delta = {text.statistics('delta', 'rows')}",
         f"acc = tl.full(({s.rows}, {width}), 0.0, tl.float32)",
     )

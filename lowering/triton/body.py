@@ -95,11 +95,12 @@ def literal(attribute: ir.Attribute) -> str:
 
 @dataclass
 class Bodies:
-    """Computes bodies on a tile; `outside` keeps values of the kernel that are no tensors."""
+    """Computes bodies on a tile; `outside` keeps values of the kernel that are no tensors, `quotient` divides f32."""
 
     tile: Tile
     names: Sequence[int] = ()
     outside: dict[ir.Value, V] = field(default_factory=dict)
+    quotient: str = "tl.div_rn({0}, {1})"
 
     def __post_init__(self) -> None:
         self.kernel: Kernel = self.tile.kernel
@@ -229,7 +230,7 @@ class Bodies:
             return self._format("{0} / {1}", args, one.element)
         elements = math.prod(a.block for a in self.tile.spread if a.name in one.axes)
         shares = one.axes > other.axes and elements >= SHARED
-        return self._format("share({0}, {1})" if shares else "tl.div_rn({0}, {1})", args, "f32")
+        return self._format("share({0}, {1})" if shares else self.quotient, args, "f32")
 
     def _root(self, op: ir.Operation, args: list[V]) -> V:
         single = args[0].element == "f32"

@@ -27,6 +27,8 @@ TO_LAST, TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 #: What the numbers of channels are multiples of, or are made: 16 bytes of f16. Operands that may be filled up.
 CHANNELS = 8
 FILLED = frozenset({"in", "weight", "x", "filter", "x_like"})
+#: The operand whose first dimension are channels of an operand that is filled up.
+SUMMED = {"deconv2d": "weight"}
 
 
 @register_pass
@@ -70,8 +72,11 @@ def _fits(op: ir.Operation, registry: Registry) -> bool:
 def _rewrite(op: ir.Operation, registry: Registry) -> None:
     ops = IRBuilder(registry, ir.InsertionPoint(op), op.location)
     call = _call(op, ops)
-    given: dict[str, Any] = {n: _last(ops, v) for n, v in call.inputs.items()}
-    result = ops.call(call.record.name, *given.values(), **{**call.attrs, "data_format": "channels_last"})[0]
+    given: dict[str, Any] = {n: _last(ops, v, n == SUMMED.get(call.record.name)) for n, v in call.inputs.items()}
+    attrs = {**call.attrs, "data_format": "channels_last"}
+    if call.record.name in SUMMED:
+        attrs["filters"] = 0  # as many as the weight has, filled up
+    result = ops.call(call.record.name, *given.values(), **attrs)[0]
     channels = ir.RankedTensorType(op.results[0].type).shape[1]
     if result.shape[-1] > channels:
         result = ops.narrow(result, dim=3, start=0, length=channels)
@@ -79,9 +84,10 @@ def _rewrite(op: ir.Operation, registry: Registry) -> None:
     op.erase()
 
 
-def _last(ops: IRBuilder, value: Value | None) -> Value | None:
-    """An operand with channels last and filled up; what is no image stays."""
+def _last(ops: IRBuilder, value: Value | None, is_summed: bool) -> Value | None:
+    """An operand with channels last and filled up, also what it `is_summed` over; what is no image stays."""
     if value is None or not _is_image(value):
         return value
-    turned, missing = ops.transpose(value, perm=TO_LAST), -value.shape[1] % CHANNELS
-    return ops.pad(turned, padding_before=[0] * 4, padding_after=[0, 0, 0, missing]) if missing else turned
+    turned = ops.transpose(value, perm=TO_LAST)
+    missing = [-value.shape[0] % CHANNELS if is_summed else 0, 0, 0, -value.shape[1] % CHANNELS]
+    return ops.pad(turned, padding_before=[0] * 4, padding_after=missing) if any(missing) else turned

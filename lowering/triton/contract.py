@@ -178,7 +178,8 @@ class Emission:
         depth = (("ka", "[None, :]"), ("kb", "[:, None]"))
         steps = [Axis(name, self.contraction.depth, self.config.depth, "k_at", index=at) for name, at in depth]
         self.tile = self._tile_over([*self._sides(rows, columns, row, column), *steps])
-        self.bodies = Bodies(self.tile)
+        # `tl.div_rn` has a branch for each of the many elements of a thread, which assemblers take minutes for.
+        self.bodies = Bodies(self.tile, quotient="quotient({0}, {1})")
 
     def _sides(self, rows: int, columns: int, row: str = "", column: str = "") -> list[Axis]:
         """The axes of a part of a block, but for the depth."""

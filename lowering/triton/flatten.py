@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels.cut import new_generic
-from oneflow.lowering.kernels.nodes import Linear, Node, Use, find_node, is_contraction, is_straight, loop_size
+from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction, is_straight, loop_size
 
 
 def flatten_reductions(module: ir.Module, worth: Callable[[Node, Sequence[int], int], bool]) -> None:
@@ -51,6 +51,8 @@ def _is_run(use: Use, loops: Sequence[int]) -> bool:
     """Whether loops are dimensions beside each other of a tensor, or none of them is one."""
     dims = [f.dim if f.dim in loops else None for f in use.access]
     found = [i for i, d in enumerate(dims) if d is not None]
+    if any(f.dim is None and f.dims & set(loops) for f in use.access):
+        return False
     return not found or [dims[i] for i in range(found[0], found[-1] + 1)] == list(loops)
 
 
@@ -94,10 +96,6 @@ class Flat:
 
     def _map(self, use: Use) -> ir.AffineMap:
         """How the operand is read: by loops that are there still."""
-        forms = [f for f in use.access if f.dim not in self.loops[1:]]
-        return ir.AffineMap.get(len(self.kept), 0, [self._position(f) for f in forms])
-
-    def _position(self, form: Linear) -> ir.AffineExpr:
-        if form.dim is None:
-            return ir.AffineExpr.get_constant(form.constant)
-        return ir.AffineExpr.get_dim(self.kept.index(form.dim))
+        dims = {d: ir.AffineExpr.get_dim(i) for i, d in enumerate(self.kept)}
+        forms = [f.expression(dims) for f in use.access if f.dim not in self.loops[1:]]
+        return ir.AffineMap.get(len(self.kept), 0, forms)

@@ -75,10 +75,10 @@ def read(inputs, memory, numbers, bars):
                 slot = count % STAGES
                 mbarrier.wait(empty.index(slot), ((count // STAGES) & 1) ^ 1)
                 bar = full.index(slot)
-                mbarrier.expect(bar, STEP * (ROW_BYTES + 8 if BY_KEY else ROW_BYTES))
+                mbarrier.expect(bar, STEP * (ROW_BYTES + 8 if COPIED else ROW_BYTES))
                 load_block(all_passing, [batch, other, row, 0], bar, passing.index(slot))
                 load_block(all_beside, [batch, other, row, 0], bar, beside.index(slot))
-                if BY_KEY:
+                if COPIED:
                     line = (batch * (HEADS * WALKS) + other) * LENGTH + row
                     load_block(all_totals, [line], bar, totals.index(slot))
                     load_block(all_deltas, [line], bar, deltas.index(slot))
@@ -105,7 +105,17 @@ def add_before(dkey, slope, passing, count, walked):
 
 
 @gluon.jit
-def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns, MASKED: gl.constexpr):
+def number_of(numbers, slot, line, row):
+    # A number of each query of a block, which was copied, or is at `line` of its head on; 0 after the last.
+    if COPIED:
+        return numbers.index(slot).load(gl.SliceLayout(0, SCORES))
+    else:
+        rows = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
+        return gl.load(numbers + (line + rows), rows < LENGTH, 0.0)
+
+
+@gluon.jit
+def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, columns, MASKED: gl.constexpr):
     # A step: weights times gradients of results are added up, and the slopes of the step before times its queries.
     key, value = own
     left, right, passing, beside = memory
@@ -115,6 +125,8 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns
     slot = count % STAGES
     old = (count + (STAGES - 1)) % STAGES
     none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
+    if not COPIED:  # read while products are made
+        total = number_of(totals, slot, line, row) * 1.4426950408889634
     if HELD:
         dkey = add_before(dkey, slope, passing, count, walked)
     mbarrier.wait(full.index(slot), (count // STAGES) & 1)
@@ -129,8 +141,11 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns
         mbarrier.arrive(empty.index(old), pred=walked > 0)
     else:
         scores = warpgroup_mma_wait(2, deps=(scores,))
-    total = totals.index(slot).load(gl.SliceLayout(0, SCORES)) * 1.4426950408889634
+    if COPIED:
+        total = number_of(totals, slot, line, row) * 1.4426950408889634
     weights = gl.exp2(scores * SCALE - total[None, :])
+    if not COPIED:
+        delta = number_of(deltas, slot, line, row)
     if MASKED:
         rows = row + gl.arange(0, STEP, gl.SliceLayout(0, SCORES))
         if LENGTH % STEP != 0:
@@ -146,7 +161,8 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, row, columns
         direct = warpgroup_mma_wait(1, deps=(direct,))
     else:
         direct, weights = warpgroup_mma_wait(1, deps=(direct, weights))
-    delta = deltas.index(slot).load(gl.SliceLayout(0, SCORES))
+    if COPIED:
+        delta = number_of(deltas, slot, line, row)
     slope = gl.convert_layout((weights * (direct - delta[None, :])).to(DTYPE), SLOPES)
     if HELD:
         dvalue, kept = warpgroup_mma_wait(0, deps=(dvalue, kept))
@@ -181,16 +197,17 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
             slope = gl.zeros((ROWS, STEP), DTYPE, SLOPES)
             begin = count
             for walk in range(WALKS):
+                line = (batch * (HEADS * WALKS) + head * WALKS + walk) * LENGTH
                 if MASKS:
                     for step in range(masked):
                         row = row_of(step, first, steps)
                         sums, slope = advance(
-                            own, memory, numbers, bars, sums, slope, count, count - begin, row, columns, True
+                            own, memory, numbers, bars, sums, slope, count, count - begin, line, row, columns, True
                         )
                         count += 1
                 for step in range(masked, steps):
                     sums, slope = advance(
-                        own, memory, numbers, bars, sums, slope, count, count - begin, 0, columns, False
+                        own, memory, numbers, bars, sums, slope, count, count - begin, line, 0, columns, False
                     )
                     count += 1
             mbarrier.arrive(own_empty.index(place))

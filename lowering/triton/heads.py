@@ -6,9 +6,7 @@ Sizes may be known only at run time. Imports `templates`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -74,15 +72,15 @@ class Text:
         self.described.add(name)
         tensor = self.filled.tensors[name]
         parts = (tensor.shape, tensor.strides, ("1", "1", rows, self._width(name)))
-        lists = ", ".join(self._in_memory(name, part) for part in parts)
+        # In this order, however the tensor lies: a block's rows have to be beside their elements.
+        lists = ", ".join(f"[{', '.join(map(str, part))}]" for part in parts)
         self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.pointer}, {lists})")
 
     def load(self, name: str, head: str, start: str, rows: int) -> str:
         """The text of a block of a tensor, by its descriptor where it has one."""
         width = self._width(name)
         if name in self.described:
-            place = self._in_memory(name, ("batch", head, start, "0"))
-            return f"block_{name}.load({place}).reshape({rows}, {width})"
+            return f"block_{name}.load([batch, {head}, {start}, 0]).reshape({rows}, {width})"
         place, inside = self._block(name, head, start, rows)
         return f"tl.load({place}, {inside}, 0.0)" if inside else f"tl.load({place})"
 
@@ -105,11 +103,6 @@ class Text:
     def _width(self, name: str) -> int:
         return max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
 
-    def _in_memory(self, name: str, parts: Sequence[Any]) -> str:
-        """The text of a list with one part for each dimension of a tensor, in the order of memory."""
-        view = self.filled.tensors[name].view
-        return f"[{', '.join(str(parts[i]) for i in (view.order if view is not None else range(4)))}]"
-
     def _block(self, name: str, head: str, start: str, rows: int) -> tuple[str, str]:
         """Where the elements of a block are, and which of them there are."""
         tensor, full = self.filled.tensors[name], self._width(name)
@@ -126,6 +119,11 @@ class Text:
         tensor = self.filled.tensors[name]
         inside = "" if self.whole_rows else f", {place} < {self.length}, 0.0"
         return f"tl.load({tensor.name} + {self.row} + {place}{inside})"
+
+    def base(self, place: str) -> str:
+        """The text of what weights are taken relative to, by query: 0 where a mask can hide all that one sees."""
+        found = self.statistics("logsumexp", place)
+        return f"base_of({found})" if "mask" in self.filled.tensors else found
 
     @property
     def whole_rows(self) -> bool:

@@ -43,6 +43,8 @@ KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS, KEY
 QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES, QUERY_WAYS)
 #: Numbers of queries: they pass as keys' blocks of these do, and each group has those of its own.
 NUMBERS = ("logsumexp", "delta")
+#: How many of them the bytes have that a copy by a descriptor begins at multiples of.
+ALIGNED = 4
 
 
 def gradients(filled: Filled, shape: Shape, side: Side) -> Source | None:
@@ -52,8 +54,9 @@ def gradients(filled: Filled, shape: Shape, side: Side) -> Source | None:
         return None
     found = _Gradients(filled, shape, side, width)
     lost = found.by_key and found.causal and found.size > found.length  # keys that nothing sees
+    full = found.by_key and not (found.copied or found.held)  # the numbers of queries take registers
     few = found.tiles < 2 * PROCESSORS or min(found.length, found.size) < GROUPS * GROUP
-    return None if lost or few else found.source()
+    return None if lost or full or few else found.source()
 
 
 class _Gradients(Turned):
@@ -64,6 +67,11 @@ class _Gradients(Turned):
         self.step, self.stages, self.own, self.held = side.ways[width]
         heads, rows = (shape.groups, shape.size) if self.by_key else (shape.heads, shape.length)
         super().__init__(filled, shape, heads, rows.static or 0, GROUPS * GROUP)
+
+    @property
+    def copied(self) -> bool:
+        """Whether the warp that reads copies the numbers of queries: a head's begin where a copy can."""
+        return self.by_key and self.length % ALIGNED == 0
 
     def source(self) -> Source:
         """The source."""
@@ -77,7 +85,8 @@ class _Gradients(Turned):
         share, scale = self.shape.share, float(self.filled.attributes["scale"])
         passing = self.length if self.by_key else self.size
         yield from {
-            "BY_KEY": self.by_key, "CAUSAL": self.causal, "PAIRS": self.paired, "HELD": self.held,
+            "BY_KEY": self.by_key, "COPIED": self.copied, "CAUSAL": self.causal, "PAIRS": self.paired,
+            "HELD": self.held,
             "MASKS": self.causal or passing % self.step != 0, "ALTERNATE": self.step > GROUP and not self.causal,
             "GROUPS": GROUPS, "ROWS": GROUP, "OWN": self.own, "STEP": self.step, "STAGES": self.stages,
             "LENGTH": self.length, "SIZE": self.size, "BLOCKS": self.blocks, "UNITS": self.units, "TURNS": self.turns,
@@ -106,7 +115,7 @@ class _Gradients(Turned):
             yield from described(self.filled.tensors[name], name, self.step, self.stages)
         for name in self.side.results:
             yield from described(self.filled.tensors[name], name, GROUP, GROUPS if self.by_key else 0)
-        for name in NUMBERS if self.by_key else ():
+        for name in NUMBERS if self.copied else ():
             yield from self._numbers(name)
 
     def _numbers(self, name: str) -> list[str]:
@@ -126,12 +135,9 @@ class _Gradients(Turned):
         sums = [tensors[f"{name}_sums"].name if f"{name}_sums" in tensors else "0" for name in results]
         rooms = results if self.by_key else ()
         blocks = [*self.side.own, *self.side.passing]
-        numbers = list(NUMBERS) if self.by_key else [tensors[name].name for name in NUMBERS]
-        read = (
-            [f"all_{name}" for name in (*blocks, *NUMBERS)]
-            if self.by_key
-            else [f"all_{n}" for n in blocks] + ["0", "0"]
-        )
+        numbers = list(NUMBERS) if self.copied else [tensors[name].name for name in NUMBERS]
+        copied = [f"all_{name}" if self.copied else "0" for name in NUMBERS]
+        read = [*(f"all_{name}" for name in blocks), *copied]
         return [
             f"own_full, own_empty = barriers({self.own}, 1), barriers({self.own}, {GROUPS})",
             f"full, empty = barriers({self.stages}, 1), barriers({self.stages}, {GROUPS})",

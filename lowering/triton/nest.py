@@ -18,7 +18,7 @@ from oneflow.lowering.triton.kernel import Kernel
 from oneflow.lowering.triton.online import Rescaled, read_rescaled
 from oneflow.lowering.triton.reduction import Accumulator, Folded, Pair, Selected, neutral, read_folds, read_selection
 from oneflow.lowering.triton.shape import EACH, Blocks, choose_blocks, crossing, kept, sides, warps_of
-from oneflow.lowering.triton.sizes import product
+from oneflow.lowering.triton.sizes import product, steps
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.tile import Axis, Tile, constant_text, indexed_loops, linear_form
 from oneflow.lowering.triton.writer import V, Writer
@@ -163,10 +163,10 @@ class Nest:
         step = f", {block}" if block > 1 else ""
         if whole:  # Where a mask is known to hold, Triton leaves out what depends on it.
             true = f"tl.full(({'1, ' * (self.rank - 1)}{block},), True, tl.int1)"
-            self.before += self.writer.repeated(f"for r_at in range(0, {whole}{step}):", mask or "", true)
+            self.before += self.writer.repeated(f"for r_at in {steps(0, whole, step)}:", mask or "", true)
         unrolled = f", loop_unroll_factor={self.row.size}" if self.blocks.unrolled else ""
-        steps = f"{'tl.' if unrolled else ''}range({whole}, {self.row.size}{step}{unrolled})"
-        self.writer.close(f"for r_at in {steps}:", self.before)
+        header = f"{'tl.' if unrolled else ''}{steps(whole, size or self.row.size, step + unrolled)}"
+        self.writer.close(f"for r_at in {header}:", self.before)
         for accumulator in self.open:
             self._finish(accumulator)
         self.open, pairs, self.pairs = None, self.pairs, []

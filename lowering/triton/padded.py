@@ -9,6 +9,7 @@ What else reads %y reads %p past its border. So a tensor is neither written twic
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -16,7 +17,8 @@ from typing import ClassVar
 from oneflow.dialect._mlir import arith, func, ir, linalg, tensor
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.cut import new_generic
-from oneflow.lowering.kernels.nodes import Linear, Node, Use, find_node, is_contraction, is_straight
+from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction, is_straight
+from oneflow.lowering.kernels.positions import index_constant, index_of
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
@@ -77,21 +79,21 @@ class Padding:
         self.op.erase()
         self.node.op.erase()
 
-    def _axis(self, form: Linear) -> int:
-        """The dimension of the result that a loop of the node goes along."""
-        return [f.dim for f in self.node.outputs[0].access].index(form.dim)
+    @functools.cached_property
+    def _axes(self) -> dict[int, int]:
+        """The dimension of the result that each loop of the node goes along."""
+        return {f.dim: axis for axis, f in enumerate(self.node.outputs[0].access) if f.dim is not None}
 
     def _is_larger(self, axis: int) -> bool:
         return self.op.operands[0].type.shape[axis] != self.op.results[0].type.shape[axis]
 
     def _is_far(self, use: Use) -> bool:
-        """Whether an operand is read at other positions than the result's."""
-        return any(f.dim is not None and self._is_larger(self._axis(f)) for f in use.access)
+        """Whether where an operand is read changes along a dimension that grows."""
+        return any(self._is_larger(self._axes[d]) for f in use.access for d in f.dims)
 
     def _map(self, use: Use) -> ir.AffineMap:
-        read = [ir.AffineExpr.get_constant(f.constant) if f.dim is None else ir.AffineExpr.get_dim(self._axis(f))
-                for f in use.access]  # fmt: skip
-        return ir.AffineMap.get(len(self.offsets), 0, read)
+        dims = {d: ir.AffineExpr.get_dim(axis) for d, axis in self._axes.items()}
+        return ir.AffineMap.get(len(self.offsets), 0, [f.expression(dims) for f in use.access])
 
     def _element(self, given: dict[int, ir.Value], around: ir.Value) -> ir.Value:
         """An element inside, or the number `around`."""
@@ -114,19 +116,16 @@ class Padding:
             if not self._is_larger(axis):
                 self.places.append(at)
                 continue
-            moved = arith.SubIOp(at, _index(offset)).result
-            self.places.append(arith.MinSIOp(arith.MaxSIOp(moved, _index(0)).result, _index(size - 1)).result)
+            moved = arith.SubIOp(at, index_constant(offset)).result
+            first, last = index_constant(0), index_constant(size - 1)
+            self.places.append(arith.MinSIOp(arith.MaxSIOp(moved, first).result, last).result)
             here = arith.CmpIOp(arith.CmpIPredicate.eq, moved, self.places[-1]).result
             inside = here if inside is None else arith.AndIOp(inside, here).result
         return inside
 
     def _far(self, use: Use) -> ir.Value:
-        places = [_index(f.constant) if f.dim is None else self.places[self._axis(f)] for f in use.access]
-        return tensor.ExtractOp(use.value, places).result
-
-
-def _index(number: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), number)).result
+        places = {d: self.places[axis] for d, axis in self._axes.items()}
+        return tensor.ExtractOp(use.value, [index_of(f, places) for f in use.access]).result
 
 
 def _padding(op: ir.Operation) -> Padding | None:
@@ -138,9 +137,20 @@ def _padding(op: ir.Operation) -> Padding | None:
     if around is None or node is None or chained or not _is_plain(node) or source.type.rank != result.type.rank:
         return None
     readers = [(u.owner.operation, u.operand_number) for u in source.uses if u.owner.operation != op]
+    offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    if readers and not _is_seen(offsets, source.type.shape, result.type.shape):
+        return None
     if not all(_reads_past_borders(reader, number, source) for reader, number in readers):
         return None
-    return Padding(op, node, list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])), around, readers)
+    return Padding(op, node, offsets, around, readers)
+
+
+def _is_seen(offsets: Sequence[int], inner: Sequence[int], outer: Sequence[int]) -> bool:
+    """Whether positions in the larger tensor differ along each dimension that grows.
+
+    A position that is a loop says that the dimension has the size of the loop.
+    """
+    return all(offset > 0 or size == larger for offset, size, larger in zip(offsets, inner, outer, strict=True))
 
 
 def _around(op: ir.Operation) -> ir.Value | None:

@@ -81,6 +81,13 @@ FUNCTIONS = {
         text, "{",".join(["=f"] * SHARES + ["f"] * 3 * SHARES)}", [a, b, inverse], tl.float32, True, {SHARES}
     )
 """,
+    # a / b to 0.51 units in the last place, and what it is exactly where f32 has that: a quotient that is two units
+    # off, and what it leaves over. Subnormal quotients, and those of subnormal numbers, stay two units off.
+    "quotient": """(a, b):
+    near = a / b
+    better = tl.fma(tl.fma(-near, b, a), reciprocal(b), near)
+    return tl.where(tl.abs(better) < float("inf"), better, near)
+""",
     # Abramowitz and Stegun 7.1.26: within 1.5e-7, so near zero the first term of the series.
     "coarse_erf": """(x):
     size = tl.abs(x)
@@ -97,6 +104,8 @@ FUNCTIONS = {
     "hardware_tanh": """(x):
     return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """,
+    # What exponentials are taken relative to: 0 where everything is -inf.
+    "base_of": '(x):\n    return tl.where(x == float("-inf"), 0.0, x)\n',
     # The first word of Philox4x32-10 for a position and a key, as a number of 24 bits; see `dialect.philox`.
     "drawn": """(position, key):
     zero = (position * 0).to(tl.uint32)

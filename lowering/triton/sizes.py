@@ -88,3 +88,13 @@ def _monomial_text(monomial: Monomial, factor: int) -> str:
 def power_of_two(size: int) -> int:
     """The smallest power of two that is at least `size`."""
     return 1 << max(size - 1, 0).bit_length()
+
+
+#: From where on ends of loops have 64 bits: a step beyond them has to fit too.
+WIDE = 1 << 30
+
+
+def steps(begin: int, end: int | Size, more: str) -> str:
+    """The text of a range. Triton takes an end that needs the sign of 32 bits as unsigned, but extends it signed."""
+    wide = not isinstance(end, Size) and end >= WIDE
+    return f"range({begin}, {f'tl.full((), {end}, tl.int64)' if wide else end}{more})"

@@ -9,7 +9,8 @@ An array knows the stream that its values are made on; using it on another makes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -249,11 +250,12 @@ def is_on_device(value: Any) -> bool:
 
 
 def from_other(value: Any) -> DeviceArray:
-    """An array of any library on a device, in the same memory, after what its stream has been given.
+    """An array of any library on a device, after what its stream has been given: in the same memory, or a copy of
+    elements that do not lie densely in order.
 
     Raises:
-        ValueError: it has gaps.
         TypeError: its element type is none of ours.
+        ValueError: PyTorch captures a graph.
     """
     if isinstance(value, DeviceArray):
         return value
@@ -261,23 +263,43 @@ def from_other(value: Any) -> DeviceArray:
 
 
 def _from_dlpack(value: Any) -> DeviceArray:
+    torch = sys.modules.get("torch")
+    # What a program does besides launches would end the capture, and leave PyTorch's generator in it.
+    if torch is not None and torch.cuda.is_current_stream_capturing():
+        raise ValueError("expected no capture of a CUDA graph by PyTorch; a compiled function is graphs of its own, "
+                         "call it outside of the capture")  # fmt: skip
     device = driver.device(int(value.__dlpack_device__()[1]))
     stream = current(device)
     taken = dlpack.Taken(value.__dlpack__(stream=int(stream.handle)))
     if taken.strides is not None:
-        raise ValueError("expected a contiguous array on the device; make a contiguous copy first")
+        kind = taken.dtype.numpy
+        return _gathered(taken.address, taken.shape, [s * kind.itemsize for s in taken.strides], kind, stream)
     return DeviceArray(Borrowed(taken, stream), taken.address, taken.shape, taken.dtype, stream)
 
 
 def _from_interface(value: Any) -> DeviceArray:
     interface = value.__cuda_array_interface__
     kind, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
-    steps = [kind.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    if interface.get("strides") not in (None, tuple(steps)):
-        raise ValueError("expected a contiguous array on the device; make a contiguous copy first")
+    dense = tuple(kind.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    strides = interface.get("strides") or dense
     address = int(interface["data"][0])
     stream = current(driver.device(driver.device_of(address) if address else 0))
     if interface.get("stream") is not None:
         stream.device.use()
         stream.wait_for(interface["stream"])
+    if strides != dense and 0 not in shape:
+        return _gathered(address, shape, strides, kind, stream)
     return DeviceArray(Borrowed(value, stream), address, shape, dtypes.from_numpy(kind), stream)
+
+
+def _gathered(
+    address: int, shape: Sequence[int], strides: Sequence[int], kind: np.dtype, stream: Stream
+) -> DeviceArray:
+    """A copy of elements that are `strides` bytes apart: the host puts them in order."""
+    reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    first = sum(min(r, 0) for r in reach)
+    span = np.empty(sum(map(abs, reach)) + kind.itemsize, np.uint8)
+    stream.device.use()
+    driver.copy_out(span.ctypes.data, address + first, span.nbytes, stream.handle)
+    driver.synchronize(stream.handle)
+    return DeviceArray.of(np.ndarray(shape, kind, span.data, -first, strides), stream.device)

@@ -1,7 +1,7 @@
 """Samples of attention."""
 
 from oneflow.dialect.dtypes import FLOATS, bfloat16, float16, float32, int64
-from oneflow.testing.sample import Bad, Sample, T, t
+from oneflow.testing.sample import Bad, Sample, T, t, v
 
 NAN = float("nan")
 
@@ -26,6 +26,11 @@ SPLIT = {"gradient": False, "why": "for signatures; gradients are as those of fe
 TWELVE = [t(1, 12, 2, 2), t(1, 6, 3, 2), t(1, 6, 3, 2)]
 ONE = [t(1, 3, 3, 2), t(1, 1, 3, 2), t(1, 1, 3, 2)]
 
+INF = float("inf")
+#: Masks that hide all keys of a row: of one, of every row of a batch.
+UNSEEN = v([[0, -INF, 0, 0, -1], [-INF] * 5, [0, 0, 0, -INF, 0]])
+UNSEEN_KEYS = v([[[[0, 0, -INF]]], [[[-INF] * 3]]])
+FLAT = "infinite masks and sums of exponentials have no differences"
 #: A mask in f32, whatever the type of the query.
 WIDE = Wide((1, 1, 70, 70))
 #: Calls of several blocks: groups of keys, their number, a mask, whether positions see what is after them.
@@ -58,6 +63,10 @@ SAMPLES = [
     Sample("attention", [*SHARED, t(2, 1, 3, 3)], {"scale": 0.7, "causal": True}),
     Sample("attention", SHARED),
     Sample("attention", [*PLAIN, Wide((1, 2, 1, 5))], {"scale": 0.5}, dtypes=FLOATS),
+    Sample("attention", [*PLAIN, UNSEEN], {"scale": 0.5}, dtypes=FLOATS, gradient=False, why=FLAT),
+    Sample("attention", [*SHARED, UNSEEN_KEYS], {"causal": True}, gradient=False, why=FLAT),
+    Sample("attention", [t(1, 2, 3, 4), *[t(1, 2, 0, 4)] * 2], gradient=False, why=FLAT),
+    Sample("attention", [t(1, 2, 0, 4)] * 3, {"causal": True}),
     Sample("attention", PLAIN, DROPPED),
     Sample("attention", [*SHARED, None, OFFSET], {**DROPPED, "causal": True}),
     Sample("attention", PLAIN, PART),
@@ -66,6 +75,12 @@ SAMPLES = [
         [t(1, 2, 3, 4), *PLAIN, None, None, row(1, 2, 3), row(1, 2, 3)],
         {"scale": 0.5},
         dtypes=FLOATS,
+    ),
+    Sample(
+        "attention_grad",
+        [t(1, 2, 3, 4), *PLAIN, UNSEEN, None, Wide((1, 2, 3), values=[3, -INF, 4] * 2), row(1, 2, 3)],
+        gradient=False,
+        why=FLAT,
     ),
     Sample("attention_grad", [t(2, 4, 3, 3), *SHARED, t(3, 3), None, row(2, 4, 3), row(2, 4, 3)], {"causal": True}),
     Sample("attention_grad", [t(1, 2, 3, 4), *PLAIN, None, OFFSET, row(1, 2, 3), row(1, 2, 3)], DROPPED),

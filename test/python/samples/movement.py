@@ -118,6 +118,8 @@ PARTS = [
     Sample("pad", [t(4, 3)], {"padding_before": (-1, 0), "padding_after": (-2, 0)}, dtypes=ALL),
     Sample("pad", [t(4, 3)], {"padding_before": (-3, 2), "padding_after": (1, -2), "floating_constant_value": 1.5}),
     Sample("pad", [t(2, 3)], {"padding_before": (0, -3), "padding_after": (0, 0)}),
+    Sample("pad", [t(5, 6)], {"padding_before": (-2, 0), "padding_after": (3, 0)}),
+    Sample("pad", [t(5, 6)], {"padding_before": (2, -1), "padding_after": (-1, 2)}, dtypes=FLOATS),
 ]  # fmt: skip
 SAMPLES = [*SHAPES, *ORDER, *PARTS]
 BAD = [

@@ -335,3 +335,20 @@ def test_clipping():
     assert nn.utils.clip_grad_norm_([a, b], 9.0, 1).item() == pytest.approx(1.4)
     nn.utils.clip_grad_value_([a, b], 0.5)
     close(np.concatenate([a.grad.numpy(), b.grad.numpy()]), [0.5, 0, -0.5])
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4, 5])
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_what_sees_nothing_is_zero(rank, rate):
+    """In attention of any rank, with dropout or without it; gradients are zero there, and numbers elsewhere."""
+    mask = np.ones((3, 4), bool)
+    mask[1] = False
+    arrays = [
+        np.random.default_rng(i).standard_normal((2, 1, 2)[: rank - 2] + s) for i, s in enumerate([(3, 8), (4, 8)])
+    ]
+    query, key = (flow.tensor(a.astype(np.float32), requires_grad=True) for a in arrays)
+    y = nn.functional.scaled_dot_product_attention(query, key, key, flow.tensor(mask), rate)
+    (y * y).sum().backward()
+    for found in (y.detach().numpy(), query.grad.numpy()):
+        assert not found[..., 1, :].any() and found[..., 0, :].any() and np.isfinite(found).all()
+    assert key.grad.numpy().any() and np.isfinite(key.grad.numpy()).all()

@@ -130,3 +130,18 @@ def test_a_residual_block_in_training():
         *(np.abs(a) + 0.5 if a.ndim == 1 else a for a in arrays(RESIDUAL)), rtol=1e-3, atol=2e-3,
     )  # fmt: skip
     assert sum("tl.maximum(" in s.text and "tl.dot" not in s.text for s in program.sources.values()) >= 2
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 17], ids=str)
+@pytest.mark.parametrize("made", [1, 3, 8], ids=str)
+def test_transposed_convolutions_of_any_channels(channels, made):
+    """What they are summed over is filled up in both operands; the gradients are other convolutions of these."""
+    shapes = [(2, channels, 5, 4), (channels, made, 3, 3), (made,)]
+
+    def gradients(x, w, b):
+        def loss(x, w, b):
+            return (F.conv_transpose2d(x, w, b, stride=2, padding=1) ** 2).sum()
+
+        return flow.value_and_grad(loss, (0, 1, 2))(x, w, b)
+
+    check(traced(gradients, shapes), *arrays(shapes), rtol=1e-4, atol=1e-4)

@@ -76,7 +76,8 @@ def program():
 #: Calls that are interpreted: rows that are whole blocks or not, shared keys, more queries or keys, other widths.
 INTERPRETED = [
     (2, 2, 2, 256, 256, 64, 64, True), (1, 2, 1, 300, 300, 64, 64, True), (1, 2, 1, 200, 333, 64, 128, False),
-    (1, 2, 2, 300, 150, 128, 96, True),
+    (1, 2, 2, 300, 150, 128, 96, True), (2, 4, 2, 197, 197, 64, 64, False), (1, 2, 2, 131, 131, 64, 64, True),
+    (2, 2, 1, 130, 197, 64, 64, False),
 ]  # fmt: skip
 
 
@@ -269,7 +270,7 @@ def test_plain_gradients_leave_room_for_other_programs(width, programs, is_causa
 BOTH = [
     PLAIN, (4, 16, 16, 1024, 1024, 64, 64, False), (4, 16, 16, 2048, 2048, 128, 128, True),
     (4, 16, 16, 2048, 2048, 128, 128, False), (8, 16, 8, 1000, 777, 64, 128, True),
-    (4, 32, 32, 700, 300, 128, 96, False),
+    (4, 32, 32, 700, 300, 128, 96, False), (64, 12, 12, 257, 257, 64, 64, True),
 ]  # fmt: skip
 
 
@@ -284,9 +285,9 @@ def test_gradients_are_computed(call, few_processors):
 
 @pytest.mark.parametrize("call", BOTH, ids=str)
 def test_gradients_compile_and_products_do_not_wait(call):
-    """A few registers are kept in memory where heads are wide."""
-    sources = lower_gradients(*call).on("sm_90").sources
-    for name, (maps, own) in zip(GRADIENTS, ((6, 2), (5, 0)), strict=True):
+    """A few registers are kept in memory where heads are wide. Numbers of heads are copied where they are aligned."""
+    sources, copied = lower_gradients(*call).on("sm_90").sources, 0 if call[3] % hopper_gradients.ALIGNED else 2
+    for name, (maps, own) in zip(GRADIENTS, ((6, copied), (5, 0)), strict=True):
         told = check_compiled(sources[name], maps, own)
         assert spilled(told) <= FEW
 
@@ -311,8 +312,19 @@ def test_gradients_of_masked_blocks_have_loops_of_their_own(name):
         ((4, 16, 16, 1024, 1024, 256, 256, True), False, False),
         ((None, 16, 16, None, None, 64, 64, True), False, False),
         ((4, 16, 16, 1024, 1024, 64, 64, False, True), False, False),
+        ((16, 12, 12, 577, 577, 128, 128, True), False, True),
     ],
-    ids=["few keys", "keys unseen", "more keys", "few", "narrow", "wide", "sizes of the run", "mask"],
+    ids=[
+        "few keys",
+        "keys unseen",
+        "more keys",
+        "few",
+        "narrow",
+        "wide",
+        "sizes of the run",
+        "mask",
+        "wide and unaligned",
+    ],
 )
 def test_some_gradients_have_the_plain_form_alone(call, by_key, by_query):
     """Where there are too few blocks of keys, or keys that nothing sees, the kernel by queries has its form still."""

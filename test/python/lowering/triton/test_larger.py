@@ -14,6 +14,7 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.program import read_program
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.executable import PositionError, SizeError
 from oneflow.testing.interpreter import interpret
 from oneflow.testing.triton_interpreter import interpret_program
@@ -140,6 +141,14 @@ def test_the_position_of_the_largest(size):
     x[1, [70, size - 1]] = np.nan
     x[2] = -np.inf
     check(unary("argmax", x.shape, result="3xi64"), x)
+
+
+@pytest.mark.parametrize("size", [2**31 - 1, 2**31 + 16, 2**32 + 16])
+def test_a_loop_over_more_than_2_to_the_31_counts_in_64_bits(size):
+    """By the machine's code, which goes back to the loop's beginning on a condition."""
+    (source,) = lower(unary("argmax", (size,), result="i64")).sources.values()
+    assert f"range(0, tl.full((), {size}, tl.int64), 4096)" in source.text
+    assert re.search(r"@%p\d+ bra", compile_source(source).ptx)
 
 
 @pytest.mark.parametrize("op", ["reduce_max", "reduce_min"])

@@ -95,3 +95,38 @@ def test_rows_that_are_divided_by_one_number(kind, size, shared):
     kernel = source.text.rpartition("@triton.jit")[2]
     assert ("share(" in kernel) == shared and ("div_rn" in kernel) == (kind is flow.float32 and not shared)
     assert compile_source(source).cubin
+
+
+def test_a_quotient_that_is_a_little_off_is_made_good():
+    """As kernels of products divide: by a quotient that is two units off, and an inverse that is one unit off."""
+    rng = np.random.default_rng(4)
+    for number in range(200):
+        b = np.float32(rng.uniform(1, 2) * 2.0 ** rng.integers(-40, 40) * rng.choice([-1, 1]))
+        wanted = np.float32(
+            rng.integers(1, 1 << 11) if number % 2 else rng.uniform(1, 2) * 2.0 ** rng.integers(-20, 20)
+        )
+        if number % 2:
+            b = np.float32(rng.integers(1, 1 << 12))  # so that the quotient is a number
+        a = wanted * b
+        near, unit = a / b, np.spacing(np.abs(a / b))
+        near += np.float32(rng.integers(-2, 3)) * unit
+        inverse = np.float32(1) / b * np.float32(1 + rng.integers(-1, 2) * 2.0**-23)
+        left = rounded(lambda near, b, a: a - near * b, near, b, a)
+        better = rounded(lambda left, inverse, near: near + left * inverse, left, inverse, near)
+        assert (
+            abs(Fraction(float(better)) - Fraction(float(a)) / Fraction(float(b))) <= Fraction(float(unit)) * 51 / 100
+        )
+        assert number % 2 == 0 or better == wanted
+
+
+def test_products_divide_without_branches():
+    """In the form that keeps a tile in registers, each thread has a hundred elements."""
+
+    def function(x, w):
+        y = (x @ w).to(flow.float32)
+        return y / (y * y + 1.0)
+
+    program = program_of(function, [(4096, 1024), (1024, 4096)], flow.bfloat16)
+    (source,) = program.sources.values()
+    assert all("= quotient(" in s.text and "= tl.div_rn(" not in s.text for s in (source, *source.special.values()))
+    assert "div.rn" not in compile_source(source).ptx

@@ -2,7 +2,9 @@
 
 import gc
 import linecache
+import sys
 import threading
+import types
 import weakref
 from dataclasses import replace
 
@@ -15,6 +17,7 @@ from oneflow.dialect.external import as_array, python_kernel
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.triton.source import Source
+from oneflow.runtime import dlpack
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import compiler, driver, executable, launches, steps
 from oneflow.runtime.cuda import stream as streams
@@ -598,11 +601,54 @@ def test_a_capsule_keeps_memory_until_it_is_given_back(cuda):
     assert len(cuda.live) == before - 1
 
 
-@pytest.mark.parametrize("strides", [(4, 16), (24, 8)])
-def test_gaps_are_refused(cuda, strides):
-    function = flow.compile(lambda x: x * 2.0, device="cuda")
-    with pytest.raises(flow.CallError, match="argument x: expected a contiguous array on the device"):
-        function(Foreign(floats(4, 3), strides=strides))
+class Strided(ForeignDLPack):
+    """A view of an array of another library, by a capsule with strides."""
+
+    def __init__(self, view, base):
+        super().__init__(base)
+        self.view, self.base = view, base
+
+    def __dlpack__(self, stream=None):
+        at = self.view.__array_interface__["data"][0] - self.base.__array_interface__["data"][0]
+        capsule = dlpack.export(
+            self, self.held.address + at, self.view.shape, self.held.dtype, self.__dlpack_device__()
+        )
+        *_, strides, _ = dlpack._given[max(dlpack._given)]
+        strides[:] = [s // self.view.itemsize for s in self.view.strides]
+        return capsule
+
+
+#: Views of an array of 6 x 8.
+VIEWS = {
+    "transposed": lambda x: x.T, "in steps": lambda x: x[:, ::2], "a part": lambda x: x[1:, 3:7],
+    "repeated": lambda x: np.broadcast_to(x[:1], (5, 8)), "of three axes": lambda x: x.reshape(3, 2, 8)[..., 1:5].T,
+    "backwards": lambda x: x[::-1, ::-3], "empty": lambda x: x[:0, ::2],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("library", ["interface", "capsule"])
+def test_arrays_with_gaps_are_copied(cuda, name, library):
+    base = floats(6, 8)
+    view = VIEWS[name](base)
+    at = view.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    given = Strided(view, base)
+    if library == "interface":
+        given = Foreign(base)
+        given.changes = {"data": (given.held.address + at, False), "shape": view.shape, "strides": view.strides}
+    got = flow.compile(lambda x: x * 2.0, device="cuda")(given)
+    np.testing.assert_array_equal(np.asarray(got), view * 2.0)
+
+
+def test_arrays_are_refused_while_pytorch_captures_a_graph(cuda, monkeypatch):
+    """Before anything is asked of the driver, so that the capture can end as it should."""
+    torch = types.SimpleNamespace(cuda=types.SimpleNamespace(is_current_stream_capturing=lambda: True))
+    function, given = flow.compile(lambda x: x * 2.0, device="cuda"), ForeignDLPack(floats(4, 3))
+    np.testing.assert_array_equal(np.asarray(function(given)), floats(4, 3) * 2.0)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(flow.CallError, match="argument x: expected no capture of a CUDA graph by PyTorch"):
+        function(ForeignDLPack(floats(4, 3)))
+    assert len(given.streams) == 1
 
 
 def test_texts_of_kernels_do_not_stay_after_they_are_compiled():

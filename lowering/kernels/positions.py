@@ -1,0 +1,26 @@
+"""Positions that are computed in a program, at the insertion point. Imports `nodes` and the MLIR seam."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from oneflow.dialect._mlir import arith, ir
+from oneflow.lowering.kernels.nodes import Linear
+
+
+def index_constant(number: int) -> ir.Value:
+    """A number that positions are computed with."""
+    return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), number)).result
+
+
+def index_of(form: Linear, positions: Mapping[int, ir.Value]) -> ir.Value:
+    """A form computed: loop `d` is at `positions[d]`."""
+    terms = [_times(positions[d], factor) for d, factor in form.terms]
+    if form.constant or not terms:
+        terms.append(index_constant(form.constant))
+    return functools.reduce(lambda a, b: arith.AddIOp(a, b).result, terms)
+
+
+def _times(position: ir.Value, factor: int) -> ir.Value:
+    return position if factor == 1 else arith.MulIOp(position, index_constant(factor)).result
