@@ -237,7 +237,7 @@ def attach_to_values(target: type[EagerTensor]) -> None:
     """Sets on `target` what tensors with values have besides."""
     for function in (detach_, to, cuda, cpu, to_device):
         setattr(target, function.__name__, function)
-    target.__getitem__ = target.masked_select = getitem
+    target.__getitem__ = getitem
 
 
 def requires_grad_(self: Tensor, *_: Any) -> Any:

@@ -5,6 +5,7 @@ One module per kind of function; each lists its own. `rules.py` has the promotio
 
 from oneflow.frontend.functional import (
     activation,
+    data_dependent,
     distances,
     elementwise,
     gathering,
@@ -20,6 +21,7 @@ from oneflow.frontend.functional import (
     source,
 )
 from oneflow.frontend.functional.activation import *  # noqa: F403
+from oneflow.frontend.functional.data_dependent import *  # noqa: F403
 from oneflow.frontend.functional.distances import *  # noqa: F403
 from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
@@ -38,6 +40,7 @@ from oneflow.frontend.functional.source import *  # noqa: F403
 
 __all__ = ["cast", "getitem"]
 __all__ += activation.__all__
+__all__ += data_dependent.__all__
 __all__ += distances.__all__
 __all__ += elementwise.__all__
 __all__ += gathering.__all__

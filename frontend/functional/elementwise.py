@@ -1,4 +1,4 @@
-"""Element-wise functions: the rows, and those whose arguments need thought. Imports `rules`."""
+"""Element-wise functions: the rows, and those whose arguments need thought. Imports `rules`, `data_dependent`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.data_dependent import nonzero
 from oneflow.frontend.functional.rules import (
     BITS,
     COMPARE,
@@ -221,11 +222,13 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     raise fail(f'expected approximate to be "none" or "tanh", got {approximate!r}')
 
 
-def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """`x` where `condition` is true, else `y`; the three broadcast.
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """`x` where `condition` is true, else `y`; the three broadcast. Alone, `nonzero(condition, as_tuple=True)`.
 
     `x` and `y` are tensors or numbers, brought to their common element type.
     """
+    if x is None and y is None:
+        return nonzero(condition, as_tuple=True)
     condition = cast(condition, dtypes.bool_)
     x, y = as_common(x, y)
     return dispatch("where", condition, x, y)
