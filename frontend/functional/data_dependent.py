@@ -90,9 +90,7 @@ def unique(
     tensor, values = _values(x, "unique(x)", "compute it on the result of the function")
     along = None if dim is None else axis(tensor, dim)
     wide = values.astype(np.float32) if tensor.dtype.is_float and tensor.dtype.bits == 16 else values
-    found, inverse, counts = np.unique(
-        wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False
-    )
+    found, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)
     inverse = inverse.reshape(values.shape if along is None else -1)
     given = [found.astype(values.dtype), *[inverse] * return_inverse, *[counts] * return_counts]
     results = tuple(_beside(tensor, array) for array in given)

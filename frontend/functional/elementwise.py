@@ -1,4 +1,6 @@
-"""Element-wise functions: the rows, and those whose arguments need thought. Imports `rules`, `data_dependent`."""
+"""Element-wise functions: the rows, and those whose arguments need thought. Imports `rules`, `updating`,
+`data_dependent`.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ from oneflow.frontend.functional.rules import (
     scalar_operand,
     unary,
 )  # fmt: skip
+from oneflow.frontend.functional.updating import with_inplace
 from oneflow.frontend.promotion import as_number, fitting, is_number, result_dtype
 from oneflow.frontend.tensor import Tensor
 
@@ -79,14 +82,14 @@ sign = unary("sign", SAME)
 square = unary("square", SAME)
 trunc = unary("trunc", SAME)
 
-hardsigmoid = unary("hardsigmoid", SAME)
-hardswish = unary("hardswish", SAME)
+hardsigmoid = with_inplace(unary("hardsigmoid", SAME))
+hardswish = with_inplace(unary("hardswish", SAME))
 logsigmoid = unary("log_sigmoid", SAME, "logsigmoid")
-mish = unary("mish", SAME)
+mish = with_inplace(unary("mish", SAME))
 quick_gelu = unary("quick_gelu", SAME)
-relu = unary("relu", SAME)
-selu = unary("selu", SAME)
-silu = unary("silu", SAME)
+relu = with_inplace(unary("relu", SAME))
+selu = with_inplace(unary("selu", SAME))
+silu = with_inplace(unary("silu", SAME))
 softsign = unary("softsign", SAME)
 square_relu = unary("square_relu", SAME)
 
@@ -165,36 +168,43 @@ def bitwise_not(x: Any) -> Tensor:
     return logical_not(x) if x.dtype == dtypes.bool_ else dispatch("bitwise_not", x)
 
 
+@with_inplace
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """x where x > 0, else negative_slope * x; floats."""
     return dispatch("leaky_relu", x, alpha=negative_slope)
 
 
+@with_inplace
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (exp(x) - 1); floats."""
     return dispatch("elu", x, alpha=alpha)
 
 
+@with_inplace
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (exp(x / alpha) - 1); floats."""
     return dispatch("celu", x, alpha=alpha)
 
 
+@with_inplace
 def hardshrink(x: Any, lambd: float = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x; floats."""
     return dispatch("hardshrink", x, lambd=lambd)
 
 
+@with_inplace
 def softshrink(x: Any, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd, 0 where |x| <= lambd; floats."""
     return dispatch("softshrink", x, alpha=lambd)
 
 
+@with_inplace
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x limited to [min_val, max_val]; floats."""
     return dispatch("hardtanh", x, min_val=min_val, max_val=max_val)
 
 
+@with_inplace
 def relu6(x: Any) -> Tensor:
     """x limited to [0, 6]; floats."""
     return hardtanh(x, 0.0, 6.0)
@@ -205,6 +215,7 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return dispatch("softplus", x, beta=beta, threshold=threshold)
 
 
+@with_inplace
 def threshold(x: Any, threshold: float, value: float) -> Tensor:
     """x where x > threshold, else value; floats."""
     return dispatch("threshold", x, threshold_val=threshold, value=value)

@@ -24,6 +24,7 @@ from oneflow.frontend.functional.padding import alone
 from oneflow.frontend.functional.rules import cast, describe
 from oneflow.frontend.functional.shape import narrow, reshape, spread
 from oneflow.frontend.functional.source import ones_like
+from oneflow.frontend.functional.updating import with_inplace
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
@@ -113,6 +114,7 @@ def bernoulli(x: Any, p: float | None = None) -> Tensor:
     return dispatch("bernoulli", x, _offset(), dtype=x.dtype, p=-1.0 if p is None else p)
 
 
+@with_inplace
 def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Zeros with the probability p in place of elements, the others divided by 1 - p; `x` where not `training`."""
     tensor = as_tensor(x)
@@ -135,7 +137,7 @@ def _channel_dropout(spatial: int) -> Callable[..., Tensor]:
         return taken_out(mul(images, reshape(kept, (*images.sizes()[:2], *[1] * spatial))))
 
     doc = "Zeros with the probability p in place of whole channels, the others divided by 1 - p, where `training`."
-    return describe(function, f"dropout{spatial}d", doc)
+    return with_inplace(describe(function, f"dropout{spatial}d", doc))
 
 
 dropout1d = _channel_dropout(1)

@@ -70,9 +70,9 @@ def test_shapes_by_values_are_refused_in_traces(name):
 
 def test_masks_that_do_not_fit():
     x = flow.tensor([[1.0, 2.0, 3.0]])
-    with pytest.raises(flow.OneFlowError, match="expected a mask of bools for masked_select, got int64; write mask != 0"):
+    with pytest.raises(flow.OneFlowError, match="a mask of bools for masked_select, got int64; write mask != 0"):
         flow.masked_select(x, flow.tensor([1, 0, 1]))
-    with pytest.raises(flow.OneFlowError, match=r"a mask that broadcasts to tensor<1x3xf32>, got one of shape \(2,\)"):
+    with pytest.raises(flow.OneFlowError, match=r"mask that broadcasts to tensor<1x3xf32>, got one of shape \(2,\)"):
         flow.masked_select(x, flow.tensor([True, False]))
 
 

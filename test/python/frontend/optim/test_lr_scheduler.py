@@ -34,14 +34,19 @@ SCHEDULES = [
     (lambda o: s.WarmupLR(o, 0.5, 2), [0.5, 0.75, 1, 1, 1, 1, 1]),
     (lambda o: s.WarmupLR(o, 0.5, 2, "constant"), [0.5, 0.5, 1, 1, 1, 1, 1]),
     (lambda o: s.WarmupLR(s.StepLR(o, 3, 0.1), 0.5, 2), [0.5, 0.75, 1, 0.1, 0.1, 0.1, 0.01]),
-    (lambda o: s.WarmupLR(s.ExponentialLR(o, 0.9), 0.5, 5), [
-        0.5, 0.518098, 0.536196, 0.554294, 0.572392, 0.59049, 0.531441
-    ]),
+    (
+        lambda o: s.WarmupLR(s.ExponentialLR(o, 0.9), 0.5, 5),
+        [0.5, 0.518098, 0.536196, 0.554294, 0.572392, 0.59049, 0.531441],
+    ),
     (lambda o: s.WarmUpLR(s.ExponentialLR(o, 0.9), 0.5, 2, "constant"), [0.5, 0.5, *(0.9**i for i in range(2, 7))]),
-    (lambda o: s.WarmupLR(s.ExponentialLR(o, 0.9), 0.5, 2, warmup_prefix=True), [
-        0.5, 0.75, *(0.9**i for i in range(5))
-    ]),
-    (lambda o: s.WarmupLR(s.CosineDecayLR(o, 4, 0.1), 0.5, 2, "constant"), [0.5, 0.5, 0.55, COSINE[3], 0.1, 0.1, 0.1]),
+    (
+        lambda o: s.WarmupLR(s.ExponentialLR(o, 0.9), 0.5, 2, warmup_prefix=True),
+        [0.5, 0.75, *(0.9**i for i in range(5))],
+    ),
+    (
+        lambda o: s.WarmupLR(s.CosineDecayLR(o, 4, 0.1), 0.5, 2, "constant"),
+        [0.5, 0.5, 0.55, COSINE[3], 0.1, 0.1, 0.1],
+    ),
     (lambda o: s.WarmupLR(s.CosineAnnealingLR(o, 4), 0.1, 2), [0.1, 0.3, 0.5, *(COSINE0[i] for i in (3, 4, 3, 2))]),
     (lambda o: s.CosineDecayLR(o, 4, 0.1), [*COSINE, 0.1, 0.1]),
     (lambda o: s.CosineAnnealingWarmRestarts(o, 2, decay_rate=0.5, restart_limit=2), [1, 0.5, 0.5, 0.25, 0, 0, 0]),
@@ -49,12 +54,16 @@ SCHEDULES = [
     (lambda o: s.PolynomialLR(o, 4), [1, 0.75, 0.5, 0.25, 0, 0, 0]),
     (lambda o: s.PolynomialLR(o, decay_batch=2, power=2), [1, 0.250075, *[1e-4] * 5]),
     (lambda o: s.PolynomialLR(o, 2, end_learning_rate=0.2, cycle=True), [1, 0.6, 0.2, 0.4, 0.2, 1 / 3, 0.2]),
-    (lambda o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 9), s.ExponentialLR(o, 0.9)], [2]), [
-        0.1, 0.1, *(0.9**i for i in range(5))
-    ]),
-    (lambda o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 9), s.ExponentialLR(o, 0.9)], [2], interval_rescaling=False), [
-        0.1, 0.1, *(0.9**i for i in range(2, 7))
-    ]),
+    (
+        lambda o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 9), s.ExponentialLR(o, 0.9)], [2]),
+        [0.1, 0.1, *(0.9**i for i in range(5))],
+    ),
+    (
+        lambda o: s.SequentialLR(
+            o, [s.ConstantLR(o, 0.1, 9), s.ExponentialLR(o, 0.9)], [2], interval_rescaling=False
+        ),
+        [0.1, 0.1, *(0.9**i for i in range(2, 7))],
+    ),
 ]
 
 
