@@ -241,7 +241,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def _seed(self, result: Tensor, weight: Any) -> Value:
         if weight is not None:
-            return self.read(weight) if isinstance(weight, Tensor) else self.wrap(weight)
+            return self.read(weight)
         if result.desc.element_count != 1:
             raise fail(f"expected one element to call backward without a gradient, got {result.desc}")
         return one_of(self, result.desc)

@@ -96,7 +96,8 @@ square_relu = unary("square_relu", SAME)
 _add = binary("add", "broadcast_add", NUMBER, "scalar_add", "scalar_add", "broadcast_logical_or")
 _sub = binary("sub", "broadcast_sub", NUMBER)
 mul = binary("mul", "broadcast_mul", NUMBER, "scalar_mul", "scalar_mul", "broadcast_logical_and")
-div = binary("div", "broadcast_div", FLOAT, "scalar_div")
+_div = binary("div", "broadcast_div", FLOAT, "scalar_div")
+_truncated = binary("div", "truncdiv", NUMBER, "scalar_truncdiv")
 floor_divide = binary("floor_divide", "floordiv", NUMBER, "scalar_floordiv")
 remainder = binary("remainder", "broadcast_floor_mod", NUMBER)
 fmod = binary("fmod", "broadcast_fmod", NUMBER, "scalar_fmod")
@@ -149,6 +150,18 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
 
 def _is_float(operand: Any) -> bool:
     return isinstance(as_number(operand), float) if is_number(operand) else as_tensor(operand).dtype.is_float
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """x / y; operands broadcast.
+
+    Integers and bools are converted to float32, unless `rounding_mode` is "floor" or "trunc", which rounds down or
+    towards 0.
+    """
+    modes = {None: _div, "floor": floor_divide, "trunc": _truncated}
+    if rounding_mode not in modes:
+        raise fail(f'expected rounding_mode to be None, "floor" or "trunc", got {rounding_mode!r}')
+    return modes[rounding_mode](input, other)
 
 
 def pow(input: Any, other: Any) -> Tensor:
