@@ -34,7 +34,7 @@ class _TensorType(type):
     """Makes tensors when called; otherwise it stands for the class `tensor.Tensor`, which every kind derives from."""
 
     def __call__(cls, *data: Any, **where: Any) -> tensor.Tensor:
-        """A float32 tensor of data, a copy, or of zeros with the sizes that integers give; `where` as `flow.zeros`."""
+        """A float32 copy of data, or of zeros with the sizes that integers give; `where` as in `flow.zeros`."""
         return _made(*data, **where)
 
     def __instancecheck__(cls, value: object) -> bool:
