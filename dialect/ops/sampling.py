@@ -111,6 +111,10 @@ class Cubics(Slopes):
 
     def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
         """The elements that a position is made of, each with its share."""
+        return [*self._neighbours(position, dtype)]
+
+    def _neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr]]:
+        """Four elements, of which those outside are the outermost, and their shares."""
         place = position * self.step + self.shift + self.unit  # no longer negative, one element further
         low = place // self.unit
         above = self._ratio(place - low * self.unit, dtype)
@@ -131,7 +135,8 @@ class Cubics(Slopes):
 
     def share(self, element: Expr, position: Expr, dtype: DType) -> Expr:
         """The share that an element has in a position: at the border of several neighbours that are one."""
-        return reduce(operator.add, (s.where(e.eq(element), share, 0.0) for e, share in self.shares(position, dtype)))
+        parts = (s.where(e.eq(element), share, 0.0) for e, share in self._neighbours(position, dtype))
+        return reduce(operator.add, parts)
 
 
 def keys(distance: Any, is_near: bool) -> Any:
