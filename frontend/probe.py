@@ -47,7 +47,7 @@ def _reads(op: Call, asked: Sequence[Value]) -> list[bool]:
     outputs = distribute(op.record.signature.outputs, [values[id(r)] for r in op.results], None)
     cotangents = [Value(probe, None, r.desc) if r.dtype.is_float else None for r in op.results]
     grads = op.record.grad(probe, Call(op.record, inputs, op.attrs, outputs), *cotangents)
-    for grad in flatten(grads.values()):
+    for grad in flatten(grad for name, grad in grads.items() if flatten([inputs.get(name)])):
         if callable(grad):
             grad()
     return [id(values[id(v)]) in probe.read for v in asked]
