@@ -103,14 +103,15 @@ def _placed(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor:
 
 
 def _in_rows(index: Index, value: Tensor, sizes: Sequence[Any]) -> Tensor:
-    """A value of what positions take, their dimensions before those of the box."""
+    """A value of what positions take, their dimensions before those of the box, which are 1 where integers are."""
     at, count = index.taken.index(POSITIONS), len(index.spread)
     numbers = {part: i if i < at else i + count - 1 for i, part in enumerate(index.taken) if isinstance(part, int)}
     order = [*range(at, at + count), *numbers.values()]
-    given = [value.size(i) for i in order]
+    rest = [axis for axis in range(len(index.ranges)) if axis not in index.positions]
+    given = [*map(value.size, range(at, at + count)), *(value.size(numbers[a]) if a in numbers else 1 for a in rest)]
     value = _shaped(_permuted(value, [*order, *(i for i in range(value.rank) if i not in order)]), given)
     rows = value if _has(value, sizes) else F.expand(value, *sizes)
-    turned = [count + list(numbers).index(axis) for axis in index.turned]
+    turned = [count + rest.index(axis) for axis in index.turned]
     return F.flip(rows, turned) if turned else rows
 
 

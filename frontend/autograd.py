@@ -31,6 +31,7 @@ from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.eager_autograd import deeper, level, own, recomputed, released
 from oneflow.frontend.eager_autograd import pull_back as eager_pull_back
 from oneflow.frontend.errors import OneFlowError, Place, fail
+from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.tape import enable_grad
 from oneflow.frontend.tensor import Tensor
 from oneflow.frontend.trace import TraceBuilder
@@ -307,6 +308,7 @@ def _matching(value: Any, tree: Tree) -> list[Any]:
 
 def _cotangent(value: Any, given: Any, what: str = "a cotangent") -> Tensor:
     tensor = as_tensor(given, what)
+    tensor = cast(tensor, value.dtype) if _is_float(value) and tensor.dtype.is_float else tensor
     if not _is_float(value) or not tensor.desc.compatible(value.desc):
         raise fail(f"expected {what} of type {getattr(value, 'desc', 'None')}, got {tensor.desc}")
     return tensor

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow.frontend.arrays import is_array
-from oneflow.frontend.dispatch import current_builder, dispatch
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.eager import BUILDER, EagerTensor
 from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.function import zeros_of
+from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.tape import Leaf, Node, Variable, gradients, set_grad_enabled, uses_of
 from oneflow.frontend.tensor import Tensor
 
@@ -132,4 +133,17 @@ def _weights(roots: Sequence[Tensor], weights: Any) -> list[Any]:
     """One weight per root, None where there is none."""
     if weights is None:
         return [None] * len(roots)
-    return [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)
+    given = [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)
+    return [None if w is None else _weight(root, as_tensor(w)) for root, w in zip(roots, given, strict=True)]
+
+
+def _weight(root: Tensor, weight: Tensor) -> Tensor:
+    """A weight in the element type of its root.
+
+    Raises:
+        RuntimeError: it has another shape, or no floats.
+    """
+    fitting = cast(weight, root.dtype) if weight.dtype.is_float and root.dtype.is_float else weight
+    if not fitting.desc.compatible(root.desc):
+        raise refuse(f"expected a gradient of type {root.desc}, got {weight.desc}")
+    return fitting

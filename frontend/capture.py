@@ -21,7 +21,7 @@ from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import Data
 from oneflow.frontend.callables import told_apart
-from oneflow.frontend.dispatch import Stateful
+from oneflow.frontend.dispatch import Stateful, dispatch
 from oneflow.frontend.eager import EagerTensor, from_program, wrapped
 from oneflow.frontend.errors import fail
 from oneflow.frontend.guards import Guard, Presence
@@ -208,18 +208,22 @@ class Captures:
                 self.presence.watch(leaf)
         return known
 
-    def accumulate(self, found: Sequence[tuple[Leaf, Tensor]], add: Callable[[Any, Any], Tensor]) -> None:
-        """Adds gradients of leaves to what they have."""
+    def accumulate(self, builder: Any, found: Sequence[tuple[Leaf, Tensor]], again: bool) -> None:
+        """Adds gradients of leaves to what they have: in place, unless they can be differentiated `again`."""
         for leaf, grad in found:
             self.hooks.watch(leaf.hook_changes)
             grad = leaf.hooks.through(grad) if leaf.hooks else grad
             held = self.gradient(leaf)
-            if isinstance(held.now, EagerTensor):
-                self.assign(held.now, add(held.now, grad), "backward")
+            total = grad if held.now is None else dispatch("broadcast_add", held.now, grad)
+            if held.now is None:
+                # One value may be the gradient of several leaves, which are updated in place one by one.
+                held.now = total if again else builder.renamed(total)
+            elif again and not isinstance(held.now, EagerTensor):
+                held.now = total
             else:
-                held.now = grad if held.now is None else add(held.now, grad)
+                builder.assign(held.now, total, "backward")
 
-    def effects(self, passed: Sequence[tuple[int, Tensor]]) -> Effects:
+    def effects(self, builder: Any, passed: Sequence[tuple[int, Tensor]]) -> Effects:
         """What a run changes outside, after all that the function does; `passed` are arguments that it updates."""
         updated = changing(self.states.values())
         for state in updated:
@@ -227,6 +231,8 @@ class Captures:
         changed = [g for g in self.gradients.values() if g.now is not g.before]
         made = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
         kept = [(g.leaf, g.now) for g in changed if g not in made]
+        for gradient in made:
+            gradient.now = builder.read(gradient.now)
         return Effects(updated, made, kept, passed)
 
 

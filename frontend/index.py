@@ -1,8 +1,8 @@
 """What `x[key]` takes, dimension by dimension.
 
 Slices and integers cut a box out of `x`, which has all dimensions of `x`; arrays, lists and tensors of integers name
-positions in it, or a mask says which of its elements are taken. As in NumPy an integer beside positions is one of
-them. Imports `functional`.
+positions in it, or a mask says which of its elements are taken. An integer beside positions takes its dimension
+first, as in PyTorch: it is not one of them, as it is in NumPy. Imports `functional`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.arrays import is_array
 from oneflow.frontend.dispatch import as_tensor
 from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.indexing import broadcast_sizes
 from oneflow.frontend.functional.shape import END
 from oneflow.frontend.tensor import Size, Tensor
 
@@ -55,10 +56,7 @@ class Index:
     @property
     def spread(self) -> tuple[Any, ...]:
         """The sizes of all positions, which broadcast."""
-        shapes = [p.sizes() if isinstance(p, Tensor) else p.shape for p in self.positions.values()]
-        rank = max(map(len, shapes))
-        padded = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
-        return tuple(map(_common, zip(*padded, strict=True)))
+        return broadcast_sizes([p.sizes() if isinstance(p, Tensor) else p.shape for p in self.positions.values()])
 
     @property
     def sizes(self) -> list[Any]:
@@ -93,7 +91,7 @@ class Index:
         for at in _named(self.of, len(self.ranges), part):
             self.positions[len(self.ranges)] = at
             self.ranges.append(WHOLE)
-        if POSITIONS not in self.taken:
+        if POSITIONS not in self.taken and not _is_integer(part):
             self.taken.append(POSITIONS)
 
     def choose(self, mask: Tensor) -> None:
@@ -115,7 +113,7 @@ def read(x: Tensor, key: Any) -> Index:
     """
     index = Index(x)
     parts = _expand(x, [_settled(p) for p in (key if isinstance(key, tuple) else (key,))])
-    is_named = any(map(_is_positions, parts)) or (None in x.shape and any(map(_is_integer, parts)))
+    is_named = None in x.shape and any(map(_is_integer, parts))
     blocks: list[int] = []
     for number, part in enumerate(parts):
         if part is None:
@@ -124,22 +122,20 @@ def read(x: Tensor, key: Any) -> Index:
             index.slice(part)
         elif _is_mask(part):
             index.choose(part)
+        elif _is_positions(part):
+            index.name(part)
+            blocks.append(number - sum(map(_is_integer, parts[:number])))
         elif is_named:
             index.name(part)
-            blocks.append(number)
         else:
             index.single(part)
     if blocks and blocks[-1] - blocks[0] >= len(blocks):  # as NumPy has it where others are between
         index.taken.remove(POSITIONS)
+    if index.positions and POSITIONS not in index.taken:
         index.taken.insert(0, POSITIONS)
     if index.mask is not None and blocks:
         raise fail(f"expected a mask or positions in an index of {x.desc}, got both; take one after the other")
     return index
-
-
-def _common(sizes: Sequence[Any]) -> Any:
-    """The size that sizes broadcast to."""
-    return next((d for d in sizes if not is_one(d)), 1)
 
 
 def is_one(size: Any) -> bool:
@@ -253,3 +249,18 @@ def _check_mask(x: Tensor, first: int, shape: Sequence[Any], text: object) -> No
     pairs = zip(shape, x.shape[first:], strict=False)
     if any(a is not None and b is not None and a != b for a, b in pairs):
         raise fail(f"expected a mask of the sizes of {x.desc} from dimension {first} on, got {text}")
+
+
+def singles_first(key: Any) -> tuple[Any, Any]:
+    """An index of an array as two, one after the other: integers, and what is left, where that has positions."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not any(map(_is_integer, parts)) or not any(isinstance(p, (np.ndarray, list, range)) for p in parts):
+        return ..., key
+    whole = slice(None)
+    first: list[Any] = []
+    for part in parts:
+        array = np.asarray(part) if isinstance(part, (np.ndarray, list)) else None
+        width = array.ndim if array is not None and array.dtype.kind == "b" else 1
+        is_kept = _is_integer(part) or part is Ellipsis
+        first += [part] if is_kept else [] if part is None else [whole] * width
+    return tuple(first), tuple(p for p in parts if not _is_integer(p))

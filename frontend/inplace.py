@@ -25,6 +25,7 @@ from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.errors import fail, user_place
 from oneflow.frontend.function import to_device
 from oneflow.frontend.functional.rules import constant
+from oneflow.frontend.index import singles_first
 from oneflow.frontend.promotion import as_number, fitting, is_number
 from oneflow.frontend.tape import MODE
 from oneflow.frontend.tensor import Size, Tensor
@@ -148,11 +149,11 @@ def _whole(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _taken(self: EagerTensor, key: Any) -> Any:
+    first, rest = singles_first(key)
     if not (MODE.recording and self.requires_grad):
-        return wrapped(move(np.array(self.array[key]), self.device))
-    return dispatch(
-        "gather", F.reshape(self, (-1,)), np.array(np.arange(self.numel()).reshape(self.shape)[key]), axis=0
-    )
+        return wrapped(move(np.array(self.array[first][rest]), self.device))
+    numbers = np.arange(self.numel()).reshape(self.shape)
+    return dispatch("gather", F.reshape(self, (-1,)), np.array(numbers[first][rest]), axis=0)
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
@@ -202,8 +203,9 @@ def _write(x: EagerTensor, key: Any, value: np.ndarray) -> None:
     """Writes into memory on the host."""
     target = x.shows.elements("__setitem__") if x.is_view else x.array
     try:
+        first, rest = singles_first(key)
         # NumPy does not take an array of a dimension for one element.
-        target[key] = value.reshape(()) if value.size == 1 else value
+        target[first][rest] = value.reshape(()) if value.size == 1 else value
     except (IndexError, ValueError, TypeError) as error:
         raise type(error)(f"{user_place()}: x[..] = ..: {error}") from None
     memory = x.shows.memory if x.is_view else x.variable.shared_memory()
@@ -229,7 +231,7 @@ def attach_to_values(target: type[EagerTensor]) -> None:
     """Sets on `target` what tensors with values have besides."""
     for function in (detach_, to, cuda, cpu, to_device):
         setattr(target, function.__name__, function)
-    target.__getitem__ = target.masked_select = getitem
+    target.__getitem__ = getitem
 
 
 def requires_grad_(self: Tensor, *_: Any) -> Any:

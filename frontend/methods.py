@@ -23,14 +23,13 @@ from oneflow.frontend.trace import TraceBuilder
 
 #: Functions that are methods under their own names.
 METHODS = """
-    abs acos acosh add addcmul addmm all amax amin any argmax argmin asin asinh atan atan2 atanh bitwise_and
-    bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos cosh cumprod cumsum
-    div dot elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt
-    isfinite isinf isnan le lerp log log10 log1p log2 log_softmax logical_and logical_not logical_or
-    logical_xor logsumexp lt masked_fill matmul max maximum mean min minimum mm movedim mul narrow ne neg
-    negative norm pow prod reciprocal relu remainder repeat reshape_as roll round rsqrt select sigmoid sign
-    silu sin sinh softmax softplus split sqrt square squeeze std sub sum t tan tanh tril triu trunc unbind
-    unsqueeze var view where
+    abs acos acosh add addcmul addmm all amax amin any argmax argmin argwhere asin asinh atan atan2 atanh bitwise_and
+    bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos cosh cumprod cumsum div dot
+    elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt isfinite isinf
+    isnan le lerp log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
+    masked_fill masked_select matmul max maximum mean min minimum mm movedim mul narrow ne neg negative nonzero norm
+    pow prod reciprocal relu remainder repeat reshape_as roll round rsqrt select sigmoid sign silu sin sinh softmax
+    softplus split sqrt square squeeze std sub sum t tan tanh tril triu trunc unbind unique unsqueeze var view
 """.split()
 
 #: Python's operators on two tensors, and the functions they are.
@@ -192,17 +191,30 @@ def attach(target: type[Tensor]) -> None:
         "__array_ufunc__": array_ufunc, "__pos__": positive, "permute": permute, "reshape": reshape,
         "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": detach,
         "is_contiguous": is_contiguous, "T": property(reversed_dims), "data": property(data), "where": where,
-        "gather": F.gather, "index_select": F.index_select,
-        "nonzero": F.nonzero, "masked_select": F.masked_select, "unique": F.unique, "backward": backward,
+        "gather": F.gather, "index_select": F.index_select, "backward": backward,
         "register_hook": register_hook,
     }  # fmt: skip
     for name, member in special.items():
         setattr(target, name, member)
 
 
-def where(self: Tensor, condition: Any, other: Any) -> Tensor:
-    """The tensor where `condition` is true, else `other`."""
-    return F.where(condition, self, other)
+def where(self: Tensor, *values: Any) -> Any:
+    """`flow.where` with the tensor as the condition.
+
+    Raises:
+        OneFlowError: the tensor is no condition, as in PyTorch's `x.where(condition, other)`.
+    """
+    is_condition = self.dtype == dtypes.bool_ or not any(isinstance(v, Tensor) and _is_bool(v) for v in values[:1])
+    if self.dtype.is_float or not is_condition:
+        raise fail(
+            f"expected a condition of bools or integers for condition.where(x, y), got {self.desc}; "
+            "PyTorch's x.where(condition, y) is flow.where(condition, x, y)"
+        )
+    return F.where(self, *values)
+
+
+def _is_bool(x: Tensor) -> bool:
+    return bool(x.dtype == dtypes.bool_)
 
 
 attach(Tensor)

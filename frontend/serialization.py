@@ -75,8 +75,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Raises:
         FileNotFoundError: there is no such file.
+        IsADirectoryError: it is a folder.
         ValueError: it is no safetensors file, or was cut off.
     """
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"expected {os.fspath(path)} to be a safetensors file, got a folder; name one in it")
     try:
         return _read(path)
     except SafetensorError as error:

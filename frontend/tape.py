@@ -25,7 +25,7 @@ from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.errors import fail, refuse
 from oneflow.frontend.hooks import Hooks
-from oneflow.frontend.probe import gradient_reads
+from oneflow.frontend.probe import gradient_reads, gradient_reads_any
 
 
 class Mode(threading.local):
@@ -289,10 +289,10 @@ class Node:
         yield from (id(v.handle) for v in self.sources())
         yield from (id(kept[0]) for kept in self.kept)
 
-    def free(self) -> None:
-        """Forgets what it read and gave."""
-        self.inputs = None
-        self.kept = []
+    def free(self, builder: Builder) -> None:
+        """Forgets what it read and gave, unless its gradient reads none of that and may be asked for again."""
+        if gradient_reads_any(self.call(builder)):
+            self.inputs, self.kept = None, []
 
 
 def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results: Sequence[Variable]) -> None:
@@ -367,7 +367,7 @@ def gradients(
         taken = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}
         owned = [None if g is None else _own(builder, g, taken) for g in grads]
     for node in () if retain_graph else nodes:
-        node.free()
+        node.free(builder)
     return list(zip(targets, owned, strict=True))
 
 

@@ -1,6 +1,6 @@
 """`flow.Tensor`: the class of tensors, called with data or sizes.
 
-    flow.Tensor([[1, 2]])     flow.Tensor(np.ones(3))     flow.Tensor(2, 3)
+    flow.Tensor([[1, 2]])     flow.Tensor(np.ones(3))     flow.Tensor(2, 3, device="cpu")
 
 Imports `given`.
 """
@@ -11,22 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend import given, tensor
+from oneflow.dialect import dtypes
+from oneflow.frontend import functional, given, tensor
 from oneflow.frontend.arrays import is_array, to_array
+from oneflow.frontend.devices import placed
+
+
+@placed
+def _made(*data: Any) -> tensor.Tensor:
+    """A float32 tensor of data, or of zeros with the sizes that integers give."""
+    sizes = all(isinstance(d, int) for d in data)
+    if not sizes and len(data) != 1:
+        raise TypeError(f"expected flow.Tensor(data) or flow.Tensor(2, 3), got {len(data)} arguments")
+    if not sizes and isinstance(data[0], tensor.Tensor):
+        copied: tensor.Tensor = functional.cast(data[0], dtypes.float32).detach().clone()  # type: ignore[attr-defined]
+        return copied
+    values = np.zeros(data) if sizes else to_array(data[0]) if is_array(data[0]) else data[0]
+    return given.tensor(np.asarray(values, np.float32))
 
 
 class _TensorType(type):
     """Makes tensors when called; otherwise it stands for the class `tensor.Tensor`, which every kind derives from."""
 
-    def __call__(cls, *data: Any) -> tensor.Tensor:
-        """A float32 tensor of data, or of zeros with the sizes that integers give."""
-        sizes = all(isinstance(d, int) for d in data)
-        if not sizes and len(data) != 1:
-            raise TypeError(f"expected flow.Tensor(data) or flow.Tensor(2, 3), got {len(data)} arguments")
-        if not sizes and isinstance(data[0], tensor.Tensor):
-            raise TypeError("expected numbers or an array, got a tensor; write x.detach().clone()")
-        values = np.zeros(data) if sizes else to_array(data[0]) if is_array(data[0]) else data[0]
-        return given.tensor(np.asarray(values, np.float32))
+    def __call__(cls, *data: Any, **where: Any) -> tensor.Tensor:
+        """A float32 copy of data, or of zeros with the sizes that integers give; `where` as in `flow.zeros`."""
+        return _made(*data, **where)
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, tensor.Tensor)

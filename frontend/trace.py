@@ -29,7 +29,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.callables import Callee, bind, entry_name, filled, owner_of, settings_of, told_apart
 from oneflow.frontend.capture import Asked, Captures, layout_of
-from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, dispatch, using
+from oneflow.frontend.dispatch import Stateful, TensorBuilder, as_tensor, using
 from oneflow.frontend.eager import EagerTensor
 from oneflow.frontend.entry import donate, finish
 from oneflow.frontend.errors import Place, TraceError, fail, user_place
@@ -204,7 +204,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Adds up gradients at the leaves from outside; see `autograd.backward`."""
         found = [g for g in self.gradients(tensors, weights, again) if by is None or g[0] in by]
         with set_grad_enabled(again):
-            self.captures.accumulate(found, lambda a, b: dispatch("broadcast_add", a, b))
+            self.captures.accumulate(self, found, again)
 
     def gradients(self, tensors: Sequence[Tensor], weights: Sequence[Any], again: bool) -> list[tuple[Leaf, Tensor]]:
         """The gradients by leaves from outside, of which there is one for each state that a leaf has had."""
@@ -244,7 +244,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def _seed(self, result: Tensor, weight: Any) -> Value:
         if weight is not None:
-            return self.read(weight) if isinstance(weight, Tensor) else self.wrap(weight)
+            return self.read(weight)
         if result.desc.element_count != 1:
             raise fail(f"expected one element to call backward without a gradient, got {result.desc}")
         return one_of(self, result.desc)
@@ -353,7 +353,7 @@ def trace_call(
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
             updated = builder.updated_arguments()
             returned = [_given_back(builder, v, updated) for v in returned]
-            effects = builder.captures.effects(updated)
+            effects = builder.captures.effects(builder, updated)
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
         results += list(zip(effects.names(), effects.results, strict=True))
         if not results:

@@ -14,10 +14,11 @@ import oneflow.dialect.ops
 import oneflow.passes.all
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.record import REGISTRY, suggestion
+from oneflow.dialect.record import REGISTRY, OperatorError, suggestion
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.infer_sbp import InferSbp
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.user_ops.operations import find_operator
 from oneflow.tools import describe
 from oneflow.tools.arguments import Arguments, help_text, parse_arguments
 from oneflow.tools.command import UsageError, run_command
@@ -50,9 +51,10 @@ def _show(arguments: Arguments) -> str | None:
     flags = arguments.flags
     if "show-op" in flags:
         name = flags["show-op"].removeprefix("oneflow.")
-        if name not in REGISTRY:
-            raise UsageError(REGISTRY.unknown(name))
-        return describe.show_operator(REGISTRY[name])
+        try:
+            return describe.show_operator(find_operator(REGISTRY, name)[0])
+        except OperatorError as error:
+            raise UsageError(str(error)) from None
     printers: dict[str, Callable[[], str]] = {
         "help": help_text,
         "version": lambda: describe.version_text(oneflow.__version__),

@@ -1,14 +1,11 @@
-"""Images in another size: by the nearest element, or neighbours in proportion.
-
-Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So places and shares
-are exact, and the gradient finds the positions that an element has a share in without a search. Imports `rows`,
-`record`, `compute`, `sbp`.
+"""Images in another size: by the nearest element, neighbours in proportion, or cubics. Imports `sampling`, `record`,
+`compute`, `sbp`.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -22,6 +19,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.sampling import Centres, Cubics, Slopes, Steps, keys
 from oneflow.dialect.record import Call, Operator, define
 from oneflow.dialect.sbp import B, Factors, P, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -31,73 +29,6 @@ from oneflow.dialect.tensor_desc import TensorDesc
 #: Scales are taken for fractions of denominators up to this one, so that positions fit into 32 bits.
 FINEST = 4096
 SCALES = {1: ("scale_factor",), 2: ("height_scale", "width_scale"), 3: ("depth_scale", "height_scale", "width_scale")}
-
-
-@dataclass(frozen=True)
-class Steps:
-    """One dimension of `size` elements as `out`, with the numbers of the module's text; the nearest elements."""
-
-    size: Size
-    out: Size
-    step: Size
-    shift: Size
-    unit: Size
-
-    def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
-        """The elements that a position is made of, each with its share (None: all)."""
-        return [(s.minimum(position * self.step // self.unit, c.as_expr(self.size) - 1), None)]
-
-    def reach(self) -> Size:
-        """At most how many positions an element has a share in."""
-        unit, step = self._numbers()
-        count: Size = (unit + (step - 1)) // step
-        return count
-
-    def _numbers(self) -> tuple[Any, Any]:
-        """`unit` and `step`, which is 0 where there is but one element: then 1."""
-        return self.unit, c.larger(self.step, 1)
-
-    def begin(self, element: Expr) -> Expr:
-        """The first of the positions that an element has a share in."""
-        return (element * self.unit + (self.step - 1)) // self.step
-
-    def share(self, element: Expr, position: Expr, dtype: DType) -> Expr:
-        """The share that an element has in a position."""
-        ((nearest, _),) = self.shares(position, dtype)
-        return s.cast(nearest.eq(element), dtype)
-
-
-class Slopes(Steps):
-    """One dimension whose positions are made of both neighbours."""
-
-    def _place(self, position: Expr) -> Expr:
-        """Where a position lies, times `unit`."""
-        last = (c.as_expr(self.size) - 1) * self.unit
-        return s.minimum(s.maximum(position * self.step + self.shift, 0), last)
-
-    def _ratio(self, rest: Expr, dtype: DType) -> Expr:
-        return s.cast(rest, dtype) / s.cast(c.as_expr(self.unit), dtype)
-
-    def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
-        """The elements that a position is made of, each with its share."""
-        place = self._place(position)
-        low = place // self.unit
-        above = self._ratio(place - low * self.unit, dtype)
-        return [(low, 1.0 - above), (s.minimum(low + 1, c.as_expr(self.size) - 1), above)]
-
-    def reach(self) -> Size:
-        """At most how many positions an element has a share in."""
-        unit, step = self._numbers()
-        return c.smaller((unit * 2 + (step - 1)) // step, self.out)
-
-    def begin(self, element: Expr) -> Expr:
-        """The first of the positions that an element has a share in."""
-        unit, step = self._numbers()
-        return s.maximum((element - 1) * unit + (step - self.shift), 0) // step
-
-    def share(self, element: Expr, position: Expr, dtype: DType) -> Expr:
-        """The share that an element has in a position."""
-        return self._ratio(s.maximum(self.unit - abs(self._place(position) - element * self.unit), 0), dtype)
 
 
 def _scales(op: Call, spatial: int) -> list[float]:
@@ -163,10 +94,13 @@ def _steps(kind: type[Steps], op: Call) -> list[Steps]:
     rows = list(zip(sizes, outs, strict=True))
     if kind is Steps:
         return [Steps(n, o, a, 0, b) for (n, o), (a, b) in zip(rows, _ratios(op, sizes, outs), strict=True)]
-    if op.align_corners:
+    if kind.has_corners and op.align_corners:
         return [kind(n, o, n - 1, 0, c.larger(o - 1, 1)) for n, o in rows]
     ratios = _ratios(op, sizes, outs)
-    return [kind(n, o, a * 2, a - b, b * 2) for (n, o), (a, b) in zip(rows, ratios, strict=True)]
+    return [
+        kind(n, o, a * 2, a - b if kind.has_corners else a, b * 2)
+        for (n, o), (a, b) in zip(rows, ratios, strict=True)
+    ]
 
 
 def _expect(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorDesc:
@@ -200,8 +134,7 @@ def _compute(kind: type[Steps]) -> Any:
                 (along(axis + 1, (*place, element), at), share)
                 for element, share in steps[axis].shares(at[axis], wide)
             ]
-            first, *rest = (value if share is None else value * share for value, share in terms)
-            return first + rest[0] if rest else first
+            return reduce(operator.add, (value if share is None else value * share for value, share in terms))
 
         shape = (*op.x.shape[:2], *(d.out for d in steps))
         return c.element_wise(shape, lambda n, k, *at: along(0, (n, k), at), op.x.dtype)
@@ -237,11 +170,18 @@ def _numpy_ratio(size: int, out: int, scale: float, op: dict[str, Any], kept: bo
 
 
 def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: bool) -> list[tuple[Any, Any]]:
-    """The elements that each position is made of, one or two, with their shares."""
+    """The elements that each position is made of, one, two or four, with their shares."""
     rows = np.arange(out)
-    if kind is Steps:
-        return [(np.minimum(np.floor(np.float32(rows * ratio)).astype(int), size - 1), np.ones(out))]
-    place = rows * ratio if align else np.maximum((rows + 0.5) * ratio - 0.5, 0)
+    if not kind.has_corners:
+        inside = 0.5 if kind is Centres else 0.0
+        return [(np.minimum(np.floor(np.float32((rows + inside) * ratio)).astype(int), size - 1), np.ones(out))]
+    place = rows * ratio if align else (rows + 0.5) * ratio - 0.5
+    if kind is Cubics:
+        near = [np.floor(place) + number for number in range(-1, 3)]
+        far = [(n, np.abs(place - n)) for n in near]
+        shares = [(n, np.where(d <= 1, keys(d, True), keys(d, False))) for n, d in far]
+        return [(np.clip(n, 0, size - 1).astype(int), share) for n, share in shares]
+    place = np.maximum(place, 0)
     low = np.minimum(place.astype(int), size - 1)
     above = np.where(low < size - 1, place - low, 0.0)
     return [(low, 1 - above), (np.minimum(low + 1, size - 1), above)]
@@ -308,9 +248,9 @@ def _grad_sbp(op: Call) -> list[SbpSignature]:
 
 def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Operator, Operator]:
     scales = ", ".join(f"{n}: double = 0.0" for n in SCALES[spatial])
-    corners = ", align_corners: bool = False" if kind is Slopes else ""
+    corners = ", align_corners: bool = False" if kind.has_corners else ""
     attrs = f"{scales}{corners}, output_size: list_int64, data_format: string"
-    allowed = dtypes.FLOATS if kind is Slopes else dtypes.NUMERIC
+    allowed = dtypes.FLOATS if kind.has_corners else dtypes.NUMERIC
 
     def grad_types(op: Call) -> TensorDesc:
         expect_type(op, "dy", _expect(op, spatial, dtypes.FLOATS))
@@ -343,6 +283,9 @@ _SIZE = (
 _LINEAR = " With `align_corners` the outermost elements lie in each other, otherwise the borders of the images do."
 for _spatial in (1, 2, 3):
     _upsample(f"upsample_nearest_{_spatial}d", Steps, _spatial, f"Images, by their elements before,{_SIZE}")
+    _doc = f"Images, by the elements that centres of pixels lie in,{_SIZE}"
+    _upsample(f"upsample_nearest_exact_{_spatial}d", Centres, _spatial, _doc)
 for _spatial, _word in enumerate(("linear", "bilinear", "trilinear"), 1):
     _doc = f"Images, between their elements in proportion,{_SIZE}{_LINEAR}"
     _upsample(f"upsample_{_word}_{_spatial}d", Slopes, _spatial, _doc)
+_upsample("upsample_bicubic_2d", Cubics, 2, f"Images, by cubics through four elements,{_SIZE}{_LINEAR}")

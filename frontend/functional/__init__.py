@@ -8,6 +8,7 @@ import inspect
 
 from oneflow.frontend.functional import (
     activation,
+    data_dependent,
     distances,
     elementwise,
     gathering,
@@ -24,6 +25,7 @@ from oneflow.frontend.functional import (
 )
 from oneflow.frontend.functional.activation import *  # noqa: F403
 from oneflow.frontend.functional.aliasing import Alias, alias_of, clone, separated
+from oneflow.frontend.functional.data_dependent import *  # noqa: F403
 from oneflow.frontend.functional.distances import *  # noqa: F403
 from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
@@ -42,6 +44,7 @@ from oneflow.frontend.functional.source import *  # noqa: F403
 
 __all__ = ["cast", "clone", "getitem"]
 __all__ += activation.__all__
+__all__ += data_dependent.__all__
 __all__ += distances.__all__
 __all__ += elementwise.__all__
 __all__ += gathering.__all__

@@ -1,4 +1,6 @@
-"""Element-wise functions: the rows, and those whose arguments need thought. Imports `rules`."""
+"""Element-wise functions: the rows, and those whose arguments need thought. Imports `rules`, `updating`,
+`data_dependent`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.data_dependent import nonzero
 from oneflow.frontend.functional.rules import (
     BITS,
     COMPARE,
@@ -22,6 +25,7 @@ from oneflow.frontend.functional.rules import (
     scalar_operand,
     unary,
 )  # fmt: skip
+from oneflow.frontend.functional.updating import with_inplace
 from oneflow.frontend.promotion import as_number, fitting, is_number, result_dtype
 from oneflow.frontend.tensor import Tensor
 
@@ -78,21 +82,22 @@ sign = unary("sign", SAME)
 square = unary("square", SAME)
 trunc = unary("trunc", SAME)
 
-hardsigmoid = unary("hardsigmoid", SAME)
-hardswish = unary("hardswish", SAME)
+hardsigmoid = with_inplace(unary("hardsigmoid", SAME))
+hardswish = with_inplace(unary("hardswish", SAME))
 logsigmoid = unary("log_sigmoid", SAME, "logsigmoid")
-mish = unary("mish", SAME)
+mish = with_inplace(unary("mish", SAME))
 quick_gelu = unary("quick_gelu", SAME)
-relu = unary("relu", SAME)
-selu = unary("selu", SAME)
-silu = unary("silu", SAME)
+relu = with_inplace(unary("relu", SAME))
+selu = with_inplace(unary("selu", SAME))
+silu = with_inplace(unary("silu", SAME))
 softsign = unary("softsign", SAME)
 square_relu = unary("square_relu", SAME)
 
 _add = binary("add", "broadcast_add", NUMBER, "scalar_add", "scalar_add", "broadcast_logical_or")
 _sub = binary("sub", "broadcast_sub", NUMBER)
 mul = binary("mul", "broadcast_mul", NUMBER, "scalar_mul", "scalar_mul", "broadcast_logical_and")
-div = binary("div", "broadcast_div", FLOAT, "scalar_div")
+_div = binary("div", "broadcast_div", FLOAT, "scalar_div")
+_truncated = binary("div", "truncdiv", NUMBER, "scalar_truncdiv")
 floor_divide = binary("floor_divide", "floordiv", NUMBER, "scalar_floordiv")
 remainder = binary("remainder", "broadcast_floor_mod", NUMBER)
 fmod = binary("fmod", "broadcast_fmod", NUMBER, "scalar_fmod")
@@ -147,6 +152,18 @@ def _is_float(operand: Any) -> bool:
     return isinstance(as_number(operand), float) if is_number(operand) else as_tensor(operand).dtype.is_float
 
 
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """x / y; operands broadcast.
+
+    Integers and bools are converted to float32, unless `rounding_mode` is "floor" or "trunc", which rounds down or
+    towards 0.
+    """
+    modes = {None: _div, "floor": floor_divide, "trunc": _truncated}
+    if rounding_mode not in modes:
+        raise fail(f'expected rounding_mode to be None, "floor" or "trunc", got {rounding_mode!r}')
+    return modes[rounding_mode](input, other)
+
+
 def pow(input: Any, other: Any) -> Tensor:
     """x to the power y, operands broadcast, brought to their common element type, which the result has.
 
@@ -164,36 +181,43 @@ def bitwise_not(x: Any) -> Tensor:
     return logical_not(x) if x.dtype == dtypes.bool_ else dispatch("bitwise_not", x)
 
 
+@with_inplace
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """x where x > 0, else negative_slope * x; floats."""
     return dispatch("leaky_relu", x, alpha=negative_slope)
 
 
+@with_inplace
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (exp(x) - 1); floats."""
     return dispatch("elu", x, alpha=alpha)
 
 
+@with_inplace
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (exp(x / alpha) - 1); floats."""
     return dispatch("celu", x, alpha=alpha)
 
 
+@with_inplace
 def hardshrink(x: Any, lambd: float = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x; floats."""
     return dispatch("hardshrink", x, lambd=lambd)
 
 
+@with_inplace
 def softshrink(x: Any, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd, 0 where |x| <= lambd; floats."""
     return dispatch("softshrink", x, alpha=lambd)
 
 
+@with_inplace
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x limited to [min_val, max_val]; floats."""
     return dispatch("hardtanh", x, min_val=min_val, max_val=max_val)
 
 
+@with_inplace
 def relu6(x: Any) -> Tensor:
     """x limited to [0, 6]; floats."""
     return hardtanh(x, 0.0, 6.0)
@@ -204,6 +228,7 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return dispatch("softplus", x, beta=beta, threshold=threshold)
 
 
+@with_inplace
 def threshold(x: Any, threshold: float, value: float) -> Tensor:
     """x where x > threshold, else value; floats."""
     return dispatch("threshold", x, threshold_val=threshold, value=value)
@@ -221,11 +246,13 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     raise fail(f'expected approximate to be "none" or "tanh", got {approximate!r}')
 
 
-def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """`x` where `condition` is true, else `y`; the three broadcast.
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """`x` where `condition` is true, else `y`; the three broadcast. Alone, `nonzero(condition, as_tuple=True)`.
 
     `x` and `y` are tensors or numbers, brought to their common element type.
     """
+    if x is None and y is None:
+        return nonzero(condition, as_tuple=True)
     condition = cast(condition, dtypes.bool_)
     x, y = as_common(x, y)
     return dispatch("where", condition, x, y)

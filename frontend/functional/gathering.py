@@ -19,7 +19,7 @@ from oneflow.frontend.tape import no_grad
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
-    "embedding", "gather", "index_select", "masked_select", "nonzero", "one_hot", "unique",
+    "embedding", "gather", "index_select", "one_hot",
 ]  # fmt: skip
 
 
@@ -100,18 +100,3 @@ def one_hot(x: Any, num_classes: int) -> Tensor:
     if not isinstance(num_classes, int) or num_classes < 0:
         raise fail(f"expected the number of classes as an int of at least 0, got {num_classes!r}: the shape needs it")
     return dispatch("one_hot", x, dtype=dtypes.int64, depth=num_classes, integer_on_value=1)
-
-
-def nonzero(x: Any) -> Tensor:
-    """Refused: the shape of its result depends on values."""
-    raise fail("the shape of nonzero(x) depends on values; keep the mask and use flow.where, or its sum for a count")
-
-
-def masked_select(x: Any, mask: Any) -> Tensor:
-    """Refused: the shape of its result depends on values."""
-    raise fail("the shape of masked_select depends on values; write flow.where(mask, x, 0), which keeps it")
-
-
-def unique(x: Any) -> Tensor:
-    """Refused: the shape of its result depends on values."""
-    raise fail("the shape of unique(x) depends on values; compute it with np.unique on the result of the function")

@@ -1,7 +1,8 @@
-"""`x[...]`: integers, slices, None, Ellipsis, known masks, and one tensor of integers. Imports `shape`."""
+"""`x[...]`: integers, slices, None, Ellipsis, known masks, and tensors of integers. Imports `rules`, `shape`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,17 @@ from oneflow.frontend.dispatch import as_tensor, dispatch
 from oneflow.frontend.errors import fail
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional import sizes as sz
+from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.tensor import Size, Tensor
 
 _WHOLE = (None, None, None)
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """`x[key]`, as NumPy indexes.
+    """`x[key]`: integers and slices as NumPy indexes, then tensors of positions.
 
-    Slices have positive steps; a tensor of integers takes slices of its dimension, and its dimensions take that
-    one's place.
+    Slices have positive steps. The dimensions of a tensor of positions take the place of its dimension; several
+    broadcast, and their dimensions come first where others are between theirs.
 
     Raises:
         OneFlowError: the index is out of range, or the result's shape would depend on values.
@@ -33,14 +35,41 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         x = sh.slice(x, slices)
     for axis, number in singles.items():
         x = sh.narrow(x, axis, number, 1) if x.shape[axis] is None else x
-    for axis, index in gathered:
-        x = dispatch("gather", x, index, axis=axis)
-    extra = gathered[0][1].rank - 1 if gathered else 0
-    after = gathered[0][0] if gathered else x.rank
-    x = sh.squeeze(x, [a + (extra if a > after else 0) for a in singles]) if singles else x
+    x = sh.squeeze(x, list(singles)) if singles else x
     for position in news:
         x = sh.unsqueeze(x, position)
-    return x
+    if len(gathered) > 1:
+        return _at_several(x, gathered)
+    return dispatch("gather", x, gathered[0][1], axis=gathered[0][0]) if gathered else x
+
+
+def _at_several(x: Tensor, gathered: Sequence[tuple[int, Tensor]]) -> Tensor:
+    """The elements at positions in several dimensions."""
+    axes, positions = zip(*gathered, strict=True)
+    spread = broadcast_sizes([p.sizes() for p in positions])
+    counted = [_from_the_first(p, x.size(axis)) for axis, p in gathered]
+    rows = sh.stack([sh.expand(p, *spread) for p in counted], -1)
+    rest = [axis for axis in range(x.rank) if axis not in axes]
+    found = dispatch("gather_nd", sh.permute(x, [*axes, *rest]), rows)
+    if axes[0] == 0 or axes[-1] - axes[0] >= len(axes):
+        return found
+    count = len(spread)
+    before = range(count, count + axes[0])
+    return sh.permute(found, [*before, *range(count), *range(count + axes[0], found.rank)])
+
+
+def broadcast_sizes(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The sizes that sizes broadcast to; one that only the run knows is taken for that of all, which is checked."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    return tuple(next((d for d in dims if isinstance(d, Size) or d != 1), 1) for dims in zip(*padded, strict=True))
+
+
+def _from_the_first(positions: Tensor, size: Any) -> Tensor:
+    """Positions that may count from the last, from the first; those out of range stay so."""
+    positions = cast(positions, dtypes.int64)
+    counted = dispatch("broadcast_add", positions, as_tensor(np.int64(size) if isinstance(size, int) else size))
+    return dispatch("where", dispatch("broadcast_less", positions, as_tensor(np.int64(0))), counted, positions)
 
 
 def _cut_by_sizes(x: Tensor, slices: list[Any]) -> Tensor:
@@ -104,7 +133,7 @@ def _flat(x: Tensor, axis: int, mask: np.ndarray) -> Tensor:
 
 
 def _plan(x: Tensor, parts: list[Any]) -> tuple[list[Any], dict[int, int], list[tuple[int, Tensor]], list[int]]:
-    """Slices per dimension, single indices, the gathered dimension, and where new dimensions go in the result."""
+    """Slices per dimension, single indices, and, without their dimensions, positions and where new dimensions go."""
     slices: list[Any] = []
     singles: dict[int, int] = {}
     gathered: list[tuple[int, Tensor]] = []
@@ -122,11 +151,9 @@ def _plan(x: Tensor, parts: list[Any]) -> tuple[list[Any], dict[int, int], list[
             slices.append(_single(x, axis, int(part)))
             singles[axis] = int(part)
         else:
-            gathered.append((axis, _positions(x, axis, part)))
+            gathered.append((width, _positions(x, axis, part)))
             slices.append(_WHOLE)
-            width += gathered[-1][1].rank
-    if len(gathered) > 1:
-        raise fail("expected at most one tensor in an index; take them one after the other, or use flow.gather")
+            width += 1
     return slices, singles, gathered, news
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from oneflow.frontend.functional.padding import alone
 from oneflow.frontend.functional.rules import cast, describe
 from oneflow.frontend.functional.shape import narrow, reshape, spread
 from oneflow.frontend.functional.source import ones_like
+from oneflow.frontend.functional.updating import with_inplace
 from oneflow.frontend.tensor import Tensor
 
 __all__ = [
@@ -113,6 +114,7 @@ def bernoulli(x: Any, p: float | None = None) -> Tensor:
     return dispatch("bernoulli", x, random_offset(), dtype=x.dtype, p=-1.0 if p is None else p)
 
 
+@with_inplace
 def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Zeros with the probability p in place of elements, the others divided by 1 - p; `x` where not `training`."""
     tensor = as_tensor(x)
@@ -124,20 +126,23 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     return dispatch("dropout_grad", tensor, mask, scale=1 / (1 - p) if p < 1 else 0.0)
 
 
-def _channel_dropout(spatial: int) -> Callable[..., Tensor]:
+def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Callable[..., Tensor]:
+    """The dropout of channels, dimension 1 of tensors of `ranks`; `alone_too` takes one image without a batch."""
+
     def function(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
-        images, taken_out = alone(as_tensor(x), spatial)
-        if images.rank != spatial + 2:
-            raise fail(f"expected images of {spatial} spatial dimensions for dropout{spatial}d, got {images.desc}")
+        images, taken_out = alone(as_tensor(x), spatial) if alone_too else (as_tensor(x), as_tensor)
+        if images.rank not in ranks:
+            wanted = " or ".join(map(str, ranks))
+            raise fail(f"expected a tensor of {wanted} dimensions for dropout{spatial}d, got {images.desc}")
         if not training or not p:
             return taken_out(images)
         kept = dropout(ones_like(narrow(reshape(images, (*images.sizes()[:2], -1)), 2, 0, 1)), p)
-        return taken_out(mul(images, reshape(kept, (*images.sizes()[:2], *[1] * spatial))))
+        return taken_out(mul(images, reshape(kept, (*images.sizes()[:2], *[1] * (images.rank - 2)))))
 
     doc = "Zeros with the probability p in place of whole channels, the others divided by 1 - p, where `training`."
-    return describe(function, f"dropout{spatial}d", doc)
+    return with_inplace(describe(function, f"dropout{spatial}d", doc))
 
 
-dropout1d = _channel_dropout(1)
-dropout2d = _channel_dropout(2)
-dropout3d = _channel_dropout(3)
+dropout1d = _channel_dropout(1, (3,), True)
+dropout2d = _channel_dropout(2, (2, 3, 4, 5), False)
+dropout3d = _channel_dropout(3, (5,), True)

@@ -38,31 +38,34 @@ def interpolate(
 ) -> Tensor:
     """Images (batch, channels, spatial dimensions..) in the spatial sizes `size`, or `scale_factor` times their own.
 
-    `mode` is "nearest", "linear", "bilinear" or "trilinear" as there are dimensions, which take neighbours in
-    proportion, or "area", the means of windows. With `align_corners` the outermost elements lie in each other,
-    otherwise the borders of the images do. With `recompute_scale_factor` positions follow from the sizes, not from
-    the factor.
+    `mode` is "nearest" or "nearest-exact", which takes the element that the centre of a pixel lies in; "linear",
+    "bilinear" or "trilinear" as there are dimensions, which take neighbours in proportion; "bicubic" for two, which
+    takes four each way; or "area", the means of windows. With `align_corners` the outermost elements lie in each
+    other, otherwise the borders of the images do. With `recompute_scale_factor` positions follow from the sizes, not
+    from the factor.
     """
     x = as_tensor(input)
     spatial = x.rank - 2
     linear = _LINEAR.get(spatial, "")
     if not linear:
         raise fail(f"expected images of 1 to 3 spatial dimensions for interpolate, got {x.desc}")
-    if mode not in ("nearest", "area", linear):
-        raise fail(f"expected mode nearest, area or {linear} for interpolate of {x.desc}, got {mode!r}")
+    smooth = (linear, "bicubic") if spatial == 2 else (linear,)
+    if mode not in ("nearest", "nearest-exact", "area", *smooth):
+        wanted = f"nearest, nearest-exact, area or {' or '.join(smooth)}"
+        raise fail(f"expected mode {wanted} for interpolate of {x.desc}, got {mode!r}")
     if (size is None) == (scale_factor is None):
         raise fail(f"expected size or scale_factor for interpolate, got {size} and {scale_factor}")
-    if align_corners is not None and mode != linear:
-        raise fail(f"expected no align_corners for mode {mode!r}: it is for {linear}")
+    if align_corners is not None and mode not in smooth:
+        raise fail(f"expected no align_corners for mode {mode!r}: it is for {' and '.join(smooth)}")
     scales = [0.0] * spatial if scale_factor is None else _factors(scale_factor, spatial)
     sizes = [] if size is None else list(each(size, spatial, "size"))
     if size is None and (recompute_scale_factor or mode == "area"):
         sizes = [int(n * s) for n, s in zip(x.sizes()[2:], scales, strict=True)]
     if mode == "area":
         return dispatch(f"adaptive_avg_pool{spatial}d", x, output_size=sizes, data_format="channels_first")
-    corners = {"align_corners": bool(align_corners)} if mode == linear else {}
+    corners = {"align_corners": bool(align_corners)} if mode in smooth else {}
     attrs = dict(zip(_SCALES[spatial], scales, strict=True)) | corners | {"data_format": "channels_first"}
-    return dispatch(f"upsample_{mode}_{spatial}d", x, output_size=sizes, **attrs)
+    return dispatch(f"upsample_{mode.replace('-', '_')}_{spatial}d", x, output_size=sizes, **attrs)
 
 
 def _factors(scale_factor: Any, spatial: int) -> list[float]:

@@ -237,10 +237,14 @@ def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Tensors one behind the other along `dim`, in their common element type; other dimensions are equal."""
+    """Tensors one behind the other along `dim`, in their common element type; other dimensions are equal.
+
+    Vectors without elements are left out beside others.
+    """
     if not tensors:
         raise fail("expected at least one tensor to join, got none")
-    return dispatch("cat", as_common(*tensors), axis=dim)
+    given = as_common(*tensors)
+    return dispatch("cat", [x for x in given if x.shape != (0,)] or given[:1], axis=dim)
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:

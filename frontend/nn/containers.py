@@ -100,7 +100,16 @@ class ModuleDict(Module):
         return iter(list(self._modules.values()))
 
 
-class ParameterList(Module):
+class _Parameters(Module):
+    """The base of what holds parameters."""
+
+    def extra_repr(self) -> str:
+        """The parameters' names, element types and sizes."""
+        sizes = ((name, p.dtype, "x".join(map(str, p.shape))) for name, p in self._parameters.items())
+        return "\n".join(f"({name}): Parameter containing: [{dtype!r} of size {size}]" for name, dtype, size in sizes)
+
+
+class ParameterList(_Parameters):
     """Parameters in order, under the names "0", "1", ...; other tensors become parameters."""
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
@@ -132,7 +141,7 @@ class ParameterList(Module):
         self.register_parameter(str(range(len(self))[index]), _parameter(value))
 
 
-class ParameterDict(Module):
+class ParameterDict(_Parameters):
     """Parameters under names; other tensors become parameters."""
 
     def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:

@@ -18,12 +18,11 @@ from oneflow.frontend.callables import simple_attributes
 from oneflow.frontend.devices import Device
 from oneflow.frontend.dispatch import Stateful, current_builder
 from oneflow.frontend.eager import EagerTensor, wrapped
-from oneflow.frontend.errors import refuse
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.hooks import Handle, Hook, Hooks
 from oneflow.frontend.mode import tracing
 from oneflow.frontend.nn.hooks import ModuleHooks
-from oneflow.frontend.nn.state import Unmatched, as_array, convert, mismatch, shape_of
+from oneflow.frontend.nn.state import Unmatched, compared, convert, fill
 from oneflow.frontend.tape import no_grad
 from oneflow.runtime.global_array import Placement
 
@@ -268,24 +267,20 @@ class Module(Stateful):
             state |= module.state_dict(f"{prefix}{name}.")
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> Unmatched:
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Unmatched:
         """Copies values into the parameters and buffers of the same names; the missing and the unexpected names.
+
+        With `assign` these take the memory, the element types and the devices of the values instead.
 
         Raises:
             RuntimeError: a shape differs, or, if `strict`, a name is missing or unexpected.
         """
-        own = self.state_dict()
-        missing, unexpected = [n for n in own if n not in state], [n for n in state if n not in own]
-        wrong = [mismatch(n, own[n], state[n]) for n in own if n in state and own[n].shape != shape_of(state[n])]
-        if strict:
-            wrong += [f"missing {n}" for n in missing] + [f"unexpected {n}" for n in unexpected]
-        if wrong:
-            raise refuse(f"state of {type(self).__name__} does not fit: {'; '.join(wrong)}")
+        unmatched = compared(type(self).__name__, self.state_dict(), state, strict)
         with no_grad():
             for name, tensor in self._stored().items():
                 if name in state:
-                    tensor.overwrite(as_array(state[name]).astype(tensor.dtype.numpy), "load_state_dict")
-        return Unmatched(missing, unexpected)
+                    fill(tensor, state[name], assign)
+        return unmatched
 
     def _stored(self) -> dict[str, EagerTensor]:
         """The tensors themselves by the names of `state_dict`, those that are shared under each of their names."""
@@ -394,6 +389,7 @@ class Module(Stateful):
         return ""
 
     def __repr__(self) -> str:
-        lines = [f"({n}): {m!r}".replace("\n", "\n  ") for n, m in self.named_children()]
-        inner = self.extra_repr() if not lines else "\n  " + "\n  ".join(lines) + "\n"
+        extra = self.extra_repr().splitlines()
+        lines = extra + [f"({n}): {m!r}".replace("\n", "\n  ") for n, m in self.named_children()]
+        inner = "".join(extra) if len(extra) == len(lines) < 2 else "\n  " + "\n  ".join(lines) + "\n"
         return f"{type(self).__name__}({inner})"

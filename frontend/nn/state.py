@@ -5,6 +5,7 @@ Imports `eager`, `devices`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend.arrays import is_array, to_array
 from oneflow.frontend.devices import device, move
 from oneflow.frontend.eager import EagerTensor, wrapped
+from oneflow.frontend.errors import refuse
 
 
 class Unmatched(NamedTuple):
@@ -41,9 +43,28 @@ def as_array(value: Any) -> np.ndarray:
     return to_array(value) if is_array(value) else np.asarray(value)
 
 
-def mismatch(name: str, own: EagerTensor, given: Any) -> str:
-    """What a message says of a shape that differs."""
-    return f"{name} is {list(own.shape)}, given {list(shape_of(given))}"
+def compared(owner: str, own: Mapping[str, EagerTensor], state: Mapping[str, Any], strict: bool) -> Unmatched:
+    """The names of a state that differ from the module's own.
+
+    Raises:
+        RuntimeError: a shape differs, or, if `strict`, a name is missing or unexpected.
+    """
+    missing, unexpected = [n for n in own if n not in state], [n for n in state if n not in own]
+    pairs = {n: (list(own[n].shape), list(shape_of(state[n]))) for n in own if n in state}
+    wrong = [f"{n} is {a}, given {b}" for n, (a, b) in pairs.items() if a != b]
+    if strict:
+        wrong += [f"missing {n}" for n in missing] + [f"unexpected {n}" for n in unexpected]
+    if wrong:
+        raise refuse(f"state of {owner} does not fit: {'; '.join(wrong)}")
+    return Unmatched(missing, unexpected)
+
+
+def fill(tensor: EagerTensor, value: Any, assign: bool) -> None:
+    """Gives a parameter or buffer values: copies in its memory, or with `assign` the memory of the values."""
+    if assign:
+        tensor.data = value if isinstance(value, EagerTensor) else wrapped(as_array(value))
+    else:
+        tensor.overwrite(as_array(value).astype(tensor.dtype.numpy), "load_state_dict")
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

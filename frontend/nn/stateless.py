@@ -17,8 +17,7 @@ class Function(Module):
     options: tuple[str, ...] = ()
     defaults: tuple[tuple[str, Any], ...] = ()
 
-    def __init__(self, *args: Any, inplace: bool = False, **kwargs: Any) -> None:
-        """`inplace` is taken for PyTorch's sake and changes nothing: results are new tensors."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         if len(args) > len(self.options):
             raise TypeError(f"expected at most {len(self.options)} arguments for {type(self).__name__}")
@@ -189,7 +188,10 @@ CircularPad1d, CircularPad2d, CircularPad3d = (_padding(f"CircularPad{n}d", n, "
 
 
 class Dropout(Module):
-    """Zeros in place of elements with the probability p, the others over 1 - p, in training mode."""
+    """Zeros in place of elements with the probability p, the others over 1 - p, in training mode.
+
+    With `inplace` the argument becomes the result.
+    """
 
     function = staticmethod(F.dropout)
 
@@ -197,15 +199,15 @@ class Dropout(Module):
         super().__init__()
         if not 0 <= p <= 1:
             raise ValueError(f"expected a probability of 0 to 1, got {p}")
-        self.p = p
+        self.p, self.inplace = p, inplace
 
     def forward(self, x: Any) -> Any:
         """`x` with elements dropped, or as it is in evaluation."""
-        return type(self).function(x, self.p, self.training)
+        return type(self).function(x, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        """The probability."""
-        return f"p={self.p}"
+        """The probability, and whether the argument is updated."""
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout1d(Dropout):

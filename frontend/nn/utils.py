@@ -24,9 +24,10 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Any:
-    """Scales gradients so that their norm, of all together, is at most `max_norm`; the norm before.
+    """Scales gradients in place so that their norm, of all together, is at most `max_norm`; the norm before.
 
-    `norm_type` is 1, 2, any other positive number, or infinity for the largest absolute value.
+    `norm_type` is any number, or infinity for the largest absolute value; with 0 the norm is the number of gradients
+    that are not all 0.
 
     Raises:
         RuntimeError: the norm is infinite or NaN, and `error_if_nonfinite`, which is for eager mode.
@@ -40,15 +41,21 @@ def clip_grad_norm_(
         raise refuse(f"expected gradients of a finite norm, it is {float(total)}")
     factor = F.clamp(F.div(max_norm, F.add(total, 1e-6)), max=1.0)
     for p in chosen:
-        p.grad = F.mul(p.grad, F.cast(factor, p.dtype))
+        p.grad.mul_(F.cast(factor, p.dtype))
     return total
 
 
 def _norm(grads: list[Any], kind: float) -> Any:
-    if math.isinf(kind):
-        largest = [F.max(F.abs(g)) for g in grads]
-        return F.max(F.stack(largest)) if len(largest) > 1 else largest[0]
-    powers = [F.sum(F.square(g) if kind == 2 else F.pow(F.abs(g), kind)) for g in grads]
+    """The norm of all elements together, where `kind` is positive and finite; else that of each gradient's norm.
+
+    Gradients without elements add nothing.
+    """
+    filled = [g for g in grads if 0 not in g.shape]
+    if not filled:
+        return F.zeros(())
+    if math.isinf(kind) or kind <= 0:
+        return F.norm(F.stack([F.norm(g, kind) for g in filled]), kind)
+    powers = [F.sum(F.square(g) if kind == 2 else F.pow(F.abs(g), kind)) for g in filled]
     total = powers[0]
     for power in powers[1:]:
         total = F.add(total, power)
@@ -57,9 +64,9 @@ def _norm(grads: list[Any], kind: float) -> Any:
 
 @no_grad()
 def clip_grad_value_(parameters: EagerTensor | Iterable[EagerTensor], clip_value: float) -> None:
-    """Limits every element of the gradients to [-clip_value, clip_value]."""
+    """Limits every element of the gradients, in place, to [-clip_value, clip_value]."""
     for p in _with_grad(parameters):
-        p.grad = F.clamp(p.grad, -clip_value, clip_value)
+        p.grad.clamp_(-clip_value, clip_value)
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Any:

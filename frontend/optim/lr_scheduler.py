@@ -13,12 +13,12 @@ from typing import Any
 
 from oneflow.frontend.optim.cycles import CyclicLR, OneCycleLR
 from oneflow.frontend.optim.optimizer import Optimizer
-from oneflow.frontend.optim.schedule import LRScheduler, counted, restarted
+from oneflow.frontend.optim.schedule import LRScheduler, counted, of_groups, restarted
 
 __all__ = [
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
-    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
-    "ReduceLROnPlateau", "SequentialLR", "StepLR", "WarmupLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CosineDecayLR", "CyclicLR",
+    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
+    "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR", "WarmUpLR", "WarmupLR",
 ]  # fmt: skip
 
 
@@ -65,15 +65,33 @@ class ConstantLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The first rate times (1 - steps / total_iters)^power, 0 from `total_iters` on."""
+    """From the first rate to `end_learning_rate`: (1 - steps / total_iters)^power of what is between is left.
 
-    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
-        self.total_iters, self.power = counted(total_iters, "total_iters"), power
+    `decay_batch` is OneFlow's name of `total_iters`, with which `end_learning_rate` is 1e-4 where it is not given,
+    and else 0. With `cycle` the steps are as many again whenever they are over, from where the power has come to.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        total_iters: int = 5,
+        power: float = 1.0,
+        last_epoch: int = -1,
+        *,
+        decay_batch: int | None = None,
+        end_learning_rate: float | None = None,
+        cycle: bool = False,
+    ) -> None:
+        self.total_iters, self.power, self.cycle = counted(decay_batch or total_iters, "total_iters"), power, cycle
+        default = 0.0 if decay_batch is None else 1e-4
+        self.end_learning_rate = default if end_learning_rate is None else end_learning_rate
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
         """The rate of a group."""
-        return base * float((1 - min(epoch, self.total_iters) / self.total_iters) ** self.power)
+        total = self.total_iters * (max(-(-epoch // self.total_iters), 1) if self.cycle else 1)
+        left = float((1 - min(epoch, total) / total) ** self.power)
+        return (base - self.end_learning_rate) * left + self.end_learning_rate
 
 
 class StepLR(LRScheduler):
@@ -132,10 +150,24 @@ class CosineAnnealingLR(LRScheduler):
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / self.period)) / 2
 
 
+class CosineDecayLR(LRScheduler):
+    """From the first rate to `alpha` times it in `decay_steps` steps along half a cosine, where it stays."""
+
+    def __init__(self, optimizer: Optimizer, decay_steps: int, alpha: float = 0.0, last_epoch: int = -1) -> None:
+        self.decay_steps, self.alpha = counted(decay_steps, "decay_steps"), alpha
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group."""
+        share = (1 + math.cos(math.pi * min(epoch / self.decay_steps, 1.0))) / 2
+        return base * ((1 - self.alpha) * share + self.alpha)
+
+
 class CosineAnnealingWarmRestarts(LRScheduler):
     """From the first rate to `eta_min` along half a cosine, again and again from the first rate.
 
-    That takes `T_0` steps, then `T_mult` times as many.
+    That takes `T_0` steps, then `T_mult` times as many. The first rate is taken times `decay_rate` at each restart;
+    after `restart_limit` rounds, if that is not 0, the rate stays `eta_min`.
     """
 
     def __init__(
@@ -145,20 +177,31 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         T_mult: int = 1,  # noqa: N803
         eta_min: float = 0.0,
         last_epoch: int = -1,
+        *,
+        decay_rate: float = 1.0,
+        restart_limit: int = 0,
     ) -> None:
         self.first, self.growth, self.eta_min = counted(T_0, "T_0"), counted(T_mult, "T_mult"), eta_min
+        self.decay_rate, self.restart_limit = decay_rate, restart_limit
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
         """The rate of a group."""
-        period = self.first
+        period, restarts = self.first, 0
         while epoch >= period:
-            epoch, period = epoch - period, period * self.growth
-        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * epoch / period)) / 2
+            epoch, period, restarts = epoch - period, period * self.growth, restarts + 1
+        if self.restart_limit and restarts >= self.restart_limit:
+            return self.eta_min
+        highest = base * self.decay_rate**restarts
+        return self.eta_min + (highest - self.eta_min) * (1 + math.cos(math.pi * epoch / period)) / 2
 
 
 class SequentialLR(LRScheduler):
-    """One schedule after the other: number i takes over after `milestones[i - 1]` steps, from its own start."""
+    """One schedule after the other: number i takes over after `milestones[i - 1]` steps.
+
+    It begins from its own start, or where `interval_rescaling`, one flag or one for each milestone, is false, is as
+    far as if it had run from the first step.
+    """
 
     def __init__(
         self,
@@ -166,19 +209,25 @@ class SequentialLR(LRScheduler):
         schedulers: Sequence[LRScheduler],
         milestones: Sequence[int],
         last_epoch: int = -1,
+        *,
+        interval_rescaling: bool | Sequence[bool] = True,
     ) -> None:
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(f"expected {len(schedulers) - 1} milestones between schedules, got {len(milestones)}")
         if any(s.optimizer is not optimizer for s in schedulers):
             raise ValueError("expected schedules of the optimizer that is given")
         self.schedulers, self.milestones = list(schedulers), list(milestones)
+        given = interval_rescaling
+        self.rescaling = [given] * len(milestones) if isinstance(given, bool) else list(given)
+        if len(self.rescaling) != len(milestones):
+            raise ValueError(f"expected interval_rescaling for {len(milestones)} milestones, got {given}")
         restarted(optimizer)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int, number: int) -> float:
         """The rate of a group."""
         which = bisect.bisect_right(self.milestones, epoch)
-        start = self.milestones[which - 1] if which else 0
+        start = self.milestones[which - 1] if which and self.rescaling[which - 1] else 0
         return self.schedulers[which].rate(base, epoch - start, number)
 
 
@@ -208,7 +257,8 @@ class ReduceLROnPlateau:
     """The rate times `factor` when a measured value has not improved for more than `patience` steps.
 
     `mode` is "min" or "max", what an improvement is; it has to be larger than `threshold`, a share ("rel") or an
-    amount ("abs"). For `cooldown` steps after a reduction nothing is counted. Rates stay above `min_lr`.
+    amount ("abs"). For `cooldown` steps after a reduction nothing is counted. Rates stay above `min_lr`, one for all
+    groups or one for each.
     """
 
     def __init__(
@@ -220,7 +270,7 @@ class ReduceLROnPlateau:
         threshold: float = 1e-4,
         threshold_mode: str = "rel",
         cooldown: int = 0,
-        min_lr: float = 0.0,
+        min_lr: float | Sequence[float] = 0.0,
         eps: float = 1e-8,
     ) -> None:
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
@@ -229,7 +279,7 @@ class ReduceLROnPlateau:
             raise ValueError(f"expected a factor between 0 and 1, got {factor}")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
-        self.min_lr, self.eps = min_lr, eps
+        self.min_lrs, self.eps = of_groups(min_lr, optimizer, "min_lr"), eps
         self.best, self.num_bad_epochs, self.cooldown_counter = math.inf if mode == "min" else -math.inf, 0, 0
 
     def step(self, metrics: Any) -> None:
@@ -252,8 +302,8 @@ class ReduceLROnPlateau:
         return sign * value > sign * self.best * (1 + sign * self.threshold)
 
     def _reduce(self) -> None:
-        for group in self.optimizer.param_groups:
-            rate = max(group["lr"] * self.factor, self.min_lr)
+        for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+            rate = max(group["lr"] * self.factor, least)
             if group["lr"] - rate > self.eps:
                 group["lr"] = rate
 
@@ -292,10 +342,12 @@ class LinearLR(LRScheduler):
 
 
 class WarmupLR(LRScheduler):
-    """A rate that rises to that of another schedule, or to the first one, in `warmup_iters` steps.
+    """A warm-up of `warmup_iters` steps, then the first rate or another schedule.
 
-    It begins with `warmup_factor` of what it rises to; `warmup_method` is "linear" or "constant". The other schedule
-    runs along from its own start.
+    `warmup_method` "linear" goes evenly from `warmup_factor` of the first rate to what the schedule has after
+    `warmup_iters` steps; "constant" stays at `warmup_factor` of the first rate. The schedule is as far then as if it
+    had run from the first step; with `warmup_prefix` it begins from its own start, and the warm-up leads to the first
+    rate.
     """
 
     def __init__(
@@ -304,11 +356,13 @@ class WarmupLR(LRScheduler):
         warmup_factor: float = 1 / 3,
         warmup_iters: int = 5,
         warmup_method: str = "linear",
+        warmup_prefix: bool = False,
         last_epoch: int = -1,
     ) -> None:
         if warmup_method not in ("linear", "constant"):
             raise ValueError(f'expected warmup_method to be "linear" or "constant", got {warmup_method!r}')
         self.factor, self.warmup_iters, self.method = warmup_factor, warmup_iters, warmup_method
+        self.begins_anew = warmup_prefix
         self.after: LRScheduler | None = None
         if isinstance(scheduler_or_optimizer, Optimizer):
             super().__init__(scheduler_or_optimizer, last_epoch)
@@ -319,8 +373,18 @@ class WarmupLR(LRScheduler):
 
     def rate(self, base: float, epoch: int, number: int) -> float:
         """The rate of a group."""
-        goal = base if self.after is None else self.after.rate(base, epoch, number)
         if epoch >= self.warmup_iters:
-            return goal
-        linear = self.factor + (1 - self.factor) * epoch / self.warmup_iters
-        return goal * (linear if self.method == "linear" else self.factor)
+            return self._afterwards(base, epoch, number)
+        start = base * self.factor
+        if self.method == "constant":
+            return start
+        return start + (self._afterwards(base, self.warmup_iters, number) - start) * epoch / self.warmup_iters
+
+    def _afterwards(self, base: float, epoch: int, number: int) -> float:
+        """The rate of a group when the warm-up is over."""
+        begin = self.warmup_iters if self.begins_anew else 0
+        return base if self.after is None else self.after.rate(base, epoch - begin, number)
+
+
+#: OneFlow's other name.
+WarmUpLR = WarmupLR

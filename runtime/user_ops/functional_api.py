@@ -327,5 +327,5 @@ def parse_constant(text: str, name: str, where: str) -> Any:
             return found
     try:
         return ast.literal_eval(text.rstrip("f") if text[:1] in "+-.0123456789" else text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise FunctionalApiError(f"{where}: {name}: expected a constant after =, got {text!r}") from None

@@ -38,7 +38,7 @@ POSITIONS = {
     "with a step": ((5, 6), (slice(None, None, 2), ROWS), (3, 2)),
     "around a slice": ((3, 4, 5), (ROWS, slice(1, 3), ROWS), (2, 2)),
     "beside a number": ((3, 4, 5), (1, ROWS), (2, 5)),
-    "apart from a number": ((3, 4, 5), (1, slice(None), ROWS), (2, 4)),
+    "apart from a number": ((3, 4, 5), (1, slice(None), ROWS), (4, 2)),
     "in the middle": ((2, 4, 3), (slice(None), TWICE, slice(0, 2)), (2, 3, 2)),
     "dots": ((2, 3, 4), (..., ROWS), (2,)),
     "new": ((3, 4), (None, ROWS), (1, 2, 4)), "new between": ((3, 4), (ROWS, None, TWICE[:2]), (2, 1)),
@@ -87,12 +87,22 @@ def drawn(shape, index, value):
     return counted(shape), given, rng.standard_normal(shape).astype(F32)
 
 
+def put(array, index, value):
+    """Assigns as PyTorch does: an integer takes its dimension before positions take theirs."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if arrays_of(index) and any(isinstance(p, int) for p in parts):
+        widths = [p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else 1 for p in parts]
+        whole = [[p] if isinstance(p, int) else [slice(None)] * n for p, n in zip(parts, widths, strict=True)]
+        array, index = array[sum(map(tuple, whole), ())], tuple(p for p in parts if not isinstance(p, int))
+    array[index] = value
+
+
 def wanted(x, index, value, weights):
     """The assigned array, and the gradients of its weighted sum by the array and by the value."""
     y, taken = x.copy(), np.full(x.shape, -1)
-    y[index] = value
+    put(y, index, value)
     places = np.arange(np.size(value)).reshape(np.shape(value))
-    taken[index] = places
+    put(taken, index, places)
     by_value = np.zeros(np.size(value))
     np.add.at(by_value, taken[taken >= 0], weights[taken >= 0])
     return y, np.where(taken < 0, weights, 0), by_value.reshape(np.shape(value))

@@ -68,6 +68,8 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
         flow.load(path)
     with pytest.raises(FileNotFoundError):
         flow.load(tmp_path / "missing")
+    with pytest.raises(IsADirectoryError, match="to be a safetensors file, got a folder; name one in it"):
+        flow.load(tmp_path)
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):

@@ -119,7 +119,7 @@ REFUSED = {
     ),
     "a mode of other images": (
         lambda x: F.interpolate(x.reshape(1, 2, 3), 3, mode="bilinear"),
-        "expected mode nearest, area or linear for interpolate of tensor<1x2x3xi64>, got 'bilinear'",
+        "expected mode nearest, nearest-exact, area or linear for interpolate of tensor<1x2x3xi64>, got 'bilinear'",
     ),
     "two sizes": (
         lambda x: F.interpolate(x.reshape(1, 2, 3), 3, 2.0),

@@ -56,6 +56,18 @@ SAMPLES = [
     *(s for kind in ("nearest", "linear") for s in both(kind, (0, 2, 3), {"scale_factor": 2.0})),
     *(s for kind in ("nearest", "bilinear") for s in both(kind, (0, 2, 3, 3), {"output_size": [4, 2]})),
     *(s for kind in ("nearest", "trilinear") for s in both(kind, (0, 1, 2, 2, 2), SPACE)),
+    *(s for size, attrs in LINES for s in both("nearest_exact", (1, 2, size), attrs)),
+    *(s for attrs in PLANES for kind in ("nearest_exact", "bicubic") for s in both(kind, (2, 3, 3, 4), attrs)),
+    *(s for attrs in PLANES[:2] for s in both("bicubic", (1, 2, 3, 4), attrs | CORNERS)),
+    *both("bicubic", (1, 1, 1, 5), {"output_size": [3, 9]} | CORNERS),
+    *both("nearest_exact", (1, 2, 2, 2, 3), SPACE),
+    *(s for kind in ("nearest_exact", "bicubic") for s in both(kind, (0, 2, 3, 3), {"output_size": [4, 2]})),
+    *(
+        s
+        for kind in ("nearest_exact", "bicubic")
+        for s in both(kind, (1, 2, 2, 3), {"output_size": [4, 2]}, dtypes=FLOATS)
+    ),
+    Sample("upsample_nearest_exact_1d", [t(1, 2, 3)], TWICE, dtypes=NUMERIC),
     Sample("upsample_nearest_1d", [t(1, 2, 3)], TWICE, dtypes=NUMERIC),
     Sample("upsample_nearest_2d", [t(1, 2, 2, 2)], PLAIN | {"output_size": [3, 4]}, dtypes=(int32,)),
 ]
@@ -71,6 +83,10 @@ BAD = [
     ),
     Bad("upsample_linear_1d", [t(1, 2, 3)], TWICE, dtype=int32, match="expected x of type f16"),
     Bad("upsample_nearest_1d", [t(1, 2, 3)], TWICE, dtype=bool_, match="expected x of type ui8"),
+    Bad(
+        "upsample_bicubic_2d", [t(1, 2, 3, 3)], PLAIN | {"output_size": [2, 2]}, dtype=int32,
+        match="expected x of type f16",
+    ),
     Bad(
         "upsample_bilinear_2d_grad", [t(1, 2, 3, 4), t(1, 2, 3, 3)], PLAIN | {"output_size": [3, 3]},
         match="expected dy of type tensor<1x2x3x3xf32>",

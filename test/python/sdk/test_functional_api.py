@@ -197,9 +197,12 @@ def test_the_functions_of_oneflow(tmp_path):
     assert len(refused) < 50
 
 
-def test_missing_file(tmp_path):
+def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(FunctionalApiError, match="No such file"):
         read_functional_api(tmp_path / "functional_api.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"- name: \xe9")
+    with pytest.raises(FunctionalApiError, match="expected UTF-8, got 'utf-8' codec"):
+        read_functional_api(tmp_path / "latin.yaml")
 
 
 FUNCTIONS_API = """

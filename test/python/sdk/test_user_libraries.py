@@ -15,6 +15,7 @@ from oneflow.frontend import sysconfig
 from oneflow.runtime.user_ops import framework
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.runtime.user_ops.operations import call_by_name, find_operator
+from oneflow.tools import oneflow_opt
 from oneflow.tools.functional_operators import PLACE
 
 X = np.ones((2, 3), np.float32)
@@ -147,7 +148,7 @@ def test_bad_libraries(build, name):
     assert registry.operators == REGISTRY.operators
 
 
-def test_names_with_capitals(load):
+def test_names_with_capitals(load, monkeypatch, capsys):
     """MLIR has no operations with capitals: the operator is found by its name, its operation is another's."""
     text = f'REGISTER_USER_OP("MyTOp").Input("self").Output("loc").Attr<int32_t>("In", 3){SAME};\n'
     text += """struct Copy final : user_op::OpKernel {
@@ -166,6 +167,10 @@ def test_names_with_capitals(load):
     np.testing.assert_array_equal(found["loc"].handle, X)
     with pytest.raises(OperatorError, match=r"unknown operator oneflow\.MyTop"):
         find_operator(registry, "MyTop")
+    monkeypatch.setattr(oneflow_opt, "REGISTRY", registry)
+    for name in ("MyTOp", "oneflow.MyTOp", "user_my_t_op"):
+        assert oneflow_opt.main([f"--show-op={name}"]) == 0
+        assert capsys.readouterr().out.startswith("oneflow.user_my_t_op(")
 
 
 def test_an_operator_in_python_with_capitals():

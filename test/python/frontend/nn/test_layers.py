@@ -214,8 +214,8 @@ def test_activations(layer, numpy):
 
 def test_options_of_functions():
     assert repr(nn.LeakyReLU(negative_slope=0.5)) == "LeakyReLU(negative_slope=0.5)"
-    with pytest.raises(TypeError, match="at most 1 arguments for LeakyReLU"):
-        nn.LeakyReLU(1, 2)
+    with pytest.raises(TypeError, match="at most 2 arguments for LeakyReLU"):
+        nn.LeakyReLU(1, True, 2)
     with pytest.raises(TypeError, match=r"unexpected arguments \['slope'\] for LeakyReLU"):
         nn.LeakyReLU(slope=1)
 

@@ -76,6 +76,58 @@ def test_state_is_copied_and_checked():
     assert (unmatched.missing_keys, unmatched.unexpected_keys) == (["scale", "first.bias"], ["more"])
 
 
+def test_state_is_assigned():
+    net, optimizer_holds = Net(), []
+    optimizer_holds.append(net.first.weight)
+    net.first.bias.requires_grad_(False)
+    state = {name: v.to(flow.float64) for name, v in Net().state_dict().items()} | {
+        "first.bias": np.zeros(4, np.int32)
+    }
+    assert net.load_state_dict(state, assign=True) == ([], [])
+    weight = net.first.weight
+    assert weight is optimizer_holds[0] and weight.dtype == flow.float64 and weight.requires_grad
+    state["first.weight"].fill_(3)
+    assert weight.detach().tolist() == [[3] * 3] * 4
+    assert net.first.bias.dtype == flow.int32 and not net.first.bias.requires_grad
+    assert net.scale.dtype == flow.float64 and not net.scale.requires_grad
+    with pytest.raises(RuntimeError, match=r"first.bias is \[4\], given \[3\]"):
+        net.load_state_dict(state | {"first.bias": np.zeros(3)}, assign=True)
+
+
+CONTAINERS = {
+    "list": (lambda p: nn.ParameterList([p(2, 3), p(1)]), """ParameterList(
+  (0): Parameter containing: [oneflow.float32 of size 2x3]
+  (1): Parameter containing: [oneflow.float32 of size 1]
+)"""),
+    "dict": (lambda p: nn.ParameterDict({"a": p(0, 1)}), (
+        "ParameterDict((a): Parameter containing: [oneflow.float32 of size 0x1])"
+    )),
+    "modules": (lambda p: nn.ModuleDict({"x": nn.ReLU(), "l": nn.ParameterList([p(2), p(3)])}), """ModuleDict(
+  (x): ReLU()
+  (l): ParameterList(
+    (0): Parameter containing: [oneflow.float32 of size 2]
+    (1): Parameter containing: [oneflow.float32 of size 3]
+  )
+)"""),
+    "nothing": (lambda p: nn.ParameterList(), "ParameterList()"),
+    "layers": (lambda p: nn.ModuleList([nn.ReLU()]), "ModuleList(\n  (0): ReLU()\n)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_what_containers_show(name):
+    make, text = CONTAINERS[name]
+    assert repr(make(lambda *sizes: nn.Parameter(np.zeros(sizes, np.float32)))) == text
+
+
+def test_what_modules_with_options_and_layers_show():
+    class Scaled(nn.Sequential):
+        def extra_repr(self):
+            return "scale=2"
+
+    assert repr(Scaled(nn.ReLU())) == "Scaled(\n  scale=2\n  (0): ReLU()\n)"
+
+
 def test_modes():
     net = Net().eval()
     assert not net.training and not net.rest[1].training

@@ -20,6 +20,10 @@ def rates(make, count=7):
     return found
 
 
+#: The shares that are left along half a cosine of 4 steps: of everything, and of 0.9 above 0.1.
+COSINE0 = [(1 + math.cos(math.pi * i / 4)) / 2 for i in range(5)]
+COSINE = [0.1 + 0.9 * c for c in COSINE0]
+
 SCHEDULES = [
     (lambda o: s.StepLR(o, 2, 0.5), [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]),
     (lambda o: s.MultiStepLR(o, [1, 4], 0.5), [1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]),
@@ -30,12 +34,42 @@ SCHEDULES = [
     (lambda o: s.WarmupLR(o, 0.5, 2), [0.5, 0.75, 1, 1, 1, 1, 1]),
     (lambda o: s.WarmupLR(o, 0.5, 2, "constant"), [0.5, 0.5, 1, 1, 1, 1, 1]),
     (lambda o: s.WarmupLR(s.StepLR(o, 3, 0.1), 0.5, 2), [0.5, 0.75, 1, 0.1, 0.1, 0.1, 0.01]),
+    (
+        lambda o: s.WarmupLR(s.ExponentialLR(o, 0.9), 0.5, 5),
+        [0.5, 0.518098, 0.536196, 0.554294, 0.572392, 0.59049, 0.531441],
+    ),
+    (lambda o: s.WarmUpLR(s.ExponentialLR(o, 0.9), 0.5, 2, "constant"), [0.5, 0.5, *(0.9**i for i in range(2, 7))]),
+    (
+        lambda o: s.WarmupLR(s.ExponentialLR(o, 0.9), 0.5, 2, warmup_prefix=True),
+        [0.5, 0.75, *(0.9**i for i in range(5))],
+    ),
+    (
+        lambda o: s.WarmupLR(s.CosineDecayLR(o, 4, 0.1), 0.5, 2, "constant"),
+        [0.5, 0.5, 0.55, COSINE[3], 0.1, 0.1, 0.1],
+    ),
+    (lambda o: s.WarmupLR(s.CosineAnnealingLR(o, 4), 0.1, 2), [0.1, 0.3, 0.5, *(COSINE0[i] for i in (3, 4, 3, 2))]),
+    (lambda o: s.CosineDecayLR(o, 4, 0.1), [*COSINE, 0.1, 0.1]),
+    (lambda o: s.CosineAnnealingWarmRestarts(o, 2, decay_rate=0.5, restart_limit=2), [1, 0.5, 0.5, 0.25, 0, 0, 0]),
+    (lambda o: s.CosineAnnealingWarmRestarts(o, 1, 2, 0.2), [1, 1, 0.6, 1, *(0.2 + 0.8 * c for c in COSINE0[1:4])]),
+    (lambda o: s.PolynomialLR(o, 4), [1, 0.75, 0.5, 0.25, 0, 0, 0]),
+    (lambda o: s.PolynomialLR(o, decay_batch=2, power=2), [1, 0.250075, *[1e-4] * 5]),
+    (lambda o: s.PolynomialLR(o, 2, end_learning_rate=0.2, cycle=True), [1, 0.6, 0.2, 0.4, 0.2, 1 / 3, 0.2]),
+    (
+        lambda o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 9), s.ExponentialLR(o, 0.9)], [2]),
+        [0.1, 0.1, *(0.9**i for i in range(5))],
+    ),
+    (
+        lambda o: s.SequentialLR(
+            o, [s.ConstantLR(o, 0.1, 9), s.ExponentialLR(o, 0.9)], [2], interval_rescaling=False
+        ),
+        [0.1, 0.1, *(0.9**i for i in range(2, 7))],
+    ),
 ]
 
 
 @pytest.mark.parametrize("make,want", SCHEDULES)
 def test_rates(make, want):
-    np.testing.assert_allclose(rates(make), want, 1e-12)
+    np.testing.assert_allclose(rates(make), want, 1e-12, 1e-15)
 
 
 def test_groups_have_rates_of_their_own():
@@ -45,6 +79,23 @@ def test_groups_have_rates_of_their_own():
     np.testing.assert_allclose([g["lr"] for g in optimizer.param_groups], [2.0, 0.3])
     with pytest.raises(ValueError, match=r"one function per group \(2\)"):
         s.LambdaLR(optimizer, [lambda _: 1.0])
+
+
+def test_a_plateau_has_a_floor_for_each_group():
+    params = [{"params": nn.Parameter(np.zeros(1, np.float32)), "lr": 1.0} for _ in range(2)]
+    optimizer = optim.SGD(params)
+    schedule = s.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0.5, 0.01])
+    for _ in range(3):
+        schedule.step(1.0)
+    np.testing.assert_allclose([g["lr"] for g in optimizer.param_groups], [0.5, 0.01])
+    with pytest.raises(ValueError, match="expected one min_lr for each of 2 groups, got 1"):
+        s.ReduceLROnPlateau(optimizer, min_lr=[0.5])
+
+
+def test_rescaling_is_for_each_milestone():
+    optimizer = optim.SGD([nn.Parameter(np.zeros(1, np.float32))], lr=1.0)
+    with pytest.raises(ValueError, match="expected interval_rescaling for 1 milestones, got"):
+        s.SequentialLR(optimizer, [s.StepLR(optimizer, 1)] * 2, [2], interval_rescaling=[True, False])
 
 
 def test_going_on():

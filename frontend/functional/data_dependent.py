@@ -1,0 +1,97 @@
+"""Functions whose results have as many elements as values say: on tensors that have values. Imports `shape`.
+
+Positions are found on the host; gradients flow through what is taken at them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend.devices import move
+from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.errors import fail
+from oneflow.frontend.functional.shape import axis, broadcast_to, reshape
+from oneflow.frontend.tensor import Tensor
+
+__all__ = ["argwhere", "masked_select", "nonzero", "unique"]
+
+
+def _values(x: Any, name: str, advice: str) -> tuple[Any, np.ndarray]:
+    """A tensor and its values.
+
+    Raises:
+        TraceError: a function is being traced.
+    """
+    if not current_builder().eager:
+        raise fail(f"the shape of {name} depends on values, which are not known while a function is traced; {advice}")
+    tensor: Any = as_tensor(x)
+    return tensor, tensor.array
+
+
+def _beside(x: Any, array: np.ndarray) -> Tensor:
+    """An array as a tensor where `x` is."""
+    return as_tensor(move(np.asarray(array, order="C"), x.device))
+
+
+def nonzero(x: Any, as_tuple: bool = False) -> Any:
+    """The positions of all elements but zeros, one in a row (int64), in row-major order.
+
+    With `as_tuple` a vector for each dimension, as an index takes them; a scalar is a vector of one element then.
+
+    Raises:
+        TraceError: a function is being traced.
+    """
+    tensor, values = _values(x, "nonzero(x)", "keep the mask and use flow.where, or its sum for a count")
+    if as_tuple:
+        return tuple(_beside(tensor, at) for at in np.nonzero(np.atleast_1d(values)))
+    return _beside(tensor, np.argwhere(values).astype(np.int64))
+
+
+def argwhere(x: Any) -> Tensor:
+    """`nonzero`: the positions of all elements but zeros, one in a row (int64)."""
+    found: Tensor = nonzero(x)
+    return found
+
+
+def masked_select(x: Any, mask: Any) -> Tensor:
+    """The elements of `x` where `mask`, a tensor of bools, is true, as a vector; the two broadcast.
+
+    Raises:
+        TraceError: a function is being traced.
+        OneFlowError: the mask has no bools, or other sizes.
+    """
+    advice = "write flow.where(mask, x, 0), which keeps it"
+    chosen = _values(mask, "masked_select", advice)[1]
+    tensor = _values(x, "masked_select", advice)[0]
+    if chosen.dtype != np.bool_:
+        raise fail(f"expected a mask of bools for masked_select, got {chosen.dtype}; write mask != 0")
+    try:
+        sizes = np.broadcast_shapes(tensor.shape, chosen.shape)
+    except ValueError:
+        raise fail(f"expected a mask that broadcasts to {tensor.desc}, got one of shape {chosen.shape}") from None
+    whole = tensor if sizes == tensor.shape else broadcast_to(tensor, sizes)
+    at = np.flatnonzero(np.broadcast_to(chosen, sizes))
+    return dispatch("gather", reshape(whole, (-1,)), _beside(tensor, at), axis=0)
+
+
+def unique(
+    x: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The distinct elements of `x`, in ascending order, or with `dim` its distinct slices along that.
+
+    `return_inverse` adds where in them each element of `x` is, `return_counts` how often each of them is in `x`
+    (int64). NaN is distinct from NaN. The order is the same with `sorted` as without.
+
+    Raises:
+        TraceError: a function is being traced.
+    """
+    tensor, values = _values(x, "unique(x)", "compute it on the result of the function")
+    along = None if dim is None else axis(tensor, dim)
+    wide = values.astype(np.float32) if tensor.dtype.is_float and tensor.dtype.bits == 16 else values
+    found, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)
+    inverse = inverse.reshape(values.shape if along is None else -1)
+    given = [found.astype(values.dtype), *[inverse] * return_inverse, *[counts] * return_counts]
+    results = tuple(_beside(tensor, array) for array in given)
+    return results if len(results) > 1 else results[0]

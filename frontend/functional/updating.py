@@ -1,0 +1,49 @@
+"""Functions whose result may take the place of their first argument: those with a parameter `inplace`.
+
+Imports `dispatch`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from oneflow.frontend.dispatch import current_builder
+from oneflow.frontend.errors import fail
+from oneflow.frontend.tensor import Tensor
+
+_INPLACE = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
+
+
+def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function with a last parameter `inplace`: its first argument becomes the result, and is what it gives."""
+    plain = inspect.signature(function)
+    signature = plain.replace(parameters=[*plain.parameters.values(), _INPLACE])
+
+    @functools.wraps(function)
+    def either(*args: Any, **kwargs: Any) -> Tensor:
+        if "inplace" not in kwargs and len(args) <= len(plain.parameters):
+            return function(*args, **kwargs)
+        given = signature.bind(*args, **kwargs).arguments
+        inplace = given.pop("inplace")
+        result = function(**given)
+        return updated(next(iter(given.values())), result, f"{function.__name__}_") if inplace else result
+
+    either.__signature__ = signature  # type: ignore[attr-defined]
+    either.__doc__ = f"{function.__doc__}\n\nWith `inplace` the argument becomes the result, and is what is given."
+    return either
+
+
+def updated(x: Any, result: Tensor, writer: str) -> Tensor:
+    """A tensor that has become a result.
+
+    Raises:
+        OneFlowError: it is none.
+    """
+    if not isinstance(x, Tensor):
+        raise fail(f"expected a tensor to update in place, got {type(x).__name__}; write flow.tensor(x)")
+    if result is not x:
+        current_builder().assign(x, result, writer)
+    return x
