@@ -1,11 +1,10 @@
 """The cache of compiled objects on disk: safe to delete, never in the way.
 
 One entry is a file (a shared object, machine code of a device) and a description with its digest, both written under
-another name and renamed; the folder is its owner's alone, since what lies in it is run. Whatever goes wrong
-with the folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Entries that were not used
-for longest go when all take more than `limit`: looking through a large folder takes long, so that is done for a store
-now and then, on average once for each 32nd part of the limit that all processes store.
-Imports nothing of the project but versions.
+another name and renamed; the folder is its owner's alone, since what lies in it is run. Whatever goes wrong with the
+folder (missing rights, a full disk, rubbish in it), the entry counts as absent. Entries that were not used for
+longest go when all take more than `limit`: looking through a large folder takes long, so that is done for a store now
+and then, on average once for each 32nd part of the limit that all processes store.
 """
 
 from __future__ import annotations

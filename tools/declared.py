@@ -1,6 +1,6 @@
 """Operators that are declared in ODS and implemented nowhere yet: records by which programs are read and verified.
 
-A library that registers an operator of the same signature takes its place. Imports `ods` and the dialect.
+A library that registers an operator of the same signature takes its place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Updates of many parameters by one operator, so that OneFlow's programs load: one row for each of three optimizers.
 
 Each is the update of one parameter, `optimizer`'s record, for every parameter: operands of a parameter are repeated,
-numbers are shared, and so are the names of results. Imports `optimizer`, `update`, `record`, `sbp`.
+numbers are shared, and so are the names of results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 LEFT_OUT = ("max_v",)
 APART, UNREAD = "parameters split each along an axis of its own", "model_copy in any way, where it is not read"
 #: What is not offered, where a search finds it.
-WITHHELD = {
+UNOFFERED = {
     "multi_tensor_sgd_update": APART,
     "multi_tensor_momentum_update": APART,
     "multi_tensor_adam_update": APART,
@@ -93,7 +93,7 @@ def _register(name: str, one: Operator, names: Sequence[str]) -> None:
         f"{name}({', '.join(operands)}, {', '.join(map(str, one.signature.attrs))}) -> {', '.join(results)}",
         doc=f"`{one.name}` of many parameters, which share the learning rate and the other numbers.",
         types=functools.partial(_types, one), sbp=_sbp, grad=NO_GRAD, decompose=decompose, reference=reference,
-        withheld=WITHHELD.get(name, ""),
+        unoffered=UNOFFERED.get(name, ""),
     )  # fmt: skip
 
 

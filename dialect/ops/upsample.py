@@ -1,8 +1,7 @@
 """Images in another size: by the nearest element, or neighbours in proportion.
 
 Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So places and shares
-are exact, and the gradient finds the positions that an element has a share in without a search. Imports `rows`,
-`record`, `compute`, `sbp`.
+are exact, and the gradient finds the positions that an element has a share in without a search.
 """
 
 from __future__ import annotations

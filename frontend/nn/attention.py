@@ -1,4 +1,4 @@
-"""Attention with several heads. Imports `layers`, `functional`."""
+"""Attention with several heads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.dispatch import as_tensor, dispatch_all
+from oneflow.frontend.core.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import Linear, made
 from oneflow.frontend.nn.module import Module

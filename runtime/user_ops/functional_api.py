@@ -5,8 +5,7 @@
       bind_python: True
 
 A signature may be a list of them; calls take the first that fits. `Int32List[2]` takes one number for both, `=None`
-makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results. Imports
-`dialect` and the arguments of functions.
+makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results.
 """
 
 from __future__ import annotations
