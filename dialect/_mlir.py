@@ -1,7 +1,7 @@
 """The one door to the MLIR bindings.
 
 Everything else in the project imports MLIR from here, so another wheel that serves MLIR >= 23 with
-`dialects.ext` needs a change in this file alone. Imports nothing of the project.
+`dialects.ext` needs a change in this file alone.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 The kinds are OneFlow's, and `nd_sbp`. On reading, an integer may have any integer type and a list any spelling
 (`[1, 2]`, `[1 : si32]`, `array<i64: 1, 2>`); one canonical form is written. A data type is written as a
-type (`f32`) and also read as OneFlow's number (`2 : i32`). Imports `dtypes`, `nd_sbp` and the MLIR seam.
+type (`f32`) and also read as OneFlow's number (`2 : i32`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     is_finite(1.0 / (x * x + 1.0))   ->  True
     is_finite(1.0 / x)               ->  False
 
-Operands are taken as finite, those in `suspects` not. Overflow of sums, products and conversions is not counted,
-that of the exponential functions is. Imports `scalar`.
+Operands are taken as finite, those in `maybe_nonfinite` not. Overflow of sums, products and conversions is not counted,
+that of the exponential functions is.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ NOT_FINITE = Interval(finite=False)
 Unary = Callable[[Interval], Interval]
 
 
-def is_finite(root: Expr, suspects: Collection[Expr] = ()) -> bool:
-    """Whether `root` is finite for all finite values of its operands; those in `suspects` may not be finite."""
+def is_finite(root: Expr, maybe_nonfinite: Collection[Expr] = ()) -> bool:
+    """Whether `root` is finite for all finite values of its operands; those in `maybe_nonfinite` may not be finite."""
     found: dict[Expr, Interval] = {}
     for node in walk([root]):
-        found[node] = NOT_FINITE if node in suspects else _interval(node, found)
+        found[node] = NOT_FINITE if node in maybe_nonfinite else _interval(node, found)
     return found[root].finite
 
 

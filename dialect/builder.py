@@ -2,8 +2,7 @@
 
 Gradients, decompositions and rewrites are written once against a `Builder`: `ops.matmul(a, b)` checks the
 call, infers its results and hands it to `emit`. `IRBuilder` (in `dialect.ir_builder`) emits MLIR operations,
-`NumpyBuilder` (in `dialect.numpy_builder`) computes at once with the references. Imports `record` and what it
-needs.
+`NumpyBuilder` (in `dialect.numpy_builder`) computes at once with the references.
 """
 
 from __future__ import annotations

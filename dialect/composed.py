@@ -1,9 +1,8 @@
 """The gradient of an operator from its decomposition, for operators whose own gradient nobody writes out.
 
-    grad = composed_gradient        in a record that has `decompose`, or `by_parts`
+    grad = composed_gradient        in a record that has `decompose`, or `sharded_decomposition`
 
-The decomposition is built again and gone back over with the gradient slots of its parts. Imports `builder`, `record`,
-`reverse`.
+The decomposition is built again and gone back over with the gradient slots of its parts.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict
     """A gradient slot: that of the decomposition's operators, one operand at a time."""
     recorder = Recorder(ops)
     inputs = {name: _mapped(recorder.value, operand) for name, operand in op.inputs.items()}
-    write = op.record.decompose or op.record.by_parts
+    write = op.record.decompose or op.record.sharded_decomposition
     assert write is not None, op.record.name
     made = write(recorder, Call(op.record, inputs, op.attrs))
     results = flatten(made if isinstance(made, tuple) else [made])

@@ -11,7 +11,7 @@ of six primitives, whose bodies are scalar expressions over positions and elemen
     reshape(x, shape)                                    the same elements, another shape  `reshape`
 
 Each primitive has one rule in `lowering/`; no operator is named there. Sizes are ints, or expressions of
-type `index` where a dimension is dynamic. Imports `scalar` and `dtypes`.
+type `index` where a dimension is dynamic.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Derivatives of scalar bodies, and scalar expressions as operators.
 
 An element-wise operator needs no gradient of its own: its body is differentiated here, and the derivative is
-built out of the registered element-wise operators, so it is differentiable again. Imports `scalar` and
-`builder`.
+built out of the registered element-wise operators, so it is differentiable again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Element types: OneFlow's names and numbers, NumPy's dtypes and MLIR's spellings in one table.
 
-Imports NumPy and ml_dtypes only. Read by everything that asks what an element is.
+Read by everything that asks what an element is.
 """
 
 from __future__ import annotations

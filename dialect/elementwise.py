@@ -3,7 +3,6 @@
     elementwise("tanh(x) -> y", "The hyperbolic tangent.", scalar=s.tanh, reference=np.tanh)
 
 Operands broadcast as in NumPy. Rows add laws from a small table: `idempotent`, `involution`, `neutral`.
-Imports `record`, `shapes`, `sbp`, `derivative`, `bounds` and NumPy.
 """
 
 from __future__ import annotations
@@ -123,18 +122,18 @@ def instance(op: Call) -> Instance:
     assert op.record.scalar is not None, op.record.name
     attrs = tuple((name, repr(value), value) for name, value in op.attrs.items())
     results = tuple(v.dtype for v in op.results)
-    return _instance(op.record.scalar, attrs, tuple(v.dtype for v in op.operands), results, op.suspects)
+    return _instance(op.record.scalar, attrs, tuple(v.dtype for v in op.operands), results, op.maybe_nonfinite)
 
 
 @functools.lru_cache(maxsize=4096)
 def _instance(
-    scalar: Rule, attrs: Any, types: tuple[DType, ...], results: tuple[DType, ...], suspects: frozenset[int]
+    scalar: Rule, attrs: Any, types: tuple[DType, ...], results: tuple[DType, ...], maybe_nonfinite: frozenset[int]
 ) -> Instance:
     """`attrs` have the text of each value, which tells 0.0 from -0.0 and 1 from True."""
     nodes = tuple(s.arg(i, d.accumulator) for i, d in enumerate(types))
     body: Expr = call_rule(scalar, nodes, {name: value for name, _, value in attrs})
     result = body if results == (body.dtype,) else None
-    doubtful = [nodes[i] for i in suspects]
+    doubtful = [nodes[i] for i in maybe_nonfinite]
 
     def slope(node: Expr) -> Slope | None:
         found = derivative.derivative(body, node)

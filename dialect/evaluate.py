@@ -2,7 +2,7 @@
 
 A third reading of an operator's meaning beside the backends and the reference: tests compare all of them, and
 constants are folded with it. Everything is vectorised over positions; loops remain over the steps of folds,
-scans and scatters. Imports `compute`, `scalar`, NumPy.
+scans and scatters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Kernels made elsewhere, which compiled programs call between their own: the `kernel` slot of a record.
-
-Imports `numpy_builder` (descriptions of arrays), `record` and NumPy.
-"""
+"""Kernels made elsewhere, which compiled programs call between their own: the `kernel` slot of a record."""
 
 from __future__ import annotations
 

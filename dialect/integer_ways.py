@@ -1,6 +1,6 @@
 """What has no gradient because every way to it leads through integers: an error that names the way.
 
-Beside `reverse`, whose entries these are. Imports `reverse`, `elementwise`.
+Beside `reverse`, whose entries these are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A builder that emits operations of the dialect at the current insertion point.
 
-Handles are MLIR values. Imports `builder`, `oneflow` (the dialect) and the MLIR seam.
+Handles are MLIR values.
 """
 
 from __future__ import annotations

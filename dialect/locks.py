@@ -1,4 +1,4 @@
-"""Locks that a forked process finds free. Imports nothing of the project."""
+"""Locks that a forked process finds free."""
 
 from __future__ import annotations
 

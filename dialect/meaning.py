@@ -1,7 +1,7 @@
 """Element-wise bodies as compute stages: the scalar slot is the compute slot of one element at a time.
 
 What backends read: `stages(op)` gives the result stages of any call whose record has a scalar or a compute
-slot. Imports `compute`, `elementwise`, `record`.
+slot.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Ranks are numbered row-major over the mesh. Along one tensor axis the splits of several mesh axes nest: an
 earlier mesh axis cuts the whole, a later one cuts the pieces, each time balanced, so pieces may differ by one
-and may be empty. Imports `sbp` and the MLIR seam.
+and may be empty.
 """
 
 from __future__ import annotations

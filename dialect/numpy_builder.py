@@ -1,7 +1,7 @@
 """A builder that computes: each operator's NumPy reference runs as soon as it is called.
 
 With it, gradients and decompositions are checked without a compiler, and constants are folded. Handles are
-NumPy arrays. Imports `builder`, `record` and NumPy.
+NumPy arrays.
 """
 
 from __future__ import annotations

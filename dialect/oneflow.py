@@ -3,8 +3,7 @@
 Each record becomes an operation class of `ext`. MLIR's verifier then checks counts of operands; everything
 else is checked by `verify`, one walk over a module that costs little and runs after reading and after every
 pass. MLIR wants all tensors of one repeated operand to have one type, so a list of different shapes is cast to
-the type they share (`tensor.cast` to `tensor<?x3xf32>`), and descriptions look through the cast. Imports
-`record` and the MLIR seam.
+the type they share (`tensor.cast` to `tensor<?x3xf32>`), and descriptions look through the cast.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Philox4x32-10, as scalar expressions and in NumPy, each written for itself.
 
-Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). Imports `scalar` and NumPy.
+Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 There are three kinds: strings whose escapes are no UTF-8, which MLIR's bindings cannot give to Python; nesting that
 leaves no stack for the parser; and sizes for which operations take memory while they are parsed. Which operations do
 is MLIR's affair: a program with such sizes is parsed in a process of its own first.
-Imports the standard library alone.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Text that MLIR's own verifier takes is read straight into a context with the dialect. Where it does not
 (an unknown operator, a missing `operandSegmentSizes`, a list of different shapes, OneFlow's spellings), the
 text is read once more where `oneflow` is not registered, brought into normal form, checked by the records so
-that messages speak of operands by name, and read again. Imports `oneflow` (the dialect) and `readable`.
+that messages speak of operands by name, and read again.
 """
 
 from __future__ import annotations

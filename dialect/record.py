@@ -9,7 +9,7 @@
 Slots: `types` (result shapes and dtypes), `sbp` (how it may be split), `grad` (its gradient, built of other
 operators), one meaning (`scalar`, `compute`, `decompose` or `kernel`), `reference` (NumPy, for tests) and `laws`
 (rewrites). Each is filled or says why not (`no_grad(..)`, `no_sbp(..)`). A `Call` is what rules see of one
-use of an operator. Imports `signature`, `sbp`, `tensor_desc`; a `Registry` holds the records by name.
+use of an operator.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Law:
 class Operator:
     """One operator; see the module's text for its slots.
 
-    `by_parts` replaces a call some of whose axes are split that `sbp` wants whole; without it `decompose` does.
+    `sharded_decomposition` replaces a call some of whose axes are split that `sbp` wants whole; without it `decompose` does.
     `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s; on a CUDA device
     `launch.source(op, name)`, what the device's backend launches for it, or `device_kernel(op)`, if not None, does.
     `in_place(op)` gives pairs of numbers, a result and the operand whose memory its kernel wants it to share.
@@ -98,7 +98,7 @@ class Operator:
     `complexity(op)` the multiply-adds of a call where results and what is summed over do not tell.
     `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
     speak of sizes (`reshape`); without it they are the logical ones. Of the operands `shapes_of` only the shape is
-    read, so that they may be partial sums; `withheld` says which signatures that hold `sbp` does not offer, and why.
+    read, so that they may be partial sums; `unoffered` says which signatures that hold `sbp` does not offer, and why.
     `pure` operators may be removed, merged and reordered. `traits` are words that mechanisms ask for (`"random"`;
     `"barrier"`: users of the result wait for all operands). `where` is the file and line of the definition.
     """
@@ -114,14 +114,14 @@ class Operator:
     decompose: Rule | None = None
     nd_sbp: Rule | None = None
     complexity: Rule | None = None
-    by_parts: Rule | None = None
+    sharded_decomposition: Rule | None = None
     kernel: Rule | None = None
     device_kernel: Rule | None = None
     in_place: Rule | None = None
     launch: Any = None
     local: Rule | None = None
     shapes_of: tuple[str, ...] = ()
-    withheld: str = ""
+    unoffered: str = ""
     laws: tuple[Law, ...] = ()
     pure: bool = True
     traits: frozenset[str] = frozenset()
@@ -163,10 +163,10 @@ class Call:
 
     Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute), by name:
     `op.x`, or `op["in"]` for a Python keyword. A missing optional operand is None, a repeated one a tuple. Attributes
-    are Python values. `suspects` numbers the operands that may not be finite (see `dialect.reverse`).
+    are Python values. `maybe_nonfinite` numbers the operands that may not be finite (see `dialect.reverse`).
     """
 
-    __slots__ = ("attrs", "inputs", "outputs", "record", "suspects")
+    __slots__ = ("attrs", "inputs", "maybe_nonfinite", "outputs", "record")
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Call:
     ) -> None:
         self.record, self.inputs, self.attrs = record, dict(inputs), dict(attrs)
         self.outputs = dict(outputs or {})
-        self.suspects: frozenset[int] = frozenset()
+        self.maybe_nonfinite: frozenset[int] = frozenset()
 
     def __getitem__(self, name: str) -> Any:
         for table in (self.inputs, self.attrs, self.outputs):

@@ -1,15 +1,14 @@
 """Reverse mode: from the cotangents of some values of a program to the gradients of others.
 
-A program is a list of entries in order: calls of operators on `Value`s, `Segment`s that are computed again instead
-of kept, and `Opaque`s through which no gradient flows. `pull_back` goes over it backwards with the records' gradient
+A program is a list of entries in order: calls of operators on `Value`s, `Segment`s that are computed again instead of
+kept, and `Opaque`s through which no gradient flows. `pull_back` goes over it backwards with the records' gradient
 slots; what it builds goes into any `Builder`.
 
 Only entries between the inputs and what has a cotangent are visited, and only the gradients that lead to an input
 are built. Cotangents of a value used several times are added as they come, so that at most two are kept.
 
 Which values may be infinite or NaN while the inputs are finite is followed through the program, up to operators
-that combine elements; element-wise gradients mask products with those (see `elementwise.scalar_gradient`). Imports
-`builder`, `record`, `elementwise`, `meaning`.
+that combine elements; element-wise gradients mask products with those (see `elementwise.scalar_gradient`).
 """
 
 from __future__ import annotations
@@ -148,14 +147,14 @@ class _Reverse:
         entries: Sequence[Entry],
         wrt: Sequence[Value],
         before: Callable[[Entry], None],
-        suspects: Iterable[int] = (),
+        maybe_nonfinite: Iterable[int] = (),
         whole: Settle = _as_it_is,
     ) -> None:
         self.ops, self.wrt, self.before, self.whole = ops, wrt, before, whole
         self.settled: set[int] = set()
         self.makers: dict[int, Entry | None] = {id(v): None for v in wrt}
         self.users: dict[int, Entry | None] = {}
-        self.suspects = set(suspects)
+        self.maybe_nonfinite = set(maybe_nonfinite)
         self.grads: dict[int, Value | None] = {}
         self.stepped: set[int] = set()
         self.active = [e for e in entries if self._enter(e)]
@@ -175,11 +174,11 @@ class _Reverse:
             for inner in entry.entries:
                 self._suspect(inner)
             return
-        numbers = frozenset(i for i, v in enumerate(entry.operands) if id(v) in self.suspects)
+        numbers = frozenset(i for i, v in enumerate(entry.operands) if id(v) in self.maybe_nonfinite)
         if isinstance(entry, Call):
-            entry.suspects = numbers
+            entry.maybe_nonfinite = numbers
         if _spreads(entry) if isinstance(entry, Call) else numbers:
-            self.suspects.update(map(id, entry.results))
+            self.maybe_nonfinite.update(map(id, entry.results))
 
     def run(self, seeds: Seeds) -> list[Value | None]:
         for value, cotangent in seeds:
@@ -273,8 +272,8 @@ class _Reverse:
         seeds = [(places.get(id(r), r), g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None]
         wanted = [v for v in segment.operands if id(v) in self.makers]
         inputs = [places.get(id(v), v) for v in wanted]
-        suspects = [id(places.get(id(v), v)) for v in segment.operands if id(v) in self.suspects]
-        grads = _Reverse(self.ops, entries, inputs, self.before, suspects).run(seeds)
+        maybe_nonfinite = [id(places.get(id(v), v)) for v in segment.operands if id(v) in self.maybe_nonfinite]
+        grads = _Reverse(self.ops, entries, inputs, self.before, maybe_nonfinite).run(seeds)
         for value, grad in zip(wanted, grads, strict=True):
             if grad is not None:
                 self._add(value, grad, segment)
@@ -321,7 +320,7 @@ def _spreads(op: Call) -> bool:
     """Whether results of a call may be infinite or NaN in places that depend on the same place of an operand."""
     if op.record.scalar is not None:
         return not instance(op).finite
-    return bool(op.suspects) and op.record.compute is not None and _moves_only(op)
+    return bool(op.maybe_nonfinite) and op.record.compute is not None and _moves_only(op)
 
 
 def _moves_only(op: Call) -> bool:

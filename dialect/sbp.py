@@ -10,8 +10,7 @@ A factor on both sides stays split, a factor only on the left is summed over and
 tensor without the factor is repeated. `_` stands for a dimension that has to stay whole; `g*4` for one whose 4
 groups stay together: it is split over devices whose number divides 4. `linear` adds the
 signatures of partial sums: "each" for maps linear in every operand alone (products), "joint" for maps
-linear in all operands together (sums, movement). The all-broadcast signature always exists. Imports
-nothing of the project but `tensor_desc`.
+linear in all operands together (sums, movement). The all-broadcast signature always exists.
 """
 
 from __future__ import annotations

@@ -4,14 +4,12 @@ A scalar body is a Python function over `Expr` operands:
 
     lambda x, *, alpha: where(x > 0, x, alpha * x)
 
-Called with `Expr` leaves it builds a small expression graph, which `evaluate.py` (NumPy, for folding),
-`lowering/` (arith and math) and `derivative.py` read. A node is a kind, its arguments and its element
-type; nodes are equal when they are the same object. Floats of 16 bits never appear inside: bodies are
-instantiated with f32 operands for them. Imports `dtypes` only.
-
-Laws that every backend keeps: `max` and `min` propagate NaN; integer `floordiv` and `rem` by zero give 0
-(NumPy's result); integer arithmetic wraps; `rem` has the sign of the dividend (C's fmod); shifts by the
-width or more give 0 (or the sign); `rint` rounds half to even.
+Called with `Expr` leaves it builds a small expression graph, which `evaluate.py` (NumPy, for folding), `lowering/`
+(arith and math) and `derivative.py` read. A node is a kind, its arguments and its element type; nodes are equal when
+they are the same object. Floats of 16 bits never appear inside: bodies are instantiated with f32 operands for them.
+Laws that every backend keeps: `max` and `min` propagate NaN; integer `floordiv` and `rem` by zero give 0 (NumPy's
+result); integer arithmetic wraps; `rem` has the sign of the dividend (C's fmod); shifts by the width or more give 0
+(or the sign); `rint` rounds half to even.
 """
 
 from __future__ import annotations

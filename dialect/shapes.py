@@ -1,6 +1,6 @@
 """Arithmetic on shapes that may hold unknown dimensions.
 
-Sizes are ints or None (`?`); a result is None exactly where it cannot be decided. Imports `record` for errors.
+Sizes are ints or None (`?`); a result is None exactly where it cannot be decided.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 A name alone is an operand; `?` makes it optional, `*` repeated, `+` repeated at least once and `+2` at
 least twice. A name with a kind is an attribute, mandatory unless a default follows. Names after the
-arrow are results. Imports `attributes` and `errors`.
+arrow are results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is known of a tensor before it exists: its shape and its element type.
 
 `TensorDesc` is OneFlow's word. It is independent of any MLIR context; `from_mlir` and `to_mlir` cross
-the border. Imports `dtypes` and the MLIR seam.
+the border.
 """
 
 from __future__ import annotations

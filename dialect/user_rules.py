@@ -1,7 +1,7 @@
 """The slots that users give: whatever a function raises or gives is an error of its operator, slot and place.
 
 Rules of built-in operators are called as they are; those of users go through `guard`, so that a slip in one reads as
-the user's and not as a fault of the project. Imports `builder`, `compute`, `record`, `scalar`, `sbp`, `tensor_desc`.
+the user's and not as a fault of the project.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _OTHERS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "traits": ("a set of words", lambda x: _all_of(str, x)),
     "shapes_of": ("a tuple of operands", lambda x: _all_of(str, x)),
     **dict.fromkeys(
-        ("nd_sbp", "complexity", "by_parts", "device_kernel", "in_place", "local"),
+        ("nd_sbp", "complexity", "sharded_decomposition", "device_kernel", "in_place", "local"),
         ("a function of the call", callable),
     ),
 }

@@ -47,7 +47,7 @@ def card(record: Operator) -> Iterable[str]:
     yield ""
     yield f"- defined in `dialect/ops/{record.family}.py`; meaning: {record.meaning}"
     yield f"- gradient: {slot(record.grad)}"
-    yield f"- SBP: {slot(record.sbp)}" + (f"; not offered: {record.withheld}" if record.withheld else "")
+    yield f"- SBP: {slot(record.sbp)}" + (f"; not offered: {record.unoffered}" if record.unoffered else "")
     if record.laws:
         yield "- laws: " + "; ".join(f"`{law.name}`: {law.text}" for law in record.laws)
 

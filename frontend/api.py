@@ -1,4 +1,4 @@
-"""What `import oneflow as flow` offers. Imports every part of the frontend."""
+"""What `import oneflow as flow` offers."""
 
 from oneflow.dialect import scalar
 from oneflow.dialect.dtypes import (
@@ -14,40 +14,30 @@ from oneflow.dialect.dtypes import (
 )  # fmt: skip
 from oneflow.dialect.dtypes import bool_ as bool
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend import (  # noqa: F401
-    autograd,
-    config,
-    cuda,
-    env,
-    experimental,
-    functional,
-    inplace,
-    optimizer,
-    sbp,
-    scope,
-    sysconfig,
-    variables,
-)
-from oneflow.frontend.autograd import *  # noqa: F403
+from oneflow.frontend import cuda, env, experimental, functional, sbp, sysconfig
 from oneflow.frontend.checkpoint import Checkpoint
-from oneflow.frontend.compiled import CompiledFunction, compile
-from oneflow.frontend.devices import Device, device
-from oneflow.frontend.errors import CallError, OneFlowError, TraceError
+from oneflow.frontend.compile.compiled import CompiledFunction, compile
+from oneflow.frontend.core.devices import Device, device
+from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
+from oneflow.frontend.core.spec import TensorSpec
+from oneflow.frontend.eager.given import from_numpy, tensor
+from oneflow.frontend.eager.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
-from oneflow.frontend.given import from_numpy, tensor
 from oneflow.frontend.global_tensor import to_global
-from oneflow.frontend.jobs import FunctionConfig, global_function, watch, watch_diff
+from oneflow.frontend.methods import inplace  # noqa: F401
+from oneflow.frontend.methods.tensor_type import Tensor
+from oneflow.frontend.oneflow_v0 import config, optimizer, scope, variables
+from oneflow.frontend.oneflow_v0.jobs import FunctionConfig, global_function, watch, watch_diff
+from oneflow.frontend.oneflow_v0.user_op_builder import user_op_builder
+from oneflow.frontend.oneflow_v0.variables import *  # noqa: F403
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.serialization import load, save
-from oneflow.frontend.spec import TensorSpec
-from oneflow.frontend.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from oneflow.frontend.tensor_type import Tensor
-from oneflow.frontend.trace import trace
-from oneflow.frontend.user_op_builder import user_op_builder
-from oneflow.frontend.variables import *  # noqa: F403
+from oneflow.frontend.tracing import autograd
+from oneflow.frontend.tracing.autograd import *  # noqa: F403
+from oneflow.frontend.tracing.trace import trace
 from oneflow.runtime.global_array import Placement as placement  # noqa: N813
 from oneflow.runtime.user_ops.c_kernel import c_kernel
 from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel

@@ -1,12 +1,10 @@
 """Checkpoints: everything that a training run needs to go on bit for bit, in one file that is written atomically.
 
-    checkpoint = flow.Checkpoint("run.safetensors", model=model, optimizer=optimizer, schedule=schedule)
-    state = checkpoint.load()             # None where there is no file yet
-    first = state["step"] if state else 0
-    ...
-    checkpoint.save(step=step)
-
-Imports `serialization`, `functional.random`.
+checkpoint = flow.Checkpoint("run.safetensors", model=model, optimizer=optimizer, schedule=schedule)
+state = checkpoint.load()             # None where there is no file yet
+first = state["step"] if state else 0
+...
+checkpoint.save(step=step)
 """
 
 from __future__ import annotations

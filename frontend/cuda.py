@@ -1,17 +1,15 @@
 """`flow.cuda`: which devices there are, their memory, streams.
 
-    with flow.cuda.stream(flow.cuda.Stream()):
-        y = f(x)
-    flow.cuda.synchronize()
-
-Imports the runtime's `driver` and `stream`.
+with flow.cuda.stream(flow.cuda.Stream()):
+    y = f(x)
+flow.cuda.synchronize()
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from oneflow.frontend.devices import CHOSEN, Device, device
+from oneflow.frontend.core.devices import CHOSEN, Device, device
 from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams

@@ -1,4 +1,4 @@
-"""`flow.env`: which rank of a job this process is. Imports the job of `runtime.collectives`."""
+"""`flow.env`: which rank of a job this process is."""
 
 from __future__ import annotations
 

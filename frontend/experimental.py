@@ -7,7 +7,6 @@
 `folder/user_relu/` holds `user_relu_cpp_def.cpp` (the registrations of `user_relu_forward`, and if it is
 differentiated of `user_relu_backward`), `user_relu_py_api.py` (functions around them), `user_relu_py_kernel.py`
 (`forward(args)` and `backward(args)` on NumPy arrays) and `user_relu_cpp_kernel.cpp`, as far as they are asked for.
-Imports the loader of libraries and NumPy kernels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`flow._C`: the functions that `functional_api.yaml` files declare, computed by functors of C++ libraries.
-
-Imports the reader of such files, `dispatch` and `tensor`.
-"""
+"""`flow._C`: the functions that `functional_api.yaml` files declare, computed by functors of C++ libraries."""
 
 from __future__ import annotations
 
@@ -11,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from oneflow.dialect.record import OperatorError, suggestion
-from oneflow.frontend.arrays import is_array
-from oneflow.frontend.dispatch import TensorBuilder, as_tensor, current_builder
-from oneflow.frontend.errors import fail
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.core.arrays import is_array
+from oneflow.frontend.core.dispatch import TensorBuilder, as_tensor, current_builder
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.runtime.user_ops.functional_api import (
     FunctionalApiError,
     FunctionEntry,

@@ -4,8 +4,7 @@
     x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()
 
 Every rank has the whole tensor before `to_global` and its piece after it. In compiled functions `to_global` says how
-a value has to lie from here on. Gives tensors these methods. Imports `eager`, `function`, `capture` and
-`runtime.global_array`.
+a value has to lie from here on. Gives tensors these methods.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import numpy as np
 
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.sbp import Sbp
-from oneflow.frontend.arrays import to_array
-from oneflow.frontend.capture import layout_of
-from oneflow.frontend.dispatch import current_builder, dispatch
-from oneflow.frontend.eager import BUILDER, EagerTensor, wrapped
-from oneflow.frontend.errors import fail, refuse
-from oneflow.frontend.function import Function
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.core.arrays import to_array
+from oneflow.frontend.core.dispatch import current_builder, dispatch
+from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.function import Function
+from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
+from oneflow.frontend.tracing.capture import layout_of
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import Layout
 from oneflow.runtime.global_array import GlobalArray, Placement, shared

@@ -6,8 +6,7 @@
         types = lambda op: flow.TensorDesc(op.x.shape[:-1], op.x.dtype)
         kernel = flow.numpy_kernel(lambda x: x.max(axis=-1))
 
-They are records like the built-in ones; slots that are left out are filled as far as the others allow. Imports the
-dialect, the kernels of `runtime.user_ops` and `dispatch`.
+They are records like the built-in ones; slots that are left out are filled as far as the others allow.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, Registry, d
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.signature import Signature, SignatureError, parse_signature
 from oneflow.dialect.user_rules import check_factors, check_slots, guard
-from oneflow.frontend.dispatch import as_tensor, dispatch_all
-from oneflow.frontend.errors import CallError
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.core.dispatch import as_tensor, dispatch_all
+from oneflow.frontend.core.errors import CallError
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.runtime.user_ops.c_kernel import CKernel
 from oneflow.runtime.user_ops.operations import operation_name
 from oneflow.runtime.user_ops.triton_kernel import TritonKernel

@@ -1,4 +1,4 @@
-"""`flow.sbp`: how a tensor lies along one axis of a mesh. Imports the dialect."""
+"""`flow.sbp`: how a tensor lies along one axis of a mesh."""
 
 import operator
 

@@ -3,7 +3,7 @@
 A flat dict of tensors, as `state_dict` gives, becomes the file that PyTorch's users write of theirs, with the same
 names. Anything else keeps its structure in the file's metadata. A file is written beside its place and then renamed,
 so that a program that is killed leaves the old one; what else it leaves the next writer removes. `pickle` takes
-tensors and modules too. Imports `eager`, `nn.module`, `tree`, safetensors.
+tensors and modules too.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from oneflow.frontend.arrays import is_array, to_array
-from oneflow.frontend.eager import EagerTensor, wrapped
+from oneflow.frontend.core.arrays import is_array, to_array
+from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.nn.module import Parameter
 from oneflow.runtime.global_array import GlobalArray
 

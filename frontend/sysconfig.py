@@ -1,9 +1,7 @@
 """Flags for compiling libraries of operators: `flow.sysconfig`.
 
-    g++ -std=c++11 -shared -fPIC op.cpp -o op.so $(python -c "import oneflow as flow; print(' '.join(
-        flow.sysconfig.get_compile_flags() + flow.sysconfig.get_link_flags()))")
-
-Imports the place of the framework library.
+g++ -std=c++11 -shared -fPIC op.cpp -o op.so $(python -c "import oneflow as flow; print(' '.join(
+    flow.sysconfig.get_compile_flags() + flow.sysconfig.get_link_flags()))")
 """
 
 from __future__ import annotations

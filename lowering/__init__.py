@@ -1,4 +1,4 @@
 """Lowering: operators to linalg on tensors, linalg to kernels, kernels to LLVM or Triton.
 
-No module here names an operator. Imports `passes` and `dialect`.
+No module here names an operator.
 """

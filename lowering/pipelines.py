@@ -2,27 +2,35 @@
 
     STAGES["linalg"]   the pipeline from the stage before; `pipeline_to("llvm")` all of them
 
-Importing this registers every pass of `lowering`. Imports the passes.
+Importing this registers every pass of `lowering`.
 """
 
 from __future__ import annotations
 
-from oneflow.lowering.kernels import form, layouts, recompute, share
-from oneflow.lowering.linalg import convert
-from oneflow.lowering.llvm import emit, expand_floats, floats_to_bits, launch, polynomials, set_target, widen_floats
-from oneflow.lowering.llvm.split import SplitForThreads
-from oneflow.lowering.triton import attention  # noqa: F401
-from oneflow.lowering.triton.channels import PreferChannelsLast
-from oneflow.lowering.triton.claims import ClaimPositions
-from oneflow.lowering.triton.emit import EmitTriton
-from oneflow.lowering.triton.insertions import JoinInsertions
-from oneflow.lowering.triton.norm import JoinNormGradients
-from oneflow.lowering.triton.padded import ComputePadded
-from oneflow.lowering.triton.products import JoinProducts
-from oneflow.lowering.triton.recognise import RecogniseAttention
-from oneflow.lowering.triton.split import MOST_BESIDE, SplitReductions
-from oneflow.lowering.triton.templates import OutlineTemplates
-from oneflow.lowering.triton.tuning import PROCESSORS
+from oneflow.lowering.kernels import choose_layouts, form_kernels, recompute_rows, share_kernels
+from oneflow.lowering.linalg import convert_oneflow_to_linalg
+from oneflow.lowering.llvm import (
+    define_launches,
+    emit_kernels,
+    expand_floats,
+    expand_math,
+    floats_to_bits,
+    set_target,
+    widen_floats,
+)
+from oneflow.lowering.llvm.split_for_threads import SplitForThreads
+from oneflow.lowering.triton.cost.matmul_configurations import PROCESSORS
+from oneflow.lowering.triton.fusion.deterministic_scatter import DeterministicScatter
+from oneflow.lowering.triton.fusion.fuse_padding import FusePadding
+from oneflow.lowering.triton.fusion.join_insertions import JoinInsertions
+from oneflow.lowering.triton.fusion.join_products import JoinProducts
+from oneflow.lowering.triton.fusion.prefer_channels_last import PreferChannelsLast
+from oneflow.lowering.triton.fusion.recognise_attention import RecogniseAttention
+from oneflow.lowering.triton.fusion.split_reductions import MOST_BESIDE, SplitReductions
+from oneflow.lowering.triton.launch.emit_triton import EmitTriton
+from oneflow.lowering.triton.templates import attention  # noqa: F401
+from oneflow.lowering.triton.templates.join_norm_gradients import JoinNormGradients
+from oneflow.lowering.triton.templates.outline_templates import OutlineTemplates
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
@@ -31,12 +39,18 @@ ELEMENTWISE = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpow
 #: Stages, each with the passes that lead to it from the one before (see `BEFORE`).
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
-    "linalg": ("oneflow-decompose", *ELEMENTWISE, convert.ConvertOneflowToLinalg.name, "canonicalize", "cse"),
-    "kernels": (SplitForThreads.name, form.FormKernels.name, share.ShareKernels.name),
+    "linalg": (
+        "oneflow-decompose",
+        *ELEMENTWISE,
+        convert_oneflow_to_linalg.ConvertOneflowToLinalg.name,
+        "canonicalize",
+        "cse",
+    ),
+    "kernels": (SplitForThreads.name, form_kernels.FormKernels.name, share_kernels.ShareKernels.name),
     "llvm": (
-        emit.EmitKernels.name,
+        emit_kernels.EmitKernels.name,
         widen_floats.WidenFloats.name,
-        polynomials.ExpandMath.name,
+        expand_math.ExpandMath.name,
         expand_floats.ExpandFloats.name,
         # Before canonicalization, which joins conversions that are written with instructions of every target.
         "arith-expand{include-bf16=true}",
@@ -56,7 +70,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "convert-ub-to-llvm",
         "reconcile-unrealized-casts",
         floats_to_bits.FloatsToBits.name,
-        launch.DefineLaunches.name,
+        define_launches.DefineLaunches.name,
         set_target.SetTarget.name,
     ),
     "gpu-linalg": (
@@ -66,19 +80,19 @@ STAGES: dict[str, tuple[str, ...]] = {
         PreferChannelsLast.name,
         "oneflow-decompose",
         *ELEMENTWISE,
-        convert.ConvertOneflowToLinalg.name,
+        convert_oneflow_to_linalg.ConvertOneflowToLinalg.name,
         "canonicalize",
         "cse",
         JoinInsertions.name,
     ),
     "gpu-kernels": (
-        layouts.ChooseLayouts.name,
+        choose_layouts.ChooseLayouts.name,
         JoinProducts.name,
         SplitReductions.name,
-        recompute.RecomputeRows.name,
-        ComputePadded.name,
-        ClaimPositions.name,
-        f"{form.FormKernels.name}{{fuse=false siblings=true beside={MOST_BESIDE} processors={PROCESSORS}}}",
+        recompute_rows.RecomputeRows.name,
+        FusePadding.name,
+        DeterministicScatter.name,
+        f"{form_kernels.FormKernels.name}{{fuse=false siblings=true beside={MOST_BESIDE} processors={PROCESSORS}}}",
     ),
     "triton": (EmitTriton.name,),
 }

@@ -1,7 +1,6 @@
 """`oneflow-autodiff`: functions that compute the gradients of others.
 
-The gradient is IR like any other: the operators' gradient slots build it, over a copy of the function. Imports
-`dialect.reverse`, the pass interface, `passes.inline` and `passes.structure`.
+The gradient is IR like any other: the operators' gradient slots build it, over a copy of the function.
 """
 
 from __future__ import annotations

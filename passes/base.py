@@ -11,7 +11,7 @@
         limit: int = 8
         def run(self, module, registry): ...
 
-On the command line it is `--oneflow-fold-things="limit=4"`. Imports the registry of operators and the MLIR seam.
+On the command line it is `--oneflow-fold-things="limit=4"`.
 """
 
 from __future__ import annotations

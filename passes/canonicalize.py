@@ -1,7 +1,7 @@
 """`oneflow-canonicalize`: the laws of the operators' records, constant folding and removal of dead operations.
 
 A law is written against a `LawBuilder`: it may ask for the `producer` of a value and for its `constant`, and
-builds the replacement out of operators. Imports `dialect` and `passes.constants`.
+builds the replacement out of operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`oneflow-check-collectives`: that the ranks of a program meet, before it runs. Imports `sbp.collectives`."""
+"""`oneflow-check-collectives`: that the ranks of a program meet, before it runs."""
 
 from __future__ import annotations
 

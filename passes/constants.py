@@ -1,8 +1,7 @@
 """Constants in programs: which values are known, and how a known array is written.
 
 A known value is the result of an `arith.constant` or of a pure operator without operands. An array of one
-repeated value is written as the `constant` operator, another small one as `arith.constant dense<..>`. Imports
-the reference evaluation and the builder.
+repeated value is written as the `constant` operator, another small one as `arith.constant dense<..>`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`oneflow-decompose`: operators that are defined by others are written out.
-
-Imports the pass interface and the IR builder.
-"""
+"""`oneflow-decompose`: operators that are defined by others are written out."""
 
 from __future__ import annotations
 

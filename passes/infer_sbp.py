@@ -1,7 +1,4 @@
-"""`oneflow-infer-sbp`: a signature for every operator, from annotations on a few values.
-
-Imports the strategies of `passes.sbp` and the program's structure.
-"""
+"""`oneflow-infer-sbp`: a signature for every operator, from annotations on a few values."""
 
 from __future__ import annotations
 

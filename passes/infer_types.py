@@ -3,7 +3,7 @@
 Types are only refined: `tensor<*xf32>` and `?` become what the operators' rules say, never the other way. An
 operation of another dialect that needs the old type gets a `tensor.cast` back to it. Values that have to have
 one type (the two yields of an `scf.if`, what callers pass and a function takes) are refined to what all of
-them agree on, and cast to it. Imports `dialect` and the program's structure from `passes.structure`.
+them agree on, and cast to it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Calls replaced by the bodies of the functions they call.
 
-MLIR's own `inline` leaves operations of dialects defined in Python alone. Imports the pass interface.
+MLIR's own `inline` leaves operations of dialects defined in Python alone.
 """
 
 from __future__ import annotations

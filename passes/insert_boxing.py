@@ -1,7 +1,4 @@
-"""`oneflow-insert-boxing`: where operators disagree on how a tensor lies, casts that become collectives.
-
-Imports the boxing and layouts of `passes.sbp`.
-"""
+"""`oneflow-insert-boxing`: where operators disagree on how a tensor lies, casts that become collectives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`oneflow-join-boxing`: collectives that are alike and stand near each other become one of several tensors.
-
-Imports the boxing and layouts of `passes.sbp`.
-"""
+"""`oneflow-join-boxing`: collectives that are alike and stand near each other become one of several tensors."""
 
 from __future__ import annotations
 

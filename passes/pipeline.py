@@ -4,8 +4,7 @@
 
 MLIR's pass manager gets maximal runs of its own passes; when passes are timed or printed, each pass alone.
 On failure the pipeline is replayed on a copy to find the pass that failed, the program before that pass is
-written to a file, and the error ends with the command that reproduces it. Imports `pipeline_text`, the
-reader's diagnostics and the dialect's verifier.
+written to a file, and the error ends with the command that reproduces it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pipelines as text: `builtin.module(func.func(canonicalize,cse),oneflow-infer-types{keep-public=false})`.
 
 The grammar is mlir-opt's; our passes and MLIR's stand in one list. Reading gives `Step`s, one per pass, with
-the operations it is nested in. Imports `registry` and, to check MLIR's names, its pass manager.
+the operations it is nested in.
 """
 
 from __future__ import annotations

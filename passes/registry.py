@@ -1,6 +1,6 @@
 """Passes and pipelines by name.
 
-Modules register their passes when imported; `passes.all` and `lowering.pipelines` import them. Imports `base`.
+Modules register their passes when imported; `passes.all` and `lowering.pipelines` import them.
 """
 
 from __future__ import annotations

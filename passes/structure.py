@@ -1,6 +1,6 @@
 """The structure of a program that whole-program passes need: functions, calls, and values that share a type.
 
-Read in one walk. Imports the MLIR seam and the names of the dialect.
+Read in one walk.
 """
 
 from __future__ import annotations

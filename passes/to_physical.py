@@ -1,7 +1,4 @@
-"""`oneflow-to-physical`: from the program of whole tensors to the program of one rank.
-
-Imports the collectives and layouts of `passes.sbp`.
-"""
+"""`oneflow-to-physical`: from the program of whole tensors to the program of one rank."""
 
 from __future__ import annotations
 

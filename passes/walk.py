@@ -1,4 +1,4 @@
-"""The operations of a program that a pass looks for, before it changes any. Imports the MLIR seam."""
+"""The operations of a program that a pass looks for, before it changes any."""
 
 from __future__ import annotations
 

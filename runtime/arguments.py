@@ -1,7 +1,7 @@
 """Arrays in and out: what a caller gives, as contiguous memory of a program's types, and results as arrays.
 
 Takes NumPy arrays, anything with `__array_interface__` or DLPack, and what NumPy makes an array of. No copy
-where the memory is contiguous, aligned and in native byte order. Imports `dialect` and NumPy.
+where the memory is contiguous, aligned and in native byte order.
 """
 
 from __future__ import annotations

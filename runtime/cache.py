@@ -1,11 +1,11 @@
 """The cache of compiled objects on disk: safe to delete, never in the way.
 
 One entry is a file (a shared object, machine code of a device) and a description, which has the digest of both and of
-the entry's name; both are written under another name and renamed. The folder is its owner's alone, since what lies
-in it is run. Whatever goes wrong with the folder (missing rights, a full disk, rubbish in it), the entry counts as
+the entry's name; both are written under another name and renamed. The folder is its owner's alone, since what lies in
+it is run. Whatever goes wrong with the folder (missing rights, a full disk, rubbish in it), the entry counts as
 absent. Entries that were not used for longest go when all take more than `limit`: looking through a large folder
 takes long, so that is done for a store now and then, on average once for each 32nd part of the limit that all
-processes store. Imports versions, and what is known of the processor.
+processes store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Programs of many ranks: `compile_distributed(module, ..)` gives a program to call with whole tensors or pieces.
 
 A logical program is given its layouts by the passes, then each rank that this process runs compiles its own program;
-collectives are kernels that the compiled code calls. Imports the passes, `executable` and `collectives`.
+collectives are kernels that the compiled code calls.
 """
 
 from __future__ import annotations

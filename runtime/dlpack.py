@@ -1,7 +1,4 @@
-"""DLPack capsules made and taken, where NumPy does not speak the protocol: memory on a device, and bfloat16.
-
-Imports the dialect's element types.
-"""
+"""DLPack capsules made and taken, where NumPy does not speak the protocol: memory on a device, and bfloat16."""
 
 from __future__ import annotations
 

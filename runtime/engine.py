@@ -1,6 +1,6 @@
 """MLIR's execution engine by its C interface: calls through ctypes leave the interpreter's lock.
 
-So several threads generate code at once, which the bindings do not let them. Imports the MLIR seam.
+So several threads generate code at once, which the bindings do not let them.
 """
 
 from __future__ import annotations

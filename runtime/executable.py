@@ -1,7 +1,4 @@
-"""Compiled programs: `compile_module(module, entry)` gives an `Executable` to call with arrays.
-
-Imports `cache`, `objects`, `arguments`, `footprint`, `results`, the pipelines of `lowering` and the dialect.
-"""
+"""Compiled programs: `compile_module(module, entry)` gives an `Executable` to call with arrays."""
 
 from __future__ import annotations
 

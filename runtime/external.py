@@ -1,7 +1,4 @@
-"""Kernels made elsewhere that a compiled program calls: made when the program is loaded, kept as long as it lives.
-
-Imports the reading of their descriptions (`lowering.linalg.external`) and the dialect.
-"""
+"""Kernels made elsewhere that a compiled program calls: made when the program is loaded, kept as long as it lives."""
 
 from __future__ import annotations
 

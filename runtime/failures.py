@@ -1,4 +1,4 @@
-"""What a run that does not finish raises, on every device. Imports what checks say of sizes."""
+"""What a run that does not finish raises, on every device."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The memory of a run: what a program takes by its plan, and arguments whose memory results take.
-
-Imports `arguments`, `spans` and the dialect.
-"""
+"""The memory of a run: what a program takes by its plan, and arguments whose memory results take."""
 
 from __future__ import annotations
 

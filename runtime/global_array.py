@@ -1,7 +1,4 @@
-"""Tensors that lie on a mesh: the pieces that this process has, and where they belong.
-
-Imports `distributed`, which says how tensors lie, `shaped` and NumPy.
-"""
+"""Tensors that lie on a mesh: the pieces that this process has, and where they belong."""
 
 from __future__ import annotations
 

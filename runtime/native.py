@@ -2,7 +2,6 @@
 
 Looked for at $ONEFLOW_NATIVE, next to this module, in the build folder of a source tree, then where an editable
 installation puts it. Loaded once, with global symbols, because compiled objects find its functions by name.
-Imports nothing of the project.
 """
 
 from __future__ import annotations

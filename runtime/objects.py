@@ -1,7 +1,7 @@
 """From the LLVM dialect to machine code in the process, by way of a shared object.
 
 An object that can be linked is cached on disk (`cache.py`) and loaded with ctypes. Where there is no linker the
-code is compiled in the process and not cached. Imports `native`, `engine`, `parts` and the MLIR seam.
+code is compiled in the process and not cached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.llvm.launch import entry_symbol
+from oneflow.lowering.llvm.define_launches import entry_symbol
 from oneflow.runtime import native
 from oneflow.runtime.engine import Engine
 from oneflow.runtime.parts import Part, split

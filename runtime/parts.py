@@ -1,7 +1,7 @@
 """A module of the LLVM dialect in parts of like size, whose code several threads generate at once.
 
 The plan of an entry calls launches of kernels; each launch goes with what it reaches into one part, the plan with
-declarations of the launches into the last. Imports the MLIR seam.
+declarations of the launches into the last.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.llvm.launch import entry_symbol, plan_symbol
+from oneflow.lowering.llvm.define_launches import entry_symbol, plan_symbol
 
 #: Launches that make a part worth while.
 FEWEST = 3

@@ -2,7 +2,7 @@
 
 A kernel over megabytes leaves little of the interpreter in the near caches, and what a call touches comes from afar:
 that takes ten times as long as in a loop over small arrays. Arrays that have to be looked at, copied or updated are
-left to `Executable`. Imports `native`, `results` and NumPy.
+left to `Executable`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Results of compiled programs as arrays: their memory, which they own, and how NumPy reads it.
-
-Imports `native`, the dialect and NumPy.
-"""
+"""Results of compiled programs as arrays: their memory, which they own, and how NumPy reads it."""
 
 from __future__ import annotations
 

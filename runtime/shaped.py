@@ -1,4 +1,4 @@
-"""What follows from the shape and the element type of an array, wherever it lies. Imports `dialect.dtypes`."""
+"""What follows from the shape and the element type of an array, wherever it lies."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Such kernels are chosen and made for static calls, and rules in C++ see numbers alone. So a program that calls one on
 a dynamic tensor is inferred and compiled anew when it is called with sizes that it has not had before; the library's
-functions run with these. Imports the executables and the inference of types.
+functions run with these.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which parts of memory share bytes with others. Imports nothing of the package."""
+"""Which parts of memory share bytes with others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The check of a backend: a sample compiled and run gives the reference's results.
-
-Imports `checks`, `sample` and the runtime.
-"""
+"""The check of a backend: a sample compiled and run gives the reference's results."""
 
 from __future__ import annotations
 

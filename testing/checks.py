@@ -1,7 +1,7 @@
 """What is checked of every sample: types, meaning, SBP, text; gradients are in `testing.gradients`.
 
 Each check takes a `Sample` and raises AssertionError with the operator, element type and what differed. The
-same functions serve this project's operators and users' own. Imports `dialect`, `testing.sample`, NumPy.
+same functions serve this project's operators and users' own.
 """
 
 from __future__ import annotations
@@ -120,12 +120,12 @@ def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
 
 
 def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """The meaning, evaluated with NumPy (a kernel: run), gives the reference's results, and so does `by_parts`."""
+    """The meaning, evaluated with NumPy (a kernel: run), gives the reference's results, and so does `sharded_decomposition`."""
     op = make_case(sample, dtype, registry)
     wanted = run_reference(op)
     ways = {"": run_meaning(op)}
-    if op.record.by_parts is not None:
-        ways[" by parts"] = _run_rule(op.record.by_parts, op)
+    if op.record.sharded_decomposition is not None:
+        ways[" by parts"] = _run_rule(op.record.sharded_decomposition, op)
     for way, results in ways.items():
         for number, (got, want) in enumerate(zip(results, wanted, strict=True)):
             text = f"{sample} {dtype}{way} result {number}"

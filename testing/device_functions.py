@@ -1,4 +1,4 @@
-"""What functions of a device's libraries compute, by NumPy and SciPy. Imports nothing of the project."""
+"""What functions of a device's libraries compute, by NumPy and SciPy."""
 
 from __future__ import annotations
 

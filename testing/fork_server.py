@@ -2,7 +2,7 @@
 
 The server's file is also its client: `python fork_server.py SOCKET MODULE ARGUMENTS` hands its streams, folder
 and environment to the server, waits, and ends as the command did. Without a server it becomes the command
-itself. Imports the standard library alone, so that a client starts within a few milliseconds.
+itself.
 """
 
 from __future__ import annotations

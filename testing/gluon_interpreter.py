@@ -3,7 +3,7 @@
 Barriers wait as a device's do, and a wait that nothing ends raises; memory shared by warps holds NaN before it is
 written, and blocks past a tensor's end hold 0. Copies of a thread are done when they are waited for. Copies of blocks
 and products are done at once, and layouts mean nothing: what goes wrong on a device because it is done later is not
-seen. Imports `device_functions`.
+seen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gradients against finite differences, to second order.
 
 The gradient slots are run by a builder that computes with the NumPy references and keeps a tape, so that a
-gradient's own gradient is taken by the same slots. Imports `dialect`, `testing.checks`, NumPy.
+gradient's own gradient is taken by the same slots.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
         assert not cuda.live
 
 It has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. Memory that was not allocated is not
-touched: a copy or a fill beyond a block fails. What is recorded is done when its graph is launched. Imports
-`triton_interpreter`, `host_graphs`, `host_maps`, `runtime.cuda`, and eager mode, whose kernels it forgets.
+touched: a copy or a fill beyond a block fails. What is recorded is done when its graph is launched.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from unittest import mock
 
 import numpy as np
 
-from oneflow.frontend.eager import BUILDER
+from oneflow.frontend.eager.tensor import BUILDER
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import cached, driver
 from oneflow.runtime.cuda import stream as streams

@@ -1,7 +1,4 @@
-"""The graphs of `host_cuda`: nodes are run in another order than they were added in, as far as edges allow.
-
-Imports nothing of the project.
-"""
+"""The graphs of `host_cuda`: nodes are run in another order than they were added in, as far as edges allow."""
 
 from __future__ import annotations
 

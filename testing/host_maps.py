@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneflow.lowering.triton.source import Source
-from oneflow.runtime.cuda.maps import LEAST, TensorMap, lift
+from oneflow.runtime.cuda.tensor_maps import LEAST, TensorMap, lift
 
 #: The bytes of an element that maps are of.
 ELEMENT = 2

@@ -4,7 +4,7 @@
         flow.compile(f, placement=flow.placement("cuda", [0, 1]))(x)
 
 It has the functions that `runtime.collectives.nccl` calls. Within a group all messages are left before the first is
-awaited, as NCCL allows; memory that is not the device's is refused. Imports `host_cuda` and `nccl`.
+awaited, as NCCL allows; memory that is not the device's is refused.
 """
 
 from __future__ import annotations

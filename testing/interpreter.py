@@ -1,7 +1,4 @@
-"""Runs a function of a module with the operators' NumPy references, without a compiler.
-
-Imports `dialect` and NumPy.
-"""
+"""Runs a function of a module with the operators' NumPy references, without a compiler."""
 
 from __future__ import annotations
 

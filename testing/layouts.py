@@ -1,7 +1,7 @@
 """The classic layouts of parallel training, the fewest bytes they have to move, and the bytes that programs move.
 
 Each of `LAYOUTS` is a step of training, forward and backward, of which arguments and results alone are annotated.
-Bytes are counted as all ranks together receive them. Imports `dialect` and `passes`.
+Bytes are counted as all ranks together receive them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 The suite is called like its folder, unless `config.name` was set. RUN lines may use `oneflow-opt`, `oneflow-run`,
 `%python`, `FileCheck` (LLVM's if it is on the path, else the one pip installs) and `not`. A test that checks
-nothing fails. Imports lit and the server of commands.
+nothing fails.
 """
 
 from __future__ import annotations

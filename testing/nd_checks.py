@@ -1,7 +1,6 @@
 """The check of an operator's nd-signatures: pieces computed rank by rank give the whole.
 
-As `checks.check_sbp`, on meshes of several axes and as the passes write the program of a rank. Imports `checks`,
-`simulate`, `passes.sbp` and NumPy.
+As `checks.check_sbp`, on meshes of several axes and as the passes write the program of a rank.
 """
 
 from __future__ import annotations

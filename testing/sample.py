@@ -4,7 +4,7 @@
     Sample("leaky_relu", [t(2, 3)], {"alpha": 0.1})
     Bad("matmul", [t(3, 4), t(5, 6)], match="expected the contracted dimension of b to be 4, got 5")
 
-Operands without a type of their own take each of the sample's `dtypes` in turn. Imports `dialect` and NumPy.
+Operands without a type of their own take each of the sample's `dtypes` in turn.
 """
 
 from __future__ import annotations

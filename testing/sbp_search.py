@@ -3,8 +3,7 @@
 `missing_signatures` of a sample are those that hold on 2 and on 3 devices for three sets of values and that the
 record does not offer; `holds` asks for one. A sample with a result of zeros, or of one truth, tells nothing. Results
 are judged each by itself, so that only assignments to operands multiply; of more than `MOST` those are searched that
-differ from an offered one in two operands, or in one where attributes depend on layouts. Imports `checks`,
-`simulate`, NumPy.
+differ from an offered one in two operands, or in one where attributes depend on layouts.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Parts of the interpreter are replaced: reductions and scans by any function run on whole slices instead of one
 element at a time, blocks of one comparison's result keep its type, conversions to bf16 round to nearest even, and
 libdevice's functions are NumPy's and SciPy's.
-Imports `lowering.triton`, `runtime.cuda.compiler`, `backend`, `device_functions` and `gluon_interpreter`.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.program import Program, read_program
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import triton

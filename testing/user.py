@@ -1,7 +1,4 @@
-"""`flow.testing.check_op`: the checks that built-in operators get, for an operator of a user.
-
-Imports the checks.
-"""
+"""`flow.testing.check_op`: the checks that built-in operators get, for an operator of a user."""
 
 from __future__ import annotations
 

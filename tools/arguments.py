@@ -1,6 +1,6 @@
 """The command line of oneflow-opt: one table of flags; every other flag names a pass.
 
-Flags take one or two dashes, values as `--flag=value` or `--flag value`. Imports the tables of passes.
+Flags take one or two dashes, values as `--flag=value` or `--flag value`.
 """
 
 from __future__ import annotations

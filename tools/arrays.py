@@ -1,6 +1,6 @@
 """Arrays in files: .npy, .npz and .safetensors, by suffix.
 
-bfloat16 travels through .npy and .npz as two raw bytes, which NumPy writes of it. Imports NumPy and safetensors.
+bfloat16 travels through .npy and .npz as two raw bytes, which NumPy writes of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the commands share: errors that end them, and ending.
 
 Whatever happens, a command ends with a line that says what went wrong; $ONEFLOW_TRACEBACK=1 lets faults of the
-project itself show where they came from. Imports the errors of passes.
+project itself show where they came from.
 """
 
 from __future__ import annotations

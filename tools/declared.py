@@ -1,7 +1,7 @@
 """Operators that are declared in ODS and implemented nowhere yet: records by which programs are read and verified.
 
 A library that registers an operator of the same signature takes its place. Operators of mixed case have the names
-that those of libraries have, and names of operands are lower case. Imports `ods` and the dialect.
+that those of libraries have, and names of operands are lower case.
 """
 
 from __future__ import annotations

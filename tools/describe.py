@@ -1,6 +1,6 @@
 """What oneflow-opt prints of passes, operators and dialects.
 
-Everything is read from the registries. Imports them and the records.
+Everything is read from the registries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Diagnostics as MLIR's tools print them, and the `expected-error` comments of `--verify-diagnostics`.
-
-Imports the reader's `Diagnostic`.
-"""
+"""Diagnostics as MLIR's tools print them, and the `expected-error` comments of `--verify-diagnostics`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Entry points of a program: their arguments and results by name, and matching arrays to them.
 
 An argument is called by its attribute `oneflow.name`, else as the program's text calls it (`%x` is `x`); `arg<n>` is
-argument n in any case. A result is called by its attribute, else `out<n>`. Imports the MLIR seam and descriptions of
-tensors.
+argument n in any case. A result is called by its attribute, else `out<n>`.
 """
 
 from __future__ import annotations

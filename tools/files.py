@@ -1,7 +1,4 @@
-"""Reading programs from files and running files that define operators, with errors that say what is wrong.
-
-Imports the errors of commands.
-"""
+"""Reading programs from files and running files that define operators, with errors that say what is wrong."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The C++ functions of a `functional_api.yaml`: `functional::Name(..)` with the types of its signatures.
-
-Imports the reader of such files.
-"""
+"""The C++ functions of a `functional_api.yaml`: `functional::Name(..)` with the types of its signatures."""
 
 from __future__ import annotations
 

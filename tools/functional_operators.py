@@ -3,7 +3,7 @@
     python -m oneflow.tools.functional_operators
 
 writes it to where the headers are. Parameters are an operator's operands, then its attributes, those without a
-default first. Imports the dialect's records and C++ names of types.
+default first.
 """
 
 from __future__ import annotations

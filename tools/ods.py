@@ -1,13 +1,11 @@
 """Operators declared in ODS (`.td`): reading `OneFlow_BaseOp` definitions, and writing C++ of them.
 
-    def OneFlow_LeakyReluOp : OneFlow_BaseOp<"leaky_relu", [NoMemoryEffect]> {
-      let input = (ins OneFlow_Tensor:$x);
-      let output = (outs OneFlow_Tensor:$y);
-      let attrs = (ins DefaultValuedAttr<F32Attr, "0.1">:$alpha);
-      let has_logical_tensor_desc_infer_fn = 1;
-    }
-
-Imports the records of such files (`ods_records`).
+def OneFlow_LeakyReluOp : OneFlow_BaseOp<"leaky_relu", [NoMemoryEffect]> {
+  let input = (ins OneFlow_Tensor:$x);
+  let output = (outs OneFlow_Tensor:$y);
+  let attrs = (ins DefaultValuedAttr<F32Attr, "0.1">:$alpha);
+  let has_logical_tensor_desc_infer_fn = 1;
+}
 """
 
 from __future__ import annotations

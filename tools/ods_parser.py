@@ -1,4 +1,4 @@
-"""The part of TableGen's language that definitions of operators are written in. Imports the errors of commands."""
+"""The part of TableGen's language that definitions of operators are written in."""
 
 from __future__ import annotations
 

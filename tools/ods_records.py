@@ -2,7 +2,7 @@
 
 Includes are looked for in the file's folder and in the folders above; what is not found, such as MLIR's own files, is
 left out: the classes of MLIR that OneFlow's files use are in `MLIR_CLASSES`. A class that a file uses and does not
-include is one of the `OneFlowBase.td` in the same folder. Imports the parsing of such text (`ods_parser`).
+include is one of the `OneFlowBase.td` in the same folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """`oneflow-run`: compiles one function of a program and runs it on arrays from files.
 
-    oneflow-run model.mlir --entry-point f --input x=x.npy --input weights.safetensors --output out.npz
-
-Imports the reader, the compiler (`runtime`) and the files of arrays.
+oneflow-run model.mlir --entry-point f --input x=x.npy --input weights.safetensors --output out.npz
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from oneflow.dialect.nd_sbp import Mesh
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
-from oneflow.frontend.devices import Device, choose, compile_for, device
+from oneflow.frontend.core.devices import Device, choose, compile_for, device
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.infer_sbp import STRATEGIES

@@ -7,7 +7,6 @@
 The first header has a class for each operator, whose static functions the user implements; the source registers the
 operators with them; the second header declares `functional::Name`. They are compiled, together with kernels and
 functors, into a library that `--load-ops` loads. `--load-ops ops.td` has programs verified before there is one.
-Imports `ods`, `declared` and `functional_header`.
 """
 
 from __future__ import annotations

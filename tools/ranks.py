@@ -1,7 +1,4 @@
-"""Programs of many ranks on the command line: starting the ranks, running them, and saying once what went wrong.
-
-Imports `runtime.distributed`, MPI by way of `runtime.collectives`.
-"""
+"""Programs of many ranks on the command line: starting the ranks, running them, and saying once what went wrong."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Seeds for random operators that state none.
-
-Imports the dialect.
-"""
+"""Seeds for random operators that state none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One run of oneflow-opt over one input file: reading, passes, diagnostics, printing.
-
-Imports the reader, the pipeline and the diagnostics.
-"""
+"""One run of oneflow-opt over one input file: reading, passes, diagnostics, printing."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from pathlib import Path
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
-from oneflow.frontend.devices import choose
+from oneflow.frontend.core.devices import choose
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.names import AUTOTUNE
-from oneflow.lowering.triton.program import read_program
 from oneflow.passes.base import parse_bool
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
 from oneflow.runtime.cuda.compiler import CompileError

@@ -1,4 +1,4 @@
-"""The option `--target` of the commands: which processor programs are compiled for. Imports the targets."""
+"""The option `--target` of the commands: which processor programs are compiled for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Averages over windows that divide images into a given number of parts. Imports `spatial`, `record`, `compute`.
-
-Window t of `out` along a dimension of `size` holds positions from t * size / out (rounded down) to
-(t + 1) * size / out (rounded up). Where `out` divides `size`, windows are alike and positions affine.
+"""Averages over windows that divide images into a given number of parts. Window t of `out` along a dimension of
+`size` holds positions from t * size / out (rounded down) to (t + 1) * size / out (rounded up). Where `out`
+divides `size`, windows are alike and positions affine.
 """
 
 from __future__ import annotations

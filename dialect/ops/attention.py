@@ -1,7 +1,6 @@
 """Attention: softmax(query @ key^T) @ value as one operator, so that a device need not store the weights.
 
-Weights are dropped by the numbers of `random_mask_like`, so that they are the same written out. Imports `record`,
-`builder`, `softmax`, `random`, `shapes`, `sbp`.
+Weights are dropped by the numbers of `random_mask_like`, so that they are the same written out.
 """
 
 from __future__ import annotations

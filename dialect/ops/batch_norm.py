@@ -1,7 +1,6 @@
 """Normalization of channels over a batch: by running statistics, or in training by the batch's own.
 
-`by_parts` is both by operators that may be split along the batch, whose sums meet; gradients go back over it. Imports
-`rows`, `group_norm`, `composed`, `record`, `compute`, `shapes`, `sbp`.
+`sharded_decomposition` is both by operators that may be split along the batch, whose sums meet; gradients go back over it.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ class Normalization:
         sums = [tuple(P if n in names else B for n in given) for names in linear]
         return with_addend(op, [*found, *(SbpSignature(side, (P, *[B] * more)) for side in sums)])
 
-    def by_parts(ops: Builder, op: Call) -> list[Value]:
+    def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         x = widen(ops, op.x)
         of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
         mean = of.shared(of.total(x)) if op.training else op.moving_mean
@@ -264,7 +263,7 @@ class NormalizationGrad:
         split = Factors(f"{x}, {x}, c, c, c -> c, c, {x}").signatures([d.shape for d in op.operands])
         return [*split, SbpSignature((B, P, B, B, B), (P, P, P)), SbpSignature((B, B, B, B, P), (B, B, P))]
 
-    def by_parts(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
+    def sharded_decomposition(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         x, dy = widen(ops, op.x), widen(ops, op.dy)
         of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
         normal = (x - of.spread(op.mean)) * of.spread(op.inv_variance)

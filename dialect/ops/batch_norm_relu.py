@@ -1,7 +1,4 @@
-"""Normalization of channels over a batch, an addend and relu in one operator, and its gradient.
-
-Imports `batch_norm`, `composed`, `rows`, `record`, `compute`, `sbp`.
-"""
+"""Normalization of channels over a batch, an addend and relu in one operator, and its gradient."""
 
 from __future__ import annotations
 
@@ -94,7 +91,7 @@ class NormalizationAddRelu:
 
     sbp = no_sbp("a part has its bits at other places in reserve_space than the whole")
 
-    def by_parts(ops: Builder, op: Call) -> list[Value]:
+    def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         call = _normalization(op)
         whole, *more = ops.call("normalization", *call.inputs.values(), **call.attrs)
         y = ops.relu(whole)
@@ -146,7 +143,7 @@ class NormalizationAddReluGrad:
         by_dy = SbpSignature((B, P, *[B] * 6), (P,) * (3 + more))
         return [by_dy, SbpSignature((*[B] * 4, P, *[B] * 3), (B, B, P, *[B] * more))]
 
-    def by_parts(ops: Builder, op: Call) -> list[Value]:
+    def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         passed = ops.relu_grad(op.y, op.dy)
         found = ops.call(
             "normalization_grad", op.x, passed, op.mean, op.inv_variance, op.gamma, axis=op.axis, epsilon=op.epsilon

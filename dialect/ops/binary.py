@@ -165,11 +165,11 @@ ONLY_WHOLE = "partial sums of x, which give NaN where y is 0 and x is 0 as a who
 
 elementwise(
     "xlogy(x, y) -> z", "x * log(y), and 0 where x is 0 unless y is NaN.", scalar=_xlogy,
-    reference=in_double(lambda x, y: scipy.special.xlogy(x, y)), withheld=ONLY_WHOLE,
+    reference=in_double(lambda x, y: scipy.special.xlogy(x, y)), unoffered=ONLY_WHOLE,
 )  # fmt: skip
 elementwise(
     "xdivy(x, y) -> z", "x / y, and 0 where x is 0.", scalar=_xdivy,
-    reference=in_double(lambda x, y: np.where(x == 0, 0, x / y)), withheld=ONLY_WHOLE,
+    reference=in_double(lambda x, y: np.where(x == 0, 0, x / y)), unoffered=ONLY_WHOLE,
 )  # fmt: skip
 
 for _name, _doc, _kind, _reference in (

@@ -1,7 +1,7 @@
 """Losses of scores by class, the classes last, and of labels; with their gradients.
 
 Classes may be split: a piece knows where it begins, and its losses are partial sums. What needs all classes of a row
-(`by_parts`) is then written with operators that do not. Imports `indexing`, `rows`, `record`, `compute`, `sbp`.
+(`sharded_decomposition`) is then written with operators that do not.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SparseSoftmaxCrossEntropy:
     `depth` is the number of classes (0: not said). A label outside is an error of the run.
     """
 
-    def by_parts(ops: Builder, op: Call) -> Sequence[Value]:
+    def sharded_decomposition(ops: Builder, op: Call) -> Sequence[Value]:
         parts: Sequence[Value] = ops.sparse_softmax_cross_entropy_ms(op.prediction, op.label, depth=op.depth)
         return parts
 
@@ -284,7 +284,7 @@ class NllGrad:
     """-out_grad times the weight of the class at class `target`, else 0: the gradient of `nll`."""
 
     shapes_of = ("input",)
-    withheld = "input may lie in any way along the rows, since only the number of classes is read"
+    unoffered = "input may lie in any way along the rows, since only the number of classes is read"
 
     def types(op: Call) -> TensorDesc:
         expect_type(op, "out_grad", _rows(op, "input", "target"))

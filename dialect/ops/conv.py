@@ -1,7 +1,7 @@
 """Convolutions over one, two or three spatial dimensions, and their gradients, which are convolutions too.
 
 Images are padded, then one sum over window elements reads them at affine positions. With groups, channels are two
-dimensions, the group and the channel in it. Imports `spatial`, `record`, `compute`, `shapes`, `sbp`.
+dimensions, the group and the channel in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cross entropies of probabilities by class, the classes last, and of logits, with OneFlow's operators for gradients.
+"""Cross entropies of probabilities by class, the classes last, and of logits, with OneFlow's operators for
+gradients.
 
-What needs all classes of a row is written with operators that may be split along them. Imports `class_loss`, `loss`,
-`loss_grad`, `rows`, `softmax`, `record`, `compute`, `sbp`.
+What needs all classes of a row is written with operators that may be split along them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SoftmaxCrossEntropy:
 
     types = _soft_types
     grad = composed_gradient
-    withheld = "partial sums of label, which give NaN where the probability is 0 and label is 0 as a whole only"
+    unoffered = "partial sums of label, which give NaN where the probability is 0 and label is 0 as a whole only"
 
     def sbp(op: Call) -> Factors:
         rank = op.prediction.rank
@@ -204,14 +204,14 @@ def _by_probability(suffix: str, doc: str) -> None:
     define(
         f"{name}(prediction, label, depth: int64 = 0) -> out",
         doc=f"-log of the probability of class `label` along the last axis, taken as 1e-20 at least{doc}.",
-        types=_sparse_types, sbp=_sparse_sbp, grad=grad, by_parts=_sparse_by_parts,
+        types=_sparse_types, sbp=_sparse_sbp, grad=grad, sharded_decomposition=_sparse_by_parts,
         compute=_sparse_compute, reference=_sparse_reference, depth=2,
     )  # fmt: skip
     define(
         f"{name}_grad(prediction, label, dy, depth: int64 = 0) -> prediction_diff",
         doc=f"-dy / prediction at class `label`, with a prediction of 1e-20 at least, and 0 elsewhere{doc}.",
         types=_sparse_grad_types, sbp=_sparse_grad_sbp, grad=composed_gradient,
-        by_parts=_sparse_grad_by_parts, compute=_sparse_grad_compute, reference=_sparse_grad_reference, depth=2,
+        sharded_decomposition=_sparse_grad_by_parts, compute=_sparse_grad_compute, reference=_sparse_grad_reference, depth=2,
     )  # fmt: skip
 
 

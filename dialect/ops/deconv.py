@@ -1,6 +1,6 @@
 """Transposed convolutions: what convolutions do to gradients of images, as maps of their own.
 
-The images of the convolution are the result here. Imports `conv`, `spatial`, `record`, `sbp`.
+The images of the convolution are the result here.
 """
 
 from __future__ import annotations

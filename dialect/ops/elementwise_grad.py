@@ -2,8 +2,7 @@
 
 Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` takes, so
 no formula stands here that stands there. Of clipping, whose slope at NaN is 0, the rule stands here and is the
-forward operators' gradient. They are linear in the cotangent: partial sums pass through that operand alone. Imports
-`elementwise`, `derivative` and the forward operators' records.
+forward operators' gradient. They are linear in the cotangent: partial sums pass through that operand alone.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 LINEAR = {"square_grad": ("x",), "binary_cross_entropy_with_logits_grad": ("weight",)}
 SHAPES_OF = {"kl_div_loss_grad": ("input",)}
 #: What is not offered, by name.
-WITHHELD = dict.fromkeys(
+UNOFFERED = dict.fromkeys(
     ("xlogy_x_grad", "xlogy_y_grad", "xdivy_x_grad", "xdivy_y_grad"),
     "partial sums of x, which would not be 0 together where x is",
 )
@@ -101,7 +100,7 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
     elementwise(
         f"{name}({', '.join(operands)}{attrs}) -> {result}", doc, scalar=scalar, reference=in_double(reference),
         types=same_shapes, sbp=linear_in(operands[seed], *LINEAR.get(name, ())), depth=2,
-        shapes_of=SHAPES_OF.get(name, ()), withheld=WITHHELD.get(name, ""),
+        shapes_of=SHAPES_OF.get(name, ()), unoffered=UNOFFERED.get(name, ""),
     )  # fmt: skip
 
 

@@ -1,7 +1,4 @@
-"""Embedding: rows of a table at positions, and its gradient.
-
-Imports `indexing`, `scattering`, `record`, `shapes`, `sbp`, `compute`, `scalar`.
-"""
+"""Embedding: rows of a table at positions, and its gradient."""
 
 from __future__ import annotations
 

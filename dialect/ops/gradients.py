@@ -1,6 +1,5 @@
-"""What a step of training asks of gradients before the update: their length, whether they are finite, regularization.
-
-Imports `update`, `elementwise`, `record`, `compute`, `shapes`, `sbp`.
+"""What a step of training asks of gradients before the update: their length, whether they are finite,
+regularization.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def total(
     slots: dict[str, Any] = {"types": types, "sbp": _split, "grad": grad, "compute": compute, "reference": run}
     define(f"{name}(x) -> y", doc=doc, depth=2, **slots)
     apart = "tensors split each along an axis of its own"
-    define(f"multi_{name}(x+) -> y", doc=f"{doc[:-1]}, of all tensors together.", depth=2, withheld=apart, **slots)
+    define(f"multi_{name}(x+) -> y", doc=f"{doc[:-1]}, of all tensors together.", depth=2, unoffered=apart, **slots)
 
 
 def _square_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:

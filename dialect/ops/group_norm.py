@@ -1,4 +1,4 @@
-"""Normalization over groups of channels. Imports `rows`, `record`, `compute`, `sbp`."""
+"""Normalization over groups of channels."""
 
 from __future__ import annotations
 

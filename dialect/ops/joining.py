@@ -1,7 +1,4 @@
-"""Operators that put tensors together, and take them apart again.
-
-Imports `slicing`, `record`, `shapes`, `sbp`, `compute`.
-"""
+"""Operators that put tensors together, and take them apart again."""
 
 from __future__ import annotations
 

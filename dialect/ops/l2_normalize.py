@@ -1,7 +1,4 @@
-"""Normalization along one axis by the root of the sum of squares, and its gradient.
-
-Imports `rows`, `softmax`, `record`, `sbp`.
-"""
+"""Normalization along one axis by the root of the sum of squares, and its gradient."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Linear interpolation between two tensors, by a tensor or by a number, with OneFlow's operators for the gradients.
-
-Imports `compute`, `elementwise`, `elementwise_grad`, `scalar_ops`, `rows`, `sbp`.
-"""
+"""Linear interpolation between two tensors, by a tensor or by a number, with OneFlow's operators for the gradients."""
 
 from __future__ import annotations
 

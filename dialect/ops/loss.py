@@ -1,7 +1,4 @@
-"""Losses per element; means and sums of them are reductions. Those of classes are in `class_loss`.
-
-Imports `elementwise`, `record`, `compute`, `shapes`, `sbp`.
-"""
+"""Losses per element; means and sums of them are reductions. Those of classes are in `class_loss`."""
 
 from __future__ import annotations
 

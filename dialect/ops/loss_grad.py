@@ -1,7 +1,7 @@
 """OneFlow's operators for the gradients of losses per element.
 
 That of `binary_cross_entropy` is written out, since it is finite where the slope of its loss is not; the others are
-the cotangent times the derivative of the loss's scalar body. Imports `elementwise_grad`, `loss`.
+the cotangent times the derivative of the loss's scalar body.
 """
 
 from __future__ import annotations

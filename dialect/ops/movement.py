@@ -1,7 +1,4 @@
-"""Operators that reorder or reshape elements and change none.
-
-Imports `record`, `shapes`, `sbp`, `compute`, `scalar`.
-"""
+"""Operators that reorder or reshape elements and change none."""
 
 from __future__ import annotations
 

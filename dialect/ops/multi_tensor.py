@@ -1,7 +1,7 @@
 """Updates of many parameters by one operator, so that OneFlow's programs load: one row for each of three optimizers.
 
 Each is the update of one parameter, `optimizer`'s record, for every parameter: operands of a parameter are repeated,
-numbers are shared, and so are the names of results. Imports `optimizer`, `update`, `record`, `sbp`.
+numbers are shared, and so are the names of results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RENAMED = {"momentum": "momentum_buf", "beta": "momentum"}
 DEFAULTS = {"beta": 0.0, "epsilon": 1e-05}
 APART, UNREAD = "parameters split each along an axis of its own", "model_copy in any way, where it is not read"
 #: What is not offered, where a search finds it.
-WITHHELD = {
+UNOFFERED = {
     "multi_tensor_sgd_update": APART,
     "multi_tensor_momentum_update": APART,
     "multi_tensor_adam_update": APART,
@@ -114,7 +114,7 @@ def _register(name: str, one: Operator, names: Sequence[str]) -> None:
         f"{name}({', '.join(args)}) -> {', '.join(outputs)}",
         doc=f"`{one.name}` of many parameters, which share the learning rate and the other numbers.",
         types=functools.partial(_types, one), sbp=_sbp, grad=NO_GRAD, decompose=decompose, reference=reference,
-        withheld=WITHHELD.get(name, ""),
+        unoffered=UNOFFERED.get(name, ""),
     )  # fmt: skip
 
 

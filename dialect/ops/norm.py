@@ -1,7 +1,6 @@
 """Normalization over trailing dimensions.
 
-Where these are split, `by_parts` is a call by operators that sum up what the pieces have of every row. Imports
-`rows`, `record`, `compute`, `shapes`, `sbp`.
+Where these are split, `sharded_decomposition` is a call by operators that sum up what the pieces have of every row.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class LayerNorm:
             return {"x": dx}
         return {"x": dx, "beta": lambda: param(0), "gamma": lambda: param(1)}
 
-    def by_parts(ops: Builder, op: Call) -> list[Value]:
+    def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         begin = op.normalize_axis(op.begin_norm_axis, op.x.rank)
         y, mean, inv = rows.standardized(ops, widen(ops, op.x), begin, op.epsilon)
         y = y if op.gamma is None else y * widen(ops, op.gamma)
@@ -159,7 +158,7 @@ class LayerNormGrad:
             "_add_to_output": ddx,
         }
 
-    def by_parts(ops: Builder, op: Call) -> Value:
+    def sharded_decomposition(ops: Builder, op: Call) -> Value:
         dy = widen(ops, op.dy)
         slope = dy if op.gamma is None else dy * widen(ops, op.gamma)
         dx = narrow(ops, rows.projected(ops, widen(ops, op.x), slope, op.mean, op.inv_variance), op.x.dtype)
@@ -271,7 +270,7 @@ class RmsNorm:
         weight = None if dy is None else lambda: ops.rms_norm_param_grad(dy, op.x, op.inv_rms)
         return {"x": dx, "weight": weight}
 
-    def by_parts(ops: Builder, op: Call) -> list[Value]:
+    def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         begin = op.x.rank - len(op.normalized_shape)
         y, _, inv = rows.standardized(ops, widen(ops, op.x), begin, op.epsilon, centred=False)
         y = y if op.weight is None else y * widen(ops, op.weight)
@@ -331,7 +330,7 @@ class RmsNormGrad:
             "weight": lambda: narrow(ops, rows.lead_sum(ops, parts["slope"]() * dy, op.inv_rms.rank), op.x.dtype),
         }
 
-    def by_parts(ops: Builder, op: Call) -> Value:
+    def sharded_decomposition(ops: Builder, op: Call) -> Value:
         dy = widen(ops, op.dy)
         slope = dy if op.weight is None else dy * widen(ops, op.weight)
         return narrow(ops, rows.projected(ops, widen(ops, op.x), slope, None, op.inv_rms), op.x.dtype)

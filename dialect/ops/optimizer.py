@@ -2,7 +2,7 @@
 
 OneFlow's operators write into their operands. Here tensors are values, so an update gives the new parameter and the
 new states as results, named after the operands: `model` becomes `model_out`. A program in which they take the memory
-of the old ones says so at its arguments (`oneflow.donated`), not at the operator. Imports `update`, `elementwise`.
+of the old ones says so at its arguments (`oneflow.donated`), not at the operator.
 """
 
 from __future__ import annotations

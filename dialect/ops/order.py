@@ -1,7 +1,4 @@
-"""Operators that keep a tensor's shape and move its elements (flip, roll), or keep a part of them (tril, triu).
-
-Imports `movement`, `record`, `shapes`, `sbp`, `compute`, `scalar`.
-"""
+"""Operators that keep a tensor's shape and move its elements (flip, roll), or keep a part of them (tril, triu)."""
 
 from __future__ import annotations
 

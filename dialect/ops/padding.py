@@ -1,6 +1,5 @@
-"""Images with a border made of their own elements. Imports `record`, `compute`, `sbp`.
-
-`padding` has two numbers for each spatial dimension, before and after, the last dimension first; negative ones cut.
+"""Images with a border made of their own elements. `padding` has two numbers for each spatial dimension, before and
+after, the last dimension first; negative ones cut.
 """
 
 from __future__ import annotations

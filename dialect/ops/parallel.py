@@ -1,13 +1,12 @@
 """Casts of the layout over devices, and the collectives that carry them out.
 
-`hierarchical_parallel_cast` belongs to the logical program: it changes no element, only how the tensor lies.
-The `ccl_*` operators belong to the program of one rank. Their names are OneFlow's (`eager_ccl_all_reduce`,
-`_nccl_logical_all_reduce`) without what does not hold here: there is one form for every mode, and MPI carries
-them out as well as NCCL. All have the same attributes: `mesh_axes` along which the members of the
-group differ, how many `members` there are, the `index` of this rank among them, and in programs of several placements
-the `ranks` of the members. They are not pure: every member has to issue them in the same order. Those with `in+`
-take several tensors of one element type, which then wait for the other members once. Imports `record`, `shapes`,
-`sbp`, `nd_sbp`, `compute`.
+`hierarchical_parallel_cast` belongs to the logical program: it changes no element, only how the tensor lies. The
+`ccl_*` operators belong to the program of one rank. Their names are OneFlow's (`eager_ccl_all_reduce`,
+`_nccl_logical_all_reduce`) without what does not hold here: there is one form for every mode, and MPI carries them
+out as well as NCCL. All have the same attributes: `mesh_axes` along which the members of the group differ, how many
+`members` there are, the `index` of this rank among them, and in programs of several placements the `ranks` of the
+members. They are not pure: every member has to issue them in the same order. Those with `in+` take several tensors of
+one element type, which then wait for the other members once.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class HierarchicalParallelCastLike:
         return desc
 
     sbp = no_sbp("becomes a cast before layouts are chosen")
-    withheld = "all, since it becomes a cast before layouts are chosen"
+    unoffered = "all, since it becomes a cast before layouts are chosen"
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"in": ops.hierarchical_parallel_cast_like(dout, op.in_, nd_sbp=op.nd_sbp), "like": None}

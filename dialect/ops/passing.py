@@ -1,7 +1,4 @@
-"""Operators that give a tensor unchanged and say how gradients or the order of execution treat it.
-
-Imports `elementwise`, `record`, `compute`, `sbp`.
-"""
+"""Operators that give a tensor unchanged and say how gradients or the order of execution treat it."""
 
 from __future__ import annotations
 

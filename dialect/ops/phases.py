@@ -1,7 +1,7 @@
 """Transposed convolutions, one convolution for each phase of the images.
 
 With a stride of s, every s-th element of an image is seen by the same elements of windows: these are a phase. Each
-phase by itself multiplies with none of the zeros that lie between windows. Imports `spatial`, `compute`.
+phase by itself multiplies with none of the zeros that lie between windows.
 """
 
 from __future__ import annotations

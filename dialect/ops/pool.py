@@ -1,4 +1,4 @@
-"""Largest elements and averages of windows that move over images. Imports `spatial`, `record`, `compute`, `sbp`."""
+"""Largest elements and averages of windows that move over images."""
 
 from __future__ import annotations
 

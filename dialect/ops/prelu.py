@@ -1,7 +1,4 @@
-"""The rectifier whose slope below 0 is learnt, one for all or one for each channel, and its gradient.
-
-Imports `rows`, `softmax`, `record`, `sbp`.
-"""
+"""The rectifier whose slope below 0 is learnt, one for all or one for each channel, and its gradient."""
 
 from __future__ import annotations
 

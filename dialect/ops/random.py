@@ -3,7 +3,7 @@
 Element i of a tensor in row-major order is made of the words of counter i under the key `seed`; so numbers do not
 depend on threads, nor on how a tensor is cut: an operator on a part of a tensor is told by `logical_shape` and
 `logical_begin` where its part lies. `offset`, where given, is added to `seed`, so that a program draws other numbers
-at every run. Imports `philox`, `record`, `shapes`, `sbp`, `compute`, `scalar`.
+at every run.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def _uniform_of(x: DType) -> DType:
 class Bernoulli:
     """1 with the probability `p`, else 0; where `p` is -1, with the probability that the element of `in` is."""
 
-    withheld = "unless p is -1, in may be partial sums, since only its shape is read"
+    unoffered = "unless p is -1, in may be partial sums, since only its shape is read"
     sbp = _split_anywhere
     local = _part
     grad = no_grad("jumps between 0 and 1")

@@ -1,4 +1,4 @@
-"""Reductions along axes, and broadcasting, their adjoint. Imports `record`, `compute`, `shapes`, `sbp`."""
+"""Reductions along axes, and broadcasting, their adjoint."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def reduction(
     linear: str | None = None,
     split_only: bool = False,
     partial: Sbp | None = None,
-    withheld: str = "",
+    unoffered: str = "",
     element: Callable[[Expr], Expr] = lambda e: e,
     empty: bool = True,
     in_f64: bool = False,
@@ -114,7 +114,7 @@ def reduction(
         linear: as in `Factors`.
         split_only: whether reduced axes may be split though partial sums do not pass through.
         partial: what the result is where a reduced axis is split, if that is no sum.
-        withheld: as in `Operator`.
+        unoffered: as in `Operator`.
         element: what is combined, from an element.
         empty: whether an axis without elements may be reduced; else `allow_empty` gives the value to begin with.
         in_f64: whether 16-bit floats are combined in f64: f32 does not hold what some of them may come to.
@@ -146,7 +146,7 @@ def reduction(
     return define(
         f"{name}(input_tensor, axis: list_int32, keepdims: bool = False{flag}) -> output_tensor",
         depth=2, doc=doc, types=types, sbp=sbp, grad=grad, compute=compute,
-        reference=run, withheld=withheld,
+        reference=run, unoffered=unoffered,
     )  # fmt: skip
 
 
@@ -207,7 +207,7 @@ reduction(
     init=lambda _: 0, combine=lambda a, b: a + b, element=lambda e: s.where(s.isnan(e), 0, e),
     reference=_in_wide(lambda x, **options: np.sum(np.where(np.isnan(x), np.zeros_like(x), x), **options)),
     grad=_nansum_grad, allowed=dtypes.FLOATS, split_only=True,
-    withheld="partial sums, which may be NaN where the whole is not, and the other way round",
+    unoffered="partial sums, which may be NaN where the whole is not, and the other way round",
 )  # fmt: skip
 reduction(
     "reduce_prod", "The product over `axis` (all axes if empty); f16 and bf16 are multiplied in f64.",

@@ -1,7 +1,4 @@
-"""Operators that set elements at positions held by another tensor.
-
-Imports `indexing`, `scattering`, `record`, `shapes`, `sbp`, `compute`.
-"""
+"""Operators that set elements at positions held by another tensor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rows of a tensor normalized by their moments: what every normalization is made of.
 
 A row is what the dimensions from some axis on hold. `moments` and `row_gradient` are stages, `second_gradient` and
-`moment_gradient` are written with operators, `numpy_*` are the references. Imports `record`, `compute`, `sbp`.
+`moment_gradient` are written with operators, `numpy_*` are the references.
 """
 
 from __future__ import annotations

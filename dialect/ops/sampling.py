@@ -1,8 +1,7 @@
 """Where the positions of an image in another size lie in the image, along one dimension.
 
 Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So places and shares
-are exact, and the gradient finds the positions that an element has a share in without a search. Imports `scalar`,
-`compute`.
+are exact, and the gradient finds the positions that an element has a share in without a search.
 """
 
 from __future__ import annotations

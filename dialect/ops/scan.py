@@ -1,4 +1,4 @@
-"""Running sums and products along an axis, and products of all but one. Imports `record`, `compute`, `sbp`."""
+"""Running sums and products along an axis, and products of all but one."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class CumProdGrad:
 
     grad = composed_gradient
 
-    def by_parts(ops: Builder, op: Call) -> Value:
+    def sharded_decomposition(ops: Builder, op: Call) -> Value:
         """Row i of a matrix has the factors without i; of its running products those from i on count."""
         dim = op.normalize_axis(op.dim, op.dy.rank)
         order = [*(i for i in range(op.dy.rank) if i != dim), dim]
@@ -154,7 +154,7 @@ class ProductOfOthers:
 
     grad = composed_gradient
 
-    def by_parts(ops: Builder, op: Call) -> Value:
+    def sharded_decomposition(ops: Builder, op: Call) -> Value:
         axes = reduction_axes(op, op.x.rank)
         return narrow(ops, _others(ops, widen(ops, op.x), axes), op.x.dtype)
 

@@ -1,6 +1,6 @@
 """Operators that add elements at positions held by another tensor: the adjoints of `indexing`.
 
-Sums of f16 and bf16 are made in f32. Imports `indexing`, `record`, `shapes`, `sbp`, `compute`, `scalar`.
+Sums of f16 and bf16 are made in f32.
 """
 
 from __future__ import annotations

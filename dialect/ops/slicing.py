@@ -1,7 +1,4 @@
-"""Operators that take a part of a tensor, replace a part, or surround it.
-
-Imports `movement`, `record`, `shapes`, `sbp`, `compute`, `scalar`.
-"""
+"""Operators that take a part of a tensor, replace a part, or surround it."""
 
 from __future__ import annotations
 

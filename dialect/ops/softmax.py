@@ -1,4 +1,4 @@
-"""Softmax and its like, along the last axis. Imports `record`, `builder`, `shapes`, `sbp`."""
+"""Softmax and its like, along the last axis."""
 
 from __future__ import annotations
 

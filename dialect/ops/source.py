@@ -1,7 +1,4 @@
-"""Operators that make values: constants, ranges, and constants in the shape of another tensor.
-
-Imports `record`, `sbp`, `compute`, `scalar`.
-"""
+"""Operators that make values: constants, ranges, and constants in the shape of another tensor."""
 
 from __future__ import annotations
 

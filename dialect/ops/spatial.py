@@ -1,7 +1,7 @@
 """Batches of images: where channels and spatial dimensions are, and windows that move over them.
 
 What convolution and pooling share. Positions are affine: window element k of window i is at stride * i +
-dilation * k of the padded image. Imports `record`, `compute`.
+dilation * k of the padded image.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ The gradient that a step works with is `model_diff * scale * scale_by_tensor + l
 `weight_decay` shrinks the parameter apart from it. The learning rate is `learning_rate`, or `learning_rate_val` where
 that is not given, times `learning_rate_scale`. Where `skip_if` is not 0, nothing changes. Numbers are tensors of one
 element. With `model_copy`, a copy of the parameter in another element type, the new copy is the last result.
-Imports `record`, `compute`, `scalar`, `shapes`, `sbp`.
 """
 
 from __future__ import annotations

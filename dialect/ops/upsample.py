@@ -1,6 +1,4 @@
-"""Images in another size: by the nearest element, neighbours in proportion, or cubics. Imports `sampling`, `record`,
-`compute`, `sbp`.
-"""
+"""Images in another size: by the nearest element, neighbours in proportion, or cubics."""
 
 from __future__ import annotations
 

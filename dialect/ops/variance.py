@@ -1,4 +1,4 @@
-"""The variance along axes. Imports `reduce`, `rows`, `record`, `compute`."""
+"""The variance along axes."""
 
 from __future__ import annotations
 

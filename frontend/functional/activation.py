@@ -1,15 +1,15 @@
-"""Activations that are made of several operators. Imports `elementwise`, `normalization`, `shape`."""
+"""Activations that are made of several operators."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.normalization import softmax
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "glu", "prelu", "softmin", "tanhshrink",

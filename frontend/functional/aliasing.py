@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.eager import EagerTensor, wrapped
-from oneflow.frontend.tape import MODE
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tape import MODE
+from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
 __all__ = ["clone"]
 

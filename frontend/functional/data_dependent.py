@@ -1,6 +1,5 @@
-"""Functions whose results have as many elements as values say: on tensors that have values. Imports `shape`.
-
-Positions are found on the host; gradients flow through what is taken at them.
+"""Functions whose results have as many elements as values say: on tensors that have values. Positions are found on
+the host; gradients flow through what is taken at them.
 """
 
 from __future__ import annotations
@@ -9,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.devices import move
-from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.devices import move
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.shape import axis, broadcast_to, reshape
-from oneflow.frontend.tensor import Tensor
 
 __all__ = ["argwhere", "masked_select", "nonzero", "unique"]
 

@@ -1,6 +1,5 @@
-"""Distances and likenesses of vectors, and the losses made of them. Imports the other modules of functions.
-
-Formulas are PyTorch's. `reduction` is "mean", "sum" or "none".
+"""Distances and likenesses of vectors, and the losses made of them. Formulas are PyTorch's. `reduction` is "mean",
+"sum" or "none".
 """
 
 from __future__ import annotations
@@ -8,14 +7,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.losses import reduced
 from oneflow.frontend.functional.rules import accumulated, as_common
 from oneflow.frontend.functional.source import zeros_like
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "cosine_embedding_loss", "cosine_similarity", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss",

@@ -1,6 +1,4 @@
-"""Element-wise functions: the rows, and those whose arguments need thought. Imports `rules`, `updating`,
-`data_dependent`.
-"""
+"""Element-wise functions: the rows, and those whose arguments need thought."""
 
 from __future__ import annotations
 
@@ -9,8 +7,10 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.dispatch import as_tensor, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.promotion import as_number, fitting, is_number, result_dtype
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.data_dependent import nonzero
 from oneflow.frontend.functional.rules import (
     BITS,
@@ -26,8 +26,6 @@ from oneflow.frontend.functional.rules import (
     unary,
 )  # fmt: skip
 from oneflow.frontend.functional.updating import with_inplace
-from oneflow.frontend.promotion import as_number, fitting, is_number, result_dtype
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "abs", "acos", "acosh", "add", "add_n", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",

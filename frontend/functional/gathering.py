@@ -1,6 +1,5 @@
-"""Functions that read at positions given by tensors of integers. Imports `rules`, `shape`.
-
-Positions count from 0; one outside is an error of the run.
+"""Functions that read at positions given by tensors of integers. Positions count from 0; one outside is an error of
+the run.
 """
 
 from __future__ import annotations
@@ -8,15 +7,15 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.dialect import dtypes
-from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import axis
-from oneflow.frontend.tape import no_grad
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "embedding", "gather", "index_select", "one_hot",

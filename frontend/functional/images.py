@@ -1,7 +1,5 @@
-"""Convolutions and pooling. Imports `padding`, `reduction`, `gathering`.
-
-Images are (batch, channels, spatial dimensions..), or one without a batch; sizes of windows are one number for all
-spatial dimensions, or one for each.
+"""Convolutions and pooling. Images are (batch, channels, spatial dimensions..), or one without a batch; sizes of
+windows are one number for all spatial dimensions, or one for each.
 """
 
 from __future__ import annotations
@@ -10,15 +8,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.elementwise import add, mul
 from oneflow.frontend.functional.gathering import gather
 from oneflow.frontend.functional.padding import alone, pad
 from oneflow.frontend.functional.reduction import max
 from oneflow.frontend.functional.rules import as_common, describe
 from oneflow.frontend.functional.shape import cat, narrow
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

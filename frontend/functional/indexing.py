@@ -1,4 +1,4 @@
-"""`x[...]`: integers, slices, None, Ellipsis, known masks, and tensors of integers. Imports `rules`, `shape`."""
+"""`x[...]`: integers, slices, None, Ellipsis, known masks, and tensors of integers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
-from oneflow.frontend.arrays import is_array
-from oneflow.frontend.dispatch import as_tensor, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.arrays import is_array
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional import sizes as sz
 from oneflow.frontend.functional.rules import cast
-from oneflow.frontend.tensor import Size, Tensor
 
 _WHOLE = (None, None, None)
 

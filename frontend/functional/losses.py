@@ -1,18 +1,18 @@
-"""Losses. `reduction` is "mean", "sum" or "none". Imports the other modules of functions."""
+"""Losses. `reduction` is "mean", "sum" or "none"."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch, dispatch_all
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.normalization import log_softmax
 from oneflow.frontend.functional.rules import accumulated, as_common
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss",

@@ -1,4 +1,4 @@
-"""Softmax along any dimension, and the normalization layers. Imports `rules`, `shape`, `padding`, `reduction`."""
+"""Softmax along any dimension, and the normalization layers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch, dispatch_all
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch, dispatch_all
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction
 from oneflow.frontend.functional.padding import pad
 from oneflow.frontend.functional.rules import accumulated, cast, describe
 from oneflow.frontend.functional.shape import axis, narrow, on_vector, transpose
 from oneflow.frontend.functional.source import full, zeros_like
-from oneflow.frontend.tape import no_grad
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "log_softmax", "rms_norm",

@@ -1,4 +1,4 @@
-"""Tensors with a border. Imports `shape`."""
+"""Tensors with a border."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.shape import cat, narrow, reshape, squeeze, unsqueeze
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "pad",

@@ -1,15 +1,15 @@
-"""Matrix products and linear layers. Imports `rules`, `shape`."""
+"""Matrix products and linear layers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.elementwise import add, mul
 from oneflow.frontend.functional.rules import as_common
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "addmm", "bmm", "dot", "linear", "matmul", "mm",

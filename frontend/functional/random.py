@@ -1,8 +1,6 @@
-"""Random tensors, and functions that use random numbers. Imports `rules`, `padding`, `source`.
-
-Each call takes the next seed of the generator: in eager mode and in a compiled function at every run, so that runs
-differ; in `flow.trace` when the function is traced. `manual_seed` makes them repeat. The numbers are Philox's, the
-same on every backend.
+"""Random tensors, and functions that use random numbers. Each call takes the next seed of the generator: in eager
+mode and in a compiled function at every run, so that runs differ; in `flow.trace` when the function is traced.
+`manual_seed` makes them repeat. The numbers are Philox's, the same on every backend.
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.devices import placed
-from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.devices import placed
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.elementwise import mul
 from oneflow.frontend.functional.padding import alone
 from oneflow.frontend.functional.rules import cast, describe
 from oneflow.frontend.functional.shape import narrow, reshape, spread
 from oneflow.frontend.functional.source import ones_like
 from oneflow.frontend.functional.updating import with_inplace
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "manual_seed", "rand", "randint", "randn",

@@ -1,7 +1,7 @@
 """Reductions and running sums along dimensions.
 
 `dim` is one dimension, several, or None for all; negative ones count from the end. With `keepdim` the reduced
-dimensions stay with size 1. Imports `elementwise`.
+dimensions stay with size 1.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.dispatch import as_tensor, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.rules import cast, describe, to_float
 from oneflow.frontend.functional.source import ones_like
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "cumprod", "cumsum", "logsumexp", "max", "mean", "min",

@@ -1,4 +1,4 @@
-"""Images in another size, and with elements moved between channels and pixels. Imports `images`, `shape`."""
+"""Images in another size, and with elements moved between channels and pixels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.frontend.dispatch import as_tensor, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.images import Sizes, each
 from oneflow.frontend.functional.padding import alone, pad
 from oneflow.frontend.functional.shape import permute, reshape, slice, stack, transpose, unbind
-from oneflow.frontend.tensor import Tensor
 
 __all__ = [
     "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",

@@ -2,8 +2,7 @@
 
 `elementwise.py` has a row per function; `unary` and `binary` make it. Rows say how operands are promoted: `SAME`
 keeps what it is given, `FLOAT` makes integers float32, `NUMBER` is for arithmetic, `COMPARE` and `LOGIC` give bool,
-`BITS` takes integers. Operands are tensors, arrays or Python numbers and broadcast as in NumPy. Imports
-`promotion` and `dispatch`.
+`BITS` takes integers. Operands are tensors, arrays or Python numbers and broadcast as in NumPy.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ import numpy as np
 from oneflow.dialect import dtypes, ops  # noqa: F401  (registers the operators)
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import REGISTRY
-from oneflow.frontend.arrays import is_array
-from oneflow.frontend.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.errors import fail
-from oneflow.frontend.promotion import as_number, fitting, is_number, result_dtype
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.core.arrays import is_array
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.promotion import as_number, fitting, is_number, result_dtype
+from oneflow.frontend.core.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -1,7 +1,6 @@
 """Functions that reshape tensors, take parts of them and put them together.
 
-Sizes that are only known at run time (`Size`) are taken as others are: `x.reshape(x.shape[0] * 2, -1)`. Imports
-`rules` and `sizes`.
+Sizes that are only known at run time (`Size`) are taken as others are: `x.reshape(x.shape[0] * 2, -1)`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.dispatch import as_tensor, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional import sizes as sz
 from oneflow.frontend.functional.rules import as_common
-from oneflow.frontend.tensor import Size, Tensor
 
 __all__ = [
     "broadcast_to", "cat", "chunk", "expand", "expand_as", "flatten", "flip", "movedim", "narrow", "permute",

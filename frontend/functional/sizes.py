@@ -1,7 +1,4 @@
-"""Sizes that are only known at run time where operators want a tensor: one of which nothing but the shape is read.
-
-Imports `dispatch`.
-"""
+"""Sizes that are only known at run time where operators want a tensor: one of which nothing but the shape is read."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
-from oneflow.frontend.dispatch import dispatch, dispatch_all
-from oneflow.frontend.tensor import Size, Tensor
+from oneflow.frontend.core.dispatch import dispatch, dispatch_all
+from oneflow.frontend.core.tensor import Size, Tensor
 
 
 def as_size(size: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Functions that make tensors: constants, ranges, constants in the shape of another tensor. Imports `rules`."""
+"""Functions that make tensors: constants, ranges, constants in the shape of another tensor."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.devices import placed
-from oneflow.frontend.dispatch import as_tensor, dispatch
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.devices import placed
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.promotion import DEFAULTS, as_number, fitting, is_number
+from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.elementwise import add, eq, lt, mul, pow, sub, where
 from oneflow.frontend.functional.rules import cast, constant
 from oneflow.frontend.functional.shape import spread, unsqueeze
 from oneflow.frontend.functional.sizes import shaped
-from oneflow.frontend.promotion import DEFAULTS, as_number, fitting, is_number
-from oneflow.frontend.tensor import Size, Tensor
 
 __all__ = [
     "arange", "eye", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "zeros", "zeros_like",

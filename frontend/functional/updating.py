@@ -1,7 +1,4 @@
-"""Functions whose result may take the place of their first argument: those with a parameter `inplace`.
-
-Imports `dispatch`.
-"""
+"""Functions whose result may take the place of their first argument: those with a parameter `inplace`."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.frontend.dispatch import current_builder
-from oneflow.frontend.errors import fail
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
 
 _INPLACE = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
 

@@ -1,4 +1,4 @@
-"""Attention with several heads. Imports `layers`, `functional`."""
+"""Attention with several heads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.dispatch import as_tensor, dispatch_all
+from oneflow.frontend.core.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import Linear, made

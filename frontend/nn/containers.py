@@ -1,11 +1,11 @@
-"""Modules that hold others: and those that hold parameters, as lists and dicts. Imports `module`."""
+"""Modules that hold others: and those that hold parameters, as lists and dicts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.nn.module import Module, Parameter
 
 

@@ -1,4 +1,4 @@
-"""Convolutions and transposed ones. Imports `layers`, `functional`."""
+"""Convolutions and transposed ones."""
 
 from __future__ import annotations
 

@@ -1,26 +1,24 @@
 """Whole programs in one: `Graph`, OneFlow's class for a model or a training step that is compiled.
 
-    class Step(flow.nn.Graph):
-        def __init__(self, model, optimizer):
-            super().__init__()
-            self.model = model
-            self.add_optimizer(optimizer)
+class Step(flow.nn.Graph):
+    def __init__(self, model, optimizer):
+        super().__init__()
+        self.model = model
+        self.add_optimizer(optimizer)
 
-        def build(self, x, y):
-            loss = flow.nn.functional.cross_entropy(self.model(x), y)
-            loss.backward()
-            return loss
-
-Imports `compiled`, `optim`.
+    def build(self, x, y):
+        loss = flow.nn.functional.cross_entropy(self.model(x), y)
+        loss.backward()
+        return loss
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from oneflow.frontend.compiled import compile
-from oneflow.frontend.dispatch import Stateful
-from oneflow.frontend.errors import fail
+from oneflow.frontend.compile.compiled import compile
+from oneflow.frontend.core.dispatch import Stateful
+from oneflow.frontend.core.errors import fail
 from oneflow.frontend.optim.optimizer import Optimizer
 from oneflow.frontend.optim.schedule import LRScheduler
 

@@ -2,22 +2,21 @@
 
     handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
 
-All are part of a function that is traced, hooks on gradients of its gradient. Imports `function`,
-`functional`, `hooks`.
+All are part of a function that is traced, hooks on gradients of its gradient.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from oneflow.frontend.dispatch import current_builder
-from oneflow.frontend.errors import refuse
-from oneflow.frontend.function import Function
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.errors import refuse
+from oneflow.frontend.core.hooks import Hooks
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tree import flatten
+from oneflow.frontend.eager.function import Function
+from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.functional import zeros_like
-from oneflow.frontend.hooks import Hooks
-from oneflow.frontend.tape import MODE
-from oneflow.frontend.tensor import Tensor
-from oneflow.frontend.tree import flatten
 
 
 class ModuleHooks:

@@ -1,7 +1,4 @@
-"""Initial values of parameters, drawn from the generator that `flow.manual_seed` restarts; in place.
-
-Imports `functional.random`, `eager`.
-"""
+"""Initial values of parameters, drawn from the generator that `flow.manual_seed` restarts; in place."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.random import numpy_generator
 
 #: What the deviation is multiplied with after a function, so that activations keep theirs.

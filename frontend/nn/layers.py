@@ -1,6 +1,6 @@
 """Layers with parameters: linear maps, embeddings, normalization.
 
-Parameters have PyTorch's names, shapes and initial distributions. Imports `module`, `init`, `functional`.
+Parameters have PyTorch's names, shapes and initial distributions.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.dispatch import as_tensor
-from oneflow.frontend.eager import wrapped
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.functional.padding import alone
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter

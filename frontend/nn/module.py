@@ -1,7 +1,7 @@
 """Modules: trees of layers that hold parameters and buffers, under PyTorch's names.
 
 A module is called like a function, in eager mode or while a function is traced; a compiled function that uses one
-takes its parameters as inputs at every run. Imports `eager`, `dispatch`, `state`.
+takes its parameters as inputs at every run.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
-from oneflow.frontend.callables import simple_attributes
-from oneflow.frontend.devices import Device
-from oneflow.frontend.dispatch import Stateful, current_builder
-from oneflow.frontend.eager import EagerTensor, wrapped
+from oneflow.frontend.core.devices import Device
+from oneflow.frontend.core.dispatch import Stateful, current_builder
+from oneflow.frontend.core.hooks import Handle, Hook, Hooks
+from oneflow.frontend.core.mode import tracing
+from oneflow.frontend.eager.module_state import Unmatched, compared, convert, fill
+from oneflow.frontend.eager.tape import no_grad
+from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.global_tensor import to_global
-from oneflow.frontend.hooks import Handle, Hook, Hooks
-from oneflow.frontend.mode import tracing
 from oneflow.frontend.nn.hooks import ModuleHooks
-from oneflow.frontend.nn.state import Unmatched, compared, convert, fill
-from oneflow.frontend.tape import no_grad
+from oneflow.frontend.tracing.callables import simple_attributes
 from oneflow.runtime.global_array import Placement
 
 Self = TypeVar("Self", bound="Module")

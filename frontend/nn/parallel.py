@@ -1,14 +1,14 @@
-"""Training on several ranks in the short form. Imports `module`, `global_tensor`."""
+"""Training on several ranks in the short form."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from oneflow.dialect.sbp import B, S
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.nn.module import Module
-from oneflow.frontend.tensor import Tensor
-from oneflow.frontend.tree import flatten
 from oneflow.runtime.global_array import Placement
 
 

@@ -1,7 +1,6 @@
-"""Recurrent layers and cells: RNN, LSTM, GRU. Imports `layers`, `init`, `functional`.
-
-Parameters have PyTorch's names, shapes and initial distributions. A sequence is gone through step by step in Python,
-so a compiled function has the steps of one length; what the input gives to all of them is one product.
+"""Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. A
+sequence is gone through step by step in Python, so a compiled function has the steps of one length; what the
+input gives to all of them is one product.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.dispatch import dispatch_all
-from oneflow.frontend.errors import fail
+from oneflow.frontend.core.dispatch import dispatch_all
+from oneflow.frontend.core.errors import fail
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import made
 from oneflow.frontend.nn.module import Module

@@ -1,4 +1,4 @@
-"""Layers without parameters: activations, dropout, pooling, shapes, and losses, from tables. Imports `functional`."""
+"""Layers without parameters: activations, dropout, pooling, shapes, and losses, from tables."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Transformers: encoders and decoders of layers with attention. Imports `attention`, `layers`, `containers`.
-
-Modules, parameters and their first values are PyTorch's; so are masks: true means not looked at.
+"""Transformers: encoders and decoders of layers with attention. Modules, parameters and their first values are
+PyTorch's; so are masks: true means not looked at.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clipping of gradients, parameters as one vector: `flow.nn.utils`. Imports `functional`."""
+"""Clipping of gradients, parameters as one vector: `flow.nn.utils`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.eager import EagerTensor
-from oneflow.frontend.errors import refuse
-from oneflow.frontend.tape import no_grad
+from oneflow.frontend.core.errors import refuse
+from oneflow.frontend.eager.tape import no_grad
+from oneflow.frontend.eager.tensor import EagerTensor
 
 
 def _with_grad(parameters: Any) -> list[Any]:

@@ -1,7 +1,4 @@
-"""SGD, Adam, AdamW, Lamb, Adagrad, Adadelta, RMSprop, each over its operator, with PyTorch's arguments.
-
-Imports `optimizer`, `formulas`.
-"""
+"""SGD, Adam, AdamW, Lamb, Adagrad, Adadelta, RMSprop, each over its operator, with PyTorch's arguments."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.dispatch import current_builder, dispatch_all
-from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.core.dispatch import current_builder, dispatch_all
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.optim.formulas import adam_step, momentum_step
 from oneflow.frontend.optim.optimizer import CYCLED, Group, Optimizer, moments, no_steps, signed, zeros
-from oneflow.frontend.tensor import Tensor
 
 
 class SGD(Optimizer):

@@ -1,7 +1,7 @@
 """Schedules of the learning rate that turn momentum the other way: `OneCycleLR`, `CyclicLR`.
 
 Momentum is the group's `momentum`, or its first beta. A group whose momentum is scheduled has the flag `cycled`, by
-which optimizers ask for the number at every run of a compiled step. Imports `schedule`.
+which optimizers ask for the number at every run of a compiled step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Steps of optimizers whose momentum a schedule changes, written out: it is asked for at every run.
 
-In the operators of optimizers momentum is an attribute, which is part of the program. Imports `optimizer`.
+In the operators of optimizers momentum is an attribute, which is part of the program.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.dispatch import current_builder
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.optim.optimizer import Group
-from oneflow.frontend.tensor import Tensor
 
 
 def directed(grad: Any, group: Group) -> Any:

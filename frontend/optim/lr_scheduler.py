@@ -1,7 +1,6 @@
 """Schedules of the learning rate: `step()` after each epoch or step sets `lr` of every group.
 
-The rate is a function of the number of steps taken, so a schedule that is restored goes on exactly. Imports
-`schedule`, `cycles`.
+The rate is a function of the number of steps taken, so a schedule that is restored goes on exactly.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 A step calls one `*_update` operator per parameter and writes the results in place. In a compiled function the
 learning rate is an input of every run, so schedules work; other numbers are part of the program, which is made again
-when they change. Imports `dispatch`, `eager`.
+when they change.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.nd_sbp import broadcast
-from oneflow.frontend.arrays import Data
-from oneflow.frontend.capture import layout_of
-from oneflow.frontend.devices import move
-from oneflow.frontend.dispatch import Stateful, current_builder, dispatch_all
-from oneflow.frontend.eager import EagerTensor, wrapped
+from oneflow.frontend.core.arrays import Data
+from oneflow.frontend.core.devices import move
+from oneflow.frontend.core.dispatch import Stateful, current_builder, dispatch_all
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.module_state import as_array
+from oneflow.frontend.eager.tape import enable_grad, no_grad
+from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.functional.rules import cast
-from oneflow.frontend.nn.state import as_array
-from oneflow.frontend.tape import enable_grad, no_grad
-from oneflow.frontend.tensor import Tensor
+from oneflow.frontend.tracing.capture import layout_of
 from oneflow.runtime.global_array import GlobalArray
 
 Group = dict[str, Any]

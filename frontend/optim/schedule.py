@@ -1,11 +1,11 @@
-"""The base of schedules of the learning rate. Imports `optimizer`."""
+"""The base of schedules of the learning rate."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from oneflow.frontend.errors import fail
-from oneflow.frontend.mode import tracing
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.mode import tracing
 from oneflow.frontend.optim.optimizer import Optimizer
 
 

@@ -1,6 +1,5 @@
-"""Adamax, NAdam, RAdam and Rprop, whose steps are written out, with PyTorch's arguments. Imports `algorithms`.
-
-In a compiled function a step becomes one kernel all the same.
+"""Adamax, NAdam, RAdam and Rprop, whose steps are written out, with PyTorch's arguments. In a compiled function a
+step becomes one kernel all the same.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.eager import EagerTensor
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.optim.algorithms import Adaptive
 from oneflow.frontend.optim.formulas import directed, widened
 from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, zeros
-from oneflow.frontend.tensor import Tensor
 
 
 def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor]:

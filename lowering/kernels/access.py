@@ -1,7 +1,4 @@
-"""Operands at positions that are not linear, such as `d0 floordiv 3`: read where `kernels.nodes` does not.
-
-Imports `kernels.nodes` and the MLIR seam.
-"""
+"""Operands at positions that are not linear, such as `d0 floordiv 3`: read where `kernels.nodes` does not."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Access, Linear, Node, Uncovered, Use, read_access, read_node
+from oneflow.lowering.kernels.nodes import Access, Linear, Node, Unsupported, Use, read_access, read_node
 
 
 @dataclass(frozen=True)
@@ -43,10 +40,10 @@ def to_python(expression: str) -> str:
     """An affine expression in Python.
 
     Raises:
-        Uncovered: it divides upwards.
+        Unsupported: it divides upwards.
     """
     if "ceildiv" in expression:
-        raise Uncovered(expression)
+        raise Unsupported(expression)
     return expression.replace(" floordiv ", " // ").replace(" mod ", " % ")
 
 
@@ -54,11 +51,11 @@ def read_any_node(op: ir.Operation) -> Node:
     """A `linalg.generic` as a node, whatever its positions are.
 
     Raises:
-        Uncovered: it is another operation.
+        Unsupported: it is another operation.
     """
     try:
         return read_node(op)
-    except Uncovered:
+    except Unsupported:
         if op.name != "linalg.generic":
             raise
     maps = [a.value for a in op.attributes["indexing_maps"]]
@@ -73,7 +70,7 @@ def find_any_node(op: ir.Operation) -> Node | None:
     """An operation as a node, whatever its positions are, None where it is none."""
     try:
         return read_any_node(op)
-    except Uncovered:
+    except Unsupported:
         return None
 
 
@@ -84,7 +81,7 @@ def _access(affine_map: ir.AffineMap) -> Access:
 def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> Linear:
     try:
         return read_access(ir.AffineMap.get(affine_map.n_dims, 0, [expression]))[0]
-    except Uncovered:
+    except Unsupported:
         text = str(expression)
         dims = sorted({int(d) for d in re.findall(r"\bd(\d+)\b", text)})
         return Computed(tuple((d, 1) for d in dims), 0, text)

@@ -1,7 +1,7 @@
 """Results that take the memory of arguments: an argument with `oneflow.donated = n` is given up for result n.
 
 What else reads the argument comes before the operation that makes the result, where that is possible; the plan of a
-backend decides by it whether the result lies in the argument. Imports `graph` and the MLIR seam.
+backend decides by it whether the result lies in the argument.
 """
 
 from __future__ import annotations

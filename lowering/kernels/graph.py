@@ -1,7 +1,4 @@
-"""The operations of an entry as a graph: who needs whom, which groups may merge without a cycle.
-
-Imports the names of external kernels, `likeness` and the MLIR seam.
-"""
+"""The operations of an entry as a graph: who needs whom, which groups may merge without a cycle."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.likeness import Reader
+from oneflow.lowering.kernels.structural_hash import Reader
 from oneflow.lowering.linalg.external import PREFIX
 
 #: Larger groups gain nothing more, and every operation that may join one looks at all of its members.

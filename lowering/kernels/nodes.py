@@ -3,7 +3,6 @@
 A `Node` is one operation; its accesses are linear forms of its loop dimensions. `analyse` unifies the loops of
 nodes that read each other's results and tells which are `outer` (parallel in every node) and which `inner`
 (reduced, or swept within a row). `form.py` uses it to decide what fits together, `lowering/llvm` to emit it.
-Imports the MLIR seam.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 
 
-class Uncovered(Exception):
+class Unsupported(Exception):
     """A program that loop emission does not cover; MLIR's own lowering takes it."""
 
 
@@ -62,12 +61,12 @@ def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
     if isinstance(expr, ir.AffineConstantExpr):
         return {}, expr.value
     if not isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
-        raise Uncovered(f"position {expr}")
+        raise Unsupported(f"position {expr}")
     (a, x), (b, y) = _linear(expr.lhs), _linear(expr.rhs)
     if isinstance(expr, ir.AffineAddExpr):
         return {d: a.get(d, 0) + b.get(d, 0) for d in {*a, *b}}, x + y
     if a and b:
-        raise Uncovered(f"position {expr}")
+        raise Unsupported(f"position {expr}")
     scale = x if b else y
     return {d: c * scale for d, c in (a or b).items()}, x * y
 
@@ -76,7 +75,7 @@ def read_access(affine_map: ir.AffineMap) -> Access:
     """The positions that an indexing map gives.
 
     Raises:
-        Uncovered: one is not linear.
+        Unsupported: one is not linear.
     """
     forms = (_linear(e) for e in affine_map.results)
     return tuple(Linear(tuple(sorted((d, c) for d, c in terms.items() if c)), k) for terms, k in forms)
@@ -143,10 +142,10 @@ def read_node(op: ir.Operation) -> Node:
     """A `linalg.generic` as a node.
 
     Raises:
-        Uncovered: it is another operation, a position is not linear, or an operand is a number.
+        Unsupported: it is another operation, a position is not linear, or an operand is a number.
     """
     if op.name != "linalg.generic":
-        raise Uncovered(op.name)
+        raise Unsupported(op.name)
     operands = list(op.operands)
     accesses, reductions, loops, units = _read(op, [v.type for v in operands])
     uses = [Use(v, access) for v, access in zip(operands, accesses, strict=True)]
@@ -158,14 +157,14 @@ def _read(op: ir.Operation, types: Sequence[ir.Type]) -> _Read:
     """The accesses, the loops that are reductions, how many loops there are, and those of one step.
 
     Raises:
-        Uncovered: as `read_node`.
+        Unsupported: as `read_node`.
     """
     maps, kinds = op.attributes["indexing_maps"], op.attributes["iterator_types"]
     known = _KNOWN.setdefault(op.context, {})
     key = hash(maps), hash(kinds), *map(hash, types)
     if key not in known:
         if not all(isinstance(t, ir.RankedTensorType) for t in types):
-            raise Uncovered(op.name)
+            raise Unsupported(op.name)
         iterators = [str(a) for a in kinds]
         reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
         accesses = tuple(read_access(a.value) for a in maps)
@@ -177,7 +176,7 @@ def find_node(op: ir.Operation | None) -> Node | None:
     """An operation as a node, None where it is none."""
     try:
         return None if op is None else read_node(op)
-    except Uncovered:
+    except Unsupported:
         return None
 
 

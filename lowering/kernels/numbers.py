@@ -1,7 +1,4 @@
-"""Numbers that kernels take and give as tensors of no dimension: `index` as i64.
-
-Imports the MLIR seam.
-"""
+"""Numbers that kernels take and give as tensors of no dimension: `index` as i64."""
 
 from __future__ import annotations
 

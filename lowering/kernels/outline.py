@@ -1,6 +1,6 @@
 """Moving operations of an entry into a function of their own, results by destination.
 
-A number that leaves does so in a tensor of no dimension. Imports the MLIR seam, passes and `numbers`.
+A number that leaves does so in a tensor of no dimension.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels import numbers
-from oneflow.lowering.kernels.likeness import Reader
+from oneflow.lowering.kernels.structural_hash import Reader
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import clone_with

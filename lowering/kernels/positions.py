@@ -1,4 +1,4 @@
-"""Positions that are computed in a program, at the insertion point. Imports `nodes` and the MLIR seam."""
+"""Positions that are computed in a program, at the insertion point."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     %m1 = tensor.expand_shape %m [[0, 1]] : tensor<4xf32> into tensor<4x1xf32>
     linalg.generic {(d0, d1) -> (d0, 0)} ins(%m1)      ->      linalg.generic {(d0, d1) -> (d0)} ins(%m)
 
-So a reduction that keeps its dimensions shares loops with what reads it. Imports the MLIR seam.
+So a reduction that keeps its dimensions shares loops with what reads it.
 """
 
 from __future__ import annotations

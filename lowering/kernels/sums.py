@@ -1,4 +1,4 @@
-"""Sums of two tensors, element by element, as linalg has them. Imports `passes.walk` and the MLIR seam."""
+"""Sums of two tensors, element by element, as linalg has them."""
 
 from __future__ import annotations
 

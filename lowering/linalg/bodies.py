@@ -1,7 +1,7 @@
 """Expression graphs written at the insertion point: the bodies of loops.
 
 Leaves are bound beforehand (positions, accumulators, operands of the loop) or read with `tensor.extract`;
-sizes and tensors have to have been computed outside already. Imports `scalars`, `checks`, `sizes`.
+sizes and tensors have to have been computed outside already.
 """
 
 from __future__ import annotations

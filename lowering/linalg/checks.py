@@ -1,8 +1,8 @@
 """Checks made at run time: calls of `oneflow_rt_check_index` and `oneflow_rt_check_size`.
 
-A site is what a failing check says: its text and the place in the program. Calls carry the site's number; the
-module attribute `oneflow.sites` lists the texts. Numbers do not depend on places: lowered again with its locations, a
-program has the same sites. Imports `emit` and the reader's place of a location.
+A site is what a failing check says: its text and the place in the program. Calls carry the site's number; the module
+attribute `oneflow.sites` lists the texts. Numbers do not depend on places: lowered again with its locations, a
+program has the same sites.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Emitting single operations: types, attributes and constants made once, operations in one call.
 
-Everything lands at the insertion point and location in force. Imports `dtypes` and the MLIR seam.
+Everything lands at the insertion point and location in force.
 """
 
 from __future__ import annotations

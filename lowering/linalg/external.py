@@ -7,7 +7,7 @@
 Operands come first, then a destination for each result. `oneflow.external` says which operator is called, with which
 attributes, on which types, which results may share which operands' memory, and where in the program; `read_external`
 makes the call of it again. Kernels themselves are made when the program is loaded, so that compiled objects hold no
-addresses. Imports `emit` and the dialect.
+addresses.
 """
 
 from __future__ import annotations

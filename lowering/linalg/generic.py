@@ -3,7 +3,6 @@
 Decides which element reads are operands with an indexing map: those whose position is affine in the loops'
 positions and that linalg's verifier takes (a plain position has to range over the whole dimension, any other
 has to stay inside). Where extents are dynamic, what a shared loop takes for granted is checked at run time.
-Imports `emit`, `sizes`, `checks`, `scalars`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks of positions made once: out of the loops that a checked position does not depend on.
 
-A row that is gathered is checked once, not at each of its elements. Imports the algebra.
+A row that is gathered is checked once, not at each of its elements.
 """
 
 from __future__ import annotations

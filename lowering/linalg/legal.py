@@ -1,7 +1,4 @@
-"""What no program may have when it is lowered: refused before a pass changes anything.
-
-Imports the dialect and the errors of passes.
-"""
+"""What no program may have when it is lowered: refused before a pass changes anything."""
 
 from __future__ import annotations
 

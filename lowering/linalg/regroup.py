@@ -2,7 +2,7 @@
 
 A reshape is split into groups of source and target dimensions with equal products. Each group is collapsed
 to one dimension and expanded from it. Where extents are dynamic, dimensions that are equal at both ends stay, and
-everything between is one group whose products are compared at run time. Imports `emit` and `sizes`.
+everything between is one group whose products are compared at run time.
 """
 
 from __future__ import annotations

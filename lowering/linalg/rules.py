@@ -1,7 +1,4 @@
-"""The rules: one per primitive of the compute algebra. No operator is named here.
-
-Imports `stages`, `reshape` and the algebra.
-"""
+"""The rules: one per primitive of the compute algebra. No operator is named here."""
 
 from __future__ import annotations
 

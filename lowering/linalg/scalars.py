@@ -2,7 +2,7 @@
 
 The laws at the top of `dialect/scalar.py` hold without undefined behaviour: divisors and shift amounts are made
 safe first, and a float outside an integer's range converts to what x86 and NumPy give, the smallest integer
-(`uint8` and `int8` take the low bits of the conversion to i32). Imports `emit` and `scalar`.
+(`uint8` and `int8` take the low bits of the conversion to i32).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A size that was computed once in a block is not computed again, and sizes are known by how they came about: the
 result of a lowered operator has the sizes that its stage stated, so `a.dim == b.dim` is often seen without a
-run-time check. Imports `emit`, `scalars` and the compute algebra.
+run-time check.
 """
 
 from __future__ import annotations

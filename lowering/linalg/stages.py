@@ -1,7 +1,6 @@
 """The stages of one operator call as tensor values: what the rules of primitives are written with.
 
-A stage becomes one value, however often it is read. `generic` builds every loop nest. Imports `generic`,
-`bodies`, `sizes`, `checks`; `rules` holds the rules.
+A stage becomes one value, however often it is read. `generic` builds every loop nest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Conversions of operators kept and cloned: programs repeat their calls, and a clone takes a tenth of the time.
 
-A call on static tensors that makes no checks is converted once, in a module of its own. Imports `emit` and the MLIR
-seam.
+A call on static tensors that makes no checks is converted once, in a module of its own.
 """
 
 from __future__ import annotations

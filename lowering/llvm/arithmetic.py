@@ -1,7 +1,4 @@
-"""Arithmetic on floating-point values, scalars or vectors, as MLIR text: for approximations of functions.
-
-Imports `writer`, `formats`.
-"""
+"""Arithmetic on floating-point values, scalars or vectors, as MLIR text: for approximations of functions."""
 
 from __future__ import annotations
 

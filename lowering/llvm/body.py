@@ -1,7 +1,7 @@
 """Cloning the body of a `linalg.generic` onto scalars or vectors.
 
 A value that is the same in every lane stays a scalar and is written to the loop's preheader, so nothing is
-computed per lane that does not vary. Imports `kernel`, `writer` and the MLIR seam.
+computed per lane that does not vary.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.llvm.kernel import Kernel, natural_view
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type
 
@@ -18,7 +18,7 @@ from oneflow.lowering.llvm.writer import Index, Writer, memory_type
 HEAVY = {"math": 12, "func": 4}
 
 
-class NeedsScalars(Uncovered):
+class NeedsScalars(Unsupported):
     """The body cannot be computed on vectors."""
 
 
@@ -157,7 +157,7 @@ def attribute_text(op: ir.Operation) -> str:
 def clone_scalar(op: ir.Operation, operands: Sequence[V], lanes: Lanes) -> V:
     """One operation on elements, on vectors if an operand varies."""
     if len(op.results) != 1 or len(op.regions):
-        raise Uncovered(op.name)
+        raise Unsupported(op.name)
     result = str(op.results[0].type)
     varies = any(v.varies for v in operands)
     if varies and op.name.partition(".")[0] not in ("arith", "math"):
@@ -214,7 +214,7 @@ class BodyCloner:
         """An element at a computed position: contiguous where the last position counts lanes."""
         tensor = self.lanes.kernel.tensors.get(op.operands[0])
         if tensor is None:
-            raise Uncovered("tensor.extract from a value of the kernel")
+            raise Unsupported("tensor.extract from a value of the kernel")
         varying = [i for i, p in enumerate(positions) if p.varies]
         if varying and not (varying == [len(positions) - 1] and positions[-1].counts):
             raise NeedsScalars("tensor.extract at a position for each lane")
@@ -280,7 +280,7 @@ def outside_value(lanes: Lanes, value: ir.Value) -> V:
     """A scalar defined outside the bodies: a parameter, a constant, a size, or computed from those.
 
     Raises:
-        Uncovered: it is something else.
+        Unsupported: it is something else.
     """
     if value in lanes.captured:
         return lanes.captured[value]
@@ -292,7 +292,7 @@ def _compute_outside(lanes: Lanes, value: ir.Value) -> V:
     if value in lanes.kernel.scalars:
         return V(lanes.kernel.scalars[value], str(value.type))
     if isinstance(value, ir.BlockArgument):
-        raise Uncovered("a value from another block")
+        raise Unsupported("a value from another block")
     op = value.owner
     if op.name == "arith.constant":
         return lanes.constant(constant_text(op), str(value.type))
@@ -309,6 +309,6 @@ def size_of(lanes: Lanes, op: ir.Operation) -> Index:
     tensor = lanes.kernel.tensors.get(op.operands[0])
     position = op.operands[1].owner
     if tensor is None or position.name != "arith.constant":
-        raise Uncovered("tensor.dim of a value of the kernel")
+        raise Unsupported("tensor.dim of a value of the kernel")
     axis = int(ir.IntegerAttr(position.attributes["value"]).value)
     return tensor.shape[axis]

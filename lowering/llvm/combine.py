@@ -1,7 +1,4 @@
-"""Reductions that may run in lanes: how a body combines, what is neutral, how lanes come together.
-
-Imports the MLIR seam.
-"""
+"""Reductions that may run in lanes: how a body combines, what is neutral, how lanes come together."""
 
 from __future__ import annotations
 

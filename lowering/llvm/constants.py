@@ -1,4 +1,4 @@
-"""Constant tensors as bytes in a global. Imports NumPy, dtypes and the MLIR seam."""
+"""Constant tensors as bytes in a global."""
 
 from __future__ import annotations
 

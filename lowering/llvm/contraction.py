@@ -8,7 +8,6 @@
         what follows, on the accumulators, and the only write of the result
 
 The right operand is the one that the vector loop (the result's last dimension) walks; the left one has the rows.
-Imports `panels` and what it uses.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from oneflow.lowering.kernels.nodes import Structure, Uncovered
+from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.llvm import sums
 from oneflow.lowering.llvm.body import Lanes, V
 from oneflow.lowering.llvm.combine import is_free_sum
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
+from oneflow.lowering.llvm.loop_emitter import Sweep
+from oneflow.lowering.llvm.loop_nest import as_written
 from oneflow.lowering.llvm.loops import Loop, Loops
-from oneflow.lowering.llvm.nest import as_written
 from oneflow.lowering.llvm.panels import Panels
-from oneflow.lowering.llvm.places import element_bits
-from oneflow.lowering.llvm.sweeps import Sweep
+from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 from oneflow.lowering.targets.cpu import CpuTarget
 
@@ -42,7 +41,7 @@ def emit_contraction(kernel: Kernel, structure: Structure) -> str:
     """The functions of a kernel around one contraction.
 
     Raises:
-        Uncovered: it has no rows or columns to make tiles of.
+        Unsupported: it has no rows or columns to make tiles of.
     """
     return Contraction(kernel, as_written(structure), "column").emit()
 
@@ -92,7 +91,7 @@ class Contraction(Panels):
         """The loops that together are the rows: all where their sizes are known, else the longest."""
         rows = self._row_loops()
         if not rows:
-            raise Uncovered("a contraction without rows")
+            raise Unsupported("a contraction without rows")
         if all(isinstance(loop.size, int) for loop in rows):
             return rows
         return [max(rows, key=lambda loop: loop.size if isinstance(loop.size, int) else 1 << 30)]

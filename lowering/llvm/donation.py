@@ -1,8 +1,7 @@
 """Which results of an entry lie in the memory of arguments that were given up for them.
 
 That is so where nothing reads the argument once its result is being written. The kernel that writes the result may
-read the argument itself, if it reads each element where it writes the result's, and not after. Imports
-`kernels.donation`, `kernels.nodes`, `memory`, `places` and `kernel`.
+read the argument itself, if it reads each element where it writes the result's, and not after.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.buffers import Buffer, Lives
 from oneflow.lowering.kernels.donation import offers, updated_argument
-from oneflow.lowering.kernels.nodes import Node, Structure, Uncovered, Use, analyse, loop_size, read_node
+from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
 from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
-from oneflow.lowering.llvm.memory import Buffer, Lives
-from oneflow.lowering.llvm.places import phases_of
+from oneflow.lowering.llvm.value_storage import phases_of
 from oneflow.passes.walk import gather
 
 
@@ -101,7 +100,7 @@ def in_place(kernel: Kernel, operand: int, result: int) -> bool:
     value, returned = kernel.block.arguments[operand], returned_values(kernel.block)[result]
     try:
         nodes = [read_node(op) for op in computing(kernel)]
-    except Uncovered:
+    except Unsupported:
         return False
     structure = analyse(nodes) if nodes else None
     writer = next((n for n in nodes if returned in n.results), None)

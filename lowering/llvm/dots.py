@@ -1,12 +1,10 @@
 """Emitting contractions of few rows with columns that lie apart: x @ w.T, where reading w is all the work.
 
-    for a chunk of columns:                    the parallel range
-      for a tile of columns:
-        accumulators in registers              rows x columns, lanes along the depth
-        for k: load rows, load columns, multiply and add
-        lanes joined, what follows, on numbers
-
-Imports `panels` and what it uses.
+for a chunk of columns:                    the parallel range
+  for a tile of columns:
+    accumulators in registers              rows x columns, lanes along the depth
+    for k: load rows, load columns, multiply and add
+    lanes joined, what follows, on numbers
 """
 
 from __future__ import annotations
@@ -14,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneflow.lowering.kernels.nodes import Structure, Uncovered
+from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.llvm import sums
 from oneflow.lowering.llvm.body import Lanes, V
 from oneflow.lowering.llvm.combine import is_free_sum
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
+from oneflow.lowering.llvm.loop_emitter import Sweep
 from oneflow.lowering.llvm.loops import Loops
 from oneflow.lowering.llvm.panels import Operands
-from oneflow.lowering.llvm.places import element_bits
-from oneflow.lowering.llvm.sweeps import Sweep
+from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 
 #: Rows at most, columns of a tile at most.
@@ -35,7 +33,7 @@ def emit_dots(kernel: Kernel, structure: Structure) -> str:
     """The functions of a kernel around such a contraction.
 
     Raises:
-        Uncovered: it has many rows, or operands do not lie along the depth.
+        Unsupported: it has many rows, or operands do not lie along the depth.
     """
     return Dots(kernel, structure, "row").emit()
 
@@ -49,9 +47,9 @@ class Dots(Operands):
         rows = self._row_loops()
         count = rows[0].size if rows else 1
         if len(rows) > 1 or not isinstance(count, int) or not 0 < count <= ROWS or not is_free_sum(self.node, 0):
-            raise Uncovered("a contraction of no rows or of many")
+            raise Unsupported("a contraction of no rows or of many")
         if not all(self._walks_last(use) for use in self.node.inputs):
-            raise Uncovered("operands that do not lie along the depth")
+            raise Unsupported("operands that do not lie along the depth")
         self.row_loop = rows[0].id if rows else -1
         target = self.kernel.target
         accumulators = target.vector_registers // 2

@@ -3,7 +3,6 @@
 LLVM would call functions of a compiler's runtime library, which a process need not have and which take one number.
 An f64 becomes a float of 16 bits with one rounding; f16 is converted by arithmetic on bits where the target has no
 conversions; a product and a sum with one rounding become several operations where it has no FMA.
-Imports `roundings`, `inlined`, `targets` and the MLIR seam.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """exp, log, tanh and what follows from them: other bases, hyperbolic functions and their inverses; erf of f32.
 
-Of f32 and f64 alike, by what `formats` has of each. Coefficients of erf are N. Juffa's. Imports `arithmetic`.
+Of f32 and f64 alike, by what `formats` has of each. Coefficients of erf are N. Juffa's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Kernels that loop emission does not cover, through MLIR's bufferization: scatters, placements, odd positions.
 
-The kernel's tensors become views of its pointers, its results are materialised in their destinations. Imports
-`kernel`, `writer` and the MLIR seam.
+The kernel's tensors become views of its pointers, its results are materialised in their destinations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""`oneflow-floats-to-bits`: floats of 16 bits that are only moved, as integers. Imports the MLIR seam.
-
-LLVM moves an element of a vector of floats that the processor does not compute with by converting it to f32 and back:
-slowly, by functions of a runtime library, and it alters NaN.
+"""`oneflow-floats-to-bits`: floats of 16 bits that are only moved, as integers. LLVM moves an element of a vector of
+floats that the processor does not compute with by converting it to f32 and back: slowly, by functions of a
+runtime library, and it alters NaN.
 """
 
 from __future__ import annotations

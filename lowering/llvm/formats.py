@@ -1,7 +1,6 @@
 """What approximations of functions have to know of f32 and of f64: where bits lie, limits, coefficients.
 
 Coefficients of f32 are those of Cephes; those of f64 interpolate in Chebyshev's points, to less than 2^-54.
-Imports nothing of the project.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Operations as calls of functions of the module, which are made once for each vector type and inlined by LLVM.
-
-Imports `arithmetic` and the MLIR seam.
-"""
+"""Operations as calls of functions of the module, which are made once for each vector type and inlined by LLVM."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A kernel function as emission sees it: arguments as pointers and sizes, results by destination.
 
 At the `kernels` stage a kernel takes tensors and scalars, then one destination for each result. Emitted, it takes
-a pointer for each tensor, the sizes that are not static, and scalars. Imports `writer`, `targets` and the MLIR seam.
+a pointer for each tensor, the sizes that are not static, and scalars.
 """
 
 from __future__ import annotations

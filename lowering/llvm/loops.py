@@ -1,7 +1,4 @@
-"""The loops of a structure after simplification: unit loops gone, neighbours that memory does not tell apart merged.
-
-Imports `kernels.nodes`, `kernel` and `writer`.
-"""
+"""The loops of a structure after simplification: unit loops gone, neighbours that memory does not tell apart merged."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Uncovered, Use, static_size
+from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Unsupported, Use, static_size
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.writer import Index, Writer
 
@@ -115,7 +112,7 @@ class Loops:
     def _axis_size(self, value: ir.Value, axis: int) -> Index:
         tensor = self.kernel.tensors.get(value)
         if tensor is None:
-            raise Uncovered("a computed position in a value of the kernel")
+            raise Unsupported("a computed position in a value of the kernel")
         return tensor.shape[axis]
 
 
@@ -137,7 +134,7 @@ def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
                 if use.value in kernel.tensors:
                     found = kernel.tensors[use.value].shape[axis]
     if found is None:
-        raise Uncovered("a loop whose size no argument tells")
+        raise Unsupported("a loop whose size no argument tells")
     return found
 
 

@@ -1,7 +1,7 @@
 """Emitting kernels whose last loop has two steps, such as the gradient of a pool: lanes along the loop before.
 
 Both steps are computed for a vector of the other loop. What they give lies side by side in turn in memory: it is
-joined in registers, and written as two vectors. Imports `nest` and what it uses.
+joined in registers, and written as two vectors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Use
 from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V
 from oneflow.lowering.llvm.kernel import Kernel, Tensor
+from oneflow.lowering.llvm.loop_nest import Nest, as_written
 from oneflow.lowering.llvm.loops import Loop, Loops, Position
-from oneflow.lowering.llvm.nest import Nest, as_written
 from oneflow.lowering.llvm.writer import Writer
 
 
@@ -21,7 +21,7 @@ def emit_pairs(kernel: Kernel, structure: Structure) -> str:
     """The functions of a kernel whose results end in dimensions of two elements.
 
     Raises:
-        Uncovered: it is no kernel of that kind.
+        Unsupported: it is no kernel of that kind.
     """
     return Pairs(kernel, as_written(structure), "column").emit()
 

@@ -1,7 +1,4 @@
-"""The operands of contractions: which is which, and the panel that the right one is packed into.
-
-Imports `nest`, `tiles` and what they use.
-"""
+"""The operands of contractions: which is which, and the panel that the right one is packed into."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Node, Uncovered, Use, is_contraction
+from oneflow.lowering.kernels.nodes import Node, Unsupported, Use, is_contraction
 from oneflow.lowering.llvm.body import Lanes, V, clone_scalar
+from oneflow.lowering.llvm.loop_nest import Nest
 from oneflow.lowering.llvm.loops import Loop, Loops
-from oneflow.lowering.llvm.nest import Nest
 from oneflow.lowering.llvm.tiles import transpose
 from oneflow.lowering.llvm.writer import Index, Writer
 
@@ -34,11 +31,11 @@ def sides_of(node: Node, vector: Loop, loops: Loops) -> Sides:
     product = next(o for o in ops if o.name in ("arith.mulf", "arith.muli"))
     total = next(o for o in ops if o.name in ("arith.addf", "arith.addi"))
     if product.results[0] not in list(total.operands):
-        raise Uncovered("a product that is converted before it is added")
+        raise Unsupported("a product that is converted before it is added")
     factors = {_root(node, v): v for v in product.operands}
     walked = [vector.id in set().union(*(p.form.dims for p in loops.positions(node, u))) for u in node.inputs]
     if len(factors) != 2 or walked[0] == walked[1]:
-        raise Uncovered("a contraction whose operands both have the columns")
+        raise Unsupported("a contraction whose operands both have the columns")
     right = walked.index(True)
     return Sides(node, 1 - right, right, factors, str(product.results[0].type))
 
@@ -47,7 +44,7 @@ def _root(node: Node, value: ir.Value) -> int:
     """The number of the input that a factor comes from."""
     while not isinstance(value, ir.BlockArgument):
         if not len(value.owner.operands):
-            raise Uncovered("a contraction with a factor that comes from no operand")
+            raise Unsupported("a contraction with a factor that comes from no operand")
         value = value.owner.operands[0]
     return list(node.body.arguments).index(value)
 
@@ -60,7 +57,7 @@ class Operands(Nest):
         super().__post_init__()
         self.node = next(n for n in self.structure.nodes if is_contraction(n))
         if not self.loops.outer or not self.loops.inner:
-            raise Uncovered("a contraction of one step, or into one element")
+            raise Unsupported("a contraction of one step, or into one element")
         self.columns = self.loops.outer[-1]
         self.sides = sides_of(self.node, self.columns, self.loops)
 
@@ -88,7 +85,7 @@ class Operands(Nest):
     def _load_input(self, use: Use, lanes: Lanes) -> V:
         tensor = self.kernel.tensors.get(use.value)
         if tensor is None:
-            raise Uncovered("a contraction of a value of the kernel")
+            raise Unsupported("a contraction of a value of the kernel")
         return self._load(self.node, use, tensor, lanes)
 
     def _widened(self, number: int, value: V, lanes: Lanes) -> V:

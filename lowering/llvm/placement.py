@@ -1,7 +1,7 @@
 """Emitting kernels that set tensors into a larger one: cat, stack, pad, updates of slices.
 
 Each step is a function of its own over the thread pool: first the whole is filled or copied, then every part. What
-lies side by side in the part and in the whole is copied as one run of vectors. Imports `kernel`, `body`, `writer`.
+lies side by side in the part and in the whole is copied as one run of vectors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Uncovered
+from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.llvm.body import Lanes, outside_value
 from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text, returned_values
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
@@ -40,7 +40,7 @@ def emit_placement(kernel: Kernel) -> str:
     """The functions of a kernel of `tensor.insert_slice`s.
 
     Raises:
-        Uncovered: it has other operations.
+        Unsupported: it has other operations.
     """
     whole, (last,) = kernel.results[0], returned_values(kernel.block)
     parts: list[Part] = []
@@ -48,7 +48,7 @@ def emit_placement(kernel: Kernel) -> str:
         parts.insert(0, _part(kernel, last.owner))
         last = last.owner.operands[1]
     if not parts:
-        raise Uncovered("a kernel that places nothing")
+        raise Unsupported("a kernel that places nothing")
     if _alternate(parts, whole):
         return _calls(kernel, ["", _Step(kernel, whole, 1).interleave(parts)])
     steps = [_Step(kernel, whole, n + 1).place(part) for n, part in enumerate(parts)]
@@ -93,7 +93,7 @@ def _part(kernel: Kernel, op: ir.Operation) -> Part:
     strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
     offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
     if source is None or len(source.shape) != len(offsets) or _DYNAMIC in strides:
-        raise Uncovered("a part that is computed here, of fewer dimensions or with steps known at run time")
+        raise Unsupported("a part that is computed here, of fewer dimensions or with steps known at run time")
     dynamic = iter(list(op.operands)[2:])
     return Part(source, tuple(next(dynamic) if o == _DYNAMIC else o for o in offsets), tuple(strides))
 
@@ -116,7 +116,7 @@ class _Step:
             zeros = (0,) * len(source.shape)
             return "" if source is self.whole else self.place(Part(source, zeros, (1,) * len(zeros)))
         if owner is None or owner.name not in ("linalg.fill", "tensor.empty"):
-            raise Uncovered("a whole that is computed here")
+            raise Unsupported("a whole that is computed here")
         return self._fill(owner.operands[0]) if owner.name == "linalg.fill" else ""
 
     def _fill(self, value: ir.Value) -> str:

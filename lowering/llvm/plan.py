@@ -3,7 +3,7 @@
 Buffers of static size lie at fixed offsets of one workspace, and share it where their lives do not overlap; a
 pointwise kernel writes over an input that ends there. Others are allocated in the run. Results are allocated by
 `oneflow_rt_alloc` and belong to the caller, or lie in arguments given up for them; where memory runs out, the entry
-is left. Imports `donation`, `kernel`, `launch`, `writer`, `memory`, `shapes`, `constants`, `body`.
+is left.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.buffers import Buffer, Lives, place
 from oneflow.lowering.llvm.body import Lanes, V, clone_scalar, constant_text
 from oneflow.lowering.llvm.constants import constant_global
+from oneflow.lowering.llvm.define_launches import plan_symbol
 from oneflow.lowering.llvm.donation import Donor, Known
 from oneflow.lowering.llvm.kernel import Kernel, returned_values
-from oneflow.lowering.llvm.launch import plan_symbol
-from oneflow.lowering.llvm.memory import Buffer, Lives, place
 from oneflow.lowering.llvm.shapes import Shaped, view_shape
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type
 from oneflow.passes.base import PassError

@@ -1,6 +1,6 @@
 """Powers: 2^(y log2 x). Where y log2 x is large, the logarithm needs more digits than its result has.
 
-For f32 it is an f64; for f64 it is a pair of numbers whose sum it is. Imports `arithmetic`, `exponentials`.
+For f32 it is an f64; for f64 it is a pair of numbers whose sum it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Conversions of floats of 16 bits, and a product and a sum with one rounding, without instructions for them.
 
-Conversions round to the nearest value, of two to the even one. Imports `arithmetic`.
+Conversions round to the nearest value, of two to the even one.
 """
 
 from __future__ import annotations

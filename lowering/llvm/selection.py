@@ -1,7 +1,7 @@
 """Reductions that keep the element which wins a strict comparison, and its position: argmax and its like.
 
 Lanes may keep a winner each: of two winners the one that beats the other stays, of equal ones that with the smaller
-position. Imports `body` and the MLIR seam.
+position.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`oneflow-set-target`: tells LLVM which processor functions are for. Imports `targets` and the MLIR seam."""
+"""`oneflow-set-target`: tells LLVM which processor functions are for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Shapes of an entry's tensors: views keep the memory and change the sizes.
-
-Imports `writer`, `memory` and the MLIR seam.
-"""
+"""Shapes of an entry's tensors: views keep the memory and change the sizes."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.buffers import Buffer
 from oneflow.lowering.linalg.emit import BARRIER
-from oneflow.lowering.llvm.memory import Buffer
 from oneflow.lowering.llvm.writer import Index, Writer
 from oneflow.passes.base import PassError
 

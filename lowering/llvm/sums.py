@@ -2,7 +2,7 @@
 
 One running sum of n numbers is off by up to n roundings. Here a loop begins a fresh sum every `FIRST` steps, adds
 that to one that begins afresh every `FAN` of those, and adds that to a total which keeps what rounding took from
-it (Knuth's two-sum). Nothing of it depends on the number of threads. Imports `body` and `writer`.
+it (Knuth's two-sum). Nothing of it depends on the number of threads.
 """
 
 from __future__ import annotations

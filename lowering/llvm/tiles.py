@@ -5,8 +5,7 @@
         vectors along the rows, turned in registers into vectors along the columns
         the nodes' bodies, a vector along the columns for each row
 
-The columns are the last loop of the results, the rows the loop that the other operands walk last. Imports `nest` and
-what it uses.
+The columns are the last loop of the results, the rows the loop that the other operands walk last.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from dataclasses import dataclass
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
 from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
+from oneflow.lowering.llvm.loop_nest import Nest, as_written, bits_of, work_of
 from oneflow.lowering.llvm.loops import Loop, Loops
-from oneflow.lowering.llvm.nest import Nest, as_written, bits_of, work_of
 from oneflow.lowering.llvm.writer import Index, Writer
 
 #: The part of rows and of columns that one step of the parallel range goes through.
@@ -31,7 +30,7 @@ def emit_tiles(kernel: Kernel, structure: Structure) -> str:
     """The functions of a kernel in tiles.
 
     Raises:
-        Uncovered: it is no kernel of that kind.
+        Unsupported: it is no kernel of that kind.
     """
     return Tiles(kernel, as_written(structure), "column").emit()
 

@@ -1,7 +1,4 @@
-"""`oneflow-widen-floats`: arithmetic on floats of 16 bits as arithmetic on f32.
-
-Imports `inlined` and the MLIR seam.
-"""
+"""`oneflow-widen-floats`: arithmetic on floats of 16 bits as arithmetic on f32."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Writing MLIR as text: names, constants, nesting.
 
-Emission writes text because it reads like the program it makes, and parsing costs 10 us an operation. Imports
-the MLIR seam for types only.
+Emission writes text because it reads like the program it makes, and parsing costs 10 us an operation.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Which target programs are compiled for: what a caller chose, else `$ONEFLOW_TARGET`, else this machine.
 
-    with using(cpu_target_named("x86-64-v3")):
-        pipeline.run(module)
-
-Imports `cpu`, `machine`.
+with using(cpu_target_named("x86-64-v3")):
+    pipeline.run(module)
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The record of a CPU target: what the emission of kernels and LLVM have to know of a processor; and the table.
-
-Imports nothing of the project.
-"""
+"""The record of a CPU target: what the emission of kernels and LLVM have to know of a processor; and the table."""
 
 from __future__ import annotations
 

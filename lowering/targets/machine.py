@@ -1,6 +1,6 @@
 """The target `native`: the processor of this machine, from what Linux tells of it.
 
-Where nothing is told (other systems) it is the least level of the architecture. Imports `cpu`.
+Where nothing is told (other systems) it is the least level of the architecture.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A kernel in Triton: its source, how it is launched, and what that needs.
-
-Imports `names`.
-"""
+"""A kernel in Triton: its source, how it is launched, and what that needs."""
 
 from __future__ import annotations
 

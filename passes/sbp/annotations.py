@@ -11,7 +11,7 @@
 | `oneflow.logical_shape` | arguments and results, after `oneflow-to-physical` | the shape of the whole tensor |
 | `oneflow.rank` | the module, after `oneflow-to-physical` | whose program it is |
 
-Before inference the same attributes are constraints. Imports `nd_sbp` and the MLIR seam.
+Before inference the same attributes are constraints.
 """
 
 from __future__ import annotations

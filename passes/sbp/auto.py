@@ -7,7 +7,6 @@ One variable says that a node has a signature; one for every tensor, use and pai
 tensor has to get from the one to the other there. The latter are tied to the former by their sums, so that the
 relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it; without
 SciPy the choice by elimination stays.
-Imports `cost`, `elimination`, `graph`, SciPy.
 """
 
 from __future__ import annotations

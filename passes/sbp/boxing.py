@@ -2,7 +2,7 @@
 
 A `Step` is what one collective does, or one local operation: it takes the SBP of one or several mesh axes that
 agree from one kind to another. `Boxing.path` finds the steps that move the fewest bytes, then those that wait
-for other ranks least. Imports `nd_sbp`.
+for other ranks least.
 """
 
 from __future__ import annotations

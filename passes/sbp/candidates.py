@@ -1,4 +1,4 @@
-"""The nd-signatures of a call: products of its 1-D signatures, filtered by shape. Imports `record`, `nd_sbp`."""
+"""The nd-signatures of a call: products of its 1-D signatures, filtered by shape."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Boxing steps as operators of one rank, and the check that all ranks issue the same collectives.
 
 The operators named here are the collectives and what pieces are cut and padded with: `narrow`, `pad`,
-`zero_like`. Imports `boxing`, `nd_sbp`, the builder.
+`zero_like`.
 """
 
 from __future__ import annotations

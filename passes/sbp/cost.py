@@ -1,7 +1,4 @@
-"""What a choice of signatures costs on a machine: computing, moving bytes, and memory.
-
-Imports `boxing`, `crossing`, `graph`.
-"""
+"""What a choice of signatures costs on a machine: computing, moving bytes, and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of a tensor from one placement to another, and the bytes that go it. Imports `submeshes`, `nd_sbp`."""
+"""The way of a tensor from one placement to another, and the bytes that go it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A node with at most two neighbours is replaced by a table between them: for each
 best one costs. That is exact, and takes chains, branches and ladders (forward beside backward) away whole. Where
 every node has more neighbours, the one with most is held at its present signature. A tensor that several nodes want
 in one layout is moved once, which tables of two nodes cannot say: its uses pay alone or share, and further passes
-count only the moves that the last one did not make. Imports `cost`, `graph`, NumPy.
+count only the moves that the last one did not make.
 """
 
 from __future__ import annotations

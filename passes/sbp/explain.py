@@ -1,7 +1,4 @@
-"""What `explain` prints: every operator, its candidate signatures, what each costs, and the choice.
-
-Imports `cost`, `greedy`, `graph`.
-"""
+"""What `explain` prints: every operator, its candidate signatures, what each costs, and the choice."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Arguments and returned values are nodes as well. A `tensor.cast` that says less passes its tensor on. What is
 not an operator (constants, control flow, calls) computes on whole tensors, or as its callee is annotated.
-Imports `annotations`, `candidates`, `crossing` and the dialect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The greedy strategy: OneFlow's own choice, operator by operator in program order.
-
-Imports `graph`, `nd_sbp`.
-"""
+"""The greedy strategy: OneFlow's own choice, operator by operator in program order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How the values of an annotated program lie, and how operations want them.
 
-What `oneflow-infer-sbp` wrote, read back: `Layouts.of` a function. Imports `annotations` and the dialect.
+What `oneflow-infer-sbp` wrote, read back: `Layouts.of` a function.
 """
 
 from __future__ import annotations

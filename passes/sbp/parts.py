@@ -1,7 +1,7 @@
 """Operators written out where an axis is split that they want whole.
 
 `softmax` offers no signature that splits its rows, but the operators it consists of do: maxima and sums of the pieces
-are put together, not the pieces themselves. Imports `decompose`, `graph`.
+are put together, not the pieces themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def write_out(nodes: list[Node], registry: Registry) -> None:
 
 def _rule(node: Node, registry: Registry) -> Rule | None:
     record = dialect.record_of(node.op, registry)
-    return record.by_parts or record.decompose
+    return record.sharded_decomposition or record.decompose
 
 
 def _given(node: Node, choice: Choice) -> Iterator[tuple[int, NdSbp]]:

@@ -1,9 +1,8 @@
 """Where the values of a program on several placements lie.
 
-Arguments say where they lie, and `hierarchical_parallel_cast` with the attribute `placement` takes a tensor to
-other ranks. `assign_placements` finds out the rest: an operator is where its operands are, and what nothing is said
-of is on all ranks, in the placement `mesh`, from which it is brought where it is needed. Imports `submeshes`,
-`graph`, the builder.
+Arguments say where they lie, and `hierarchical_parallel_cast` with the attribute `placement` takes a tensor to other
+ranks. `assign_placements` finds out the rest: an operator is where its operands are, and what nothing is said of is
+on all ranks, in the placement `mesh`, from which it is brought where it is needed.
 """
 
 from __future__ import annotations

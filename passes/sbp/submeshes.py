@@ -1,4 +1,4 @@
-"""Placements within a program: parts of its mesh that have a mesh of their own. Imports `annotations`."""
+"""Placements within a program: parts of its mesh that have a mesh of their own."""
 
 from __future__ import annotations
 

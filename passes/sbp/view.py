@@ -1,8 +1,7 @@
 """What `view` draws: a page with the graph of every function, how each tensor lies, and what is moved between.
 
 Operators stand below what they take. A mark per mesh axis says how a result lies; an edge along which a tensor is
-moved is coloured, and names the steps and the bytes. The page stands alone: no script, nothing loaded. Imports
-`cost`, `explain`, `graph`.
+moved is coloured, and names the steps and the bytes. The page stands alone: no script, nothing loaded.
 """
 
 from __future__ import annotations

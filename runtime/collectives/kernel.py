@@ -1,7 +1,4 @@
-"""Collectives as kernels that a compiled program calls between its own, like those of users' libraries.
-
-Imports `operations`, `transport`, `nccl`, the dialect's external kernels.
-"""
+"""Collectives as kernels that a compiled program calls between its own, like those of users' libraries."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pieces of one tensor from how they lie on some ranks to how they shall lie on the same or on others.
 
 What a rank needs and does not have it is sent by one of those that have it. Used for exchanges within a program,
-for tensors that go from one placement to another, and for gathering results. Imports `transport`, `nd_sbp`.
+for tensors that go from one placement to another, and for gathering results.
 """
 
 from __future__ import annotations

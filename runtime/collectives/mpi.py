@@ -1,7 +1,7 @@
 """Ranks as processes that MPI started: the one module that imports mpi4py.
 
 MPI is loaded when a program of several ranks is first run. Calls block inside of MPI, without the interpreter's lock;
-who waits in vain is found out by the watchman, a process beside the ranks. Imports `transport`, `progress`.
+who waits in vain is found out by the watchman, a process beside the ranks.
 """
 
 from __future__ import annotations

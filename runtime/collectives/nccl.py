@@ -2,7 +2,7 @@
 
 Arrays here are NumPy's in type alone: their memory is the device's, so only addresses, shapes and strides are read.
 NCCL is loaded when a program of several GPUs is first compiled; ranks tell each other its unique id, and what NCCL
-cannot do is done on the host, over the world's own transports. Imports `transport`, `cuda.driver`, NumPy.
+cannot do is done on the host, over the world's own transports.
 """
 
 from __future__ import annotations

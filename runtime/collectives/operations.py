@@ -1,8 +1,8 @@
 """The `ccl_*` operators on arrays: pieces of tensors are packed, moved by a transport and put in their places.
 
-Sums of f16 and bf16 are computed in f32 where the transport does not add them: MPI has no such types, and a sum in
-16 bits would lose more with every rank. Collectives of several tensors are one call of the transport for those that
-are packed, and otherwise calls that it carries out together. Imports `transport`, `move` and NumPy.
+Sums of f16 and bf16 are computed in f32 where the transport does not add them: MPI has no such types, and a sum in 16
+bits would lose more with every rank. Collectives of several tensors are one call of the transport for those that are
+packed, and otherwise calls that it carries out together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How far the ranks of one machine have come: a table in a file that they share, which the watchman reads.
 
-Each rank has a row, which it alone writes: its process, what it does, which step it is at. Imports nothing of the
-project, so that the watchman starts fast.
+Each rank has a row, which it alone writes: its process, what it does, which step it is at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All ranks in one process, one thread each: for tests, and for meshes larger than the machine.
 
 Members of a group lay out what they have, wait for each other, and take what they need. Sums are formed in the order
-of the ranks. Imports `transport` and NumPy.
+of the ranks.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A `World` is all ranks of a job; one process runs one of them (`mpi`) or all (`threads`). A `Transport` moves and
 adds flat, contiguous arrays between the members of a group; packing pieces of tensors is done above it
-(`operations`). Imports NumPy.
+(`operations`).
 """
 
 from __future__ import annotations

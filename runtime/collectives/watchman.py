@@ -5,8 +5,7 @@
 A rank that waits inside of a collective cannot watch over the others, and launchers kill ranks before they can say
 anything; so this is a process of its own, outside of the ranks' process groups. It sleeps until a rank ends, or has
 waited for too long, and ends with the last rank. A launcher that prints into a file goes on there where it was, over
-what others have written since, so that the message is written when the launcher has ended. Imports `progress` alone,
-to start fast.
+what others have written since, so that the message is written when the launcher has ended.
 """
 
 from __future__ import annotations

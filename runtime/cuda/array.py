@@ -2,8 +2,7 @@
 
     x = from_other(torch_tensor)      y = torch.from_dlpack(device_array)      DeviceArray.of(numpy_array, device)
 
-An array knows the stream that its values are made on; using it on another makes that one wait. Imports `driver`,
-`stream`, `dlpack`, `runtime.shaped`.
+An array knows the stream that its values are made on; using it on another makes that one wait.
 """
 
 from __future__ import annotations

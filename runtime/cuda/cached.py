@@ -1,7 +1,7 @@
 """Compiled kernels and programs kept on disk, so that a program seen before needs neither Triton nor the passes.
 
 A kernel is found by its source, how it is launched, the architecture and Triton's version; a program by its text and
-everything that decides what it becomes. Imports `compiler` and the runtime's `cache`.
+everything that decides what it becomes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import parse_desc
-from oneflow.lowering.triton.cover import HostKernel
-from oneflow.lowering.triton.early import told_to
-from oneflow.lowering.triton.program import Program
+from oneflow.lowering.triton.early_compilation import told_to
+from oneflow.lowering.triton.launch.program import Program
+from oneflow.lowering.triton.launch.unsupported import HostKernel
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache, native
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
 from oneflow.runtime.cuda.helpers import Helpers, turn
-from oneflow.runtime.cuda.maps import TensorMap
+from oneflow.runtime.cuda.tensor_maps import TensorMap
 
 #: Raised when what is stored, or how kernels are compiled, changes.
 VERSION = "7"

@@ -1,6 +1,6 @@
 """The one module that imports Triton: kernels compiled to PTX and machine code, for a device that need not be here.
 
-Triton is imported when it is first needed. Imports `lowering.triton.source`, `maps` and `ptx`.
+Triton is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.runtime.cuda.maps import TensorMap, lift, settled
 from oneflow.runtime.cuda.ptx import halves_apart
+from oneflow.runtime.cuda.tensor_maps import TensorMap, lift, settled
 
 #: The most bytes of shared memory that a program can have, by compute capability (CUDA's programming guide).
 SHARED = {

@@ -1,7 +1,7 @@
 """The one module that imports CUDA: the calls of the driver that programs need, errors as exceptions.
 
 `cuda.bindings` is imported when a device is first asked for. Streams, events and addresses are the driver's handles,
-or plain integers. Imports nothing of the project.
+or plain integers.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Kernels of a program written to a folder: source, PTX and machine code, and the plan.
-
-Imports `cached` and `lowering.triton`.
-"""
+"""Kernels of a program written to a folder: source, PTX and machine code, and the plan."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from oneflow.lowering.triton.program import Program
+from oneflow.lowering.triton.launch.program import Program
 from oneflow.runtime.cuda.cached import compile_on
 
 

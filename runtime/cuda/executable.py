@@ -1,8 +1,7 @@
 """Programs on a CUDA device: `compile_cuda(module, entry)` gives an executable to call with arrays.
 
 The plan of the `triton` stage is recorded once for each set of sizes (`script`), then its steps run on the present
-stream, from the second time on as one graph (`steps`). Imports those, `again`, `array`, `cached` and the runtime's
-arguments.
+stream, from the second time on as one graph (`steps`).
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.triton.program import Program, read_program
+from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.again import Again, Known, Seen, known
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
+from oneflow.runtime.cuda.autotune import tune
 from oneflow.runtime.cuda.cached import compile_kernel, compile_on, find_program, getting_ready
-from oneflow.runtime.cuda.direct import Direct
+from oneflow.runtime.cuda.direct_execution import Direct
 from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.host import HostProgram
+from oneflow.runtime.cuda.replay_cache import Again, Known, Seen, known
 from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
-from oneflow.runtime.cuda.tune import tune
 from oneflow.runtime.executable import Options, ProgramSource, program_source, signature_of
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import KernelError, position_error

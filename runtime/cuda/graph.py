@@ -1,4 +1,4 @@
-"""Graphs of the driver: work on a device put together once. Imports `driver`."""
+"""Graphs of the driver: work on a device put together once."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Triton's first stage is Python, in which the threads of one process take turns, and so do the passes that lower a
 program. The helpers of a program start with its passes: they are copies of one process, which needs a fifth of a
-second for Triton. Imports `compiler`, `native`.
+second for Triton.
 """
 
 from __future__ import annotations

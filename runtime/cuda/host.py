@@ -1,7 +1,4 @@
-"""Kernels of a program for a device that run on the host: on arrays that its plan copies there and back.
-
-Imports the executables of the CPU.
-"""
+"""Kernels of a program for a device that run on the host: on arrays that its plan copies there and back."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import SITES
-from oneflow.lowering.triton.cover import HostKernel
+from oneflow.lowering.triton.launch.unsupported import HostKernel
 from oneflow.runtime.executable import Executable, compile_module
 
 

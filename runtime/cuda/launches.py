@@ -3,7 +3,7 @@
     row = Launches([(function, programs, parameters.address), ..])
     row.launch(stream)
 
-A loop in Python would take 0.3 us more for each. Imports `driver` and `native`.
+A loop in Python would take 0.3 us more for each.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ptxas of CUDA 12.8, which Triton 3.6 and 3.7 have, computes half of a sum of two packed 16-bit integers again where
 only that half is needed, then with an immediate of 0 in place of what was added. LLVM packs positions in two
-dimensions of a tensor so. Imports nothing.
+dimensions of a tensor so.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@
 
 A plan without reads of the device does the same at every call with the same sizes, so it runs once, on a `Recorder`
 that hands out places in place of addresses: the number of a region in the high bits, the offset in it in the low
-ones. Region 0 is memory that has an address already. `after` says which commands each one waits for. Imports
-`lowering.triton` and `llvm.memory`, which places temporaries.
+ones. Region 0 is memory that has an address already. `after` says which commands each one waits for.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import numpy as np
 
 from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.dialect.external import ExternalKernel
-from oneflow.lowering.llvm.memory import Buffer, place
-from oneflow.lowering.triton.program import Program
+from oneflow.lowering.buffers import Buffer, place
+from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.failures import position_error, size_error
 

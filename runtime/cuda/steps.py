@@ -3,7 +3,7 @@
 `Steps` runs them one by one on a stream, or as a graph in which what is independent runs side by side. Kernels made
 elsewhere that may be recorded are nodes too, which cannot be changed: what they touch has to stay. Others part it
 into several graphs. Where memory lies as in one of the runs before, a run is a launch of that run's graphs; else the
-commands that touch what has moved are changed. Imports `driver`, `graph`, `launches`, `maps`, `script`, `stream`.
+commands that touch what has moved are changed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.compiler import Binary
 from oneflow.runtime.cuda.graph import Graph, launch_params
 from oneflow.runtime.cuda.launches import Launches
-from oneflow.runtime.cuda.maps import MapArgument
 from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, External, Fill, Launch, Region, Script
 from oneflow.runtime.cuda.stream import Spares, Stream
+from oneflow.runtime.cuda.tensor_maps import MapArgument
 
 #: How floats are packed into a parameter's slot of 8 bytes.
 FLOATS = {"fp32": "<fxxxx", "fp64": "<d"}

@@ -6,8 +6,7 @@
 Every device has a stream of its own that is used otherwise. A stream has one workspace, which all programs on it
 share: they run one after the other. It keeps memory that results had for those of later programs, and programs keep
 that of theirs (`Spares`): to free some takes the device more than half a microsecond. Where memory runs out all that
-is given back first; workspaces stay. What other libraries lent goes back when the stream has used it. Imports
-`driver`.
+is given back first; workspaces stay. What other libraries lent goes back when the stream has used it.
 """
 
 from __future__ import annotations

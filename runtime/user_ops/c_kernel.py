@@ -4,7 +4,7 @@
 
 The text is the body of a function in which every operand and result is a pointer by its name (`x`), with its number
 of elements (`x_size`) and its sizes (`x_shape`), and every attribute a constant. It is compiled once per call's types
-and attributes with the system's C compiler, and cached on disk. Imports `cache` and the dialect.
+and attributes with the system's C compiler, and cached on disk.
 """
 
 from __future__ import annotations

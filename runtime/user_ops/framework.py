@@ -1,6 +1,6 @@
 """The C++ framework library that user libraries link: finding it, and its C interface by ctypes.
 
-`sdk/src/abi.h` describes the interface. Results are JSON. Imports nothing of the project.
+`sdk/src/abi.h` describes the interface. Results are JSON.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@
 
 A signature may be a list of them; calls take the first that fits. `Int32List[2]` takes one number for both, `=None`
 makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results. A signature
-with a type that has no meaning here (`REFUSED_TYPES`, `REFUSED_RETURNS`) is read; no call fits it. Imports `dialect`
-and the arguments of functions.
+with a type that has no meaning here (`REFUSED_TYPES`, `REFUSED_RETURNS`) is read; no call fits it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Functions over tensors that C++ libraries define: functors, and gradients as classes.
 
-C++ runs while a program is built: its calls of operators come back as builder calls. Imports the framework's
-interface and `dialect`.
+C++ runs while a program is built: its calls of operators come back as builder calls.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The gradient of an operator from a C++ library: the operations that its function names become builder calls.
 
-An operation is built when the gradient of an operand that needs it is asked for, and once. Imports `rules`.
+An operation is built when the gradient of an operand that needs it is asked for, and once.
 """
 
 from __future__ import annotations

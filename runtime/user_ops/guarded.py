@@ -1,7 +1,7 @@
 """Debug mode: kernels of users run on copies of their memory, with guards on either side of each.
 
 What they write out of bounds, or to operands, is an error, and what they leave of results. Kernels of libraries are
-guarded by the SDK, those in C here. Imports the dialect and NumPy.
+guarded by the SDK, those in C here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Loading libraries of user operators: each of their operators becomes a record like any other.
-
-Imports the framework's interface, `rules`, `gradient` and `dialect`.
-"""
+"""Loading libraries of user operators: each of their operators becomes a record like any other."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Calls and attribute values between Python and the C++ framework.
 
-Kinds of attribute and element types have OneFlow's numbers on both sides. Imports `framework` and `dialect`.
+Kinds of attribute and element types have OneFlow's numbers on both sides.
 """
 
 from __future__ import annotations

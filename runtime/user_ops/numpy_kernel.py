@@ -2,7 +2,7 @@
 
     kernel = numpy_kernel(lambda x, *, limit: np.clip(x, -limit, limit))
 
-A compiled program calls the function between its own kernels. Imports the dialect and NumPy.
+A compiled program calls the function between its own kernels.
 """
 
 from __future__ import annotations

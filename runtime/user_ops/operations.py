@@ -1,4 +1,4 @@
-"""Operations that C++ code or a builder of calls asks for, operands and results by name. Imports `dialect`."""
+"""Operations that C++ code or a builder of calls asks for, operands and results by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The rules of an operator from a C++ library: its functions, asked through the framework.
-
-Imports the framework's interface and `dialect`.
-"""
+"""The rules of an operator from a C++ library: its functions, asked through the framework."""
 
 from __future__ import annotations
 

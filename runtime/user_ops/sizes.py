@@ -1,7 +1,7 @@
 """Rules written for known sizes, run on calls whose sizes are partly unknown.
 
 C++ functions see numbers only. A rule is therefore run with several numbers in place of the unknown ones; what it
-says each time is true, what changes is unknown. Numbers that the operator refuses are left out. Imports `dialect`.
+says each time is true, what changes is unknown. Numbers that the operator refuses are left out.
 """
 
 from __future__ import annotations

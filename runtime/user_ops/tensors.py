@@ -1,4 +1,4 @@
-"""The tensors of a call by the names that kernels in Triton and C have for them. Imports `dialect`."""
+"""The tensors of a call by the names that kernels in Triton and C have for them."""
 
 from __future__ import annotations
 

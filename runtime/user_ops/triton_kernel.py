@@ -9,7 +9,7 @@
 The first function's parameters are taken by name: an operand or result is a pointer (`x_0`, `x_1` .. where it is
 repeated, None where it is missing), `x_size` its number of elements, `x_shape0` its size along axis 0, `x_rank` its
 rank; an attribute is a constant, and others need a default. The kernel is compiled once per call's types and
-attributes. Imports the source of kernels and the dialect.
+attributes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from oneflow.dialect.external import ExternalKernel, python_kernel
 from oneflow.dialect.record import Call
 from oneflow.dialect.signature import Signature
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.triton.kernel import POINTERS
+from oneflow.lowering.triton.codegen.kernel import POINTERS
+from oneflow.lowering.triton.codegen.prelude import HEAD
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.prelude import HEAD
 from oneflow.lowering.triton.source import Source, cdiv
 from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 

@@ -8,8 +8,6 @@ written to a file and run again:
 
     python test/fuzz/files.py --count 1000 --seed 7      cases 0 to 999 of seed 7
     python test/fuzz/files.py found/3f2a.mlir            one case again
-
-Imports the standard library alone.
 """
 
 from __future__ import annotations

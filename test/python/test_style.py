@@ -39,10 +39,10 @@ DEEP = {
     "lowering/kernels/graph.py: order": "a search with its queue",
     "lowering/kernels/nodes.py: _sizes": "forms of uses of nodes",
     "lowering/kernels/nodes.py: loop_size": "forms of uses of nodes",
-    "lowering/kernels/share.py: _calls": "operands of operations of functions",
+    "lowering/kernels/share_kernels.py: _calls": "operands of operations of functions",
     "lowering/llvm/loops.py: _size_of": "forms of uses of nodes",
     "passes/sbp/auto.py: _add_transfers": "pairs of signatures of an edge",
-    "lowering/triton/kernel.py: loop_sizes": "forms of uses of operations",
+    "lowering/triton/codegen/kernel.py: loop_sizes": "forms of uses of operations",
 }
 NESTS = (ast.If, ast.For, ast.While, ast.Try, ast.Match)
 

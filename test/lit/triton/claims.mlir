@@ -1,5 +1,5 @@
 // RUN: oneflow-opt %s --stage gpu-kernels | FileCheck %s
-// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-claim-positions | FileCheck %s --check-prefix=CLAIMS
+// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-deterministic-scatter | FileCheck %s --check-prefix=CLAIMS
 
 // Steps claim the positions they write to; then the last of each writes, if no position was wrong.
 // CHECK-LABEL: func.func private @many_kernel_0

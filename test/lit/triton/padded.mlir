@@ -1,4 +1,4 @@
-// RUN: oneflow-opt %s --oneflow-compute-padded | FileCheck %s
+// RUN: oneflow-opt %s --oneflow-fuse-padding | FileCheck %s
 
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>

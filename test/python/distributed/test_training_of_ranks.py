@@ -14,8 +14,8 @@ from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.oneflow import create_context, desc_of
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.triton import plan, together
-from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.launch import horizontal_fusion, plan
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.sbp.collectives import collectives_of
 from oneflow.runtime import distributed
 from oneflow.runtime.cuda.script import External, Launch, record
@@ -103,7 +103,7 @@ def test_what_follows_runs_beside_the_first_gradients(monkeypatch: pytest.Monkey
     monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     monkeypatch.setattr(plan, "APART", 0)
-    monkeypatch.setattr(together, "SHORT", 0)
+    monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
     found = read_program(program_source(module, "step", REGISTRY).lower("triton"))
     kernels = {i: ExternalKernel(0, 0, str, None, True, recorded=True) for i in range(3)}
     script = record(found, [()] * 8, {}, kernels)

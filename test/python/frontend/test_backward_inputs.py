@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.errors import OneFlowError, TraceError
+from oneflow.frontend.core.errors import OneFlowError, TraceError
 
 torch = pytest.importorskip("torch")
 

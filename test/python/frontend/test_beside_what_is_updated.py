@@ -5,7 +5,7 @@ import pytest
 from lying import Here, There, counted
 
 import oneflow as flow
-from oneflow.frontend.errors import CallError, TraceError
+from oneflow.frontend.core.errors import CallError, TraceError
 
 
 def refused(f, match):

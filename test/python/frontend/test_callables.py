@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.callables import bind
-from oneflow.frontend.trace import trace_call
+from oneflow.frontend.tracing.callables import bind
+from oneflow.frontend.tracing.trace import trace_call
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 ROWS = flow.TensorSpec((None, 3))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.eager import BUILDER
+from oneflow.frontend.eager.tensor import BUILDER
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.testing.host_cuda import host_cuda
 

@@ -5,7 +5,8 @@ import pytest
 
 import oneflow as flow
 import oneflow.typing as tp
-from oneflow.frontend import cuda, jobs, variables
+from oneflow.frontend import cuda
+from oneflow.frontend.oneflow_v0 import jobs, variables
 
 X = np.array([[1.0, -2.0], [0.5, 3.0], [-1.0, 1.0]], np.float32)
 T = np.array([1.0, -1.0, 2.0], np.float32)

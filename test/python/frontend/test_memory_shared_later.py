@@ -7,8 +7,8 @@ import pytest
 from lying import F32, Here, There, counted
 
 import oneflow as flow
-from oneflow.frontend.specialization import Specialization
-from oneflow.frontend.views import View
+from oneflow.frontend.compile.specialization import Specialization
+from oneflow.frontend.eager.views import View
 
 
 def rebound(on, compiled):

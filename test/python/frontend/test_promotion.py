@@ -9,7 +9,7 @@ from helpers import run
 
 import oneflow as flow
 from oneflow.dialect.dtypes import BY_NUMPY, DTYPES
-from oneflow.frontend.promotion import common_dtype
+from oneflow.frontend.core.promotion import common_dtype
 
 #: Where NumPy has a type that is not ours, or makes float64 of integers and small floats (PyTorch keeps the float).
 EXCEPTIONS = {frozenset((flow.uint8, flow.int8)): flow.int32, frozenset((flow.float16, flow.bfloat16)): flow.float32}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.errors import CallError
+from oneflow.frontend.core.errors import CallError
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 

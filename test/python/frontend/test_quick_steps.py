@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.errors import CallError
+from oneflow.frontend.core.errors import CallError
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.testing.host_cuda import host_cuda
 

@@ -10,10 +10,10 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import Verifier, create_context
 from oneflow.lowering.kernels import nodes
-from oneflow.lowering.kernels.form import fuse_elementwise
+from oneflow.lowering.kernels.form_kernels import fuse_elementwise
 from oneflow.lowering.kernels.nodes import read_node
-from oneflow.lowering.triton import sizes
-from oneflow.lowering.triton.sizes import Size
+from oneflow.lowering.triton.codegen import symbolic_sizes
+from oneflow.lowering.triton.codegen.symbolic_sizes import Size
 from oneflow.passes.structure import operands_of
 
 
@@ -80,6 +80,6 @@ def test_no_module_of_the_dialect_is_looked_for(monkeypatch):
 
 
 def test_sizes_that_are_numbers_are_computed_as_numbers(monkeypatch):
-    monkeypatch.setattr(sizes, "_collect", None)
+    monkeypatch.setattr(symbolic_sizes, "_collect", None)
     assert Size.of(3) * Size.of(4) + Size.of(2) == Size.of(14) and Size.of(3) * Size() == Size()
     assert Size.of(7).renamed({"p0": Size.of(2)}) == Size.of(7)

@@ -11,8 +11,8 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.lowering.kernels.form import LONGEST_BODY
-from oneflow.lowering.llvm.memory import ALIGNMENT, Buffer, place
+from oneflow.lowering.buffers import ALIGNMENT, Buffer, place
+from oneflow.lowering.kernels.form_kernels import LONGEST_BODY
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.walk import gather_named

@@ -9,7 +9,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.lowering.llvm.memory import ALIGNMENT, Buffer, place
+from oneflow.lowering.buffers import ALIGNMENT, Buffer, place
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline
 

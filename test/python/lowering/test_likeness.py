@@ -4,7 +4,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.likeness import Reader
+from oneflow.lowering.kernels.structural_hash import Reader
 from oneflow.passes.structure import operands_of
 
 MAP = "affine_map<(d0) -> (d0)>"

@@ -15,7 +15,7 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.linalg.convert import ConvertOneflowToLinalg
+from oneflow.lowering.linalg.convert_oneflow_to_linalg import ConvertOneflowToLinalg
 from oneflow.passes.base import PassError
 from oneflow.passes.decompose import Decompose
 from oneflow.testing.checks import assert_close, described, make_call

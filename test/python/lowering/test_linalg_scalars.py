@@ -11,7 +11,7 @@ from oneflow.dialect.dtypes import FLOATS, INTEGERS
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import Registry, define, no_grad, no_sbp
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.linalg.convert import ConvertOneflowToLinalg
+from oneflow.lowering.linalg.convert_oneflow_to_linalg import ConvertOneflowToLinalg
 
 BITWISE = ("and", "or", "xor", "shl", "shr", "shru")
 ONLY_FLOAT = ("div", "atan2")

@@ -33,7 +33,7 @@ from oneflow.dialect.record import (
 )
 from oneflow.dialect.shapes import broadcast_shapes
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.linalg.agreement import requirements
+from oneflow.lowering.linalg.shape_guards import requirements
 from oneflow.passes.pipeline import PipelineFailure
 from oneflow.runtime.executable import Options, PositionError, SizeError, compile_module
 from oneflow.testing import checks

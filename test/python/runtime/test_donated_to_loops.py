@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.dispatch import dispatch
+from oneflow.frontend.core.dispatch import dispatch
 from oneflow.testing.host_cuda import host_cuda
 
 AT = np.array([[5], [2], [5]])

@@ -16,7 +16,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.kernels.share import ShareKernels
+from oneflow.lowering.kernels.share_kernels import ShareKernels
 from oneflow.passes.base import PassError
 from oneflow.passes.walk import gather_named
 from oneflow.runtime import cache, native

@@ -7,7 +7,7 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import OperatorError
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.base import PassError
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.arguments import ArgumentError

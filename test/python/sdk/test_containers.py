@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.errors import OneFlowError
+from oneflow.frontend.core.errors import OneFlowError
 from oneflow.frontend.functional_c import Functions
 from oneflow.runtime.user_ops.library import load_library
 

@@ -8,7 +8,7 @@ from compositions import differences
 
 import oneflow as flow
 import oneflow.nn.functional as F  # noqa: N812
-from oneflow.frontend.eager import BUILDER
+from oneflow.frontend.eager.tensor import BUILDER
 
 RNG = np.random.default_rng(0)
 

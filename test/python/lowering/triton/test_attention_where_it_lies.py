@@ -12,9 +12,9 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, flatten
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton import together
-from oneflow.lowering.triton.program import read_program
-from oneflow.lowering.triton.views import View, Views
+from oneflow.lowering.triton.codegen.views import View, Views
+from oneflow.lowering.triton.launch import horizontal_fusion
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.backend import call_module
@@ -25,7 +25,7 @@ from oneflow.testing.triton_interpreter import interpret_program
 @pytest.fixture(autouse=True)
 def each_alone(monkeypatch):
     """Kernels are counted, not launches that they share."""
-    monkeypatch.setattr(together, "SHORT", 0)
+    monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
 
 
 F = flow.nn.functional

@@ -7,13 +7,13 @@ import pytest
 from test_larger import check, floats
 
 import oneflow as flow
-from oneflow.lowering.triton import together
+from oneflow.lowering.triton.launch import horizontal_fusion
 
 
 @pytest.fixture(autouse=True)
 def each_alone(monkeypatch):
     """Kernels are counted, not launches that they share."""
-    monkeypatch.setattr(together, "SHORT", 0)
+    monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
 
 
 F = flow.nn.functional

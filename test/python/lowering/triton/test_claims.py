@@ -5,7 +5,7 @@ import pytest
 from lowered import lower
 
 import oneflow as flow
-from oneflow.frontend.dispatch import dispatch
+from oneflow.frontend.core.dispatch import dispatch
 from oneflow.runtime.failures import PositionError
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.triton_interpreter import interpret_program

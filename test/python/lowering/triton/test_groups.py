@@ -8,10 +8,11 @@ from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.lowering.triton import contract, group
-from oneflow.lowering.triton.group import grouped
+from oneflow.lowering.triton.codegen import matmul
+from oneflow.lowering.triton.cost.matmul_configurations import DESCRIBED, Product, pieces
+from oneflow.lowering.triton.launch import grouped_launches
+from oneflow.lowering.triton.launch.grouped_launches import grouped
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.tuning import DESCRIBED, Product, pieces
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -74,8 +75,8 @@ def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
         body = "\n".join(lines)
         return f"func.func @main({arguments}) -> ({kinds_text}) {{\n{body}\nreturn {results} : {kinds_text}\n}}"
 
-    asked, callee_of = [], group.callee_of
-    monkeypatch.setattr(group, "callee_of", lambda op: asked.append(op) or callee_of(op))
+    asked, callee_of = [], grouped_launches.callee_of
+    monkeypatch.setattr(grouped_launches, "callee_of", lambda op: asked.append(op) or callee_of(op))
     counts = []
     for sizes in (range(40, 43), range(40, 49)):
         asked.clear()
@@ -180,8 +181,8 @@ def test_gradients_of_equal_weights_fill_the_device_together():
 @pytest.mark.parametrize("stays", [False, True])
 def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, monkeypatch):
     """Programs that stay go through the tiles of all products."""
-    monkeypatch.setattr(contract, "choose", lambda product: [replace(DESCRIBED[-1], stays=stays)])
-    monkeypatch.setattr(contract.Contraction, "pieces", lambda self, count: (count,))
+    monkeypatch.setattr(matmul, "choose", lambda product: [replace(DESCRIBED[-1], stays=stays)])
+    monkeypatch.setattr(matmul.Contraction, "pieces", lambda self, count: (count,))
     shapes = [(128, 256), *[(192, 256)] * 3, *[(192,)] * 3]
     arrays = [np.random.default_rng(i).standard_normal(s).astype(np.float16) for i, s in enumerate(shapes)]
 

@@ -13,9 +13,9 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton import gluon, hopper, hopper_gradients
-from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.templates import gluon, hopper_attention, hopper_attention_gradients
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import cached
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, triton
@@ -84,7 +84,7 @@ INTERPRETED = [
 @pytest.fixture
 def few_processors(monkeypatch):
     """So that there are few programs, which have several turns."""
-    for module, number in ((gluon, 2), (hopper, 1), (hopper_gradients, 1)):
+    for module, number in ((gluon, 2), (hopper_attention, 1), (hopper_attention_gradients, 1)):
         monkeypatch.setattr(module, "PROCESSORS", number)
 
 
@@ -190,7 +190,7 @@ def test_short_causal_rows_have_smaller_blocks(length, is_causal, groups):
 def test_the_next_queries_are_read_meanwhile(program):
     """A group has room for two blocks of queries, and waits for one of them alone."""
     text = program.on("sm_90").sources[NAME].text
-    assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{2 * hopper.FEW[0]}, " in text
+    assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{2 * hopper_attention.FEW[0]}, " in text
     assert "queries_full, queries_empty = barriers(2, 1), barriers(2, 2)" in text
 
 
@@ -286,7 +286,10 @@ def test_gradients_are_computed(call, few_processors):
 @pytest.mark.parametrize("call", BOTH, ids=str)
 def test_gradients_compile_and_products_do_not_wait(call):
     """A few registers are kept in memory where heads are wide. Numbers of heads are copied where they are aligned."""
-    sources, copied = lower_gradients(*call).on("sm_90").sources, 0 if call[3] % hopper_gradients.ALIGNED else 2
+    sources, copied = (
+        lower_gradients(*call).on("sm_90").sources,
+        0 if call[3] % hopper_attention_gradients.ALIGNED else 2,
+    )
     for name, (maps, own) in zip(GRADIENTS, ((6, copied), (5, 0)), strict=True):
         told = check_compiled(sources[name], maps, own)
         assert spilled(told) <= FEW

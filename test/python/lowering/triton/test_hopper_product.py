@@ -11,9 +11,9 @@ from after_products import FOLLOWING, after, operands
 from test_hopper import assembled, program_of
 
 import oneflow as flow
-from oneflow.lowering.triton import hopper_forms, hopper_product
-from oneflow.lowering.triton.emit import MOST_CHOICES
-from oneflow.lowering.triton.tuning import HOPPER, Product, hopper, split_depth
+from oneflow.lowering.triton.cost.matmul_configurations import HOPPER, Product, hopper, split_depth
+from oneflow.lowering.triton.launch.emit_triton import MOST_CHOICES
+from oneflow.lowering.triton.templates import hopper_forms, hopper_matmul
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -77,7 +77,7 @@ SIZES = [(200, 264, 136), (384, 72, 64)]
 @pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
 def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
     monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
-    monkeypatch.setattr(hopper_product, "PROCESSORS", 2)
+    monkeypatch.setattr(hopper_matmul, "PROCESSORS", 2)
     (rows, columns, depth), rng = sizes, np.random.default_rng(5)
     shapes = [(rows, depth), (depth, columns), (columns,)]
     a, b, c = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes)

@@ -6,8 +6,8 @@ import pytest
 from test_hopper import program_of
 
 import oneflow as flow
-from oneflow.lowering.triton import hopper_rows
-from oneflow.lowering.triton.tuning import RESERVED, SHARED
+from oneflow.lowering.triton.cost.matmul_configurations import RESERVED, SHARED
+from oneflow.lowering.triton.templates import hopper_rows
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 

@@ -9,9 +9,9 @@ from lowered import lower
 from test_hopper import FEW, assembled, program_of, spilled
 
 import oneflow as flow
-from oneflow.lowering.triton import hopper_forms, hopper_single
-from oneflow.lowering.triton.tuning import SINGLES, Product
-from oneflow.lowering.triton.tuning import hopper_single as single_form
+from oneflow.lowering.triton.cost.matmul_configurations import SINGLES, Product
+from oneflow.lowering.triton.cost.matmul_configurations import hopper_single as single_form
+from oneflow.lowering.triton.templates import hopper_forms, hopper_matmul_f32
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -28,7 +28,7 @@ def product(form):
 def special(function, shapes, config, monkeypatch, dtype=flow.float32):
     """The program with the form in Gluon, in a tile."""
     monkeypatch.setattr(hopper_forms, "hopper_single", lambda product: config)
-    monkeypatch.setattr(hopper_single, "PROCESSORS", 1)
+    monkeypatch.setattr(hopper_matmul_f32, "PROCESSORS", 1)
     program = program_of(function, shapes, dtype).on("sm_90")
     assert [source.language for source in program.sources.values()] == ["gluon"]
     return program

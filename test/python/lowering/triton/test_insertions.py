@@ -7,8 +7,8 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton import together
-from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.launch import horizontal_fusion
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -16,7 +16,7 @@ from oneflow.testing.triton_interpreter import interpret_program
 @pytest.fixture(autouse=True)
 def each_alone(monkeypatch):
     """Kernels are counted, not launches that they share."""
-    monkeypatch.setattr(together, "SHORT", 0)
+    monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
 
 
 SHAPE = (6, 5, 12)

@@ -8,7 +8,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton.flatten import flatten_reductions
+from oneflow.lowering.triton.fusion.collapse_loops import flatten_reductions
 from oneflow.nn import functional
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.host_cuda import host_cuda

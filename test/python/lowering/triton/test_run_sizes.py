@@ -7,7 +7,7 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.failures import SizeError

@@ -8,8 +8,8 @@ import pytest
 from test_hopper import program_of
 
 import oneflow as flow
-from oneflow.lowering.triton.body import SHARED
-from oneflow.lowering.triton.prelude import SHARES, share_text
+from oneflow.lowering.triton.codegen.body import SHARED
+from oneflow.lowering.triton.codegen.prelude import SHARES, share_text
 from oneflow.runtime.cuda.compiler import compile_source
 
 

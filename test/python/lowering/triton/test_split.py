@@ -6,8 +6,8 @@ import pytest
 from lowered import lower
 
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.lowering.triton import contract, split
-from oneflow.lowering.triton.tuning import (
+from oneflow.lowering.triton.codegen import matmul
+from oneflow.lowering.triton.cost.matmul_configurations import (
     DESCRIBED,
     NARROW,
     SHARED,
@@ -18,6 +18,7 @@ from oneflow.lowering.triton.tuning import (
     split_depth,
     split_parts,
 )
+from oneflow.lowering.triton.fusion import split_reductions
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -82,8 +83,8 @@ def test_a_deep_product_in_parts(flip):
 @pytest.mark.parametrize(("parts", "described"), [(4, True), (5, False)])
 def test_parts_of_a_depth_are_places_in_it(parts, described, monkeypatch):
     """Whole blocks are parts of a descriptor's dimension; where one would be in two, they are read by pointers."""
-    monkeypatch.setattr(split, "split_depth", lambda *product, grouped=True: (0, parts))
-    monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[-1], NARROW[3]])
+    monkeypatch.setattr(split_reductions, "split_depth", lambda *product, grouped=True: (0, parts))
+    monkeypatch.setattr(matmul, "choose", lambda product: [DESCRIBED[-1], NARROW[3]])
     depth = 1024 if described else 1000
     a, b = normal(64, depth).astype(np.float16), normal(depth, 128).astype(np.float16)
     program = lower(call("matmul", [f"64x{depth}xf16", f"{depth}x128xf16"], "", "64x128xf16"))
@@ -97,7 +98,7 @@ def test_parts_of_a_depth_are_places_in_it(parts, described, monkeypatch):
 @pytest.mark.parametrize("flip", [False, True])
 def test_products_by_descriptors(config, flip, monkeypatch):
     """Blocks beyond the edges, every transpose; programs have a tile each or stay for several."""
-    monkeypatch.setattr(contract, "choose", lambda product: [config])
+    monkeypatch.setattr(matmul, "choose", lambda product: [config])
     rows, columns = (1600, 3000) if config.slices == 2 else (136, 264)
     a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
     kinds = [f"72x{rows}xf16", f"{columns}x72xf16"] if flip else [f"{rows}x72xf16", f"72x{columns}xf16"]
@@ -119,7 +120,7 @@ RELU_GRADIENT = """func.func @main(%x: tensor<{m}x{n}xf16>, %a: tensor<{m}x{k}xf
 @pytest.mark.parametrize("config", DESCRIBED, ids=described)
 def test_no_stage_is_lost_to_what_a_tile_is_finished_with(config, monkeypatch):
     """A block that is read beside the result goes by descriptors where both have room beside all stages."""
-    monkeypatch.setattr(contract, "choose", lambda product: [config])
+    monkeypatch.setattr(matmul, "choose", lambda product: [config])
     (source,) = lower(RELU_GRADIENT.format(m=8192, n=3072, k=768)).sources.values()
     assert source.stages == config.stages
     assert ("tor(p2" in source.text) == config.is_direct(Product(1, 8192, 3072, 768, 2, True, finished=4))
@@ -128,7 +129,7 @@ def test_no_stage_is_lost_to_what_a_tile_is_finished_with(config, monkeypatch):
 
 def test_columns_that_end_within_a_tile(monkeypatch):
     """Its second half is beyond them: what it is finished with is not there, and it writes to no other row."""
-    monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[0]])
+    monkeypatch.setattr(matmul, "choose", lambda product: [DESCRIBED[0]])
     rows, columns = 264, 384
     a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
     x = normal(rows, columns).astype(np.float16)
@@ -141,7 +142,7 @@ def test_columns_that_end_within_a_tile(monkeypatch):
 
 def test_a_product_is_finished_by_pointers(monkeypatch):
     """What has no room beside the stages of 128 x 256."""
-    monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[0]])
+    monkeypatch.setattr(matmul, "choose", lambda product: [DESCRIBED[0]])
     program = lower(RELU_GRADIENT.format(m=264, n=520, k=72))
     assert "tor(p1" in program.text and "tor(p2" not in program.text and "tor(p3" not in program.text
     x, a, b = (normal(*s).astype(np.float16) for s in ((264, 520), (264, 72), (72, 520)))
@@ -232,7 +233,7 @@ def test_the_operations_that_follow_a_product_are_counted():
         }}"""
         seen = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(contract, "choose", lambda product: seen.append(product) or choose(product))
+            patch.setattr(matmul, "choose", lambda product: seen.append(product) or choose(product))
             lower(text)
         return {product.operations for product in seen}
 
@@ -294,7 +295,7 @@ def test_a_filter_gradient_fills_the_processors():
 @pytest.mark.parametrize(("loop", "parts"), [(0, 4), (2, 3), (3, 2)])
 def test_a_filter_gradient_in_parts(loop, parts, monkeypatch):
     """Parts of images, of rows or of columns, which windows read as well."""
-    monkeypatch.setattr(split, "split_depth", lambda *product, grouped=True: (loop, parts))
+    monkeypatch.setattr(split_reductions, "split_depth", lambda *product, grouped=True: (loop, parts))
     x, dy = (normal(32, 6, 6, 16).astype(ml_dtypes.bfloat16) for _ in range(2))
     program = lower(call("conv_filter_grad", ["32x6x6x16xbf16"] * 2, THREE, "16x3x3x16xbf16"))
     assert f"b1 * { {0: 4608, 2: 192, 3: 48}[loop] }" in program.text

@@ -9,8 +9,11 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton import contract, products, together, tuning
-from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.codegen import matmul
+from oneflow.lowering.triton.cost import matmul_configurations
+from oneflow.lowering.triton.fusion import join_products
+from oneflow.lowering.triton.launch import horizontal_fusion
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -21,7 +24,7 @@ PAIR = [(2, ROWS // 2, DEPTH), (DEPTH, COLUMNS)]
 @pytest.fixture(autouse=True)
 def each_alone(monkeypatch):
     """Kernels are counted, not launches that they share."""
-    monkeypatch.setattr(together, "SHORT", 0)
+    monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
 
 
 def lowered(function, arrays, dtype):
@@ -81,8 +84,10 @@ ONE_LOOP = {
 def test_one_loop_through_all_terms(name, stays, monkeypatch):
     """Where each term is whole steps of blocks that are read by descriptors; only then programs stay."""
     shapes, dots = ONE_LOOP[name]
-    ways = [replace(tuning.DESCRIBED[-1], stays=kept) for kept in ((True, False) if stays else (False,))]
-    monkeypatch.setattr(contract, "choose", lambda product: ways)
+    ways = [
+        replace(matmul_configurations.DESCRIBED[-1], stays=kept) for kept in ((True, False) if stays else (False,))
+    ]
+    monkeypatch.setattr(matmul, "choose", lambda product: ways)
     arrays = normal(*shapes)
     check(SUMS["of three"], arrays, 1, [dots])
     (source,) = lowered(SUMS["of three"], arrays, flow.float16).sources.values()
@@ -90,7 +95,7 @@ def test_one_loop_through_all_terms(name, stays, monkeypatch):
 
 
 def test_terms_whose_blocks_lie_otherwise_have_loops_of_their_own(monkeypatch):
-    monkeypatch.setattr(contract, "choose", lambda product: [tuning.DESCRIBED[-1]])
+    monkeypatch.setattr(matmul, "choose", lambda product: [matmul_configurations.DESCRIBED[-1]])
     check(lambda a, b, c, d: a @ b.T + c @ d, normal((64, 256), (128, 256), (64, 256), (256, 128)), 1, [2])
 
 
@@ -101,7 +106,7 @@ def test_a_kernel_has_few_terms(monkeypatch):
         return a @ b + c @ d + (a @ d + c @ b)
 
     check(four, arrays, 1, [4])
-    monkeypatch.setattr(products, "MOST_TERMS", 3)
+    monkeypatch.setattr(join_products, "MOST_TERMS", 3)
     program = lowered(four, arrays, flow.float16)
     assert sorted(s.text.count("tl.dot(") for s in program.sources.values()) == [2, 2]
 

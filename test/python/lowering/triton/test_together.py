@@ -10,8 +10,8 @@ import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.frontend.trace import trace
-from oneflow.lowering.triton import together
+from oneflow.frontend.tracing.trace import trace
+from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.failures import PositionError
 from oneflow.testing.interpreter import interpret
@@ -82,7 +82,7 @@ def two(rows):
 def test_small_kernels_of_a_short_program_alone_are_together(monkeypatch):
     assert lower(two(40)).plan.count("run.launch") == 1
     assert lower(two(4000)).plan.count("run.launch") == 2
-    monkeypatch.setattr(together, "SHORT", 1)
+    monkeypatch.setattr(horizontal_fusion, "SHORT", 1)
     assert lower(two(40)).plan.count("run.launch") == 2
 
 
@@ -96,4 +96,4 @@ def test_two_kernels_of_one_launch():
 def test_who_reads_an_argument_and_who_updates_it_are_apart():
     """Whichever comes first: the updates of 1 wait for 0, and come before 2."""
     graph = SimpleNamespace(needs=[set(), set(), set()], waits={1: {0, 2}})
-    assert together.needs_of(graph) == [set(), {0}, {1}]
+    assert horizontal_fusion.needs_of(graph) == [set(), {0}, {1}]

@@ -26,7 +26,7 @@ LISTED = {name for names in COINCIDENCES.values() for name in names.split()}
 #: The operands of each of several parameters, and numbers that some updates do not read.
 EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_tensor skip_if"""
 #: Operands that may lie otherwise than records say, where they withhold that.
-WITHHELD = {
+UNOFFERED = {
     "bernoulli": "in",
     "hierarchical_parallel_cast_like": "in like",
     "multi_count_not_finite": "x",
@@ -91,7 +91,7 @@ def is_searchable(sample):
 
 def is_open(name):
     """Whether the record says nothing of signatures that it holds back."""
-    return not REGISTRY[name].withheld and "collective" not in REGISTRY[name].traits
+    return not REGISTRY[name].unoffered and "collective" not in REGISTRY[name].traits
 
 
 SEARCHABLE = [s for s in (*SAMPLES, *MORE) if is_searchable(s)]
@@ -116,10 +116,10 @@ def test_coincidences_are_refuted(name):
     assert not [str(s) for s in missing if not any(holds(other, s) is False for other in of(name))]
 
 
-@pytest.mark.parametrize("name", [r.name for r in REGISTRY if r.withheld])
+@pytest.mark.parametrize("name", [r.name for r in REGISTRY if r.unoffered])
 def test_what_is_withheld_is_missing(name):
     """A record that says so holds back something for one of its samples, of the operands that are listed alone."""
-    free = WITHHELD[name].split()
+    free = UNOFFERED[name].split()
     found = [(s, m) for s in of(name) for m in missing_signatures(s)]
     assert found
     assert not [(str(s), str(m)) for s, m in found if not _differs_at(s, m, free)]
@@ -147,7 +147,7 @@ def test_every_operator_is_searched():
 def test_the_lists_name_operators():
     """What is listed exists, and withholds something where the list says so."""
     assert {r.name for r in REGISTRY} >= LISTED
-    assert set(WITHHELD) == {r.name for r in REGISTRY if r.withheld}
+    assert set(UNOFFERED) == {r.name for r in REGISTRY if r.unoffered}
 
 
 def test_search_finds_what_is_held_back(monkeypatch):

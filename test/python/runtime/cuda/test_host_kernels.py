@@ -10,8 +10,8 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.triton import body
-from oneflow.lowering.triton.program import read_program
+from oneflow.lowering.triton.codegen import body
+from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import executable
 from oneflow.runtime.executable import PositionError

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.lowering.triton import contract
+from oneflow.lowering.triton.codegen import matmul
+from oneflow.lowering.triton.cost.matmul_configurations import DESCRIBED
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.tuning import DESCRIBED
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.compiler import compile_source
-from oneflow.runtime.cuda.maps import TensorMap, lift
+from oneflow.runtime.cuda.tensor_maps import TensorMap, lift
 from oneflow.testing.host_cuda import host_cuda
 
 TEXT = """import triton
@@ -53,7 +53,7 @@ def test_maps_follow_the_memory(graphs, tmp_path, monkeypatch):
     """Results that are kept move the memory of the next ones: the driver checks the map of each launch."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("ONEFLOW_CUDA_GRAPHS", graphs)
-    monkeypatch.setattr(contract, "choose", lambda product: [DESCRIBED[-1]])
+    monkeypatch.setattr(matmul, "choose", lambda product: [DESCRIBED[-1]])
     x, w = (np.random.default_rng(n).standard_normal((128, 128)).astype(ml_dtypes.bfloat16) for n in (1, 2))
     want = np.float32(x)
     for _ in range(4):

@@ -23,8 +23,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, flatten
-from oneflow.lowering.triton import hopper_forms
-from oneflow.lowering.triton.tuning import HOPPER
+from oneflow.lowering.triton.cost.matmul_configurations import HOPPER
+from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import compile_cuda

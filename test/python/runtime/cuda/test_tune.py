@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.devices import CHOSEN
+from oneflow.frontend.core.devices import CHOSEN
 from oneflow.lowering.triton.names import AUTOTUNE
-from oneflow.runtime.cuda import cached, driver, tune
+from oneflow.runtime.cuda import autotune, cached, driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.testing.host_cuda import host_cuda
@@ -41,7 +41,7 @@ class Clock:
 def clock(monkeypatch):
     def start(fastest):
         made = Clock(fastest)
-        monkeypatch.setattr(tune, "microseconds", made)
+        monkeypatch.setattr(autotune, "microseconds", made)
         return made
 
     return start

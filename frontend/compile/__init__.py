@@ -1,0 +1,1 @@
+"""Compiled functions: specializations, their cache, their backward programs."""

@@ -1,0 +1,109 @@
+"""What counts as an array: NumPy arrays and scalars, and whatever speaks DLPack or the array interfaces.
+
+`Data` is what a tensor's values are in: an array of NumPy on the host, a `DeviceArray` on a device, a `GlobalArray`
+over the ranks of a mesh; the functions here do to all what eager mode needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.errors import user_place
+from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.dlpack import to_numpy
+from oneflow.runtime.failures import RunError
+from oneflow.runtime.global_array import GlobalArray
+
+_PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
+Data: TypeAlias = np.ndarray | DeviceArray | GlobalArray
+
+
+def is_array(value: Any) -> bool:
+    """Whether `value` is an array of some kind (Python numbers and lists are not)."""
+    return isinstance(value, (np.ndarray, np.generic)) or any(hasattr(type(value), p) for p in _PROTOCOLS)
+
+
+def is_data(value: Any) -> bool:
+    """Whether `value` is an array of NumPy, a `DeviceArray` or a `GlobalArray`."""
+    return isinstance(value, (np.ndarray, DeviceArray, GlobalArray))
+
+
+def to_data(value: Any) -> Data:
+    """An array of any kind, in the same memory where that can be shared: on the device where it is there.
+
+    Raises:
+        TypeError: its element type is none of ours, or it is on a device and has gaps.
+    """
+    if isinstance(value, GlobalArray):
+        return value
+    if isinstance(value, np.ndarray) or not is_on_device(value):
+        return to_array(value)
+    try:
+        return from_other(value)
+    except ValueError as error:
+        raise TypeError(str(error)) from None
+
+
+def to_array(value: Any) -> np.ndarray:
+    """An array of any kind as a NumPy array, without a copy where its memory can be shared.
+
+    Raises:
+        RunError: the program that computes it on a device has failed.
+        TypeError: its element type is none of ours.
+    """
+    if isinstance(value, (DeviceArray, GlobalArray)):
+        try:
+            return value.numpy()
+        except RunError as error:
+            raise located(error, late=True) from None
+    if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
+        array = _from_dlpack(value)
+    else:
+        array = np.asarray(value)
+    dtypes.from_numpy(array.dtype)
+    return array
+
+
+def located(error: RunError, late: bool) -> RunError:
+    """An error of a run with the user's line: on a device that is where it is found out, `late`."""
+    at = user_place()
+    return type(error)(f"{error} ({'found at ' if late else ''}{at}:{at.column})")
+
+
+def _from_dlpack(value: Any) -> np.ndarray:
+    try:
+        return to_numpy(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        name = type(value).__name__
+        raise TypeError(f"cannot read {name} through DLPack: {error}; pass it as a NumPy array") from None
+
+
+def dtype_of(data: Data) -> DType:
+    """The element type of an array."""
+    return dtypes.from_numpy(data.dtype) if isinstance(data, np.ndarray) else data.dtype
+
+
+def place_of(data: Data) -> str:
+    """Where an array is: `cpu`, or the device, such as `cuda:0`."""
+    return str(data.device) if isinstance(data, DeviceArray) else "cpu"
+
+
+def address_of(data: Data) -> int:
+    """Where the elements of an array begin; of one on several ranks, a number that no other has."""
+    if isinstance(data, GlobalArray):
+        return id(data)
+    return data.address if isinstance(data, DeviceArray) else int(data.ctypes.data)
+
+
+def overwrite(target: Data, source: Data) -> None:
+    """Puts the elements of `source` into `target`, wherever the two are."""
+    if isinstance(target, GlobalArray):
+        target.take(source if isinstance(source, GlobalArray) else to_array(source))
+    elif isinstance(target, DeviceArray):
+        target.take(to_array(source) if isinstance(source, GlobalArray) else source)
+    else:
+        np.copyto(target, to_array(source))

@@ -1,0 +1,144 @@
+"""Where tensors are: `flow.device`, and programs compiled for a device.
+
+    x = flow.ones(2, 3, device="cuda")      x.device        x.to("cpu")
+
+A program runs where its tensors are; tensors in different places do not mix, but for those without dimensions, which
+are copied.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from oneflow.dialect._mlir import ir
+from oneflow.frontend.core.arrays import Data, place_of
+from oneflow.runtime.cuda import driver
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.executable import CudaExecutable
+from oneflow.runtime.executable import Executable
+from oneflow.runtime.global_array import GlobalArray
+from oneflow.runtime.sized import compile_cuda_program, compile_program
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Device:
+    """A place for tensors: `type` is "cpu" or "cuda", `index` which of them. Equal to its name."""
+
+    type: str
+    index: int = 0
+
+    def __str__(self) -> str:
+        return self.type if self.type == "cpu" else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str(self) == str(device(other))
+        return isinstance(other, Device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+def device(name: str | Device, index: int | None = None) -> Device:
+    """The device "cpu", "cuda" (the first one) or "cuda:1".
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if isinstance(name, Device):
+        return name
+    kind, _, number = str(name).partition(":")
+    if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
+        raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {name!r}')
+    return Device(kind, 0 if kind == "cpu" else int(number or index or 0))
+
+
+def move(data: Data, target: Device) -> Data:
+    """An array on a device: itself where it is there, else a copy.
+
+    Raises:
+        CudaError: there is no such device.
+        ValueError: the array lies on several ranks.
+    """
+    if isinstance(data, GlobalArray):
+        raise ValueError(f"expected a tensor of this process to move to {target}; use to_global, or to_local() first")
+    if target.type == "cpu":
+        return data.numpy() if isinstance(data, DeviceArray) else data
+    found = driver.device(target.index)
+    return data.to(found) if isinstance(data, DeviceArray) else DeviceArray.of(data, found)
+
+
+#: Attributes that programs for devices get, which say how they compute; see `flow.cuda`.
+CHOSEN: dict[str, str] = {}
+
+
+def state_choices(module: ir.Module) -> None:
+    """Writes `CHOSEN` on a module that is compiled for devices, where it does not say otherwise itself."""
+    for name, value in CHOSEN.items():
+        if name not in module.operation.attributes:
+            module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
+
+
+def choose(module: ir.Module, name: str, wanted: bool) -> None:
+    """Writes on a module whether it is compiled in one of these ways."""
+    module.operation.attributes[name] = ir.StringAttr.get(str(bool(wanted)).lower(), module.context)
+
+
+def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | CudaExecutable:
+    """Compiles a function of a module for a device.
+
+    Raises:
+        CudaError: there is no such device.
+        CompileError: a kernel does not compile.
+        PassError: a pass could not do its work.
+    """
+    if place.type == "cpu":
+        return compile_program(module, entry)
+    state_choices(module)
+    return compile_cuda_program(module, entry, device=place.index)
+
+
+def common(named: Sequence[tuple[str, Data]]) -> str | None:
+    """The device that arrays are on, None if all are on the host.
+
+    Raises:
+        ValueError: they are in different places; the first that is not where most others before it are is named.
+    """
+    first = next(((n, d) for n, d in named if isinstance(d, DeviceArray)), None)
+    if first is None:
+        return None
+    place = place_of(first[1])
+    for name, data in named:
+        if place_of(data) != place and (data.ndim or isinstance(data, DeviceArray)):
+            raise ValueError(
+                f"expected all tensors on one device: {first[0]} is on {place}, {name} is on {place_of(data)}; "
+                f'move it there, {name}.to("{place}")'
+            )
+    return place
+
+
+def placed(function: F) -> F:
+    """A function that makes a tensor, with `device`, or `placement` and `sbp`, where it lies, and `requires_grad`.
+
+    A tensor that a traced function makes is no leaf, whatever is asked for.
+    """
+
+    @functools.wraps(function)
+    def made(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
+             requires_grad: bool = False, **kwargs: Any) -> Any:  # fmt: skip
+        tensor = function(*args, **kwargs)
+        if placement is not None or sbp is not None:
+            tensor = tensor.to_global(placement, sbp)
+        elif device is not None and hasattr(tensor, "to_device"):
+            tensor = tensor.to_device(device)
+        return tensor.detach().requires_grad_() if requires_grad and tensor.builder.eager else tensor
+
+    return made  # type: ignore[return-value]

@@ -1,0 +1,107 @@
+"""How the tensors of a traced function lie on ranks: its placements, and annotations of arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import NdSbp, write_nd_sbp
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.submeshes import WHOLE, crosses, placement_of, write_submeshes
+from oneflow.runtime.global_array import Placement
+
+#: Where an argument or result lies, None for the home, and how, as far as that is said.
+Lying = tuple[Placement | None, NdSbp | None]
+
+
+@dataclass(frozen=True)
+class Places:
+    """The placements of a program: `home` is that of its mesh, on which lies what nothing is said of; the others are
+    parts of it, which have names where there are several."""
+
+    home: Placement
+    named: Mapping[str, Placement] = field(default_factory=dict)
+
+    def name(self, placement: Placement | None) -> str | None:
+        """The name of a placement; None for the home, and for None."""
+        return next((n for n, p in self.named.items() if p == placement), None)
+
+    def of(self, name: str) -> Placement:
+        """The placement of a name."""
+        return self.named.get(name, self.home)
+
+
+@dataclass
+class Placements:
+    """The placements that come up while a function is traced; `given` is that of what nothing is said of."""
+
+    given: Placement | None
+    known: list[Placement] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.add(self.given)
+
+    def add(self, placement: Placement | None) -> str:
+        """The name of a placement, "" for None.
+
+        Raises:
+            ValueError: its ranks are on another kind of device than those of the others.
+        """
+        if placement is None:
+            return ""
+        if placement not in self.known:
+            self.known.append(placement)
+        if placement.type != self.known[0].type:
+            raise ValueError(f"expected placements of one type in a function, got {self.known[0]} and {placement}")
+        return f"p{self.known.index(placement)}"
+
+    def fitting(self, sbp: object) -> Placement | None:
+        """A placement whose mesh has as many axes as a layout; any where there is none, None before there is one."""
+        axes = len(sbp) if isinstance(sbp, Sequence) else 1
+        return next((p for p in self.known if len(p.mesh) == axes), next(iter(self.known), None))
+
+    def places(self) -> Places | None:
+        """All of them; None where nothing lies on ranks."""
+        if len(self.known) < 2:
+            return Places(self.known[0]) if self.known else None
+        ranks = sorted({r for p in self.known for r in p.members})
+        covers = self.given is not None and set(ranks) == set(self.given.members)
+        home = self.given if self.given is not None and covers else Placement(self.known[0].type, ranks)
+        return Places(home, {f"p{i}": p for i, p in enumerate(self.known) if p != self.given})
+
+
+def annotate(entry: ir.Operation, places: Places, arguments: Sequence[Lying], results: Sequence[Lying]) -> None:
+    """States the placements of a module, and how arguments and results of its entry lie, where that is given."""
+    module, at = entry.parent, places.home.members.index
+    assert module is not None
+    notes.write_mesh(module, places.home.mesh)
+    if places.named:
+        ranks = {name: np.vectorize(at)(p.ranks) for name, p in places.named.items()}
+        write_submeshes(module, ranks)
+    _name_placements(entry, places)
+    for side, lying in ((notes.ARGUMENTS, arguments), (notes.RESULTS, results)):
+        stated = [_stated(places, *at) for at in lying]
+        notes.annotate_values(entry, side, len(stated), stated.__getitem__)
+
+
+def _stated(places: Places, placement: Placement | None, nd: NdSbp | None) -> dict[str, ir.Attribute]:
+    name = places.name(placement)
+    said = {} if name is None else {notes.PLACEMENT: ir.StringAttr.get(name)}
+    return said if nd is None else {notes.ND_SBP: write_nd_sbp(nd), **said}
+
+
+def _name_placements(entry: ir.Operation, places: Places) -> None:
+    """Has casts say nothing of the only placement, and call the home what all programs call it."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if crosses(op) and placement_of(op) not in places.named:
+            if places.named:
+                op.attributes["placement"] = ir.StringAttr.get(WHOLE)
+            else:
+                del op.attributes["placement"]
+        return ir.WalkResult.ADVANCE
+
+    entry.walk(visit)

@@ -1,0 +1,141 @@
+"""Compiled functions, and single operators, whose tensors lie on several ranks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import NdSbp
+from oneflow.frontend.core.arrays import Data, to_array
+from oneflow.frontend.core.devices import state_choices
+from oneflow.frontend.core.layouts import Places
+from oneflow.runtime.distributed import DistributedExecutable, PlacedLayout, compile_distributed, lay_out
+from oneflow.runtime.footprint import Footprint
+from oneflow.runtime.global_array import GlobalArray, Placement
+
+#: On which ranks of the job a tensor lies, and how.
+Place = tuple[Placement, NdSbp]
+
+
+class OnRanks(Protocol):
+    """A function of a module, annotated, whose tensors lie on a placement."""
+
+    @property
+    def module(self) -> ir.Module:
+        """The module."""
+
+    @property
+    def entry(self) -> str:
+        """The name of the function."""
+
+    @property
+    def places(self) -> Places | None:
+        """Where its tensors lie."""
+
+
+@dataclass(frozen=True)
+class GlobalProgram:
+    """A traced function compiled for the ranks of its placements."""
+
+    places: Places
+    executable: DistributedExecutable
+
+    @classmethod
+    def of(cls, traced: OnRanks, strategy: str) -> GlobalProgram:
+        """Compiles what the ranks of this process run.
+
+        Raises:
+            PassError: annotations do not fit, or shapes are not static.
+            WorldError: the job has too few ranks, or other ranks have another program.
+        """
+        places = traced.places
+        assert places is not None
+        placement = places.home
+        if placement.type == "cuda":
+            state_choices(traced.module)
+        boxed = lay_out(traced.module, strategy)
+        ranks = placement.world, placement.members
+        return cls(places, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
+
+    def run(self, given: Sequence[Data]) -> list[Data]:
+        """The results as global arrays, of arguments that are global arrays or whole on every rank.
+
+        One whose pieces the run has updated in place is that argument.
+        """
+        laid = [
+            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self._laid(i, x)
+            for i, (x, (on, nd)) in enumerate(zip(given, self._arguments, strict=True))
+        ]
+        arguments = {
+            p: [none if at is None else x.pieces[at] for x, (at, none) in zip(laid, takes, strict=True)]
+            for p, takes in self._takes.items()
+        }
+        return self._results_of(laid, arguments, self.executable.run_programs(arguments))
+
+    def _laid(self, number: int, data: Data) -> GlobalArray:
+        """An argument as it has to lie. What says that of one which does is what the next one is looked at by."""
+        placement, nd = self._arguments[number]
+        if not isinstance(data, GlobalArray):
+            layout = self.executable.arguments[number]
+            return GlobalArray(placement, layout, self.executable.pieces_of(number, to_array(data)))
+        found = data.to(placement, nd)
+        if found is data:
+            self._arguments[number] = data.placement, data.nd
+        return found
+
+    def _results_of(
+        self, laid: Sequence[GlobalArray], arguments: Mapping[int, Sequence[Any]], made: Mapping[int, Sequence[Any]]
+    ) -> list[Data]:
+        found: list[GlobalArray | None] = [None] * len(self.executable.results)
+        if made:
+            first, (given, results) = next(iter(made)), self._kinds
+            updated = {id(piece): number for number, piece in enumerate(arguments[first])}
+            for number, piece in enumerate(made[first]):
+                known = updated.get(id(piece))
+                if known is not None and given[known] == results[number]:
+                    same = len(made) == 1 or all(made[p][number] is arguments[p][known] for p in made)
+                    found[number] = laid[known] if same else None
+        return [self._result(i, made) if x is None else x for i, x in enumerate(found)]
+
+    def _result(self, number: int, made: Mapping[int, Sequence[Any]]) -> GlobalArray:
+        layout = self.executable.results[number]
+        pieces = {p: results[number] for p, results in made.items()}
+        return GlobalArray(self._place(layout)[0], layout, self.executable.gather(layout, pieces))
+
+    @functools.cached_property
+    def _arguments(self) -> list[Place]:
+        return [self._place(at) for at in self.executable.arguments]
+
+    def _place(self, layout: PlacedLayout) -> Place:
+        return self.places.of(layout.place.name), layout.nd
+
+    @functools.cached_property
+    def _kinds(self) -> list[list[int]]:
+        """For each argument, and for each result, a number that those have which lie in the same way."""
+        known: dict[Place, int] = {}
+        sides = self.executable.arguments, self.executable.results
+        return [[known.setdefault(self._place(at), len(known)) for at in side] for side in sides]
+
+    @functools.cached_property
+    def _takes(self) -> dict[int, list[tuple[int | None, Any]]]:
+        """Which piece of each argument a program takes, and what it takes where it has none."""
+        programs, arguments = self.executable.programs, self.executable.arguments
+        return {p: [(at.place.place(p), at.nothing) for at in arguments] for p in programs}
+
+    @property
+    def memory(self) -> Footprint:
+        """The bytes that a run takes on the first rank of this process.
+
+        Raises:
+            ValueError: this process runs no rank of the placement.
+        """
+        if not self.executable.programs:
+            raise ValueError(f"expected a rank of {self.places.home} in this process")
+        return next(iter(self.executable.programs.values())).executable.memory
+
+    def ir(self, stage: str) -> str:
+        """The program at a stage, also `sbp` and `physical`; of the first rank of this process."""
+        return self.executable.ir(stage)

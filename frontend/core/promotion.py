@@ -1,0 +1,77 @@
+"""Which element type operands of different types share.
+
+Tensors: bool < integers < floats; within a kind the wider one; f16 with bf16 gives f32, ui8 with i8 gives i32
+(the next type that holds both). The number of dimensions does not matter. Python numbers are weak: they only
+raise the kind (a float beside integers gives f32, an int beside bools i64).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.errors import fail
+
+#: Types that a Python number of each class stands for where nothing else decides.
+DEFAULTS = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float32}
+_KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+
+
+def kind_of(dtype: DType) -> int:
+    """The rank of a type's kind: 0 bool, 1 integer, 2 float."""
+    return _KINDS[dtype.kind]
+
+
+def common_dtype(a: DType, b: DType) -> DType:
+    """The type that values of `a` and `b` share."""
+    if kind_of(a) != kind_of(b):
+        return max(a, b, key=kind_of)
+    if a.bits != b.bits or a == b:
+        return max(a, b, key=lambda d: d.bits)
+    return dtypes.float32 if a.is_float else dtypes.int32
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is weak: a Python number, or a NumPy scalar, which counts as one."""
+    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
+
+
+def as_number(value: Any) -> bool | int | float:
+    """A number as Python's own."""
+    number: bool | int | float = value.item() if isinstance(value, np.generic) else value
+    return number
+
+
+def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
+    """The type that tensors of the types `strong` and Python numbers share; without tensors, the numbers' own."""
+    weak = [DEFAULTS[type(as_number(n))] for n in numbers]
+    highest = functools.reduce(common_dtype, weak) if weak else dtypes.bool_
+    if not strong:
+        return highest
+    shared = functools.reduce(common_dtype, strong)
+    return highest if kind_of(highest) > kind_of(shared) else shared
+
+
+def fitting(number: Any, dtype: DType) -> Any:
+    """A number beside tensors of `dtype`: a negative one beside a type without a sign counts from the top, -1 as 255.
+
+    Any but 0 is true.
+
+    Raises:
+        OneFlowError: `dtype` cannot hold it.
+    """
+    if dtype == dtypes.bool_:
+        return bool(number)
+    if not dtype.is_integer or isinstance(number, float):
+        return number
+    info = np.iinfo(dtype.name)
+    if not info.min <= number <= info.max:
+        if info.min == 0 and -info.max <= number < 0:
+            return number + info.max + 1
+        raise fail(f"expected a number in [{info.min}, {info.max}] beside a tensor of {dtype}, got {number}")
+    return number

@@ -1,0 +1,1 @@
+"""Eager mode: tensors with values, the tape, views."""

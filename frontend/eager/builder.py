@@ -1,0 +1,147 @@
+"""The builder of eager mode: every call runs at once.
+
+An operator is compiled once per attributes and operand types (`kernels.py`); what it read and gave is recorded for
+gradients (`tape.py`), which the same builder runs. Operators on global tensors run on the ranks that these lie on;
+beside them a tensor of this process is whole, and the same, on every rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.builder import Builder, Scalar, Value, describe
+from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.core.arrays import dtype_of, located, to_data
+from oneflow.frontend.core.devices import common, device
+from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.eager.kernels import Kernel, Ranks, compile_call, describe_result, intern
+from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
+from oneflow.passes.base import PassError
+from oneflow.runtime.failures import RunError
+
+
+class EagerBuilder(Builder):
+    """Runs every call at once, with the kernel of its name, attributes and operand types."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kernels: dict[Any, Kernel] = {}
+
+    def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
+        """The results of operator `name`; see `Builder.call`.
+
+        Raises:
+            OperatorError: the operator is unknown or does not allow the call.
+            OneFlowError: it cannot be compiled.
+            RuntimeError: an operand was updated in place after it was kept for a gradient, or the run fails.
+        """
+        return self._call(name, operands, attrs)
+
+    def update(self, name: str, number: int, *operands: Any, **attrs: Any) -> Value:
+        """The result of operator `name`, in the memory of operand `number` where that is whole on one device.
+
+        What it had is lost, so that no gradient may flow: nothing is recorded.
+        """
+        with no_grad():
+            return self._call(name, operands, attrs, number)[0]
+
+    def _call(
+        self, name: str, operands: Sequence[Any], attrs: dict[str, Any], over: int | None = None
+    ) -> tuple[Value, ...]:
+        slots = [x if type(x) is Variable or x is None else self._slot(x) for x in operands]
+        read = flatten(slots)
+        place = None
+        for variable in read:
+            if type(variable.handle) is not np.ndarray:
+                place = self._place(name, operands, read)
+                break
+        key = (place, name, over, repr(attrs) if attrs else "", *map(_identity, slots))
+        kernel = self._kernels.get(key) or self._kernels.setdefault(
+            key, self._compile(name, slots, attrs, place, over)
+        )
+        for number, variable in enumerate(read):
+            if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
+                raise spoiled(name, variable)
+        try:
+            arrays = kernel.run([v.handle for v in read])
+        except RunError as error:
+            raise located(error, late=place is not None) from None
+        results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
+        if MODE.recording:
+            slots += [None] * (len(kernel.op.inputs) - len(slots))
+            record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
+        return tuple(results)
+
+    def _place(self, name: str, operands: Sequence[Any], read: Sequence[Variable]) -> str | Ranks | None:
+        """The device that the tensors among the operands are on, or the ranks that those lie on.
+
+        Raises:
+            RuntimeError: they are in different places.
+        """
+        inputs = self.registry[name].signature.inputs if name in self.registry else ()
+        named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
+        try:
+            ranks = Ranks.of([v.handle for v in read])
+            return ranks or common([(n, v.handle) for n, v in named if isinstance(v, Variable)])
+        except ValueError as error:
+            raise refuse(f"oneflow.{name}: {error}") from None
+
+    def _slot(self, operand: Any) -> Any:
+        if isinstance(operand, Value) or operand is None:
+            return operand
+        if isinstance(operand, (tuple, list)):
+            return tuple(v if isinstance(v, Value) else self.wrap(v) for v in operand)
+        return self.wrap(operand)
+
+    def _compile(
+        self, name: str, slots: Sequence[Any], attrs: dict[str, Any], place: str | Ranks | None, over: int | None
+    ) -> Kernel:
+        if name not in self.registry:
+            raise OperatorError(self.registry.unknown(name))
+        entry = self.registry[name]
+        named = self._named_operands(entry, slots)
+        op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
+        results = infer(entry, op)
+        try:
+            return compile_call(op, results, place if isinstance(place, Ranks) else device(place or "cpu"), over)
+        except PassError as error:
+            raise fail(error.message) from None
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """The results of a checked call."""
+        return list(self.call(op.record.name, *op.inputs.values(), **op.attrs))
+
+    def binary(self, kind: str, a: Value, b: Value | Scalar) -> Value:
+        """`a` and `b` combined; a number is a tensor, so that another number is no other kernel."""
+        if not isinstance(b, Value) and a.dtype.bits != 16:
+            b = self.wrap(np.asarray(b, a.dtype.numpy))
+        return super().binary(kind, a, b)
+
+    def wrap(self, value: Any) -> Variable:
+        """An array as a variable that shares its memory."""
+        array = to_data(value)
+        if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.dtype.isnative):
+            array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+        return Variable(self, array, intern(TensorDesc(array.shape, dtype_of(array))))
+
+
+def _identity(slot: Any) -> Any:
+    """What tells the types of operands apart; descriptions are interned."""
+    if type(slot) is tuple:
+        return tuple([id(v.desc) for v in slot])
+    return 0 if slot is None else id(slot.desc)
+
+
+def spoiled(reader: str, variable: Variable) -> RuntimeError:
+    """The error of a value that is needed as it was before an update in place."""
+    memory = variable.memory
+    assert memory is not None
+    whose = f"the gradient of {MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"
+    return refuse(
+        f"{whose} needs {variable.desc} as it was, but {memory.writer} has updated it in place since "
+        f"(version {variable.version}, now {memory.version}); update a copy, or after backward"
+    )

@@ -1,0 +1,346 @@
+"""Gradients by hand: `flow.autograd.Function`.
+
+    class Double(flow.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, dy):
+            return dy * 2
+
+    Double.apply(x)
+
+A function is recorded as one operator whose gradient slot calls its `backward`, in a trace too. Moving a tensor to
+another device is one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.builder import Value
+from oneflow.dialect.elementwise import sum_to
+from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
+from oneflow.dialect.record import no_grad as no_gradient
+from oneflow.dialect.signature import parse_signature
+from oneflow.frontend.core.arrays import place_of
+from oneflow.frontend.core.devices import Device, device, move
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
+from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
+
+OPERANDS, RESULTS = "x", "y"
+SIGNATURE = parse_signature(f"function({OPERANDS}*) -> {RESULTS}*")
+
+
+#: What the gradients of a `backward` that is not to be differentiated come from.
+_ONCE = Operator(
+    SIGNATURE, "A backward part that is differentiable once.", lambda op: (), no_sbp("is Python"),
+    no_gradient("its backward is once_differentiable"), no_reference("is Python"),
+)  # fmt: skip
+
+
+class Context:
+    """What the forward part of a function keeps for its backward part; other attributes can be set at will."""
+
+    def __init__(self, name: str, needs: Sequence[bool]) -> None:
+        self.needs_input_grad = tuple(needs)
+        self.fills = True
+        self.without: tuple[Any, ...] = ()
+        self.updated: tuple[Any, ...] = ()
+        self._name = name
+        self._saved: tuple[tuple[Variable | None, Any], ...] = ()
+        self._places: tuple[int | None, ...] = ()
+        self._results: tuple[Any, ...] = ()
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether `backward` gets zeros for results without a gradient, as it does at first, or None."""
+        self.fills = value
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Says which results have no gradient."""
+        self.without = tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Says which arguments are updated in place; they are results too, and stay the tensors that they are."""
+        self.updated = tensors
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keeps tensors; an update in place of one of them is found out."""
+        self._saved = tuple(_kept(t) for t in tensors)
+        self._places = (None,) * len(tensors)
+
+    def settle(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Notes which kept tensors are results: their gradients go on through the function itself."""
+        fixed = [a for a in args if not _is_in(self.updated, a)]
+        places = {id(t): i for i, t in enumerate(outputs) if not _is_in(fixed, t)}
+        self._places = tuple(None if v is None or v.stale else places.get(id(t)) for v, t in self._saved)
+
+    @contextmanager
+    def giving(self, results: Sequence[Any]) -> Iterator[None]:
+        """Within it these are the results of the function."""
+        self._results = tuple(results)
+        try:
+            yield
+        finally:
+            self._results = ()
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors that were kept.
+
+        Raises:
+            RuntimeError: one was updated in place since.
+        """
+        kept = [self._present(v, n) for (v, _), n in zip(self._saved, self._places, strict=True)]
+        for variable in kept:
+            if variable is not None and variable.stale:
+                assert variable.memory is not None
+                raise refuse(
+                    f"the gradient of {self._name} needs {variable.desc} as it was, but {variable.memory.writer} has "
+                    f"updated it in place since (version {variable.version}, now {variable.memory.version})"
+                )
+        return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(kept, self._saved, strict=True))
+
+    def settle_traced(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Puts results in the place of the outputs that they are of, among what was kept."""
+        instead = {id(t): r for t, r in zip(outputs, results, strict=True)}
+        self._saved = tuple((None, instead.get(id(t), t)) for _, t in self._saved)
+
+    def _present(self, variable: Variable | None, place: int | None) -> Variable | None:
+        """What was kept, as the gradient knows it."""
+        return variable if place is None or not self._results else self._results[place]
+
+
+class Function:
+    """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
+
+    With a static method `setup_context(ctx, inputs, output)` beside it `forward` takes no `ctx`.
+    `backward` gets the gradient of each result (zeros where there is none, unless `ctx.set_materialize_grads` says
+    otherwise, and None for what is no tensor) and gives that of each argument, None for what is no tensor.
+    Called with `apply`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        """The results: a tensor, or a tuple of them and of whatever else it likes."""
+        raise NotImplementedError("expected a static method forward(ctx, *args)")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The gradients by the arguments."""
+        raise NotImplementedError("expected a static method backward(ctx, *grads)")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keeps for `backward` what it needs, where `forward` takes no `ctx`."""
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Calls the function.
+
+        Raises:
+            RuntimeError: it updates a leaf that requires grad.
+            TraceError: in a function that is being traced it updates arguments, or is part of a checkpoint.
+        """
+        if not current_builder().eager:
+            return cls._traced(current_builder(), args)
+        tensors = [a for a in args if isinstance(a, EagerTensor)]
+        ctx = Context(cls.__name__, [isinstance(a, EagerTensor) and a.requires_grad for a in args])
+        before = [t.variable for t in tensors]
+        with no_grad():
+            given = cls._forward(ctx, args)
+        outputs = cls._tensors(given)
+        ctx.settle(args, outputs)
+        results = [BUILDER.read(t).alias() for t in outputs]
+        slot = cls._operator(ctx, args, given)
+        if MODE.recording:
+            operands = [cls._read(ctx, t, v) for t, v in zip(tensors, before, strict=True)]
+            record(slot, {OPERANDS: tuple(operands)}, {}, results)
+        return _in_place_of(given, [_given(ctx, t, v) for t, v in zip(outputs, results, strict=True)])
+
+    @classmethod
+    def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
+        """A call in a function that is traced: `backward` is called when the gradient is built."""
+        if builder.repeats:
+            raise fail(f"{cls.__name__}: expected no autograd.Function within flow.checkpoint; call it outside")
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        operands = tuple(map(builder.read, tensors))
+        ctx = Context(cls.__name__, [isinstance(a, Tensor) and a.dtype.is_float for a in args])
+        with no_grad():
+            given = cls._forward(ctx, args)
+        if ctx.updated:
+            raise fail(f"{cls.__name__}: mark_dirty is for eager mode; return a new tensor")
+        outputs = cls._tensors(given)
+        results = tuple(builder.renamed(t) for t in outputs)
+        ctx.settle_traced(outputs, results)
+        slot = cls._operator(ctx, args, given)
+        builder.note(Call(slot, {OPERANDS: operands}, {}, {RESULTS: results}))
+        return _in_place_of(
+            given, [t if _is_in(ctx.without, t) else r for t, r in zip(outputs, results, strict=True)]
+        )
+
+    @classmethod
+    def _tensors(cls, given: Any) -> list[Any]:
+        """The tensors among the results."""
+        found = [t for t in _results(given) if isinstance(t, Tensor)]
+        if not found:
+            raise fail(f"{cls.__name__}: expected forward to give a tensor or a tuple with tensors, got {given!r}")
+        return found
+
+    @classmethod
+    def _forward(cls, ctx: Context, args: tuple[Any, ...]) -> Any:
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(ctx, *args)
+        given = cls.forward(*args)
+        cls.setup_context(ctx, args, given)
+        return given
+
+    @classmethod
+    def _read(cls, ctx: Context, tensor: EagerTensor, before: Variable) -> Variable:
+        """What an argument is to the gradient: as it was, where the function has updated it."""
+        if not _is_in(ctx.updated, tensor):
+            return tensor.variable
+        if before.leaf is not None and before.node is None:
+            raise refuse(f"{cls.__name__} updates a leaf that requires grad; do that within flow.no_grad()")
+        return before
+
+    @classmethod
+    def _operator(cls, ctx: Context, args: tuple[Any, ...], outputs: Any) -> Operator:
+        """The record of one call, whose gradient slot is `backward`."""
+        positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        places = [i for i, t in enumerate(_results(outputs)) if isinstance(t, Tensor)]
+        wanted = [None] * len(_results(outputs))
+
+        def grad(ops: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+            given: list[Tensor | None] = list(wanted)
+            for place, result, cotangent in zip(places, op.results, cotangents, strict=True):
+                if cotangent is not None or ctx.fills:
+                    given[place] = _filled(ops, result, cotangent)
+            with ctx.giving(op.results):
+                grads = cls.backward(ctx, *given)
+            found = _results(grads)
+            if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
+                raise refuse(f"expected backward of {cls.__name__} to give {len(args)} gradients, got {len(found)}")
+            return {OPERANDS: tuple(_fitted(ops, found[i], x) for i, x in zip(positions, op.operands, strict=True))}
+
+        missing = no_sbp("is Python"), no_reference("is Python")
+        return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
+
+
+def _results(given: Any) -> tuple[Any, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _in_place_of(given: Any, tensors: Sequence[Any]) -> Any:
+    """What a function gave, with these in place of its tensors."""
+    left = iter(tensors)
+    found = tuple(next(left) if isinstance(t, Tensor) else t for t in _results(given))
+    return found if isinstance(given, tuple) else found[0]
+
+
+def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
+    """A gradient as one of `operand`: of its element type, and summed where that may have been broadcast to it."""
+    value = _read(ops, grad)
+    if value is None:
+        return None
+    if value.dtype.is_float and operand.dtype.is_float and value.dtype != operand.dtype:
+        value = ops.call("cast", value, dtype=operand.dtype)[0]
+    sizes = zip(reversed(operand.shape), reversed(value.shape), strict=False)
+    wider = operand.rank <= value.rank and all(d in (1, n) for d, n in sizes)
+    return sum_to(ops, value, operand) if wider else value
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of `backward`: nothing in it is recorded, and the gradients of what it gives are an error."""
+
+    @functools.wraps(backward)
+    def function(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            given = backward(ctx, *grads)
+        builder: Any = current_builder()
+        found = given if isinstance(given, tuple) else (given,)
+        inputs, results = ([builder.read(g) for g in gs if isinstance(g, Tensor)] for gs in (grads, found))
+        if not builder.eager:
+            builder.note(Call(_ONCE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
+        elif MODE.recording:
+            record(_ONCE, {OPERANDS: tuple(inputs)}, {}, results)
+        return given
+
+    return function
+
+
+class Move(Function):
+    """A tensor on another device; its gradient comes back to where it was."""
+
+    @staticmethod
+    def forward(ctx: Any, x: EagerTensor, target: Device) -> EagerTensor:
+        """The copy."""
+        ctx.source = x.device
+        return EagerTensor(BUILDER.wrap(move(x.storage, target)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: EagerTensor) -> Any:
+        """The gradient, moved back."""
+        return Move.apply(grad, ctx.source), None
+
+
+def to_device(self: EagerTensor, target: str | Device) -> EagerTensor:
+    """Itself where it is on that device, else a copy there, through which gradients flow.
+
+    Raises:
+        CudaError: there is no such device.
+        ValueError: that is no device.
+    """
+    found = device(target)
+    moved: EagerTensor = self if self.device == found else Move.apply(self, found)
+    return moved
+
+
+def _is_in(tensors: Sequence[Any], tensor: Any) -> bool:
+    return any(t is tensor for t in tensors)
+
+
+def _given(ctx: Context, tensor: EagerTensor, result: Variable) -> EagerTensor:
+    """A result as a tensor: the argument itself, where that was updated."""
+    if _is_in(ctx.without, tensor):
+        result.node = None
+    if not _is_in(ctx.updated, tensor):
+        return EagerTensor(result)
+    tensor.handle = result
+    return tensor
+
+
+def _kept(value: Any) -> tuple[Variable | None, Any]:
+    """What `save_for_backward` keeps: a tensor with the variable that it is, in a trace its present value."""
+    builder: Any = current_builder()
+    if not isinstance(value, Tensor):
+        return None, value
+    return (builder.read(value), value) if builder.eager else (None, builder.give(builder.read(value)))
+
+
+def _filled(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
+    """The gradient of a result, zeros where there is none."""
+    if cotangent is not None:
+        given: Tensor = ops.give(cotangent)
+        return given
+    return zeros_of(result) if ops.eager else ops.give(ops.call("zero_like", result)[0])
+
+
+def zeros_of(variable: Variable) -> EagerTensor:
+    """Zeros of its type, where it is."""
+    zeros = np.zeros([d or 0 for d in variable.desc.shape or ()], variable.desc.dtype.numpy)
+    return EagerTensor(BUILDER.wrap(move(zeros, device(place_of(variable.handle)))))
+
+
+def _read(ops: Any, grad: Any) -> Value | None:
+    return None if grad is None else ops.read(grad) if isinstance(grad, Tensor) else ops.wrap(grad)

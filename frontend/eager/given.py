@@ -1,0 +1,46 @@
+"""Tensors of what users have: numbers, and arrays of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.arrays import is_array, to_array
+from oneflow.frontend.core.devices import placed
+from oneflow.frontend.core.dispatch import as_tensor, current_builder
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tensor import EagerTensor, wrapped
+
+
+@placed
+def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
+    """A tensor of Python numbers, nested lists of them, or a copy of an array; floats become float32.
+
+    In a function that is traced it is a constant.
+
+    Raises:
+        TypeError: the element type is none of ours.
+    """
+    if isinstance(data, Tensor):
+        raise TypeError("expected numbers or an array, got a tensor; write x.detach().clone()")
+    array = np.array(to_array(data) if is_array(data) else data)
+    if dtype is None and not is_array(data) and array.dtype == np.float64:
+        dtype = dtypes.float32
+    array = array if dtype is None else array.astype(dtype.numpy)
+    return wrapped(array) if current_builder().eager else as_tensor(array)
+
+
+def from_numpy(array: Any) -> EagerTensor:
+    """A tensor in the memory of an array, where that is contiguous and in native byte order.
+
+    Updates of either show in the other, and in views of it.
+
+    Raises:
+        TypeError: the element type is none of ours.
+    """
+    made = wrapped(array)
+    made.variable.shared_memory().exposed = True
+    return made

@@ -1,0 +1,69 @@
+"""What modules do with the values of parameters and buffers: conversion, and states that are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.arrays import is_array, to_array
+from oneflow.frontend.core.devices import device, move
+from oneflow.frontend.core.errors import refuse
+from oneflow.frontend.eager.tensor import EagerTensor, wrapped
+
+
+class Unmatched(NamedTuple):
+    """The names that a state lacks, and those that it has beside."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+def convert(tensor: EagerTensor, target: Any) -> None:
+    """Gives a parameter or buffer other memory: of an element type, if it has floats, or on a device."""
+    place, grad = tensor.device, tensor.grad
+    if isinstance(target, DType):
+        if tensor.dtype.is_float:
+            tensor.data = wrapped(move(tensor.array.astype(target.numpy), place))
+    elif place != device(target):
+        tensor.data = wrapped(move(tensor.storage, device(target)))
+        tensor.grad = None if grad is None else grad.to(target)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """The values of a tensor, an array of any library (a parameter of it too) or a number."""
+    if isinstance(value, EagerTensor):
+        return value.array
+    value = value.detach() if hasattr(value, "detach") else value
+    return to_array(value) if is_array(value) else np.asarray(value)
+
+
+def compared(owner: str, own: Mapping[str, EagerTensor], state: Mapping[str, Any], strict: bool) -> Unmatched:
+    """The names of a state that differ from the module's own.
+
+    Raises:
+        RuntimeError: a shape differs, or, if `strict`, a name is missing or unexpected.
+    """
+    missing, unexpected = [n for n in own if n not in state], [n for n in state if n not in own]
+    pairs = {n: (list(own[n].shape), list(shape_of(state[n]))) for n in own if n in state}
+    wrong = [f"{n} is {a}, given {b}" for n, (a, b) in pairs.items() if a != b]
+    if strict:
+        wrong += [f"missing {n}" for n in missing] + [f"unexpected {n}" for n in unexpected]
+    if wrong:
+        raise refuse(f"state of {owner} does not fit: {'; '.join(wrong)}")
+    return Unmatched(missing, unexpected)
+
+
+def fill(tensor: EagerTensor, value: Any, assign: bool) -> None:
+    """Gives a parameter or buffer values: copies in its memory, or with `assign` the memory of the values."""
+    if assign:
+        tensor.data = value if isinstance(value, EagerTensor) else wrapped(as_array(value))
+    else:
+        tensor.overwrite(as_array(value).astype(tensor.dtype.numpy), "load_state_dict")
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of a tensor, an array or a number."""
+    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)

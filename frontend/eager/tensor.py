@@ -1,0 +1,388 @@
+"""Eager mode: tensors that have values, operators that run at once, and `backward`.
+
+    x = flow.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    x.grad                                # tensor([2, 4])
+
+`EagerTensor` is what a program holds: the variable that it is now. An update in place gives it another variable in
+the same memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Value
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.core import dispatch as dispatching
+from oneflow.frontend.core.arrays import Data, place_of, to_array
+from oneflow.frontend.core.devices import Device, device, move
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager import views
+from oneflow.frontend.eager.builder import EagerBuilder
+from oneflow.frontend.eager.tape import ADDING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.dlpack import capsule_of
+from oneflow.runtime.global_array import GlobalArray
+
+
+class Eager(EagerBuilder, dispatching.TensorBuilder):
+    """The builder that functions of tensors use outside of traces."""
+
+    eager = True
+
+    def read(self, tensor: Tensor) -> Variable:
+        """What a tensor is now."""
+        if not isinstance(tensor, EagerTensor):
+            raise fail("a tensor of a trace outside of it: it was kept from a function whose tracing has ended")
+        return tensor.variable
+
+    def give(self, value: Value) -> EagerTensor:
+        """A variable as a tensor."""
+        assert isinstance(value, Variable)
+        return EagerTensor(value)
+
+    def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
+        """Writes a result into the memory of a tensor, whose gradient goes on through it."""
+        assert isinstance(tensor, EagerTensor)
+        new, old = self.read(value), tensor.variable
+        if old.leaf is not None and old.node is None and MODE.recording:
+            raise refuse(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
+        if tensor.is_view:
+            return tensor.shows.write(self, old, new, writer)
+        if old.node is not None and not MODE.recording:
+            new = views.continued(old, new)
+        views.write(old, new, writer)
+        tensor.handle = new
+
+    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+        """Links a result to the tensor that it is a view of."""
+        if isinstance(operands[0], EagerTensor):
+            views.link(name, operands[0], attrs, result)
+
+    def unlink(self, result: Tensor) -> None:
+        """Makes a result no view."""
+        assert isinstance(result, EagerTensor)
+        result.shows = None
+
+    def is_contiguous(self, tensor: Tensor) -> bool:
+        """Whether element follows element in the memory of a tensor."""
+        assert isinstance(tensor, EagerTensor)
+        return tensor.shows is None or tensor.shows.is_contiguous
+
+    def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
+        """A tensor of the number."""
+        return EagerTensor(self.wrap(np.asarray(get(), dtype.numpy)))
+
+    def guard(self, get: Callable[[], Any]) -> Any:
+        """What `get` gives."""
+        return get()
+
+    def watch_hooks(self, version: Callable[[], int]) -> None:
+        """Nothing: hooks are looked at when it runs."""
+
+    def get_grad(self, leaf: Leaf) -> Any:
+        """The gradient that a leaf has."""
+        return leaf.grad
+
+    def set_grad(self, leaf: Leaf, grad: Any) -> None:
+        """Gives a leaf another gradient."""
+        leaf.grad = grad
+
+    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
+        """Adds up gradients at the leaves; see `autograd.backward`."""
+        seeds = self.seeds(tensors, weights)
+        leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
+        found = gradients(self, seeds, leaves, retain_graph=retain, create_graph=again)
+        with ADDING.held():
+            for variable, grad in found:
+                if grad is not None and variable.leaf is not None:
+                    self._accumulate(variable.leaf, EagerTensor(grad), again)
+
+    def _accumulate(self, leaf: Leaf, grad: EagerTensor, again: bool) -> None:
+        """Adds a gradient: in place, unless it can be differentiated again."""
+        if leaf.grad is None:
+            leaf.grad = grad
+        elif again:
+            leaf.grad = leaf.grad + grad
+        else:
+            held = leaf.grad
+            total = self.binary("add", held.variable.alias(), grad.variable)
+            self.assign(held, EagerTensor(total), "backward")
+
+    def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
+        """The variables of results, and their cotangents.
+
+        Raises:
+            RuntimeError: a result does not require grad, or has several elements and no cotangent.
+        """
+        return [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+
+    def _seed(self, result: Any, weight: Any) -> Variable:
+        if not result.requires_grad:
+            raise refuse(
+                f"{result.desc} does not require grad: nothing behind it does, or it was computed within no_grad or "
+                "by a compiled function; call backward inside of that"
+            )
+        if weight is None:
+            if result.desc.element_count != 1:
+                raise refuse(f"expected one element to call backward without a gradient, got {result.desc}")
+            return self.wrap(move(np.ones(result.shape, result.dtype.numpy), result.device))
+        return self.read(weight)
+
+
+BUILDER = Eager()
+dispatching.set_default(BUILDER)
+
+
+class EagerTensor(Tensor):
+    """A tensor with values: operators on it run at once.
+
+    With `requires_grad` a tensor that the user made is a leaf: `backward` adds its gradient to `grad`. While it
+    requires none any more, that is in `unused_leaf`.
+    """
+
+    __slots__ = ("__weakref__", "shows", "unused_leaf")
+    handle: Variable
+
+    def __init__(self, variable: Variable) -> None:
+        self.builder, self.handle, self.desc = BUILDER, variable, variable.desc
+        self.shows: Any = None
+        self.unused_leaf: Leaf | None = None
+
+    @property
+    def variable(self) -> Variable:
+        """What it is now: updates through other tensors of its memory show."""
+        shows = self.shows
+        if shows is not None and shows.is_stale(self.handle):
+            with views.RENEWING.now:
+                if shows.is_stale(self.handle):
+                    # In this order: other threads read what is there when the version says that it is of now.
+                    self.handle, shows.version = shows.renewed(BUILDER, self.handle)
+        held = self.handle
+        if held.memory is not None and held.memory.version != held.version:
+            self.handle = held = held.renewed()
+        return held
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it shows elements of another tensor, which updates of it update."""
+        return self.shows is not None
+
+    @property
+    def storage(self) -> Data:
+        """The array that its values are in, on the host or on a device.
+
+        Raises:
+            TraceError: a function is being traced: it will run with other values.
+        """
+        if not current_builder().eager:
+            raise fail("the values of a tensor from outside are not known while the function is traced; pass it in")
+        data: Data = (self.handle if self.shows is None else self.variable).handle
+        return data
+
+    @property
+    def array(self) -> np.ndarray:
+        """Its memory as an array on the host; a copy where that is on a device."""
+        return to_array(self.storage)
+
+    @property
+    def device(self) -> Device:
+        """Where it is."""
+        return device(place_of(self.handle.handle))
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on a CUDA device."""
+        return self.device.type == "cuda"
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient flows to it."""
+        return (self.handle if self.shows is None else self.variable).requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operator made it."""
+        return self.variable.node is None
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that `backward` has added up, or None."""
+        leaf = self.handle.leaf or self.unused_leaf
+        return None if leaf is None else current_builder().get_grad(leaf)
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and (not isinstance(value, Tensor) or value.desc != self.desc):
+            raise ValueError(f"expected a gradient of type {self.desc} or None, got {getattr(value, 'desc', value)}")
+        leaf = self.handle.leaf or self.unused_leaf
+        if leaf is not None:
+            current_builder().set_grad(leaf, value)
+        elif value is not None:
+            raise refuse("expected a leaf that requires grad to set the gradient of; use requires_grad_() first")
+
+    @property
+    def grad_fn(self) -> str | None:
+        """The operator that made it, where it was recorded."""
+        node = self.variable.node
+        return None if node is None else f"oneflow.{node.record.name}"
+
+    @property
+    def data(self) -> Tensor:
+        """The same as `detach()`."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: EagerTensor) -> None:
+        """Makes it another tensor's values, in that one's memory; it stays the leaf that it is.
+
+        Its views stay in the memory that it had.
+        """
+        if self.shows is None:
+            views.keep(self, EagerTensor(self.variable))
+        leaf, self.handle, self.shows = self.handle.leaf, value.variable.alias(), views.detached(value)
+        self.desc = self.handle.desc
+        self.handle.leaf = leaf
+        if self.grad is not None and self.grad.desc != self.desc:
+            self.grad = None
+
+    def detach(self) -> Tensor:
+        """A tensor in the same memory through which no gradient flows."""
+        if not current_builder().eager:
+            return dispatching.detached(self)
+        detached = EagerTensor(self.variable.alias())
+        detached.shows = views.detached(self)
+        return detached
+
+    def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
+        """Makes it a leaf whose gradient is added up, or not, and keeps the gradient that it has; itself."""
+        variable = self.variable
+        if variable.node is not None and not requires_grad:
+            raise refuse("expected a leaf: this was computed; use detach() for a tensor without a gradient")
+        if requires_grad and not self.dtype.is_float:
+            raise refuse(f"expected floats to require a gradient, got {self.desc}")
+        if requires_grad and not variable.requires_grad:
+            variable.leaf = self.unused_leaf or Leaf()
+        elif not requires_grad and variable.leaf is not None:
+            self.handle, self.unused_leaf = variable.alias(), variable.leaf
+        return self
+
+    def overwrite(self, array: Data, writer: str) -> None:
+        """Takes values that a program has computed for it, in its memory or elsewhere."""
+        old = self.handle if self.shows is None else self.variable
+        if self.is_view:
+            with no_grad():
+                self.shows.write(BUILDER, old, BUILDER.wrap(array), writer)
+        elif array is old.handle:
+            old.shared_memory().write(writer)
+        else:
+            views.write(self.variable, new := BUILDER.wrap(array), writer)
+            self.handle = new
+
+    def retain_grad(self) -> None:
+        """Has `backward` keep the gradient of a tensor that was computed, in `grad`."""
+        if not self.requires_grad:
+            raise refuse("expected a tensor that requires grad")
+        self.handle.leaf = self.handle.leaf or Leaf()
+
+    def numpy(self) -> np.ndarray:  # type: ignore[override]
+        """Its values, in the same memory where that is the host's, of a view too: updates in place show.
+
+        No gradient flows to what is computed of them.
+        """
+        return to_array(views.exposed(self))
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        if self.storage.size != 1:
+            raise ValueError(f"expected one element for item(), got {self.desc}")
+        return self.array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self.array.tolist()
+
+    def __bool__(self) -> bool:  # type: ignore[override]
+        return bool(self.item())
+
+    def __int__(self) -> int:  # type: ignore[override]
+        return int(self.item())
+
+    def __float__(self) -> float:  # type: ignore[override]
+        return float(self.item())
+
+    def __complex__(self) -> complex:  # type: ignore[override]
+        return complex(self.item())
+
+    def __index__(self) -> int:  # type: ignore[override]
+        if not self.dtype.is_integer:
+            raise TypeError(f"expected one integer as an index, got {self.desc}")
+        return int(self.item())
+
+    def __contains__(self, value: Any) -> bool:  # type: ignore[override]
+        return bool((self.array == (value.array if isinstance(value, EagerTensor) else value)).any())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # type: ignore[override]
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        raise TypeError(f"NumPy's {function.__name__} takes arrays: write x.numpy(), or flow.{function.__name__}(x)")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.requires_grad:
+            raise BufferError("expected a tensor without a gradient for DLPack; pass x.detach()")
+        return capsule_of(self._local(), options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._local().__dlpack_device__()
+
+    def _local(self) -> np.ndarray | DeviceArray:
+        """Its memory, where that is all in one place."""
+        if isinstance(self.storage, GlobalArray):
+            raise BufferError("expected a tensor of one device for DLPack, got a global one; pass x.to_local()")
+        return views.exposed(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if not isinstance(self.storage, DeviceArray):
+            raise AttributeError(f"expected a tensor on a CUDA device, it is on {self.device}")
+        return self.storage.__cuda_array_interface__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
+        copied = object.__new__(type(self))
+        EagerTensor.__init__(copied, BUILDER.wrap(self.storage.copy()))
+        memo[id(self)] = copied
+        return copied.requires_grad_() if self.handle.leaf is not None else copied
+
+    def __repr__(self) -> str:
+        if isinstance(self.handle.handle, GlobalArray):  # ranks would have to meet to show its values
+            return f"tensor({self.handle.handle})"
+        values = np.array2string(to_array(self.variable.handle), separator=", ", prefix="tensor(")
+        dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
+        dtype += "" if self.device == "cpu" else f", device='{self.device}'"
+        made = self.handle.node is not None
+        suffix = f", grad_fn={self.grad_fn}" if made else ", requires_grad=True" if self.handle.leaf else ""
+        return f"tensor({values}{dtype}{suffix})"
+
+
+def wrapped(array: Any) -> EagerTensor:
+    """A tensor in the memory of an array, where that is contiguous and in native byte order."""
+    return EagerTensor(BUILDER.wrap(array))
+
+
+def from_program(array: Data, desc: TensorDesc) -> EagerTensor:
+    """A tensor of values that a program has computed; `desc` is their type, interned."""
+    return EagerTensor(Variable(BUILDER, array, desc))

@@ -1,0 +1,1 @@
+"""The methods of tensors: indexing, assignment, updates in place, `backward`."""

@@ -1,0 +1,220 @@
+"""Gives `Tensor` its operators and methods: the functional API's, with the tensor as the first argument.
+
+Importing this module is what makes `x + y` and `x.sum()` work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.dispatch import current_builder, detached
+from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.hooks import Handle, Hook, Hooks
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tape import Variable
+from oneflow.frontend.methods.backward import backward as backward_of
+from oneflow.frontend.tracing.trace import TraceBuilder
+
+#: Functions that are methods under their own names.
+METHODS = """
+    abs acos acosh add addcmul addmm all amax amin any argmax argmin argwhere asin asinh atan atan2 atanh bitwise_and
+    bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos cosh cumprod cumsum div dot
+    elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt isfinite isinf
+    isnan le lerp log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
+    masked_fill masked_select matmul max maximum mean min minimum mm movedim mul narrow ne neg negative nonzero norm
+    pow prod reciprocal relu remainder repeat reshape_as roll round rsqrt select sigmoid sign silu sin sinh softmax
+    softplus split sqrt square squeeze std sub sum t tan tanh tril triu trunc unbind unique unsqueeze var view
+""".split()
+
+#: Python's operators on two tensors, and the functions they are.
+OPERATORS = {
+    "add": F.add, "sub": F.sub, "mul": F.mul, "truediv": F.div, "floordiv": F.floor_divide, "mod": F.remainder,
+    "pow": F.pow, "matmul": F.matmul, "and": F.bitwise_and, "or": F.bitwise_or, "xor": F.bitwise_xor,
+}  # fmt: skip
+COMPARISONS = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
+
+#: What NumPy calls when an array stands on the left of a tensor.
+UFUNCS = {
+    np.add: F.add, np.subtract: F.sub, np.multiply: F.mul, np.divide: F.div, np.floor_divide: F.floor_divide,
+    np.remainder: F.remainder, np.power: F.pow, np.matmul: F.matmul, np.equal: F.eq, np.not_equal: F.ne,
+    np.less: F.lt, np.less_equal: F.le, np.greater: F.gt, np.greater_equal: F.ge, np.bitwise_and: F.bitwise_and,
+    np.bitwise_or: F.bitwise_or, np.bitwise_xor: F.bitwise_xor,
+}  # fmt: skip
+
+CASTS = {
+    "bool": dtypes.bool_, "char": dtypes.int8, "int": dtypes.int32, "long": dtypes.int64, "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16, "float": dtypes.float32, "double": dtypes.float64,
+}  # fmt: skip
+
+
+def _swapped(function: Any) -> Any:
+    return lambda self, other: function(other, self)
+
+
+def _caster(name: str, dtype: DType) -> Any:
+    def method(self: Tensor) -> Tensor:
+        return F.cast(self, dtype)
+
+    method.__name__, method.__doc__ = name, f"The elements converted to {dtype.name}."
+    return method
+
+
+def _comparing(function: Callable[..., Tensor], name: str) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        # None is no value to compare with: Python says that nothing but None is equal to it.
+        return NotImplemented if other is None else function(self, other)
+
+    method.__name__, method.__doc__ = name, function.__doc__
+    return method
+
+
+def permute(self: Tensor, *dims: Any) -> Tensor:
+    """Dimension i of the result is dimension dims[i]; the dims one by one or as a list."""
+    return F.permute(self, *dims)
+
+
+def reshape(self: Tensor, *shape: Any) -> Tensor:
+    """The same elements under another shape; sizes one by one or as a list. See `flow.reshape`."""
+    return F.view(self, *shape)
+
+
+def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged."""
+    return F.transpose(self, dim0, dim1)
+
+
+def to(self: Tensor, dtype: Any) -> Tensor:
+    """The elements converted to an element type, or to that of another tensor."""
+    if isinstance(dtype, Tensor):
+        dtype = dtype.dtype
+    if not isinstance(dtype, DType):
+        raise fail(f"expected an element type such as flow.float32, got {dtype!r}")
+    return F.cast(self, dtype)
+
+
+def contiguous(self: Tensor) -> Tensor:
+    """The tensor itself where its elements follow each other in memory in row-major order, else a copy."""
+    return self if is_contiguous(self) else F.clone(self)
+
+
+def is_contiguous(self: Tensor) -> bool:
+    """Whether element follows element in memory in row-major order, which may not hold for views."""
+    return current_builder().is_contiguous(self)
+
+
+def positive(self: Tensor) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
+def detach(self: Tensor) -> Tensor:
+    """The tensor as it is, through which no gradient flows."""
+    return detached(self)
+
+
+def data(self: Tensor) -> Tensor:
+    """The same as `detach()`."""
+    return self.detach()
+
+
+def backward(
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Adds to the `grad` of every leaf behind it, or of `inputs` alone, the gradient of this tensor; see
+    `flow.autograd.backward`.
+    """
+    backward_of([self], [gradient], retain_graph, create_graph, inputs)
+
+
+def register_hook(self: Tensor, hook: Hook) -> Handle:
+    """Has `hook(grad)` called when a gradient of the tensor is known; what it gives, if not None, stands for that.
+
+    In a function that is traced it is part of the program of the gradient.
+
+    Raises:
+        RuntimeError: the tensor does not require grad.
+        TraceError: a tensor from outside while a function is traced, or one that a checkpoint computes again.
+    """
+    variable, builder = self.handle, current_builder()
+    if isinstance(builder, TraceBuilder) and not isinstance(variable, Variable) and not builder.repeats:
+        return builder.hooks_of(self).add(hook)
+    if not isinstance(variable, Variable) or not builder.eager:
+        raise fail(
+            "expected register_hook on a tensor that the function computes, outside of flow.checkpoint; hooks on "
+            "parameters are registered before the function is called"
+        )
+    owner = variable if variable.node is not None else variable.leaf
+    if owner is None or not variable.requires_grad:
+        raise refuse(f"expected a tensor that requires grad to hang a hook on, got {self.desc}")
+    if owner.hooks is None:
+        owner.hooks = Hooks()
+    return owner.hooks.add(hook)
+
+
+def reversed_dims(self: Tensor) -> Tensor:
+    """The dimensions in reverse order."""
+    return F.permute(self, list(range(self.rank))[::-1])
+
+
+def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Tensor:
+    """An operator between an array and a tensor; other functions of NumPy are refused."""
+    function = UFUNCS.get(ufunc) if method == "__call__" and not options else None
+    if function is None:
+        name = ufunc.__name__
+        raise fail(f"NumPy's {name} cannot compute on a tensor that is being traced; write flow.{name} or its like")
+    return function(*inputs)
+
+
+def attach(target: type[Tensor]) -> None:
+    """Sets every operator and method on `target`."""
+    for name in METHODS:
+        setattr(target, name, getattr(F, name))
+    for name, function in OPERATORS.items():
+        setattr(target, f"__{name}__", function)
+        setattr(target, f"__r{name}__", _swapped(function))
+    for name, function in COMPARISONS.items():
+        setattr(target, f"__{name}__", _comparing(function, f"__{name}__"))
+    for name, dtype in CASTS.items():
+        setattr(target, name, _caster(name, dtype))
+    special = {
+        "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
+        "__array_ufunc__": array_ufunc, "__pos__": positive, "permute": permute, "reshape": reshape,
+        "transpose": transpose, "to": to, "type": to, "contiguous": contiguous, "detach": detach,
+        "is_contiguous": is_contiguous, "T": property(reversed_dims), "data": property(data), "where": where,
+        "gather": F.gather, "index_select": F.index_select, "backward": backward,
+        "register_hook": register_hook,
+    }  # fmt: skip
+    for name, member in special.items():
+        setattr(target, name, member)
+
+
+def where(self: Tensor, *values: Any) -> Any:
+    """`flow.where` with the tensor as the condition.
+
+    Raises:
+        OneFlowError: the tensor is no condition, as in PyTorch's `x.where(condition, other)`.
+    """
+    is_condition = self.dtype == dtypes.bool_ or not any(isinstance(v, Tensor) and _is_bool(v) for v in values[:1])
+    if self.dtype.is_float or not is_condition:
+        raise fail(
+            f"expected a condition of bools or integers for condition.where(x, y), got {self.desc}; "
+            "PyTorch's x.where(condition, y) is flow.where(condition, x, y)"
+        )
+    return F.where(self, *values)
+
+
+def _is_bool(x: Tensor) -> bool:
+    return bool(x.dtype == dtypes.bool_)
+
+
+attach(Tensor)

@@ -1,0 +1,1 @@
+"""The API of OneFlow's older documents: job functions, variables, scopes."""

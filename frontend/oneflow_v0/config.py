@@ -1,0 +1,68 @@
+"""Settings of the process: `flow.config`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oneflow.frontend.functional_c import FUNCTIONS
+from oneflow.frontend.oneflow_v0 import jobs
+from oneflow.runtime import cache
+from oneflow.runtime.user_ops import guarded, library
+
+
+def load_library(path: str | Path) -> None:
+    """Registers the operators of a library built with `flow.sysconfig`'s flags; again does nothing.
+
+    Raises:
+        LibraryError: it cannot be loaded; the message says why.
+    """
+    library.load_library(path)
+
+
+def load_functional_api(path: str | Path) -> None:
+    """Adds the functions that a `functional_api.yaml` declares to `flow._C`.
+
+    Raises:
+        FunctionalApiError: the file is not well formed; file and line are named.
+    """
+    FUNCTIONS.load(path)
+
+
+def enable_debug_mode(on: bool = True) -> None:
+    """Runs kernels of users, in libraries and in C source, on guarded buffers.
+
+    What they write out of bounds, or to inputs, is an error.
+
+    $ONEFLOW_DEBUG=1 does so from the start.
+    """
+    guarded.guard_kernels(on)
+
+
+def gpu_device_num(count: int) -> None:
+    """How many GPUs jobs may use: with 0 those that do not say where they run stay on the CPU.
+
+    Raises:
+        ValueError: `count` is below 0.
+    """
+    jobs.allow_gpus(count)
+
+
+def cpu_device_num(count: int) -> None:
+    """How many CPU devices an older program asks for: 1, which uses every core.
+
+    Raises:
+        ValueError: `count` is another.
+    """
+    if count != 1:
+        raise ValueError(f"expected 1 CPU device, got {count}; $ONEFLOW_NUM_THREADS says how many cores it uses")
+
+
+def cache_size(size: int | str | None) -> None:
+    """How many bytes compiled programs may take on disk together: a number, or text such as "500M" or "2G".
+
+    Those that were not used for longest are deleted. 0 keeps nothing; None is $ONEFLOW_CACHE_SIZE, or 2 GiB.
+
+    Raises:
+        ValueError: that is no size.
+    """
+    cache.set_limit(size)

@@ -1,0 +1,290 @@
+"""Job functions, the older form of programs: `@flow.global_function`, `flow.scope.placement`, `flow.watch`.
+
+    @flow.global_function(type="train")
+    def job(x: tp.Numpy.Placeholder((5,), dtype=flow.float32)) -> tp.Numpy:
+        with flow.scope.placement("cpu", "0:0"):
+            loss = my_loss(x * flow.get_variable("scale", shape=(5,)))
+        flow.optimizer.SGD(flow.optimizer.PiecewiseConstantScheduler([], [0.1]), momentum=0).minimize(loss)
+        return loss
+
+A job is a compiled function; where it runs is found out when it is traced.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect.dtypes import DType, float32
+from oneflow.frontend import cuda
+from oneflow.frontend.compile.compiled import CompiledFunction, Specialization
+from oneflow.frontend.core.devices import Device, device
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.errors import CallError, fail
+from oneflow.frontend.core.spec import TensorSpec
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tree import flatten
+from oneflow.frontend.eager.tape import Leaf
+from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.tracing.traced import Traced
+
+TYPES = ("predict", "train")
+_PLACE = re.compile(r"@?(\d+):(\d+)(-\d+)?")
+#: The job whose function is being traced.
+_tracing: ContextVar[Job | None] = ContextVar("oneflow_job", default=None)
+#: How many GPUs jobs may use.
+_gpus = [1]
+
+
+class Placeholder(TensorSpec):
+    """What an argument of a job is: `tp.Numpy.Placeholder((5,), dtype=flow.float32)`."""
+
+
+class Numpy:
+    """As the annotation of a result: a NumPy array."""
+
+    Placeholder = Placeholder
+
+
+class FunctionConfig:
+    """Settings of a job: `flow.FunctionConfig()`; each is called with its value."""
+
+    def __init__(self) -> None:
+        self.placement: Device | None = None
+
+    def default_placement_scope(self, scope: Placement) -> None:
+        """Where calls run that are in no other scope."""
+        self.placement = scope.device
+
+    def default_data_type(self, dtype: DType) -> None:
+        """The element type of placeholders that say none: always float32.
+
+        Raises:
+            CallError: another one.
+        """
+        if dtype != float32:
+            raise CallError(f"expected the default data type float32, got {dtype}; give placeholders their dtype")
+
+
+@dataclass
+class Watched:
+    """A tensor of a job whose values, or those of its gradient, are given to `callback` after each run."""
+
+    callback: Callable[[Any], None]
+    leaf: Leaf | None = None
+
+
+class Job(CompiledFunction):
+    """A job: a function of arrays that is compiled for the device that its scopes name."""
+
+    def __init__(self, fn: Callable[..., Any], specs: dict[str, Any], type: str, config: FunctionConfig) -> None:
+        super().__init__(self._tracing(fn), specs, None)
+        self.type, self.config = type, config
+        self.places: list[Device] = []
+        self.watched: list[Watched] = []
+        self.variables: dict[str, Any] = {}
+        self.optimizers: list[Any] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the job on arrays.
+
+        Raises:
+            CallError: an argument is not what the job takes, or there is no such device.
+            TraceError: the function cannot become a program.
+        """
+        for optimizer in self.optimizers:
+            optimizer.set_rate()
+        found, seen = super().__call__(*args, **kwargs)
+        for optimizer in self.optimizers:
+            optimizer.count += 1
+        for watched, value in zip(self.watched, seen, strict=True):
+            if watched.leaf is not None:
+                value, watched.leaf.grad = watched.leaf.grad, None
+            watched.callback(_array(value))
+        leaves, tree = flatten(found)
+        return tree.unflatten([_array(x) for x in leaves])
+
+    def _tracing(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The function as it is traced: what it returns, and the tensors that are watched."""
+
+        @functools.wraps(fn)
+        def traced(*args: Any, **kwargs: Any) -> Any:
+            self.places.clear()
+            self.watched.clear()
+            self._values: list[Any] = []
+            self._minimized = 0
+            token = _tracing.set(self)
+            try:
+                found = fn(*args, **kwargs)
+            finally:
+                _tracing.reset(token)
+            if self.type == "train" and not self.optimizers:
+                raise CallError(f"{fn.__name__}: expected a train job to call minimize(loss) of a flow.optimizer")
+            return found, tuple(self._values)
+
+        return traced
+
+    def optimizer(self, made: Any) -> Any:
+        """The optimizer that the function minimizes with next: `made`, or the one of the trace before."""
+        if len(self.optimizers) == self._minimized:
+            self.optimizers.append(made)
+        self._minimized += 1
+        return self.optimizers[self._minimized - 1]
+
+    @property
+    def minimized(self) -> bool:
+        """Whether the job that is being traced has called `minimize`."""
+        return self._minimized > 0
+
+    def watch(self, tensor: Tensor, watched: Watched) -> None:
+        """Adds a tensor to those that are watched."""
+        self.watched.append(watched)
+        self._values.append(tensor if watched.leaf is None else None)
+
+    def _compile(self, traced: Traced, where: Device) -> Specialization:
+        gpu = next((p for p in self.places if p.type == "cuda"), None)
+        self.device = gpu or (self.places[0] if self.places else self.config.placement or _default())
+        return super()._compile(traced, self.device)
+
+
+def _array(value: Any) -> Any:
+    """A result as an array of NumPy."""
+    value = value.detach() if isinstance(value, EagerTensor) else value
+    return value.numpy() if hasattr(value, "numpy") else value
+
+
+def _default() -> Device:
+    """Where jobs run that do not say: on a GPU where there is one and they may."""
+    return device("cuda" if _gpus[0] and cuda.is_available() else "cpu")
+
+
+def allow_gpus(count: int) -> None:
+    """Sets how many GPUs jobs may use.
+
+    Raises:
+        ValueError: `count` is below 0.
+    """
+    if count < 0:
+        raise ValueError(f"expected a number of devices of at least 0, got {count}")
+    _gpus[0] = count
+
+
+def current_job(what: str) -> Job:
+    """The job that is being traced.
+
+    Raises:
+        CallError: there is none, which `what` needs.
+    """
+    job = _tracing.get()
+    if job is None:
+        raise CallError(f"{what} is called in the function of a job, a @flow.global_function")
+    return job
+
+
+def global_function(type: Any = "predict", function_config: FunctionConfig | None = None) -> Callable[..., Job]:
+    """A decorator that makes a job of a function whose parameters are annotated with placeholders.
+
+    Args:
+        type: "predict", or "train" for a job that calls `minimize` of an optimizer; a `FunctionConfig` is taken for
+            that of a "predict" job.
+        function_config: settings.
+
+    Raises:
+        CallError: another type, or a parameter without placeholder.
+    """
+    if isinstance(type, FunctionConfig):
+        type, function_config = "predict", type
+    if type not in TYPES:
+        raise CallError(f"expected the type of a job, {' or '.join(map(repr, TYPES))}, got {type!r}")
+
+    def wrap(fn: Callable[..., Any]) -> Job:
+        hints = inspect.get_annotations(fn, eval_str=True)
+        names = list(inspect.signature(fn).parameters)
+        for name in names:
+            if not isinstance(hints.get(name), TensorSpec):
+                raise CallError(
+                    f"{fn.__name__}: expected {name} to be annotated with tp.Numpy.Placeholder(shape, dtype)"
+                )
+        return Job(fn, {name: hints[name] for name in names}, type, function_config or FunctionConfig())
+
+    return wrap
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A scope of a device: `with flow.scope.placement("gpu", "0:0"):`."""
+
+    device: Device
+
+    def __enter__(self) -> Placement:
+        job = _tracing.get()
+        if job is not None:
+            job.places.append(self.device)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        return None
+
+
+def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any = None) -> Placement:
+    """The scope of a device. A job in which a scope says "gpu" runs there, with kernels for the host on copies.
+
+    Args:
+        device_tag: "cpu", "gpu" or "cuda".
+        machine_device_ids: the machine, always 0, and the device: "0:0", or a list of one such text.
+        hierarchy: taken for the sake of older programs; several devices are a `flow.placement`.
+
+    Raises:
+        CallError: another device, several, or one that is not there.
+    """
+    asked = f"flow.scope.placement({device_tag!r}, {machine_device_ids!r})"
+    if device_tag not in ("cpu", "gpu", "cuda"):
+        raise CallError(f'{asked}: expected the device "cpu" or "gpu", got {device_tag!r}')
+    number = _device_number(machine_device_ids, asked)
+    if device_tag == "cpu":
+        return Placement(device("cpu"))
+    present = cuda.device_count() if cuda.is_available() else 0
+    if number >= present:
+        raise CallError(
+            f"{asked}: expected one of the GPUs of this machine, it has {present or 'none'}; "
+            'use flow.scope.placement("cpu", "0:0")'
+        )
+    return Placement(device("cuda", number))
+
+
+def _device_number(ids: Any, asked: str) -> int:
+    texts = [ids] if isinstance(ids, str) else list(ids)
+    found = _PLACE.fullmatch(texts[0]) if len(texts) == 1 else None
+    if found is None or found[1] != "0" or found[3] is not None:
+        raise CallError(
+            f'{asked}: expected one device such as "0:0"; programs on several are compiled for a flow.placement'
+        )
+    return int(found[2])
+
+
+def watch(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> None:
+    """Has a tensor's values given to a function, or printed after a text, after each run of the job."""
+    current_job("flow.watch").watch(blob, Watched(_handler(handler_or_prompt)))
+
+
+def watch_diff(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> None:
+    """Has the values of a tensor's gradient given to a function, or printed, after each run of the job.
+
+    Raises:
+        TraceError: the job has computed its gradients already.
+    """
+    job, leaf = current_job("flow.watch_diff"), Leaf()
+    if job.minimized:
+        raise fail("flow.watch_diff: expected it before minimize(loss), which computes the gradients; call it before")
+    job.watch(blob, Watched(_handler(handler_or_prompt), leaf))
+    builder = current_builder()
+    builder.captures.leaves.append((builder.read(blob), leaf))  # type: ignore[attr-defined]
+
+
+def _handler(given: Callable[[Any], None] | str) -> Callable[[Any], None]:
+    return given if callable(given) else lambda array: print(given, array)

@@ -1,0 +1,111 @@
+"""Variables of jobs: `flow.get_variable`, and functions that give their first values.
+
+    w = flow.get_variable("w", shape=(4, 2), initializer=flow.random_normal_initializer(stddev=0.1))
+
+A variable is a tensor of eager mode with a name, which lives as long as the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.dtypes import DType, float32
+from oneflow.frontend.core.dispatch import using
+from oneflow.frontend.core.errors import CallError
+from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
+from oneflow.frontend.nn import init
+from oneflow.frontend.oneflow_v0.jobs import current_job
+
+__all__ = [
+    "constant_initializer", "get_variable", "ones_initializer", "random_normal_initializer",
+    "random_uniform_initializer", "truncated_normal_initializer", "xavier_normal_initializer",
+    "xavier_uniform_initializer", "zeros_initializer",
+]  # fmt: skip
+
+Initializer = Callable[[EagerTensor], Any]
+_variables: dict[str, EagerTensor] = {}
+
+
+def get_variable(
+    name: str,
+    shape: Sequence[int] | None = None,
+    dtype: DType = float32,
+    initializer: Initializer | None = None,
+    regularizer: None = None,
+    trainable: bool = True,
+) -> EagerTensor:
+    """The variable `name`, made by the first call; jobs that name the same variable share it.
+
+    Args:
+        name: its name.
+        shape: its shape, which the first call has to give.
+        dtype: its element type.
+        initializer: gives its first values, which are 0 without one.
+        regularizer: none; give the optimizer `weight_decay`.
+        trainable: whether optimizers update it.
+
+    Raises:
+        CallError: it has another shape or element type, or is not in a job.
+    """
+    job = current_job("flow.get_variable")
+    if regularizer is not None:
+        raise CallError("flow.get_variable: expected no regularizer, got one; give the optimizer weight_decay")
+    made = _variables.get(name)
+    if made is None:
+        if shape is None:
+            raise CallError(f"flow.get_variable: expected a shape for {name!r}, which does not exist yet")
+        with using(BUILDER):
+            made = wrapped(np.zeros(tuple(shape), dtype.numpy))
+            if initializer is not None:
+                initializer(made)
+            made.requires_grad_(trainable and dtype.is_float)
+        _variables[name] = made
+    if made.dtype != dtype or (shape is not None and tuple(made.shape) != tuple(shape)):
+        raise CallError(
+            f"flow.get_variable: {name!r} is {made.desc}, it was asked for as {tuple(shape or ())} {dtype}"
+        )
+    job.variables[name] = made
+    return made
+
+
+def constant_initializer(value: float = 0.0) -> Initializer:
+    """Every element is `value`."""
+    return lambda x: init.constant_(x, value)
+
+
+def zeros_initializer() -> Initializer:
+    """Every element is 0."""
+    return init.zeros_
+
+
+def ones_initializer() -> Initializer:
+    """Every element is 1."""
+    return init.ones_
+
+
+def random_uniform_initializer(minval: float = 0.0, maxval: float = 1.0) -> Initializer:
+    """Uniform in [minval, maxval)."""
+    return lambda x: init.uniform_(x, minval, maxval)
+
+
+def random_normal_initializer(mean: float = 0.0, stddev: float = 1.0) -> Initializer:
+    """Normal."""
+    return lambda x: init.normal_(x, mean, stddev)
+
+
+def truncated_normal_initializer(mean: float = 0.0, stddev: float = 1.0) -> Initializer:
+    """Normal, within two standard deviations."""
+    return lambda x: init.trunc_normal_(x, mean, stddev, mean - 2 * stddev, mean + 2 * stddev)
+
+
+def xavier_uniform_initializer() -> Initializer:
+    """Uniform, as wide as the sizes of a layer ask for."""
+    return init.xavier_uniform_
+
+
+def xavier_normal_initializer() -> Initializer:
+    """Normal, as wide as the sizes of a layer ask for."""
+    return init.xavier_normal_

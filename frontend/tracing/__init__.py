@@ -1,0 +1,1 @@
+"""Capture of Python functions as programs: functionalization, guards, gradients of functions."""

@@ -1,0 +1,314 @@
+"""Gradients of Python functions: `grad`, `vjp`, `jvp`, `checkpoint`.
+
+    step = flow.compile(flow.value_and_grad(loss, argnums=(0, 1)))
+
+The function is called once. In one that is traced, what it builds is noted on a tape, and the operators' gradient
+slots build the gradients after it; so gradients are operations like any others, which can be differentiated again.
+In eager mode tensors know what made them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from oneflow.dialect.integer_ways import refuse_integers
+from oneflow.dialect.record import OperatorError
+from oneflow.dialect.reverse import (
+    Entry,
+    NotDifferentiable,
+    Renamed,
+    Seeds,
+    Segment,
+    one_of,
+)
+from oneflow.frontend.core.arrays import is_array
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.errors import OneFlowError, Place, fail
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tree import Tree, flatten
+from oneflow.frontend.eager.tape import enable_grad
+from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.functional.rules import cast
+from oneflow.frontend.tracing.callables import bind, entry_name
+from oneflow.frontend.tracing.eager_autograd import deeper, level, own, recomputed, released
+from oneflow.frontend.tracing.eager_autograd import pull_back as eager_pull_back
+from oneflow.frontend.tracing.trace import TraceBuilder
+
+__all__ = ["checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+
+Function = Callable[..., Any]
+
+
+def grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The function that gives the gradient of `fn`; see `value_and_grad`."""
+    both = value_and_grad(fn, argnums)
+
+    @functools.wraps(both)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return gradient
+
+
+def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The function that gives what `fn` gives, and its gradient.
+
+    Args:
+        fn: a function of tensors that returns one tensor of floats with one element.
+        argnums: the positions of the arguments to differentiate by, negative ones from the end; several give a tuple
+            of gradients. An argument may be a list, tuple or dict of tensors: its gradient has the same structure,
+            with None for whatever is no tensor of floats.
+
+    Raises:
+        OneFlowError: when called: `fn` returns something else, an argument has no floats, or an operator on the way
+            has no gradient.
+    """
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+
+    @functools.wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        arguments = bind(fn, args, kwargs)
+        at = _counted(entry_name(fn), len(arguments.args), numbers)
+        inputs = _Inputs(entry_name(fn), arguments.args, at)
+        positional = list(arguments.args)
+        for number, value in zip(at, inputs.value, strict=True):
+            positional[number] = value
+        with _recording() as tape:
+            value = fn(*positional, **arguments.kwargs)
+        builder = current_builder()
+        loss = _present(_loss(entry_name(fn), value))
+        grads = inputs.gradients(tape, [(loss, builder.give(one_of(builder, loss.desc)))])
+        return inputs.released((value, grads[0] if isinstance(argnums, int) else tuple(grads)))
+
+    function.__name__ = f"{entry_name(fn)}_grad"
+    return function
+
+
+def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
+    """What `fn(*primals)` gives, and the function from cotangents of that to the gradients by `primals`.
+
+    Cotangents have the structure of the result; what is no tensor of floats has None, which also stands for zeros.
+    The gradients are a tuple, or the one gradient of one primal.
+
+    Raises:
+        OneFlowError: a primal has no floats, or `pull` is called with cotangents of other types.
+    """
+    inputs = _Inputs(entry_name(fn), primals, range(len(primals)))
+    with _recording() as tape:
+        value = fn(*inputs.value)
+    results, tree = flatten(value)
+    results = list(map(_present, results))
+
+    def pull(cotangents: Any) -> Any:
+        seeds = [
+            (result, _cotangent(result, cotangent))
+            for result, cotangent in zip(results, _matching(cotangents, tree), strict=True)
+            if cotangent is not None
+        ]
+        grads = inputs.gradients(tape, seeds)
+        return inputs.released(grads[0] if len(primals) == 1 else tuple(grads))
+
+    return inputs.released(value), pull
+
+
+def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """What `fn(*primals)` gives, and how it changes as `primals` change by `tangents`, which have their structure.
+
+    Reverse mode twice: the gradient is linear in its cotangents, and the adjoint of that map is the tangent. What is
+    no tensor of floats has None in place of a tangent.
+
+    Args:
+        fn: a function of tensors.
+        primals: its arguments as a tuple or list; a tensor or array is the only one.
+        tangents: their changes, given likewise.
+
+    Raises:
+        CallError: `fn` takes another number of arguments.
+        OneFlowError: tangents have other types than primals, or an operator has no second derivative.
+    """
+    primals, tangents = _one_or_more(primals), _one_or_more(tangents)
+    bind(fn, primals, {})
+    depth = level()
+    with deeper():
+        value, pull = vjp(fn, *primals)
+    results, tree = flatten(value)
+    floats = [r for r in results if _is_float(r)]
+    probes = [_own(dispatch("ones_like", r)) for r in floats]
+    rest = iter(probes)
+    with _recording() as tape:
+        pulled = pull(tree.unflatten([next(rest) if _is_float(r) else None for r in results]))
+    grads, structure = flatten((pulled,) if len(primals) == 1 else pulled)
+    changes = _matching(tuple(tangents), structure)
+    seeds = [(g, _cotangent(g, t, "a tangent")) for g, t in zip(grads, changes, strict=True) if g is not None]
+    found = iter(_pull_back(tape, seeds, probes))
+    changed = tree.unflatten([next(found) if _is_float(r) else None for r in results])
+    return (value, changed) if not current_builder().eager else released((value, changed), depth)
+
+
+def _one_or_more(given: Any) -> Sequence[Any]:
+    """Arguments, given one by one or as the only one."""
+    return (given,) if isinstance(given, Tensor) or is_array(given) else given
+
+
+def stop_gradient(x: Any) -> Any:
+    """`x`, a tensor or a nested structure of tensors, as it is, through which no gradient flows."""
+    leaves, tree = flatten(x)
+    return tree.unflatten([dispatch("stop_gradient", v) if isinstance(v, Tensor) else v for v in leaves])
+
+
+def checkpoint(fn: Function, *args: Any) -> Any:
+    """The function `fn`, computed again for its gradient, so that nothing inside it is kept until then.
+
+    With further arguments it is called with them at once, as PyTorch's `checkpoint` is.
+    """
+
+    @functools.wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        builder = current_builder()
+        if not isinstance(builder, TraceBuilder):
+            return recomputed(fn, *args, **kwargs)
+        given = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
+        with builder.apart() as inner:
+            value = fn(*args, **kwargs)
+        made = {id(r) for entry in inner for r in entry.results}
+        results = tuple(v for v in (*map(_present, flatten(value)[0]), *builder.lasting()) if id(v) in made)
+        builder.note(Segment(tuple(inner), tuple(map(builder.read, given)), results))
+        return value
+
+    return function(*args) if args else function
+
+
+def _counted(name: str, count: int, argnums: Sequence[int]) -> list[int]:
+    """Positions of arguments, counted from the front.
+
+    Raises:
+        OneFlowError: one is no position.
+    """
+    for number in argnums:
+        if not -count <= number < count:
+            raise fail(f"{name}: expected argnums in [{-count}, {count}) for {count} arguments, got {number}")
+    found = [number % count for number in argnums]
+    if len(set(found)) < len(found):
+        raise fail(f"{name}: expected each argument once in argnums, got {list(argnums)}")
+    return found
+
+
+class _Inputs:
+    """Arguments as tensors of their own, so that other uses of the same tensor are constants of the function."""
+
+    def __init__(self, name: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
+        self.level = level()
+        leaves, self.tree = flatten([args[n] for n in numbers])
+        self.leaves = [_own(v) if _is_float(v) else v for v in map(_as_tensor, leaves)]
+        self.value: list[Any] = self.tree.unflatten(self.leaves)
+        for number, value in zip(numbers, self.value, strict=True):
+            if not any(map(_is_float, flatten(value)[0])):
+                raise fail(f"{name}: expected argument {number} to have tensors of floats, got {args[number]!r}")
+
+    def gradients(self, tape: Sequence[Entry], seeds: Seeds) -> list[Any]:
+        """The gradients in the structure of the arguments."""
+        found = iter(_pull_back(tape, seeds, [v for v in self.leaves if _is_float(v)]))
+        grads: list[Any] = self.tree.unflatten([next(found) if _is_float(v) else None for v in self.leaves])
+        return grads
+
+    def released(self, value: Any) -> Any:
+        """`value`, which nobody else wants the gradient of, without what was recorded for it."""
+        return released(value, self.level) if current_builder().eager else value
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return as_tensor(leaf) if is_array(leaf) or isinstance(leaf, float) else leaf
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """The same tensor as another object, which is what gradients tell values apart by."""
+    if isinstance(tensor, EagerTensor) and current_builder().eager:
+        return own(tensor)
+    builder = _builder()
+    renamed = builder.renamed(tensor)
+    builder.note(Renamed((builder.read(tensor),), (renamed,)))
+    builder.owned.append(renamed)
+    return renamed
+
+
+def _present(value: Any) -> Any:
+    """A result as it is now, which later updates in place do not change; in a trace what it is to the tape."""
+    builder: Any = current_builder()
+    traced = isinstance(value, Tensor) and isinstance(builder, TraceBuilder)
+    return builder.give(builder.read(value)) if traced else value
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype.is_float
+
+
+def _builder() -> TraceBuilder:
+    builder = current_builder()
+    assert isinstance(builder, TraceBuilder)
+    return builder
+
+
+@contextmanager
+def _recording() -> Iterator[list[Entry]]:
+    """A tape of what is built meanwhile; in eager mode tensors know what made them."""
+    builder, tape = current_builder(), list[Entry]()
+    if not isinstance(builder, TraceBuilder):
+        with deeper():
+            yield tape
+        return
+    builder.tapes = [*builder.tapes, tape]
+    try:
+        with enable_grad():
+            yield tape
+    finally:
+        builder.tapes = builder.tapes[:-1]
+
+
+def _pull_back(tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Any]) -> list[Any]:
+    """The gradients by `wrt`, zeros where nothing depends on one."""
+    builder = current_builder()
+    try:
+        grads = eager_pull_back(seeds, wrt) if builder.eager else _traced_pull_back(builder, tape, seeds, wrt)
+    except NotDifferentiable as error:
+        raise (fail(str(error)) if builder.eager else _located(error)) from None
+    except OperatorError as error:
+        raise fail(str(error)) from None
+    return [dispatch("zero_like", x) if g is None else g for x, g in zip(wrt, grads, strict=True)]
+
+
+def _traced_pull_back(builder: Any, tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Any]) -> list[Any]:
+    grads: list[Any] = builder.pull_back(tape, seeds, wrt)
+    refuse_integers(tape, seeds, wrt, grads)
+    return grads
+
+
+def _located(error: NotDifferentiable) -> OneFlowError:
+    """The error at the line that called the operator."""
+    place = error.entry.results[0].handle.owner.location
+    return fail(str(error), Place(place.filename, place.start_line, place.start_col))
+
+
+def _loss(name: str, value: Any) -> Tensor:
+    if not _is_float(value) or value.desc.element_count != 1:
+        raise fail(f"expected {name} to return one tensor of floats with one element to differentiate, got {value!r}")
+    loss: Tensor = value
+    return loss
+
+
+def _matching(value: Any, tree: Tree) -> list[Any]:
+    """The leaves of a value that has to have a structure."""
+    leaves, found = flatten(value)
+    if found != tree:
+        raise fail(f"expected the structure of the result, of {len(list(tree.paths()))} tensors, got {value!r}")
+    return leaves
+
+
+def _cotangent(value: Any, given: Any, what: str = "a cotangent") -> Tensor:
+    tensor = as_tensor(given, what)
+    tensor = cast(tensor, value.dtype) if _is_float(value) and tensor.dtype.is_float else tensor
+    if not _is_float(value) or not tensor.desc.compatible(value.desc):
+        raise fail(f"expected {what} of type {getattr(value, 'desc', 'None')}, got {tensor.desc}")
+    return tensor

@@ -1,0 +1,188 @@
+"""What `flow.grad` and its like need of eager mode: inputs of their own, gradients, recomputation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from oneflow.dialect.builder import Value
+from oneflow.dialect.integer_ways import refuse_integers
+from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
+from oneflow.dialect.signature import parse_signature
+from oneflow.frontend.core.tree import flatten
+from oneflow.frontend.eager.builder import spoiled
+from oneflow.frontend.eager.function import OPERANDS
+from oneflow.frontend.eager.tape import (
+    MODE,
+    Leaf,
+    Node,
+    Variable,
+    enable_grad,
+    gradients,
+    hooked,
+    leaves_of,
+    no_grad,
+    nodes_behind,
+    record,
+)
+from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
+from oneflow.frontend.functional.random import get_rng_state, set_rng_state
+
+_CHECKPOINT = parse_signature(f"checkpoint({OPERANDS}*) -> y*")
+
+
+class Private(Leaf):
+    """The leaf of an input of `flow.grad`, so many calls of that deep; nobody reads its gradient."""
+
+    __slots__ = ("level",)
+
+    def __init__(self, level: int) -> None:
+        super().__init__()
+        self.level = level
+
+
+def level() -> int:
+    """How deep the inputs of a call of `flow.grad` are."""
+    return MODE.depth + 1
+
+
+@contextmanager
+def deeper() -> Iterator[None]:
+    """Within it operators are recorded, and inputs are one deeper."""
+    MODE.depth += 1
+    try:
+        with enable_grad():
+            yield
+    finally:
+        MODE.depth -= 1
+
+
+def own(tensor: EagerTensor) -> EagerTensor:
+    """The same values as a tensor that gradients are taken by; they go on to what `tensor` was computed from."""
+    outside = tensor.variable
+    inside = outside.alias()
+    if outside.requires_grad:
+        with enable_grad():
+            record(BUILDER.registry["depend"], {"in": outside, "depend_tensor": outside}, {}, [inside])
+    else:
+        inside.leaf = Private(level())
+    return EagerTensor(inside)
+
+
+def pull_back(seeds: Sequence[tuple[Any, Any]], wrt: Sequence[EagerTensor]) -> list[Any]:
+    """The gradients by tensors made by `own`, None where nothing depends on one; they can be differentiated."""
+    pairs = [(BUILDER.read(t), BUILDER.read(c)) for t, c in seeds if t.requires_grad]
+    wanted = [BUILDER.read(t) for t in wrt]
+    found = [g for _, g in gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)]
+    if None in found:
+        calls = [node.call(BUILDER) for node in nodes_behind([v for v, _ in pairs])]
+        refuse_integers(calls, pairs, wanted, found)
+    return [None if g is None else EagerTensor(g) for g in found]
+
+
+def released(value: Any, depth: int) -> Any:
+    """`value`, detached where nothing but inputs of that depth or deeper ones want its gradient."""
+    leaves, tree = flatten(value)
+    return tree.unflatten([_released(v, depth) if isinstance(v, EagerTensor) else v for v in leaves])
+
+
+def _released(tensor: EagerTensor, depth: int) -> EagerTensor:
+    root = tensor.variable
+    leaves = [v.leaf for v in leaves_of(nodes_behind([root]), [root])]
+    private = all(isinstance(leaf, Private) and leaf.level >= depth for leaf in leaves)
+    return EagerTensor(root.alias()) if private else tensor
+
+
+def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `fn` gives for arguments, computed again for its gradient; tensors that it reads beside them are found.
+
+    Random numbers are the same both times, and what it reads has to be.
+    """
+    state = get_rng_state()
+    given, call = flatten((args, kwargs))
+    # views are other variables after an update of what they show
+    given = [v.variable if isinstance(v, EagerTensor) else v for v in given]
+    value = fn(*args, **kwargs)
+    leaves, tree = flatten(value)
+    places = [i for i, v in enumerate(leaves) if isinstance(v, EagerTensor) and v.requires_grad]
+    if not places:
+        return value
+    roots = [leaves[i].variable for i in places]
+    passed = [v for v in given if isinstance(v, Variable)]
+    inputs = {id(v): v for v in passed}
+    nodes = _between(roots, inputs)
+    inputs |= {id(v): v for v in leaves_of(nodes, roots)}
+    fresh = [r.alias() for r in roots]
+    read = _read(passed, nodes)
+
+    def again(seeds: Sequence[Value | None]) -> list[Value | None]:
+        differentiable = MODE.recording
+        _expect_unspoiled(read)
+        args, kwargs = call.unflatten([EagerTensor(v) if isinstance(v, Variable) else v for v in given])
+        with restored(state), enable_grad():
+            values = flatten(fn(*args, **kwargs))[0]
+        made = [values[i].variable for i in places]
+        pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None and v.requires_grad]
+        found = gradients(
+            BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable,
+            seen=lambda value, grad: grad if id(value) in inputs else hooked(value, grad),
+        )  # fmt: skip
+        return [g for _, g in found]
+
+    record(_operator(again), {OPERANDS: tuple(inputs.values())}, {}, fresh)
+    for i, variable in zip(places, fresh, strict=True):
+        leaves[i] = EagerTensor(variable)
+    return tree.unflatten(leaves)
+
+
+def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> list[Node]:
+    """The nodes behind `roots` that are not behind the inputs too."""
+    outside = {node.number for node in nodes_behind(list(inputs.values()))}
+    return [node for node in nodes_behind(roots) if node.number not in outside]
+
+
+def _read(passed: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
+    """What `nodes` read from outside, and what was passed, but for what has been updated meanwhile: by themselves."""
+    made = {node.number for node in nodes}
+    sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in made]
+    found = {id(v): v for v in (*passed, *sources)}
+    for variable in found.values():
+        variable.shared_memory()
+    return [v for v in found.values() if not v.stale]
+
+
+def _expect_unspoiled(read: Sequence[Variable]) -> None:
+    """Checks that what is read again is what was read.
+
+    Raises:
+        RuntimeError: something was updated in place since.
+    """
+    wrong = next((v for v in read if v.stale), None)
+    if wrong is not None:
+        raise spoiled(_CHECKPOINT.name, wrong)
+
+
+def _operator(again: Callable[..., list[Value | None]]) -> Operator:
+    def grad(_: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+        return {OPERANDS: tuple(again(cotangents))}
+
+    reasons = no_sbp("is Python"), no_reference("is Python")
+    return Operator(_CHECKPOINT, "A part that is computed again.", lambda op: (), reasons[0], grad, reasons[1])
+
+
+class restored(no_grad):  # noqa: N801 (a context like the one it extends)
+    """Within it random numbers are those from a state on; afterwards they go on as before."""
+
+    def __init__(self, state: tuple[int, int]) -> None:
+        super().__init__()
+        self._state = state
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._outside = get_rng_state()
+        set_rng_state(self._state)
+
+    def __exit__(self, *error: object) -> None:
+        set_rng_state(self._outside)
+        super().__exit__(*error)

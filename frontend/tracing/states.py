@@ -1,0 +1,173 @@
+"""Memory from outside a function that is traced: its values in the trace, whichever tensors they are updated
+through.
+
+Tensors with the same elements are one state, unless gradients tell them apart. States that have some elements in
+common catch up with each other: what is read has the values of later updates in their places, and their gradients
+where it knows of those. States that lie apart know nothing of each other, so that updates of many parts of one buffer
+cost no more than they do alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from oneflow.dialect.reverse import Updated
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.regions import Region, region_of
+from oneflow.frontend.eager.tape import Leaf, enable_grad, no_grad
+from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.tracing.alias_guards import GradientOf
+from oneflow.runtime.spans import Placed
+
+#: In how many pieces values are put together from others; more of them are gathered one by one.
+PIECES = 64
+_updates = itertools.count(1)
+
+
+class Key(NamedTuple):
+    """What tells states apart: where their elements are, and with which others they have gradients in common."""
+
+    region: Region
+    family: int
+
+
+def key_of(tensor: EagerTensor) -> Key:
+    """Gradients know of views, but for those made by `detach()` or within `no_grad`, not of other shared memory."""
+    held: Any = tensor.present if isinstance(tensor, GradientOf) else tensor
+    return Key(region_of(tensor), id(held.shows.root if held.is_view and held.shows.recorded else held))
+
+
+def going_on(old: Tensor, value: Tensor) -> Tensor:
+    """A value as one whose gradient is that of an old one."""
+    fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
+    with enable_grad():
+        builder.note(Updated((old,), (fresh,)))
+    return fresh
+
+
+class State:
+    """Elements from outside: a tensor of them, the input that they are, and their present value in the trace.
+
+    Each leaf in that memory has the value as an object of its own in `views`, by which it is told from the others,
+    and from tensors in the same memory that no gradient flows to. `beside` are states that have elements of this one,
+    `written` says which update in the trace was its last, and `seen` which its value has, those of others included.
+    """
+
+    def __init__(
+        self, outside: EagerTensor, argument: int, made: Tensor, key: Key, beside: Sequence[State] = ()
+    ) -> None:
+        self.outside, self.argument = outside, argument
+        self.region, self.family = key
+        self.input = self.now = made
+        self.views: dict[Leaf, Tensor] = {}
+        self.written = self.seen = 0
+        self.beside = list(beside)
+        for state in beside:
+            state.beside.append(self)
+
+    def write(self, value: Tensor) -> None:
+        """Gives it another value."""
+        self.now = value
+        self.views.clear()
+        self.written = self.seen = next(_updates)
+
+    def write_unrecorded(self, value: Tensor) -> None:
+        """Gives it another value, through which gradients go on to the present one, as in eager mode."""
+        self.catch_up()
+        self.write(going_on(self.now, value))
+
+    def catch_up(self) -> None:
+        """Takes over what has been updated through others since.
+
+        Raises:
+            TraceError: one of those has other elements in the same memory.
+        """
+        later = sorted((s for s in self.beside if s.written > self.seen), key=lambda s: s.written)
+        for is_known, states in itertools.groupby(later, lambda s: s.family == self.family):
+            self._take_over(list(states), is_known)
+
+    def _take_over(self, others: Sequence[State], is_known: bool) -> None:
+        """Puts values of others into its own; gradients flow to those if they know of them."""
+        for state in others:
+            self._check_fits(state)
+        with enable_grad() if is_known else no_grad():
+            value = _merged(self, others)
+        self.now = value if is_known else going_on(self.now, value)
+        self.views.clear()
+        self.seen = others[-1].written
+
+    def _check_fits(self, other: State) -> None:
+        if not self.region.fits(other.region):
+            raise fail(
+                "expected tensors from outside that share memory to have the same elements in it, got "
+                f"{self.input.desc}, which is read or updated after {other.input.desc} in its memory was updated: "
+                "use one of the two alone in the function, or a copy (clone()) of one made outside of it"
+            )
+
+
+class States(dict[Key, State]):
+    """The states of a trace, or of a part of it in which tensors have other values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._placed: Placed[State] = Placed()
+
+    def beside(self, region: Region) -> list[State]:
+        """Those that have elements of a region."""
+        return [s for s in self._placed.find(region.span) if region.meets(s.region)]
+
+    def add(self, key: Key, state: State) -> State:
+        """Adds a state; it is given back."""
+        self._placed.add(state.region.span, state)
+        self[key] = state
+        return state
+
+
+def changing(states: Iterable[State]) -> list[State]:
+    """The states that get another value, but for those all of whose elements are others' that do."""
+    found = [s for s in states if s.written and s.now.handle != s.input.handle]
+    kept: set[State] = set()
+    for state in sorted(found, key=lambda s: (-s.region.size, s.outside.is_view)):
+        if not any(s in kept and s.region.covers(state.region) for s in state.beside):
+            kept.add(state)
+    return [s for s in found if s in kept]
+
+
+def _merged(state: State, later: Sequence[State]) -> Tensor:
+    """The value of a state with those of others where they have its elements, the last of them first."""
+    places = state.region.positions()
+    picked, count = np.arange(places.size), places.size
+    for other in later:
+        found = other.region.find(places)
+        picked = np.where(found >= 0, found + count, picked)
+        count += other.region.size
+    return _picked(state.now, [state.now, *(s.now for s in later)], picked)
+
+
+def _picked(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> Tensor:
+    """A tensor of the elements with these numbers, counted over all sources."""
+    builder: Any = like.builder
+    flat = [builder.call("reshape", x, shape=[x.desc.element_count])[0] for x in sources]
+    pieces = list(_runs(sources, numbers))
+    if len(pieces) > PIECES:
+        taken = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
+    else:
+        parts = [builder.call("narrow", flat[i], dim=0, start=at, length=n)[0] for i, at, n in pieces]
+        taken = builder.call("cat", parts, axis=0)[0] if len(parts) > 1 else parts[0]
+    made: Tensor = builder.call("reshape", taken, shape=list(like.desc.shape or ()))[0]
+    return made
+
+
+def _runs(sources: Sequence[Tensor], numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Elements as pieces of sources: which of them, from where on, and how many."""
+    ends = np.cumsum([x.desc.element_count for x in sources])
+    source = np.searchsorted(ends, numbers, "right")
+    cuts = np.flatnonzero((np.diff(numbers) != 1) | (np.diff(source) != 0)) + 1
+    for first, last in itertools.pairwise([0, *cuts.tolist(), len(numbers)]):
+        at = int(source[first])
+        yield at, int(numbers[first] - ends[at] + sources[at].desc.element_count), last - first

@@ -1,0 +1,408 @@
+"""Functions become modules: called once with tensors that have shapes and no values.
+
+    flow.trace(fn, flow.TensorSpec((None, 64), flow.float32))
+
+Arrays that the function takes from outside its arguments are copied when they are first used. `trace` writes
+them into the program; `compile` binds those above `INLINE_BYTES` as further inputs, so that weights are not part
+of the program's text.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import arith, func, ir
+from oneflow.dialect.builder import Value
+from oneflow.dialect.dtypes import DType
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.numpy_builder import describe_array
+from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
+from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.core.arrays import is_array, to_array
+from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, using
+from oneflow.frontend.core.errors import Place, TraceError, fail, user_place
+from oneflow.frontend.core.hooks import Hooks
+from oneflow.frontend.core.layouts import Placements, annotate
+from oneflow.frontend.core.spec import TensorSpec
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tree import flatten
+from oneflow.frontend.eager.tape import MODE, Leaf, set_grad_enabled
+from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.tracing.activity import Reach, behind
+from oneflow.frontend.tracing.callables import (
+    Callee,
+    bind,
+    entry_name,
+    filled,
+    owner_of,
+    settings_of,
+    told_apart,
+)
+from oneflow.frontend.tracing.capture import Asked, Captures, layout_of
+from oneflow.frontend.tracing.entry import donate, finish
+from oneflow.frontend.tracing.functionalization import Shown
+from oneflow.frontend.tracing.guards import Guard
+from oneflow.frontend.tracing.traced import Given, Traced
+from oneflow.runtime.global_array import Placement
+
+#: Captured arrays of more bytes than this become inputs of a compiled function.
+INLINE_BYTES = 1024
+
+
+class TraceBuilder(IRBuilder, TensorBuilder):
+    """Emits the operations of one function, each at the line of the user's program that asked for it.
+
+    What it builds is noted on each of `tapes`, for gradients; `repeats` says that a checkpoint will build it again.
+    `owned` are the tensors by which `flow.grad` and its like take gradients, `arguments` what the function is called
+    with.
+    """
+
+    def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
+        super().__init__(REGISTRY, ir.InsertionPoint(block))
+        self.block, self.inline_bytes = block, inline_bytes
+        self.placements = Placements(placement)
+        self.captures = Captures(self._input)
+        self.tapes: list[list[Entry]] = []
+        self.leaf_tape: list[Entry] = []
+        self.repeats = False
+        self.owned: list[Tensor] = []
+        self.arguments: list[Tensor] = []
+        self.shown = Shown(self)
+        self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
+        self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Creates the operation with the user's line as its location."""
+        self.loc = location(user_place())
+        for desc in results:
+            if desc.is_too_large:
+                raise fail(f"oneflow.{op.record.name}: a result has more than 2^63 - 1 elements: {desc}")
+        tensors = [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
+        if MODE.recording and (self.tapes or self.captures.leaves):
+            outputs = distribute(op.record.signature.outputs, tensors, None)
+            self.note(Call(op.record, op.inputs, op.attrs, outputs))
+        return cast(list[Value], tensors)
+
+    def retype(self, value: Value, desc: TensorDesc) -> Value:
+        """`value` cast to the type of `desc`."""
+        renamed = super().retype(value, desc)
+        if renamed is not value:
+            self.note(Renamed((value,), (renamed,)))
+        return renamed
+
+    def _input(self, desc: TensorDesc) -> Tensor:
+        return Tensor(self, self.block.add_argument(desc.to_mlir(), location(user_place())), desc)
+
+    @property
+    def inlines(self) -> bool:
+        """Whether everything from outside is written into the program."""
+        return self.inline_bytes == float("inf")
+
+    def read(self, tensor: Tensor) -> Value:
+        """A tensor of this trace, or what one from outside is now."""
+        if isinstance(tensor, EagerTensor):
+            if self.inlines:
+                return self.constant(tensor.variable.handle)
+            if (found := layout_of(tensor)) is not None:
+                self.lie_on(found[0])
+            return self.captures.present(tensor)
+        if tensor.builder is not self:
+            raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
+        return self.shown.present(tensor)
+
+    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+        """Notes what shows elements of another tensor, which the function may update."""
+        if not (self.inlines and isinstance(operands[0], EagerTensor)):
+            self.shown.add(name, operands, attrs, result)
+
+    def lasting(self) -> list[Tensor]:
+        """The present values of tensors that are updated, and of views: what functions read later."""
+        return [*(state.now for state in self.captures.states.values()), *self.shown.values()]
+
+    def unlink(self, result: Tensor) -> None:
+        """Notes that a result shows nobody's elements."""
+        self.shown.forget(result)
+
+    def is_contiguous(self, tensor: Tensor) -> bool:
+        """Whether element follows element in what a tensor is in eager mode."""
+        return self.shown.is_contiguous(tensor)
+
+    def lie_on(self, placement: Placement | None) -> str:
+        """Notes the placement of a tensor of the function; its name in the program.
+
+        Raises:
+            TraceError: others are on another kind of device.
+        """
+        try:
+            return self.placements.add(placement)
+        except ValueError as error:
+            raise fail(str(error)) from None
+
+    @property
+    def has_placements(self) -> bool:  # type: ignore[override]
+        """Whether tensors of the function lie on several placements, as far as is known."""
+        return len(self.placements.known) > 1
+
+    def give(self, value: Value) -> Tensor:
+        """Values of a trace are its tensors."""
+        assert isinstance(value, Tensor)
+        return value
+
+    def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
+        """Gives a tensor a new value."""
+        now = self.give(self.read(value))
+        if not isinstance(tensor, EagerTensor):
+            self._check_own(tensor, writer)
+            self.shown.assign(tensor, now, writer)
+        elif self.inlines:
+            raise fail(f"{writer} of {tensor.desc}: only flow.compile updates tensors from outside of the function")
+        else:
+            self.captures.assign(tensor, now, writer)
+
+    def _check_own(self, tensor: Tensor, writer: str) -> None:
+        """Refuses updates of what a gradient is taken by, and of arguments where the caller does not see them."""
+        if self.inlines and any(tensor is x for x in self.arguments):
+            raise fail(f"{writer} of {tensor.desc}: only flow.compile updates arguments; update x.clone()")
+        if any(tensor is x for x in self.owned):
+            raise fail(
+                f"{writer} would update a leaf that requires grad, which a gradient is taken by; update x.clone()"
+            )
+
+    def updated_arguments(self) -> list[tuple[int, Tensor]]:
+        """The arguments that the function updates, by their numbers, and their values at the end."""
+        found = ((n, x, self.shown.present(x)) for n, x in enumerate(self.arguments))
+        return [(n, now) for n, x, now in found if now.handle != x.handle]
+
+    def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
+        """A tensor of one number, which is asked for at every run."""
+        if self.inlines:
+            return self.constant(np.asarray(get(), dtype.numpy))
+        return self.captures.add(Asked(get, dtype), TensorDesc((), dtype))
+
+    def guard(self, get: Callable[[], Any]) -> Any:
+        """A value from outside that the program is made for."""
+        self.captures.guards.append(Guard(get, value := get()))
+        return value
+
+    def watch_hooks(self, version: Callable[[], int]) -> None:
+        """Hooks that the program is made with."""
+        self.captures.hooks.watch(version)
+
+    def watch(self, owner: Stateful) -> None:
+        """What the program is made for."""
+        self.captures.watch(owner)
+
+    def get_grad(self, leaf: Leaf) -> Any:
+        """The gradient that a leaf has."""
+        return self.captures.gradient(leaf).now
+
+    def set_grad(self, leaf: Leaf, grad: Any) -> None:
+        """Gives a leaf another gradient."""
+        self.captures.gradient(leaf, read=False).now = grad
+
+    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
+        """Adds up gradients at the leaves from outside; see `autograd.backward`."""
+        found = [g for g in self.gradients(tensors, weights, again) if by is None or g[0] in by]
+        with set_grad_enabled(again):
+            self.captures.accumulate(self, found, again)
+
+    def gradients(self, tensors: Sequence[Tensor], weights: Sequence[Any], again: bool) -> list[tuple[Leaf, Tensor]]:
+        """The gradients by leaves from outside, of which there is one for each state that a leaf has had."""
+        seeds = [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
+        with set_grad_enabled(again):
+            try:
+                grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in self.captures.leaves])
+            except OperatorError as error:
+                raise fail(str(error)) from None
+        return [(leaf, g) for (_, leaf), g in zip(self.captures.leaves, grads, strict=True) if isinstance(g, Tensor)]
+
+    def pull_back(self, tape: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wrt: Sequence[Any]) -> list[Any]:
+        """The gradients by `wrt`; see `reverse.pull_back`. Hooks on tensors are called."""
+        return pull_back(self, tape, seeds, wrt, whole=self._hooked)
+
+    def _hooked(self, value: Value, grad: Value) -> Value:
+        """The gradient of a tensor after its hooks."""
+        _, hooks = self._hooks.get(id(value), (None, None))
+        return self.read(hooks.through(self.give(grad))) if hooks else grad
+
+    def hooks_of(self, tensor: Tensor) -> Hooks:
+        """The hooks on the gradient of a tensor of this trace."""
+        value = self.give(self.read(tensor))
+        return self._hooks.setdefault(id(value), (value, Hooks()))[1]
+
+    def renamed(self, tensor: Tensor) -> Tensor:
+        """The same elements as a tensor that gradients tell from the other."""
+        inside = self.give(self.read(tensor))
+        return Tensor(self, inside.handle, inside.desc)
+
+    def flows_to(self, tensor: Tensor) -> bool:
+        """Whether a gradient that is taken may flow to a tensor."""
+        seen = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
+        for tape in (self.leaf_tape, *self.tapes):
+            behind(seen, tape)
+        return id(self.read(tensor)) in seen
+
+    def _seed(self, result: Tensor, weight: Any) -> Value:
+        if weight is not None:
+            return self.read(weight)
+        if result.desc.element_count != 1:
+            raise fail(f"expected one element to call backward without a gradient, got {result.desc}")
+        return one_of(self, result.desc)
+
+    @contextmanager
+    def apart(self) -> Iterator[list[Entry]]:
+        """A tape of its own for what is built meanwhile, in place of all others."""
+        outer, inner = (self.tapes, self.leaf_tape, self.repeats), list[Entry]()
+        self.tapes, self.leaf_tape, self.repeats = [inner], [], True
+        try:
+            yield inner
+        finally:
+            self.tapes, self.leaf_tape, self.repeats = outer
+
+    def note(self, entry: Entry) -> None:
+        """Adds an entry to the tapes."""
+        for tape in self.tapes if MODE.recording else ():
+            tape.append(entry)
+        if MODE.recording and self.captures.leaves:  # gradients by those may be asked for
+            self.leaf_tape.append(entry)
+
+    def wrap(self, value: Any) -> Value:
+        """An MLIR value, or an array from outside the function as a constant."""
+        return super().wrap(value) if isinstance(value, ir.Value) else self.constant(value)
+
+    def constant(self, value: Any) -> Tensor:
+        """An array as it is now; the same array, unchanged, gives the same tensor again."""
+        array = to_array(value)
+        known = self._constants.get(id(value))
+        if known is not None and np.array_equal(known[1], array):
+            return known[2]
+        own = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+        tensor = self._inline(own) if own.nbytes <= self.inline_bytes else self.captures.add(own, describe_array(own))
+        self._constants[id(value)] = (value, own, tensor)
+        return tensor
+
+    def _inline(self, array: np.ndarray) -> Tensor:
+        if array.dtype == np.uint8:
+            signed = self._inline(array.view(np.int8))
+            return self.call("cast", signed, dtype=dtypes.uint8)[0]  # type: ignore[return-value]
+        desc = describe_array(array)
+        element = ir.Type.parse(desc.dtype.mlir)
+        dense = ir.DenseElementsAttr.get(array, type=element, shape=list(array.shape))
+        value = arith.ConstantOp(desc.to_mlir(), dense, ip=self.ip, loc=location(user_place())).result
+        return Tensor(self, value, desc)
+
+
+def location(place: Place) -> ir.Location:
+    """A place as an MLIR location in the current context."""
+    return ir.Location.file(place.file, place.line, place.column)
+
+
+def trace(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> ir.Module:
+    """The module of a Python function, with one `func.func` named after it.
+
+    Args:
+        fn: a function of tensors, built of oneflow's functions and operators.
+        specs: one per argument: a `TensorSpec`, or lists, tuples and dicts of them; any other value is passed as
+            it is, and so are defaults.
+        name: the name of the `func.func` in place of the function's own.
+
+    Raises:
+        CallError: the specs do not fit the function's parameters.
+        TraceError: at the user's line, what cannot become a program and what to write instead.
+    """
+    fn = Callee.of(fn).function
+    arguments = bind(fn, specs, {})
+    return trace_call(fn, arguments, name or entry_name(fn), float("inf")).module
+
+
+def trace_call(
+    fn: Callable[..., Any],
+    arguments: inspect.BoundArguments,
+    name: str,
+    inline_bytes: float,
+    placement: Placement | None = None,
+) -> Traced:
+    """Traces a call whose tensors are given as `TensorSpec`s.
+
+    Arrays that the function captures and that have more than `inline_bytes` become further arguments. `placement` are
+    the ranks that tensors lie on, if that is said.
+
+    Raises:
+        TraceError: at the user's line, what cannot become a program.
+    """
+    leaves, tree = flatten(dict(arguments.arguments))
+    before = settings_of(fn)
+    paths = zip(leaves, tree.paths(), strict=True)
+    names = [s.name or path for s, path in paths if isinstance(s, TensorSpec)]
+    home = _definition(fn)
+    with dialect.create_context(), location(home):
+        module = ir.Module.create()
+        types = [s.desc.to_mlir() for s in leaves if isinstance(s, TensorSpec)]
+        entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))
+        builder = TraceBuilder(entry.add_entry_block(), inline_bytes, placement)
+        specs = [s for s in leaves if isinstance(s, TensorSpec)]
+        inputs = iter(list(builder.block.arguments))
+        passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
+        builder.arguments = [x for x in passed if isinstance(x, Tensor)]
+        arguments = filled(arguments, tree.unflatten(passed))
+        if isinstance(owner := owner_of(fn), Stateful):
+            builder.watch(owner)
+        with using(builder):
+            for spec in specs:
+                builder.lie_on(spec.placement)
+            returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
+            updated = builder.updated_arguments()
+            returned = [_given_back(builder, v, updated) for v in returned]
+            effects = builder.captures.effects(builder, updated)
+        results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
+        results += list(zip(effects.names(), effects.results, strict=True))
+        if not results:
+            got = ", ".join(repr(v) for v in returned if v is not None)
+            static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
+            raise TraceError(f"{name} returned no tensor{static or '; return what it computes'}", home)
+        finish(entry, builder.captures, names, results)
+        donate(entry, len(names), len(results) - len(effects.results), effects)
+        places = builder.placements.places()
+        if places is not None:
+            lying = [s.lying(places.home) for s in specs]
+            annotate(entry.operation, places, *builder.captures.lying(places, lying, results, effects))
+        module.operation.verify()
+    statics = tuple(None if isinstance(v, Tensor) else v if isinstance(v, Given) else (v,) for v in returned)
+    captures, tensors = builder.captures, [v for v in returned if isinstance(v, Tensor)]
+    guards = (*captures.all_guards(), *_settings(fn, before))
+    reach = Reach.of(captures, effects.changed, builder.leaf_tape, tensors)
+    spelled = tuple(p for s, p in zip(leaves, tree.spelled(), strict=True) if isinstance(s, TensorSpec))
+    return Traced(module, name, spelled, tuple(captures.inputs), outputs, statics, effects, reach, guards, places)
+
+
+def _given_back(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:
+    """What a function returns as a tensor of the trace, if it is one: one from outside as it is at the end. An
+    argument that is updated stays the caller's.
+    """
+    number = next((n for n, _ in updated if builder.arguments[n] is value), None)
+    if number is not None:
+        return Given(number)
+    if isinstance(value, Tensor):
+        return builder.give(builder.read(value))
+    return as_tensor(value) if is_array(value) else value
+
+
+def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]:
+    """What of an object's settings a trace depends on: those that it does not change itself, such as counters."""
+    kept = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
+    if kept:
+        owner = owner_of(fn)
+        yield Guard(lambda: {k: told_apart(getattr(owner, k, None)) for k in kept}, kept)
+
+
+def _definition(fn: Callable[..., Any]) -> Place:
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    return Place(code.co_filename, code.co_firstlineno, 1) if code else user_place()

@@ -1,0 +1,202 @@
+"""Which buffers an entry needs, how long each lives, and where it lies in the workspace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Unsupported, read_node
+from oneflow.lowering.llvm.kernel import returned_values
+
+ALIGNMENT = 64
+#: Operations that are looked at together for the buffers that are alive at them.
+SPAN = 64
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of an entry: alive from operation `first` to `last`.
+
+    `kind` is `argument`, `constant` or `temporary`. `bytes` is None where the size is dynamic. A temporary that
+    is returned is result number `result`, and lies in argument number `argument` where that was given up for it; one
+    in the workspace has an `offset`.
+    """
+
+    number: int
+    kind: str
+    bytes: int | None
+    first: int
+    last: int
+    result: int | None = None
+    offset: int | None = None
+    shares: Buffer | None = None
+    argument: int | None = None
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the run allocates and frees it."""
+        return self.kind == "temporary" and self.bytes is None and self.result is None
+
+
+class Kernel(Protocol):
+    """A kernel of any device."""
+
+    @property
+    def block(self) -> ir.Block:
+        """The block of its function."""
+
+
+class Lives:
+    """The buffers of an entry: `of` a tensor value, views included."""
+
+    def __init__(self, ops: Sequence[ir.Operation], block: ir.Block, kernels: Mapping[str, Kernel]) -> None:
+        self.buffers: list[Buffer] = []
+        self.of: dict[ir.Value, Buffer] = {}
+        self.kernels = kernels
+        for argument in block.arguments:
+            self._make("argument", argument, -1)
+        for number, op in enumerate(ops):
+            self._visit(number, op)
+        for number, value in enumerate(returned_values(block)):
+            buffer = self.of[value]
+            if buffer.kind == "temporary" and buffer.result is None:
+                buffer.result = number
+
+    def _make(self, kind: str, value: ir.Value, number: int) -> Buffer:
+        buffer = Buffer(len(self.buffers), kind, static_bytes(value.type), number, number)
+        self.buffers.append(buffer)
+        self.of[value] = buffer
+        return buffer
+
+    def _visit(self, number: int, op: ir.Operation) -> None:
+        for value in op.operands:
+            if value in self.of:
+                self.of[value].last = number
+        if op.name == "func.call":
+            for result in op.results:
+                if isinstance(result.type, ir.RankedTensorType):
+                    self._make("temporary", result, number)
+            return
+        if op.name == "tensor.empty" and any(u.owner.operation.name != "func.call" for u in op.results[0].uses):
+            self._make("temporary", op.results[0], number)
+            return
+        if op.name in ("tensor.empty", "tensor.from_elements") or not len(op.results):
+            return
+        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
+            self._make("constant", op.results[0], number)
+        elif isinstance(op.results[0].type, ir.RankedTensorType):
+            self.of[op.results[0]] = self.of[op.operands[0]]
+
+    def share(self, ops: Sequence[ir.Operation], proposed: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+        """Lets results lie where an input ends: those of pointwise kernels, and `proposed` pairs of others."""
+        pointwise: dict[str, bool] = {}
+        for number, op in enumerate(ops):
+            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
+            if callee in self.kernels and callee not in pointwise:
+                pointwise[callee] = is_pointwise(self.kernels[callee])
+            if pointwise.get(callee) and len(op.results) == 1:
+                self._share(number, op)
+            for result, operand in proposed.get(callee, ()):
+                self._give(number, op, op.operands[operand], self.of[op.results[result]])
+
+    def _share(self, number: int, op: ir.Operation) -> None:
+        made = self.of[op.results[0]]
+        if made.bytes is None or made.result is not None:
+            return
+        for value in list(op.operands)[:-1]:
+            if value.type == op.results[0].type and self._give(number, op, value, made):
+                return
+
+    def _give(self, number: int, op: ir.Operation, value: ir.Value, made: Buffer) -> bool:
+        """Lets `made` lie in the memory of an operand, if that is a temporary that ends there."""
+        used = self.of.get(value)
+        if used is None or used.kind != "temporary" or used.bytes != made.bytes or used.result is not None:
+            return False
+        if made.bytes is None or made.result is not None or used.last != number:
+            return False
+        if sum(self.of.get(v) is used for v in op.operands) != 1:
+            return False
+        made.shares = used
+        return True
+
+
+def is_pointwise(kernel: Kernel) -> bool:
+    """Whether every element of the result depends only on the same elements of inputs of its type."""
+    try:
+        nodes = [read_node(o.operation) for o in kernel.block.operations if o.operation.name.startswith("linalg.gen")]
+    except Unsupported:
+        return False
+    if len(nodes) != 1 or not nodes[0].outputs:
+        return False
+    (node,) = nodes
+    same = [u.access for u in node.inputs if u.value.type == node.outputs[0].value.type]
+    return not node.reductions and all(a == node.outputs[0].access for a in same) and not _extracts(node.op)
+
+
+def _extracts(op: ir.Operation) -> bool:
+    return any(o.operation.name == "tensor.extract" for o in op.regions[0].blocks[0].operations)
+
+
+def static_bytes(tensor_type: ir.Type) -> int | None:
+    """The bytes of a tensor, None where a dimension is dynamic."""
+    if any(tensor_type.is_dynamic_dim(i) for i in range(tensor_type.rank)):
+        return None
+    element = str(tensor_type.element_type)
+    bits = int("".join(c for c in element if c.isdigit()) or 64)
+    return int(math.prod(tensor_type.shape)) * max(bits // 8, 1)
+
+
+def place(buffers: Sequence[Buffer], apart: bool = False) -> int:
+    """Gives each static temporary an offset, largest first; the size of the workspace.
+
+    Those that do not live at the same time share memory, unless all are to lie `apart`.
+    """
+    shared = [b for b in buffers if b.shares is not None]
+    for buffer in shared:
+        root = _root(buffer)
+        root.last = max(root.last, buffer.last)
+    spans: dict[int, list[Buffer]] = {}
+    top = 0
+    fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
+    for buffer in sorted((b for b in fixed if b.shares is None), key=lambda b: -(b.bytes or 0)):
+        times = range(buffer.first // SPAN, buffer.last // SPAN + 1)
+        others = {id(other): other for time in times for other in spans.get(time, ())}
+        buffer.offset = top if apart else _lowest(buffer, sorted(others.values(), key=_extent))
+        top = max(top, _end(buffer))
+        for time in times:
+            spans.setdefault(time, []).append(buffer)
+    for buffer in shared:
+        buffer.offset = _root(buffer).offset
+    return top
+
+
+def _root(buffer: Buffer) -> Buffer:
+    while buffer.shares is not None:
+        buffer = buffer.shares
+    return buffer
+
+
+def _end(buffer: Buffer) -> int:
+    assert buffer.offset is not None and buffer.bytes is not None
+    return -(-(buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT
+
+
+def _extent(buffer: Buffer) -> tuple[int, int]:
+    """From where to where a placed buffer lies."""
+    assert buffer.offset is not None
+    return buffer.offset, _end(buffer)
+
+
+def _lowest(buffer: Buffer, placed: Sequence[Buffer]) -> int:
+    """The first place for a buffer beside others, in their order, that it must not share memory with."""
+    offset, size, first, last = 0, buffer.bytes or 0, buffer.first, buffer.last
+    for other in placed:
+        begin, end = _extent(other)
+        if end > offset and first <= other.last and other.first <= last:
+            if offset + size <= begin:
+                break
+            offset = end
+    return offset

@@ -1,0 +1,196 @@
+"""`oneflow-recompute-rows`: what follows from a tensor and sums of its rows is computed where it is read.
+
+    %y = %x - max(%x) - log(sum(..))       as large as %x, and read by several kernels
+    .. = g(%y) ; .. = h(%y)          ->    each computes what it reads of %y from %x and the numbers of its rows
+
+%x is in memory in any case, so %y need not be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import func, ir, tensor
+from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.form_kernels import fuse_elementwise, joins
+from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction
+from oneflow.lowering.kernels.positions import index_of
+from oneflow.lowering.kernels.reshapes import RESHAPES
+from oneflow.passes.base import Pass
+from oneflow.passes.inline import clone_with
+from oneflow.passes.registry import register_pass
+
+EXTRACT = "tensor.extract"
+#: The most operations on an element that are done again rather than read.
+MOST = 16
+
+
+@register_pass
+@dataclass(frozen=True)
+class RecomputeRows(Pass):
+    """Computes tensors that follow from another one and sums of its rows where they are read.
+
+    %m = linalg.generic {maximum of each row} ins(%x)
+    %y = linalg.generic {subtract} ins(%x, %m) ; %a = linalg.generic {exp} ins(%y) ; %b = ..
+      ->   %a = linalg.generic {subtract, exp} ins(%x, %m) ; %b = ..
+    """
+
+    name: ClassVar[str] = "oneflow-recompute-rows"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Rewrites every function with a body, and fuses what is done again into what reads it."""
+        functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
+        ops = [o.operation for f in functions for o in f.regions[0].blocks[0].operations]
+        places = {op: i for i, op in enumerate(ops)}
+        moved = sum(_recompute(op, places) for op in reversed(ops))
+        if moved:
+            fuse_elementwise(module)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an element is made, by nodes in program order: from elements of one tensor and sums."""
+
+    nodes: Sequence[Node]
+
+    def clone(self, reader: ir.Operation) -> ir.Value:
+        """The tensor once more, before what reads it."""
+        values: dict[ir.Value, ir.Value] = {}
+        with ir.InsertionPoint(reader):
+            for node in self.nodes:
+                clone_with(node.op, values)
+        return values[self.nodes[-1].results[0]]
+
+    def element(self, positions: Sequence[ir.Value]) -> ir.Value:
+        """One element, computed at the insertion point."""
+        makers = {n.results[0]: n for n in self.nodes}
+        return _element(self.nodes[-1].results[0], positions, makers)
+
+
+def _element(value: ir.Value, positions: Sequence[ir.Value], makers: Mapping[ir.Value, Node]) -> ir.Value:
+    node = makers.get(value)
+    if node is None:
+        return tensor.ExtractOp(value, list(positions)).result
+    loops = {f.dim: p for f, p in zip(node.outputs[0].access, positions, strict=True) if f.dim is not None}
+    values = dict[ir.Value, ir.Value]()
+    for argument, use in zip(node.body.arguments, node.inputs, strict=False):
+        values[argument] = _element(use.value, [index_of(f, loops) for f in use.access], makers)
+    *ops, last = node.body.operations
+    for op in ops:
+        clone_with(op.operation, values)
+    (given,) = last.operands
+    return values.get(given, given)
+
+
+def _recompute(op: ir.Operation, places: Mapping[ir.Operation, int]) -> bool:
+    """Does an operation again for each that reads its result, where that saves writing the result."""
+    uses = [(u.owner.operation, u.operand_number) for r in op.results for u in r.uses]
+    recipe = _recipe(op) if len(uses) > 1 and all(_takes(*use) for use in uses) else None
+    if recipe is None or _are_one({*(n.op for n in recipe.nodes), *(reader for reader, _ in uses)}, places):
+        return False
+    for reader, number in uses:
+        if reader.name == EXTRACT:
+            with ir.InsertionPoint(reader), reader.location:
+                reader.results[0].replace_all_uses_with(recipe.element(list(reader.operands)[1:]))
+            reader.erase()
+        else:
+            reader.operands[number] = recipe.clone(reader)
+    return True
+
+
+def _are_one(ops: Iterable[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
+    """Whether operations become one kernel, in which nothing is written in between."""
+    nodes = [find_node(op) for op in sorted(ops, key=lambda op: places.get(op, -1))]
+    known = [n for n in nodes if n is not None]
+    return len(known) == len(nodes) and joins(known)
+
+
+def _takes(reader: ir.Operation, number: int) -> bool:
+    """Whether what reads a tensor can compute it: an element at a position, or all once; products cannot."""
+    node = find_node(reader)
+    if node is None:
+        return reader.name == EXTRACT
+    return number < len(node.inputs) and not is_contraction(node) and _is_full(node, node.inputs[number])
+
+
+def _recipe(op: ir.Operation) -> Recipe | None:
+    """How a result follows from one tensor as large, which is in memory anyway, and sums."""
+    nodes, leaves, sums = list[Node](), set[ir.Value](), set[ir.Value]()
+    waiting, work = [op], 0
+    while waiting:
+        node = _plain(waiting.pop())
+        if node is None or work > MOST:
+            return None
+        nodes, work = [node, *(n for n in nodes if n.op != node.op)], work + len(node.body.operations) - 1
+        for use in node.inputs:
+            if not _is_full(node, use):
+                sums.add(use.value)
+            elif _plain(_owner(use.value)) is None:
+                leaves.add(use.value)
+            else:
+                waiting.append(use.value.owner)
+    if len(leaves) != 1 or not any(map(_is_reduced, sums)):
+        return None
+    (leaf,) = leaves
+    return Recipe(nodes) if _is_in_memory(leaf) and _bits(leaf) <= _bits(op.results[0]) else None
+
+
+def _owner(value: ir.Value) -> ir.Operation | None:
+    """What makes a value, None for an argument."""
+    return None if isinstance(value, ir.BlockArgument) else value.owner
+
+
+def _plain(op: ir.Operation | None) -> Node | None:
+    """An operation that computes each element of one tensor from elements alone."""
+    node = find_node(op)
+    if node is None or node.reductions or len(node.results) != 1 or not _is_full(node, node.outputs[0]):
+        return None
+    *body, _ = node.body.operations
+    alone = all(o.operation.name.startswith(("arith.", "math.")) for o in body)
+    begins = list(node.body.arguments)[len(node.inputs)]
+    return node if alone and not any(True for _ in begins.uses) else None
+
+
+def _is_full(node: Node, use: Use) -> bool:
+    """Whether every loop is a dimension."""
+    return {f.dim for f in use.access} == set(range(len(node.names)))
+
+
+def _is_reduced(value: ir.Value) -> bool:
+    """Whether a tensor is a sum (maximum, ..), or follows from one directly."""
+    node = find_node(_owner(value))
+    if node is None or node.folds:
+        return node is not None
+    makers = [find_node(_owner(use.value)) for use in node.inputs]
+    return any(maker is not None and bool(maker.folds) for maker in makers)
+
+
+def _is_in_memory(value: ir.Value) -> bool:
+    """Whether a tensor that sums are taken of is written in any case: it is given, or comes out of a product."""
+    op = _owner(_source(value))
+    if _plain(op) is None:
+        return True
+    for _ in range(MOST):
+        node = _plain(op)
+        if node is None:
+            found = find_node(op)
+            return found is not None and is_contraction(found)
+        op = next((_owner(_source(u.value)) for u in node.inputs if _is_full(node, u)), None)
+    return False
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """What is seen through reshapes."""
+    op = _owner(value)
+    while op is not None and op.name in RESHAPES:
+        value = op.operands[0]
+        op = _owner(value)
+    return value
+
+
+def _bits(value: ir.Value) -> int:
+    """The size of an element in memory."""
+    kind = value.type.element_type
+    return int(kind.width) if isinstance(kind, (ir.IntegerType, ir.FloatType)) else 64

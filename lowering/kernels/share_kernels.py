@@ -1,0 +1,150 @@
+"""`oneflow-share-kernels`: kernels that differ in numbers alone become one, which takes the numbers as arguments.
+
+Compiling a kernel takes a hundred times longer than calling it with one more argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import Registry
+from oneflow.passes.base import Pass
+from oneflow.passes.inline import functions_of
+from oneflow.passes.registry import register_pass
+
+KIND = "oneflow.kernel"
+#: Operations on floats that are the same whether a number is known or not.
+_INDIFFERENT = frozenset(
+    f"arith.{name}" for name in "addf subf mulf divf maximumf minimumf maxnumf minnumf cmpf select".split()
+)
+
+
+@register_pass
+@dataclass(frozen=True)
+class ShareKernels(Pass):
+    """Makes one kernel of those that differ in numbers alone: it takes the numbers as arguments.
+
+        func.func private @main_kernel_0(%x, %out) { .. arith.mulf %in, 2.0 .. }
+        func.func private @main_kernel_1(%x, %out) { .. arith.mulf %in, 3.0 .. }
+    become
+        func.func private @main_kernel_0(%x, %number, %out) { .. arith.mulf %in, %number .. }
+    """
+
+    name: ClassVar[str] = "oneflow-share-kernels"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Rewrites kernels and their calls."""
+        alike: dict[str, list[_Numbered]] = {}
+        for function in functions_of(module).values():
+            if KIND in function.attributes and len(function.regions[0].blocks):
+                kernel = _Numbered.of(function)
+                alike.setdefault(kernel.outline(), []).append(kernel)
+        shared = [kernels for kernels in alike.values() if len(kernels) > 1]
+        if shared:
+            calls = _calls(module)
+            for kernels in shared:
+                _share(kernels, calls)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A kernel and the constants in it that could be arguments."""
+
+    function: ir.Operation
+    numbers: list[ir.Operation]
+
+    @classmethod
+    def of(cls, function: ir.Operation) -> _Numbered:
+        block = function.regions[0].blocks[0]
+        return cls(function, [o.operation for o in block.operations if _is_number(o.operation)])
+
+    @property
+    def name(self) -> str:
+        """The symbol."""
+        return str(ir.StringAttr(self.function.attributes["sym_name"]).value)
+
+    @property
+    def values(self) -> list[ir.Attribute]:
+        """The numbers."""
+        return [op.attributes["value"] for op in self.numbers]
+
+    def outline(self) -> str:
+        """The kernel as text without its name and numbers."""
+        values = self.values
+        for op in self.numbers:
+            op.attributes["value"] = ir.FloatAttr.get(op.results[0].type, 0.0, op.location)
+        text = self.function.get_asm(use_local_scope=True, assume_verified=True).replace(self.name, "", 1)
+        for op, value in zip(self.numbers, values, strict=True):
+            op.attributes["value"] = value
+        return str(text)
+
+    def take(self, varying: Sequence[int]) -> None:
+        """Makes numbers arguments, which come in front of the destinations."""
+        block = self.function.regions[0].blocks[0]
+        results = ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value).results
+        first = len(block.arguments) - len(results)
+        numbers = [self.numbers[i] for i in varying]
+        for value in [*(op.results[0] for op in numbers), *list(block.arguments)[first:]]:
+            value.replace_all_uses_with(block.add_argument(value.type, self.function.location))
+        for op in numbers:
+            op.erase()
+        for _ in results:
+            block.erase_argument(first)
+        kind = ir.FunctionType.get([a.type for a in block.arguments], results)
+        self.function.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
+def _is_number(op: ir.Operation) -> bool:
+    """Whether an operation is a float that only operations read to which it is all the same."""
+    return (
+        op.name == "arith.constant"
+        and isinstance(op.attributes["value"], ir.FloatAttr)
+        and all(use.owner.operation.name in _INDIFFERENT for use in op.results[0].uses)
+    )
+
+
+def _calls(module: ir.Module) -> dict[str, list[ir.Operation]]:
+    """The calls in entries, by the function called."""
+    found: dict[str, list[ir.Operation]] = {}
+    for function in functions_of(module).values():
+        if KIND not in function.attributes and len(function.regions[0].blocks):
+            for view in function.regions[0].blocks[0].operations:
+                if view.operation.name == "func.call":
+                    callee = ir.FlatSymbolRefAttr(view.operation.attributes["callee"]).value
+                    found.setdefault(callee, []).append(view.operation)
+    return found
+
+
+def _share(kernels: Sequence[_Numbered], calls: dict[str, list[ir.Operation]]) -> None:
+    """Has every call go to the first kernel, with the numbers that differ as arguments."""
+    first, *others = kernels
+    table = [kernel.values for kernel in kernels]
+    varying = [i for i, column in enumerate(zip(*table, strict=True)) if any(v != column[0] for v in column)]
+    for kernel, values in zip(kernels, table, strict=True):
+        for call in calls.get(kernel.name, ()):
+            _redirect(call, first.name, [values[i] for i in varying])
+    first.take(varying)
+    for kernel in others:
+        kernel.function.erase()
+
+
+def _redirect(call: ir.Operation, callee: str, values: Sequence[ir.Attribute]) -> None:
+    """A call of another kernel, with numbers in front of the destinations."""
+    operands = list(call.operands)
+    before = len(operands) - len(call.results)
+    with ir.InsertionPoint(call), call.location:
+        numbers = [
+            ir.Operation.create("arith.constant", [ir.FloatAttr(v).type], [], {"value": v}).results[0] for v in values
+        ]
+        made = ir.Operation.create(
+            "func.call",
+            [r.type for r in call.results],
+            [*operands[:before], *numbers, *operands[before:]],
+            {"callee": ir.FlatSymbolRefAttr.get(callee)},
+        )
+    for old, new in zip(call.results, made.results, strict=True):
+        old.replace_all_uses_with(new)
+    call.erase()

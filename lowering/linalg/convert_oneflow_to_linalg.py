@@ -1,0 +1,313 @@
+"""`convert-oneflow-to-linalg`: every operation of the dialect becomes linalg on tensors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from oneflow.dialect import meaning
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.compute import Input, Reshape, Stage, is_natural
+from oneflow.dialect.record import Call, OperatorError, Registry, infer
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.linalg.checks import Checks
+from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
+from oneflow.lowering.linalg.external import Externals, is_external
+from oneflow.lowering.linalg.legal import expect_legal
+from oneflow.lowering.linalg.rules import RULES
+from oneflow.lowering.linalg.scalars import Scalars
+from oneflow.lowering.linalg.shape_assertions import Expectations
+from oneflow.lowering.linalg.sizes import Shapes, cast_source
+from oneflow.lowering.linalg.stages import Stages
+from oneflow.lowering.linalg.templates import Templates
+from oneflow.passes.base import Pass, PassError
+from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An operation to convert: the call it makes on descriptions, and the types it states for its results.
+
+    `key` is the same for operations that are converted in the same way, None where that is not known.
+    """
+
+    op: ir.Operation
+    call: Call
+    results: tuple[TensorDesc, ...]
+    stated: tuple[TensorDesc, ...]
+    key: Hashable = None
+
+
+@register_pass
+@dataclass(frozen=True)
+class ConvertOneflowToLinalg(Pass):
+    """Turns every operator into linalg on tensors; uint8 tensors become i8.
+
+        %0 = "oneflow.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+
+    becomes
+
+        %e = tensor.empty() : tensor<4xf32>
+        %0 = linalg.generic {..} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+        ^bb0(%in: f32, %out: f32):
+          %z = arith.constant 0.0 : f32
+          %m = arith.maximumf %in, %z : f32
+          linalg.yield %m : f32
+        } -> tensor<4xf32>
+    """
+
+    name: ClassVar[str] = "convert-oneflow-to-linalg"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Converts each operation where it stands, with its location.
+
+        Raises:
+            PassError: a type is unranked, an operator has to be decomposed first or refuses the call.
+        """
+        expect_legal(module)
+        uses = _uses(_found(module.operation), registry)
+        _retype_unsigned(module.operation)
+        keys = [use.key for use in uses if isinstance(use, _Use)]
+        converter = _Converter(module, Counter(key for key in keys if key is not None))
+        for use in uses:
+            if isinstance(use, _Use):
+                converter.convert(use)
+            else:
+                converter.check(use)
+        converter.checks.finish()
+
+
+def _found(root: ir.Operation) -> list[ir.Operation]:
+    """The operators of a program, and what else is checked in a run, in order."""
+    return gather(root, lambda op: op.name.startswith(dialect.PREFIX) or op.name in CHECKED)
+
+
+def _claimed(cast: ir.Operation) -> list[int]:
+    """The dimensions whose size a cast states and its operand does not."""
+    source, result = cast.operands[0].type, cast.results[0].type
+    if not all(isinstance(t, ir.RankedTensorType) for t in (source, result)):
+        return []
+    return [i for i in range(result.rank) if source.is_dynamic_dim(i) and not result.is_dynamic_dim(i)]
+
+
+def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_Use | ir.Operation]:
+    """The uses of operators, and other operations; calls that are alike are described once."""
+    known: dict[Hashable, _Use] = {}
+    uses: list[_Use | ir.Operation] = []
+    for op in ops:
+        key = _key(op)
+        if not op.name.startswith(dialect.PREFIX):
+            uses.append(op)
+        elif key in known:
+            uses.append(replace(known[key], op=op))
+        else:
+            use = replace(_use(op, registry), key=key)
+            uses.append(use)
+            known |= {} if key is None else {key: use}
+    return uses
+
+
+def _key(op: ir.Operation) -> Hashable:
+    """What tells how an operation on static tensors is converted: attributes, types, which operands are the same."""
+    operands = list(op.operands)
+    types = [v.type for v in (*operands, *op.results)]
+    if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types):
+        return None
+    attributes = tuple(op.attributes.items())
+    return op.name, attributes, tuple(types), tuple(map(operands.index, operands))
+
+
+def _use(op: ir.Operation, registry: Registry) -> _Use:
+    record = dialect.record_of(op, registry)
+    if record.decompose is not None:
+        raise PassError(f"{op.name}: expected operators that compute; run oneflow-decompose first", op.location)
+    try:
+        call = dialect.operand_call(op, record, dialect.desc_of)
+        stated = tuple(dialect.desc_of(v) for v in op.results)
+        return _Use(op, call, infer(record, call), stated)
+    except OperatorError as error:
+        raise PassError(str(error), op.location) from None
+
+
+def _retype_unsigned(root: ir.Operation) -> None:
+    """Makes uint8 tensors and numbers i8, in values and in function types."""
+    unsigned, signless = ir.IntegerType.get_unsigned(8), ir.IntegerType.get_signless(8)
+
+    def retyped(kind: ir.Type) -> ir.Type:
+        if isinstance(kind, ir.RankedTensorType):
+            return ir.RankedTensorType.get(kind.shape, signless) if kind.element_type == unsigned else kind
+        if isinstance(kind, ir.UnrankedTensorType):
+            return ir.UnrankedTensorType.get(signless) if kind.element_type == unsigned else kind
+        return signless if kind == unsigned else kind
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        arguments = [a for region in op.regions for block in region for a in block.arguments]
+        for value in (*op.results, *arguments):
+            kind = retyped(value.type)
+            if kind != value.type:
+                value.set_type(kind)
+        if op.name == "func.func":
+            kind = op.attributes["function_type"].value
+            made = ir.FunctionType.get(*(list(map(retyped, types)) for types in (kind.inputs, kind.results)))
+            op.attributes["function_type"] = ir.TypeAttr.get(made)
+        return ir.WalkResult.ADVANCE
+
+    with ir.Location.unknown():
+        root.walk(visit)
+
+
+class _Converter:
+    """Converts the operations of one module in program order."""
+
+    def __init__(self, module: ir.Module, counts: Mapping[Hashable, int]) -> None:
+        self.counts, self.templates = counts, Templates()
+        self.e = Emitter()
+        self.shapes = Shapes(self.e, Scalars(self.e))
+        self.checks, self.expectations = Checks(module, self.e), Expectations()
+        self.externals = Externals(module, self.e)
+
+    def convert(self, use: _Use) -> None:
+        """Replaces one operation by its stages, or by a call of its kernel."""
+        self.checks.begin()
+        with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
+            operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
+            try:
+                values = self._values(use, operands)
+            except OperatorError as error:
+                raise PassError(str(error), use.op.location) from None
+            for old, value in zip(use.op.results, values, strict=True):
+                old.replace_all_uses_with(value)
+        use.op.erase()
+
+    def check(self, op: ir.Operation) -> None:
+        """Lets the run fail where what an operation of another dialect states is not so."""
+        self.checks.begin()
+        CHECKED[op.name](self, op)
+
+    def _check_cast(self, op: ir.Operation) -> None:
+        """A cast states sizes."""
+        source, stated = op.operands[0], op.results[0].type
+        with ir.InsertionPoint(op), op.location:
+            for dim in _claimed(op):
+                got, wanted = self.shapes.extent(source, dim), stated.get_dim_size(dim)
+                text = f"{op.name}: dimension {dim}"
+                self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
+
+    def _check_assert(self, op: ir.Operation) -> None:
+        """An assertion, which would end the process otherwise."""
+        with ir.InsertionPoint(op), op.location:
+            holds = self.e.op("arith.index_castui", self.e.index_type, [op.operands[0]])
+            self.checks.size(holds, self.e.index(1), f"cf.assert: {op.attributes['msg'].value}", op.location)
+        op.erase()
+
+    def _check_carried(self, op: ir.Operation) -> None:
+        """Tensors that a loop passes on have the sizes that it began with: memory is made for those."""
+        if op.block.owner.operation.name not in LOOPS:
+            return
+        passed = list(op.operands)[op.name == "scf.condition" :]
+        with ir.InsertionPoint(op), op.location:
+            for value, before in zip(passed, list(op.block.arguments)[-len(passed) :], strict=False):
+                self._check_kept(value, before, op)
+
+    def _check_kept(self, value: Value, before: Value, op: ir.Operation) -> None:
+        if not isinstance(value.type, ir.RankedTensorType) or value.type != before.type:
+            return
+        for dim in range(value.type.rank):
+            got, wanted = self.shapes.extent(value, dim), self.shapes.extent(before, dim)
+            if got != wanted:
+                text = f"{op.block.owner.operation.name}: dimension {dim} of a tensor that is passed on"
+                self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
+
+    def _values(self, use: _Use, operands: Sequence[Value]) -> Sequence[Value]:
+        """The results of a call."""
+        if is_external(use.call):
+            return self._call(use, operands)
+        if "barrier" in use.call.record.traits:
+            return self._barrier(use, operands)
+        if self.counts.get(use.key, 0) < 2:
+            return self._stages(use, operands)
+        return self.templates.convert(use.key, operands, lambda values: self._stages(use, values))
+
+    def _barrier(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
+        """The first operand, after the others."""
+        value = self.e.op(BARRIER, operands[0].type, operands)
+        self.shapes.remember(value, [self.shapes.extent(operands[0], i) for i in range(operands[0].type.rank)])
+        return [self._stated(value, d) for d in use.stated]
+
+    def _stages(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
+        """The results of a call by its stages; unknown sizes are checked before they are relied on.
+
+        Loops of element-wise bodies check their operands themselves, and views the number of elements.
+        """
+        at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
+        stages = meaning.stages(meaning.input_stages(use.call), use.results)
+        for stage in stages:
+            at.sizes.extents(stage.shape)
+        element_wise = use.call.record.scalar is not None
+        if not element_wise and not all(map(_is_view, stages)):
+            self.expectations.expect(at, use.call)
+        results = [self._result(at, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
+        if element_wise:
+            self.expectations.expect(at, use.call)
+        return results
+
+    def _call(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
+        values = self.externals.call(use.op, use.call, operands, use.results)
+        return [self._stated(v, d) for v, d in zip(values, use.stated, strict=True)]
+
+    def _stated(self, value: Value, desc: TensorDesc) -> Value:
+        """A value with the stated type."""
+        ranked = None if desc.shape is None else self.e.tensor(desc.shape, desc.dtype)
+        return self.e.cast(value, ranked or ir.UnrankedTensorType.get(value.type.element_type))
+
+    def _operand(self, value: Value, desc: TensorDesc) -> Value:
+        """The operand with exactly the described type, which a cast before it may have hidden."""
+        wanted = self.e.tensor(desc.shape or (), desc.dtype)
+        source: Value | None = value
+        while source is not None and source.type != wanted:
+            source = cast_source(source)
+        return self.e.cast(value, wanted) if source is None else source
+
+    def _result(self, at: Stages, stage: Stage, stated: TensorDesc) -> Value:
+        """The stage's value with the stated type; sizes that only the statement knows are checked."""
+        value = at.tensor(stage)
+        if stated.shape is None:
+            return self.e.cast(value, ir.UnrankedTensorType.get(value.type.element_type))
+        for number, (size, dim) in enumerate(zip(stage.shape, stated.shape, strict=True)):
+            if dim is not None:
+                at.expect_equal(size, dim, f"dimension {number} of the result")
+            elif not is_natural(size):
+                at.expect_at_least(size, 0, f"dimension {number} of the result, which is too small")
+        cast = self.e.cast(value, self.e.tensor(stated.shape, stated.dtype))
+        self.shapes.remember(cast, at.sizes.extents(stage.shape))
+        return cast
+
+
+#: Loops, which pass on tensors.
+LOOPS = frozenset({"scf.for", "scf.while"})
+#: What a run checks of operations of other dialects, by name.
+CHECKED: Mapping[str, Callable[[_Converter, ir.Operation], None]] = {
+    dialect.CAST: _Converter._check_cast,
+    "cf.assert": _Converter._check_assert,
+    "scf.yield": _Converter._check_carried,
+    "scf.condition": _Converter._check_carried,
+}
+
+
+def _is_view(stage: Stage) -> bool:
+    """Whether a stage is an operand under another shape."""
+    return isinstance(stage, Reshape) and isinstance(stage.source, Input)
+
+
+def _names(call: Call) -> list[str]:
+    names: list[str] = []
+    for name, operand in call.inputs.items():
+        if isinstance(operand, tuple):
+            names += [f"{name}[{i}]" for i in range(len(operand))]
+        elif operand is not None:
+            names.append(name)
+    return names

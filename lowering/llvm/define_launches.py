@@ -1,0 +1,134 @@
+"""The last step, in the LLVM dialect: bodies of parallel launches, and the entry that the executable calls.
+
+A launch stores its arguments in an array and gives `oneflow_rt_parallel_for` a function that loads them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import Registry
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather
+
+
+def entry_symbol(name: str) -> str:
+    """The function of a compiled object that runs entry `name`: `(io, workspace)`."""
+    return f"oneflow_entry_{name}"
+
+
+def plan_symbol(name: str) -> str:
+    """The plan of entry `name`: a name that neither kernels nor libm have, whatever a program calls its functions."""
+    return f"oneflow_plan_{name}"
+
+
+@register_pass
+@dataclass(frozen=True)
+class DefineLaunches(Pass):
+    """Gives parallel launches their bodies over the thread pool, and the module its entry.
+
+    llvm.func @k_parallel(..) {oneflow.launch = @k}   ->   a call of oneflow_rt_parallel_for(@k_thunk, ..)
+    """
+
+    name: ClassVar[str] = "oneflow-define-launches"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Defines every declaration with `oneflow.launch`, and the entry of every plan."""
+        planned: dict[str, ir.Attribute] = {}
+        for op in [o.operation for o in module.body.operations]:
+            if "oneflow.launch" in op.attributes:
+                _define(module, op)
+            elif "oneflow.planned" in op.attributes:
+                planned[ir.StringAttr(op.attributes["sym_name"]).value] = op.attributes["oneflow.planned"]
+                op.erase()
+        for op in [o.operation for o in module.body.operations if "oneflow.entry" in o.operation.attributes]:
+            _call_directly(op, planned)
+            op.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(a) for a in _AS_IT_IS])
+            kinds = ", ".join(_parameters(op))
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            _add(module, f"llvm.func @{name}({kinds})", _entry(op))
+
+
+#: LLVM's attributes of a plan: it runs once and only calls, so optimising it takes time and gains none.
+_AS_IT_IS = ("noinline", "optnone")
+
+
+def _call_directly(entry: ir.Operation, planned: Mapping[str, ir.Attribute]) -> None:
+    """Has a plan call functions by their own names."""
+    for op in gather(entry, lambda op: op.name == "llvm.call"):
+        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        op.attributes["callee"] = planned.get(callee, op.attributes["callee"])
+
+
+def _parameters(op: ir.Operation) -> list[str]:
+    """The parameter types of an `llvm.func`, as LLVM writes them."""
+    text = str(op.attributes["function_type"])
+    inside = text[text.index("(") + 1 : text.rindex(")")]
+    return [f"!llvm.{t.strip()}" if t.strip() == "ptr" else t.strip() for t in inside.split(",") if t.strip()]
+
+
+def _define(module: ir.Module, op: ir.Operation) -> None:
+    name = ir.StringAttr(op.attributes["sym_name"]).value
+    kernel = ir.FlatSymbolRefAttr(op.attributes["oneflow.launch"]).value
+    grain = ir.IntegerAttr(op.attributes["oneflow.grain"]).value
+    types = _parameters(op)
+    op.erase()
+    kinds = ", ".join([*types, "i64"])
+    declared = f"llvm.func @{kernel}({kinds})\nllvm.func @oneflow_rt_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64)"
+    _add(module, declared, _launch(name, types, grain), _thunk(name, kernel, types[:-1]))
+
+
+def _add(module: ir.Module, declared: str, *texts: str) -> None:
+    """Adds functions that call what is `declared`."""
+    parsed = ir.Module.parse("\n".join([declared, *texts]))
+    for op in [o.operation for o in parsed.body.operations][-len(texts) :]:
+        module.body.append(op)
+
+
+def _slot(array: str, number: int) -> str:
+    return f"%at{number} = llvm.getelementptr {array}[{number}] : (!llvm.ptr) -> !llvm.ptr, i64"
+
+
+def _launch(name: str, types: Sequence[str], grain: int) -> str:
+    parameters = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
+    lines = [
+        f"llvm.func internal @{name}({parameters}) {{",
+        f"%n = llvm.mlir.constant({max(len(types), 1)} : i64) : i64",
+        "%array = llvm.alloca %n x i64 : (i64) -> !llvm.ptr",
+    ]
+    for i, t in enumerate(types[:-1]):
+        lines += [_slot("%array", i), f"llvm.store %a{i}, %at{i} : {t}, !llvm.ptr"]
+    lines += [
+        f"%body = llvm.mlir.addressof @{name}_thunk : !llvm.ptr",
+        f"%grain = llvm.mlir.constant({grain} : i64) : i64",
+        f"llvm.call @oneflow_rt_parallel_for(%body, %array, %a{len(types) - 1}, %grain) : "
+        "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()",
+    ]
+    return "\n".join([*lines, "llvm.return", "}"])
+
+
+def _thunk(name: str, kernel: str, types: Sequence[str]) -> str:
+    lines = [f"llvm.func internal @{name}_thunk(%array: !llvm.ptr, %lo: i64, %hi: i64) {{"]
+    for i, t in enumerate(types):
+        lines += [_slot("%array", i), f"%a{i} = llvm.load %at{i} : !llvm.ptr -> {t}"]
+    names = ", ".join([*(f"%a{i}" for i in range(len(types))), "%lo", "%hi"])
+    lines.append(f"llvm.call @{kernel}({names}) : ({', '.join([*types, 'i64', 'i64'])}) -> ()")
+    return "\n".join([*lines, "llvm.return", "}"])
+
+
+def _entry(op: ir.Operation) -> str:
+    """The function of `entry_symbol`: loads addresses and sizes from `io` and runs the plan."""
+    name = ir.StringAttr(op.attributes["sym_name"]).value
+    types = _parameters(op)[:-2]
+    symbol = entry_symbol(name.removeprefix(plan_symbol("")))
+    lines = [f"llvm.func @{symbol}(%io: !llvm.ptr, %workspace: !llvm.ptr) {{"]
+    for i, t in enumerate(types):
+        lines += [_slot("%io", i), f"%a{i} = llvm.load %at{i} : !llvm.ptr -> {t}"]
+    names = ", ".join([*(f"%a{i}" for i in range(len(types))), "%workspace", "%io"])
+    kinds = ", ".join([*types, "!llvm.ptr", "!llvm.ptr"])
+    lines += [f"llvm.call @{name}({names}) : ({kinds}) -> ()", "llvm.return", "}"]
+    return "\n".join(lines)

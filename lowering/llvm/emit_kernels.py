@@ -1,0 +1,124 @@
+"""`oneflow-emit-kernels`: from kernels on tensors to loops on memory, and the entry to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oneflow.dialect._mlir import func, ir
+from oneflow.dialect.record import Registry
+from oneflow.lowering.kernels.legality import expect_formed
+from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
+from oneflow.lowering.linalg.external import declarations, shared_memory
+from oneflow.lowering.llvm.contraction import emit_contraction
+from oneflow.lowering.llvm.donation import Known, checking_kernels
+from oneflow.lowering.llvm.dots import emit_dots
+from oneflow.lowering.llvm.fallback import bufferize
+from oneflow.lowering.llvm.kernel import Kernel, computing, read_kernel
+from oneflow.lowering.llvm.loop_nest import emit_columns, emit_rows, emit_scalars, emit_short_rows
+from oneflow.lowering.llvm.pairs import emit_pairs
+from oneflow.lowering.llvm.placement import emit_placement
+from oneflow.lowering.llvm.plan import RUNTIME as PLANNED
+from oneflow.lowering.llvm.plan import Plan, planned
+from oneflow.lowering.llvm.tiles import emit_tiles
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+
+RUNTIME = """
+func.func private @oneflow_rt_alloc(index) -> memref<1xi8>
+func.func private @oneflow_rt_temporary(index) -> memref<1xi8>
+func.func private @oneflow_rt_release(memref<1xi8>)
+func.func private @oneflow_rt_times(index, index) -> index
+func.func private @oneflow_rt_copy(memref<1xi8>, memref<1xi8>, index)
+func.func private @oneflow_rt_failed() -> i64
+func.func private @oneflow_rt_parallel_for(memref<1xi8>, memref<1xi8>, index, index)
+func.func private @oneflow_rt_check_index(i64, i64, i32) -> i64
+func.func private @oneflow_rt_check_size(i64, i64, i32)
+func.func private @oneflow_rt_call(i64, i64, i64, i32)
+"""
+
+_NEST = (emit_short_rows, emit_rows, emit_pairs, emit_columns, emit_tiles, emit_scalars)
+#: Emitters by kind of kernel, tried in order.
+EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
+    "pointwise": _NEST,
+    "row": _NEST,
+    "movement": _NEST,
+    "contraction": (emit_dots, emit_contraction, *_NEST),
+    "loops": (),
+}
+
+
+@register_pass
+@dataclass(frozen=True)
+class EmitKernels(Pass):
+    """Writes kernels as loops over vectors and memory, and each entry as a plan of buffers and launches.
+
+    func.func private @k(%x: tensor<8xf32>, ..)   ->   func.func private @k(%p0: memref<1xi8>, .., %lo, %hi)
+    """
+
+    name: ClassVar[str] = "oneflow-emit-kernels"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Replaces every function of the module."""
+        functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
+        kernels = [read_kernel(f.operation) for f in functions if "oneflow.kernel" in f.attributes]
+        entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
+        for entry in entries:
+            expect_formed(entry)
+        texts = [emit_kernel(k) for k in kernels]
+        loose = [k for k, text in zip(kernels, texts, strict=True) if text is None]
+        external = declarations(module)
+        known = Known({k.name: k for k in kernels}, list(external), frozenset(k.name for k in loose),
+                      checking_kernels(module, kernels),
+                      {name: pairs for name, of in external.items() if (pairs := shared_memory(of))})  # fmt: skip
+        plans = [Plan(entry, known) for entry in entries]
+        facts = plans[0].facts() if plans else {}
+        bufferized = bufferize(loose, RUNTIME) if loose else None
+        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in loose]
+        emitted = [text for text in texts if text is not None]
+        declared += [planned(f"{k.name}_launch", k.types()) for k in kernels]
+        made = ir.Module.parse("\n".join([RUNTIME, *PLANNED, *emitted, *declared, *(p.emit() for p in plans)]))
+        _replace(module, made, bufferized)
+        module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
+        for name, value in facts.items():
+            module.operation.attributes[name] = value
+
+
+def emit_kernel(kernel: Kernel) -> str | None:
+    """The functions of a kernel, or None where no emitter covers it."""
+    kind = ir.StringAttr(kernel.func.attributes["oneflow.kernel"]).value
+    try:
+        ops = computing(kernel)
+        if ops and all(op.name == "tensor.insert_slice" for op in ops):
+            return emit_placement(kernel)
+        structure = analyse([read_node(op) for op in ops]) if ops else None
+    except Unsupported:
+        return None
+    if structure is None:
+        return None
+    for emitter in EMITTERS[kind]:
+        try:
+            return emitter(kernel, structure)
+        except Unsupported:
+            continue
+    return None
+
+
+def _is_runtime(op: ir.Operation) -> bool:
+    name = op.attributes.get("sym_name")
+    return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
+
+
+def _replace(module: ir.Module, made: ir.Module, bufferized: ir.Module | None) -> None:
+    """Puts the emitted functions in the place of those of the module."""
+    loose = [o.operation for o in bufferized.body.operations] if bufferized is not None else []
+    loose = [op for op in loose if not _is_runtime(op)]
+    for op in [o.operation for o in module.body.operations]:
+        op.erase()
+    names = {ir.StringAttr(op.attributes["sym_name"]).value for op in loose}
+    for op in [o.operation for o in made.body.operations]:
+        if ir.StringAttr(op.attributes["sym_name"]).value not in names:
+            module.body.append(op)
+    for op in loose:
+        module.body.append(op)

@@ -1,0 +1,250 @@
+"""A kernel function as Triton sees it: pointers, sizes and scalars by name, tensors with strides.
+
+A kernel takes a pointer for each tensor, the sizes that are not static as i64, and its scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.access import read_any_node
+from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, analyse
+from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
+from oneflow.lowering.triton.codegen.views import View
+
+#: Triton's types of values by MLIR element type, and those of pointers where memory differs.
+TYPES = {
+    "i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "index": "int64",
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+}  # fmt: skip
+POINTERS = {"i1": "*i8", "i8": "*i8", "i16": "*i16", "i32": "*i32", "i64": "*i64",
+            "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64"}  # fmt: skip
+#: Floats of few and of more digits.
+HALVES, WIDE = frozenset({"f16", "bf16"}), frozenset({"f32", "f64"})
+#: The name of the argument that takes failures of run-time checks.
+FAILURE = "failure"
+#: Operations that only prepare what others use.
+SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"})
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor: the name of its pointer (empty inside a kernel), sizes and element type.
+
+    It is contiguous, but for a kernel by hand, where it may be a view of what the pointer is of.
+    """
+
+    name: str
+    shape: tuple[Size, ...]
+    element: str
+    view: View | None = None
+
+    @staticmethod
+    def seen(tensor: Tensor, view: View) -> Tensor:
+        """A tensor as a view of it."""
+        return Tensor(tensor.name, tuple(map(Size.of, view.shape)), tensor.element, view)
+
+    @property
+    def pointer(self) -> str:
+        """The text of the first element's address."""
+        return f"{self.name} + {self.view.first}" if self.view is not None and self.view.first else self.name
+
+    @property
+    def strides(self) -> list[Size]:
+        """The distance in elements between neighbours of each dimension."""
+        if self.view is not None:
+            return [Size.of(n) for n in self.view.strides]
+        return [product(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
+
+    @property
+    def count(self) -> Size:
+        """The number of elements."""
+        return product(self.shape)
+
+
+@dataclass
+class Kernel:
+    """One kernel function: `tensors` and `scalars` are its arguments, `parameters` the emitted list (name, type).
+
+    `aliases` gives sizes that are known to equal others one name; result `i` is written to `destinations[i]`.
+    `checks` says that a body verifies positions.
+    """
+
+    name: str
+    func: ir.Operation
+    tensors: dict[ir.Value, Tensor] = field(default_factory=dict)
+    scalars: dict[ir.Value, str] = field(default_factory=dict)
+    parameters: list[tuple[str, str]] = field(default_factory=list)
+    aliases: dict[str, Size] = field(default_factory=dict)
+    checks: bool = False
+
+    def __post_init__(self) -> None:
+        for number, argument in enumerate(self.block.arguments):
+            self._add(number, argument)
+        arguments = list(self.block.arguments)
+        self.destinations = arguments[len(arguments) - len(self.returned) :]
+
+    @staticmethod
+    def read(func: ir.Operation) -> Kernel:
+        """The kernel of a function at the `kernels` stage.
+
+        Raises:
+            Unsupported: an argument has an element type that Triton lacks.
+        """
+        return Kernel(ir.StringAttr(func.attributes["sym_name"]).value, func)
+
+    def _add(self, number: int, argument: ir.Value) -> None:
+        if not isinstance(argument.type, ir.RankedTensorType):
+            self.scalars[argument] = f"s{number}"
+            self.parameters.append((f"s{number}", scalar_type(str(argument.type))))
+            return
+        element, name = str(argument.type.element_type), f"p{number}"
+        if element not in POINTERS:
+            raise Unsupported(f"element type {element}")
+        self.parameters.append((name, POINTERS[element]))
+        shape = []
+        for axis in range(argument.type.rank):
+            static = not argument.type.is_dynamic_dim(axis)
+            shape.append(Size.of(argument.type.get_dim_size(axis) if static else f"{name}_{axis}"))
+            if not static:
+                self.parameters.append((f"{name}_{axis}", "i64"))
+        self.tensors[argument] = Tensor(name, tuple(shape), element)
+
+    @property
+    def block(self) -> ir.Block:
+        """The function's one block."""
+        return self.func.regions[0].blocks[0]
+
+    @property
+    def ops(self) -> list[ir.Operation]:
+        """The operations, without the return."""
+        return [o.operation for o in self.block.operations][:-1]
+
+    @property
+    def returned(self) -> list[ir.Value]:
+        """What the function returns."""
+        return list(self.block.operations[len(self.block.operations) - 1].operands)
+
+    def structure(self) -> Structure:
+        """What its operations are that compute something, as one loop nest.
+
+        Raises:
+            Unsupported: they are none.
+        """
+        nodes = [read_any_node(op) for op in self.ops if op.name not in SETUP]
+        structure = analyse(nodes) or analyse(nodes, siblings=True)
+        if structure is None:
+            raise Unsupported("operations that share no loops")
+        return structure
+
+    def shape(self, value: ir.Value) -> tuple[Size, ...]:
+        """The sizes of a tensor of the kernel, sizes known to be equal under one name."""
+        return tuple(s.renamed(self.aliases) for s in self._shape(value))
+
+    def _shape(self, value: ir.Value) -> tuple[Size, ...]:
+        if value in self.tensors:
+            return self.tensors[value].shape
+        if isinstance(value, ir.BlockArgument):
+            raise Unsupported("a number among tensors")
+        op = value.owner
+        if op.name == "tensor.empty":
+            sizes = iter(op.operands)
+            dims = range(value.type.rank)
+            return tuple(
+                self.size(next(sizes)) if value.type.is_dynamic_dim(i) else Size.of(value.type.get_dim_size(i))
+                for i in dims
+            )
+        if op.name.startswith("linalg."):
+            first = len(op.operands) - len(op.results)
+            return self._shape(op.operands[first + list(op.results).index(value)])
+        if op.name == "tensor.insert_slice":
+            return self._shape(op.operands[1])
+        raise Unsupported(f"the shape of {op.name}'s result")
+
+    def size(self, value: ir.Value) -> Size:
+        """An index value that is a constant or an argument, as a size."""
+        if value in self.scalars:
+            return Size.of(self.scalars[value])
+        if not isinstance(value, ir.BlockArgument) and value.owner.name == "arith.constant":
+            return Size.of(ir.IntegerAttr(value.owner.attributes["value"]).value)
+        if not isinstance(value, ir.BlockArgument) and value.owner.name == "tensor.dim":
+            return self._shape(value.owner.operands[0])[self.size(value.owner.operands[1]).static or 0]
+        raise Unsupported("a size that is computed in a kernel")
+
+    def tensor(self, value: ir.Value) -> Tensor:
+        """A tensor argument, sizes known to be equal under one name.
+
+        Raises:
+            Unsupported: it is computed in the kernel.
+        """
+        tensor = self.tensors.get(value)
+        if tensor is None:
+            raise Unsupported("a tensor that is computed in the kernel stands in place of one in memory")
+        return Tensor(tensor.name, self.shape(value), tensor.element)
+
+    def loop_sizes(self, nodes: Iterable[Node]) -> dict[int, Size]:
+        """The size of each loop of nodes; what one loop sweeps becomes equal."""
+        nodes = list(nodes)
+        sizes: dict[int, Size] = {}
+        for node in nodes:
+            for use in (*node.inputs, *node.outputs):
+                for form, size in zip(use.access, self.shape(use.value), strict=True):
+                    if form.dim is not None:
+                        self._equate(sizes, node.names[form.dim], size.renamed(self.aliases))
+        missing = {n for node in nodes for n in node.names} - set(sizes)
+        if missing:
+            raise Unsupported("a loop whose size no tensor tells")
+        return {n: s.renamed(self.aliases) for n, s in sizes.items()}
+
+    def _equate(self, sizes: dict[int, Size], loop: int, size: Size) -> None:
+        known = sizes.get(loop, size).renamed(self.aliases)
+        if known != size and known.static is not None:
+            known, size = size, known
+        sizes[loop] = size if size.static is not None else known
+        other = known if sizes[loop] == size else size
+        names = other.terms[0][0] if len(other.terms) == 1 and other.terms[0][1] == 1 else ()
+        if other != sizes[loop] and len(names) == 1:
+            self.aliases = {k: v.renamed({names[0]: sizes[loop]}) for k, v in self.aliases.items()}
+            self.aliases[names[0]] = sizes[loop]
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether the largest tensors it reads and writes have no more digits than f16."""
+        counts = [t.count.static for t in self.tensors.values()]
+        most = max((c for c in counts if c is not None), default=0)
+        large = {t.element for t, c in zip(self.tensors.values(), counts, strict=True) if c is None or c == most}
+        return bool(large & HALVES) and not large & WIDE
+
+    @property
+    def is_coarsest(self) -> bool:
+        """Whether no tensor has more digits than bf16."""
+        return {t.element for t in self.tensors.values()} & (HALVES | WIDE) == {"bf16"}
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a position may not fit in 32 bits."""
+        counts = [t.count.static for t in self.tensors.values()]
+        return any(c is None or c >= 2**31 for c in counts)
+
+
+def scalar_type(element: str) -> str:
+    """The type of a scalar argument in a Triton signature."""
+    return {"index": "i64", "f32": "fp32", "f64": "fp64", "i1": "i1"}.get(element, element)
+
+
+def bytes_of(element: str) -> int:
+    """The bytes of an element in memory."""
+    return int("".join(c for c in POINTERS[element] if c.isdigit())) // 8
+
+
+def triton_type(element: str) -> str:
+    """Triton's type of values of an element type.
+
+    Raises:
+        Unsupported: there is none.
+    """
+    if element not in TYPES:
+        raise Unsupported(f"element type {element}")
+    return f"tl.{TYPES[element]}"

@@ -1,0 +1,150 @@
+"""The functions that kernels call, and a kernel's source file put together.
+
+kernel_source("main_kernel_0", ["x: ..."], parameters, lines)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+HEAD = """import triton
+import triton.language as tl
+"""
+LIBDEVICE = "from triton.language.extra.cuda import libdevice\n"
+
+#: How many quotients are one text, and the steps of each, of `a` by `b`, whose inverse is `r`: the product, what that
+#: leaves over, which makes up for its rounding, and whether its size is one of those of which all of this is exact.
+SHARES = 16
+_SHARE = (
+    "mul.rn.f32 q{i}, ${a}, ${r}", "neg.f32 e{i}, q{i}", "fma.rn.f32 e{i}, e{i}, ${b}, ${a}",
+    "fma.rn.f32 ${i}, e{i}, ${r}, q{i}",
+    "shl.b32 u{i}, q{i}, 1", "sub.u32 u{i}, u{i}, 0x41000000", "max.u32 u, u, u{i}",
+)  # fmt: skip
+
+
+def share_text() -> str:
+    """The instructions of several quotients, which are divided in the usual way where one has another size."""
+    lanes = [{"i": i, "a": SHARES + i, "b": 2 * SHARES + i, "r": 3 * SHARES + i} for i in range(SHARES)]
+    steps = [step.format(**lane) for step in _SHARE for lane in lanes]
+    divisions = ["div.rn.f32 ${i}, ${a}, ${b}".format(**lane) for lane in lanes]
+    start = [f".reg .f32 q<{SHARES}>, e<{SHARES}>", f".reg .b32 u, u<{SHARES}>", ".reg .pred p", "mov.u32 u, 0"]
+    test = ["setp.lt.u32 p, u, 0x7c000000", "@p bra done"]
+    return "{ " + "; ".join([*start, *steps, *test, *divisions]) + "; done: }"
+
+
+#: Functions by name; a kernel's file has those it names.
+FUNCTIONS = {
+    "largest": """(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+""",
+    "smallest": """(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+""",
+    "add": "(a, b):\n    return a + b\n",
+    "add_pairs": "(a, b, c, d):\n    return a + c, b + d\n",
+    "multiply": "(a, b):\n    return a * b\n",
+    "greater": "(a, b):\n    return tl.maximum(a, b)\n",
+    "less": "(a, b):\n    return tl.minimum(a, b)\n",
+    "greater_unsigned": """(a, b):
+    most = tl.maximum(a.to(tl.uint8, bitcast=True), b.to(tl.uint8, bitcast=True))
+    return most.to(tl.int8, bitcast=True)
+""",
+    "less_unsigned": """(a, b):
+    least = tl.minimum(a.to(tl.uint8, bitcast=True), b.to(tl.uint8, bitcast=True))
+    return least.to(tl.int8, bitcast=True)
+""",
+    "both": "(a, b):\n    return a & b\n",
+    "either": "(a, b):\n    return a | b\n",
+    "differ": "(a, b):\n    return a ^ b\n",
+    "not_": "(a):\n    return a == 0\n",
+    "floor_divide": """(a, b):
+    quotient = a // b
+    return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
+""",
+    # Within a unit or two in the last place, without the care of subnormal numbers that `/` and `tl.exp2` take.
+    "reciprocal": """(x):
+    return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+""",
+    "power_of_two": """(x):
+    return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+""",
+    "coarse_exp": "(x):\n    return power_of_two(x * 1.442695041)\n",
+    # a / b as `tl.div_rn` rounds it, where many a have one b. Sizes of quotients from 2^-62 to 2^62, of b from 2^-40
+    # to 2^40 are exact; there is no inverse of others, with which no quotient is a number.
+    "share": f"""(a, b):
+    known = (tl.abs(b) > {2.0**-40}) & (tl.abs(b) < {2.0**40})
+    inverse = tl.where(known, tl.div_rn(tl.full((), 1.0, tl.float32), b), float("nan"))
+    text: tl.constexpr = "{share_text()}"
+    return tl.inline_asm_elementwise(
+        text, "{",".join(["=f"] * SHARES + ["f"] * 3 * SHARES)}", [a, b, inverse], tl.float32, True, {SHARES}
+    )
+""",
+    # a / b to 0.51 units in the last place, and what it is exactly where f32 has that: a quotient that is two units
+    # off, and what it leaves over. Subnormal quotients, and those of subnormal numbers, stay two units off.
+    "quotient": """(a, b):
+    near = a / b
+    better = tl.fma(tl.fma(-near, b, a), reciprocal(b), near)
+    return tl.where(tl.abs(better) < float("inf"), better, near)
+""",
+    # Abramowitz and Stegun 7.1.26: within 1.5e-7, so near zero the first term of the series.
+    "coarse_erf": """(x):
+    size = tl.abs(x)
+    t = reciprocal(1.0 + 0.3275911 * size)
+    tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    value = 1.0 - tail * power_of_two(size * -1.442695041 * size)
+    return tl.where(size < 0.01, 1.128379167 * x, tl.where(x < 0, -value, value))
+""",
+    "coarse_tanh": """(x):
+    size = tl.abs(x)
+    value = 1.0 - 2.0 * reciprocal(power_of_two(2.885390082 * size) + 1.0)
+    return tl.where(size < 0.04, x - x * x * x / 3, tl.where(x < 0, -value, value))
+""",
+    "hardware_tanh": """(x):
+    return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+""",
+    # What exponentials are taken relative to: 0 where everything is -inf.
+    "base_of": '(x):\n    return tl.where(x == float("-inf"), 0.0, x)\n',
+    # The first word of Philox4x32-10 for a position and a key, as a number of 24 bits; see `dialect.philox`.
+    "drawn": """(position, key):
+    zero = (position * 0).to(tl.uint32)
+    a, b, c, d = position.to(tl.uint32), (position >> 32).to(tl.uint32), zero, zero
+    low, high = key.to(tl.uint32), (key >> 32).to(tl.uint32)
+    for _ in tl.static_range(10):
+        first, second = a.to(tl.uint64) * 0xD2511F53, c.to(tl.uint64) * 0xCD9E8D57
+        a, b = (second >> 32).to(tl.uint32) ^ b ^ low, second.to(tl.uint32)
+        c, d = (first >> 32).to(tl.uint32) ^ d ^ high, first.to(tl.uint32)
+        low, high = low + 0x9E3779B9, high + 0xBB67AE85
+    return a >> 8
+""",
+    "check_index": """(position, size, site, inside, failure):
+    bad = ((position < 0) | (position >= size)) & inside
+    slot = failure + site.to(tl.int64) * 3 + position * 0
+    tl.store(slot, position * 0 + 1, bad)
+    tl.store(slot + 1, position, bad)
+    tl.store(slot + 2, position * 0 + size, bad)
+    return tl.where(bad, 0, position)
+""",
+}
+
+
+def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], lines: Sequence[str],
+                  functions: Sequence[str] = ()) -> str:  # fmt: skip
+    """The source file of a kernel: `origins` name what it computes, `functions` are definitions of its own."""
+    body = "\n".join(f"    {line}" for line in lines or ["pass"])
+    own = "".join(f"\n\n@triton.jit\n{f.rstrip()}\n" for f in functions)
+    text = f"{own}\n\n@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n"
+    return f"{commented(origins)}{HEAD}{LIBDEVICE if 'libdevice.' in text else ''}{definitions(text)}{text}"
+
+
+def commented(origins: Sequence[str]) -> str:
+    """The comments at a kernel's head."""
+    return "".join(f"# {origin}\n" for origin in origins)
+
+
+def definitions(text: str, mark: str = "@triton.jit\n") -> str:
+    """The functions that a text names, and those that they name, which come before them."""
+    found = ""
+    for f in reversed(FUNCTIONS):
+        if any(f"{f}(" in t or f", {f}, " in t or f", {f})" in t for t in (text, found)):
+            found = f"\n\n{mark}def {f}{FUNCTIONS[f]}{found}"
+    return found

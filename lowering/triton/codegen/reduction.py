@@ -1,0 +1,177 @@
+"""Reading the body of a reduction: what it combines, with which operation, and what is neutral for it.
+
+A result is `Folded` (an associative operation on a value that does not read the running one), or two results are
+`Selected` (the element that wins a strict comparison, and its position: argmax). Anything else runs step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Node
+from oneflow.lowering.triton.codegen.body import needed_ops
+from oneflow.lowering.triton.codegen.writer import V
+
+#: Combining operations: the function of the prelude and the neutral element, `least` and `most` by type.
+COMBINE = {
+    "arith.addf": ("add", "0.0"), "arith.addi": ("add", "0"),
+    "arith.mulf": ("multiply", "1.0"), "arith.muli": ("multiply", "1"),
+    "arith.maximumf": ("largest", "least"), "arith.minimumf": ("smallest", "most"),
+    "arith.maxsi": ("greater", "least"), "arith.minsi": ("less", "most"),
+    "arith.andi": ("both", "-1"), "arith.ori": ("either", "0"), "arith.xori": ("differ", "0"),
+}  # fmt: skip
+#: The same on unsigned integers, which are bytes, and on bools.
+BYTES = {"arith.maxui": ("greater_unsigned", "0"), "arith.minui": ("less_unsigned", "-1")}
+BOOLS = {"arith.maxui": ("either", "False"), "arith.minui": ("both", "True"), "arith.ori": ("either", "False"),
+         "arith.andi": ("both", "True"), "arith.xori": ("differ", "False")}  # fmt: skip
+#: Comparisons that are false for equal operands, by predicate.
+STRICT = {"arith.cmpf": {2, 4}, "arith.cmpi": {2, 4, 6, 8}}
+UNEQUAL = 13
+LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
+
+
+def combination(name: str, element: str) -> tuple[str, str] | None:
+    """The function and the neutral element of a combining operation on an element type, None if it is another."""
+    table = BOOLS if element == "i1" else {**COMBINE, **BYTES} if element == "i8" else COMBINE
+    return table.get(name)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Result `number` is combined by `op` with `value`, computed from the elements alone."""
+
+    number: int
+    op: ir.Operation
+    value: ir.Value
+
+    @property
+    def function(self) -> str:
+        """The combining function's name."""
+        found = combination(self.op.name, str(self.op.results[0].type))
+        assert found is not None
+        return found[0]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Results `value` and `position` are those of the element for which `condition` held last."""
+
+    condition: ir.Value
+    value: ir.Value
+    position: ir.Value
+
+
+@dataclass
+class Accumulator:
+    """A running value of the open pass: result `value` of a node is read from it after the loop."""
+
+    value: ir.Value
+    name: str
+    element: str
+    start: V | None
+    fold: Folded | None
+
+
+@dataclass
+class Pair:
+    """Running values of the open pass that a selection makes, by the function `name`."""
+
+    node: Node
+    names: tuple[str, str]
+    starts: tuple[V, V]
+    function: str
+
+
+def neutral(name: str, element: str) -> str:
+    """The neutral element of a combining operation as text."""
+    found = combination(name, element)
+    assert found is not None
+    text = found[1]
+    if text not in ("least", "most"):
+        return text
+    if element[0] in "fb":
+        return f'float("{"-" if text == "least" else ""}inf")'
+    bits = int(element[1:])
+    return str(-(1 << (bits - 1)) if text == "least" else (1 << (bits - 1)) - 1)
+
+
+def read_folds(node: Node) -> list[Folded] | None:
+    """How each result that is not a scan's stream is folded; None where one is something else.
+
+    A scan yields its running value twice: the stream has the same value and is not listed.
+    """
+    block = node.body
+    outs = list(block.arguments)[len(node.inputs) :]
+    yielded = list(block.operations[len(block.operations) - 1].operands)
+    folds = []
+    for number, (out, value) in enumerate(zip(outs, yielded, strict=True)):
+        if node.streams(number):
+            if not any(value == y and not node.streams(i) for i, y in enumerate(yielded)):
+                return None
+            continue
+        fold = _fold(number, out, value)
+        if fold is None or _reads(fold.value, outs):
+            return None
+        folds.append(fold)
+    return folds
+
+
+def _fold(number: int, out: ir.Value, value: ir.Value) -> Folded | None:
+    if isinstance(value, ir.BlockArgument) or combination(value.owner.name, str(value.type)) is None:
+        return None
+    operands = list(value.owner.operands)
+    if operands.count(out) != 1:
+        return None
+    return Folded(number, value.owner, operands[1 - operands.index(out)])
+
+
+def _reads(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
+    """Whether a value of a body depends on one of `outs`."""
+    if isinstance(value, ir.BlockArgument):
+        return value in outs
+    ops = [o.operation for o in value.owner.operation.block.operations]
+    return any(v in outs for op in needed_ops(ops, [value]) for v in op.operands)
+
+
+def read_selection(node: Node) -> Selected | None:
+    """The selection that a node of two results makes, None if it is something else.
+
+    The first of equal elements has to win: then elements may be compared in any order, and of equal ones that with
+    the smaller position wins.
+    """
+    block = node.body
+    outs = list(block.arguments)[len(node.inputs) :]
+    best, place = list(block.operations[len(block.operations) - 1].operands)[:2] if len(outs) == 2 else (None, None)
+    if best is None or place is None or node.streams(0) or node.streams(1):
+        return None
+    if any(isinstance(v, ir.BlockArgument) for v in (best, place)) or place.owner.name != "arith.select":
+        return None
+    condition, position, kept = place.owner.operands
+    value = _chosen(best.owner, condition, outs[0])
+    if kept != outs[1] or value is None or _reads(value, outs) or _reads(position, outs):
+        return None
+    return Selected(condition, value, position) if _strict(block, condition, value, outs) else None
+
+
+def _chosen(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | None:
+    """The element that takes the place of `out` where the condition holds."""
+    operands = list(op.operands)
+    if op.name == "arith.select" and operands[0] == condition and operands[2] == out:
+        return operands[1]
+    extreme = combination(op.name, str(out.type)) if op.name.startswith(("arith.max", "arith.min")) else None
+    return operands[1 - operands.index(out)] if extreme and operands.count(out) == 1 else None
+
+
+def _strict(block: ir.Block, condition: ir.Value, value: ir.Value, outs: Sequence[ir.Value]) -> bool:
+    """Whether a condition is made of strict comparisons and tests for NaN."""
+    ops = [o.operation for o in block.operations]
+    return all(_is_strict(op) for op in needed_ops(ops, [condition], [value, *outs]))
+
+
+def _is_strict(op: ir.Operation) -> bool:
+    if op.name not in STRICT:
+        return op.name in LOGIC
+    predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+    return predicate in STRICT[op.name] or (predicate == UNEQUAL and op.operands[0] == op.operands[1])

@@ -1,0 +1,247 @@
+"""Kernels of `scf.for` nests that update a tensor in place: scatters.
+
+A loop whose position is a coordinate of every access to the tensor runs in parallel, and one whose steps may come in
+any order; so do all where the update may be atomic, as an addition. Other loops run in order in each program, with a
+barrier after each write. A write of what is there already, where a condition does not hold, is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.linalg.emit import ANY_ORDER
+from oneflow.lowering.triton.codegen.block_shape import warps_of
+from oneflow.lowering.triton.codegen.body import Bodies
+from oneflow.lowering.triton.codegen.emission import filled_with, finish_ops, program_id
+from oneflow.lowering.triton.codegen.kernel import Kernel
+from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
+from oneflow.lowering.triton.codegen.tile import Axis, Tile
+from oneflow.lowering.triton.codegen.writer import Axes, V, Writer
+from oneflow.lowering.triton.source import Source
+
+#: Updates that memory can do, and of which elements.
+ATOMIC = {
+    "arith.addf": ("tl.atomic_add", {"f32", "f64"}), "arith.addi": ("tl.atomic_add", {"i32", "i64"}),
+    "arith.maxsi": ("tl.atomic_max", {"i32", "i64"}),
+}  # fmt: skip
+BLOCK = 256
+
+
+@dataclass
+class Loops:
+    """Emits one nest."""
+
+    kernel: Kernel
+    deterministic: bool
+    carried: set[ir.Value] = field(default_factory=set)
+    accesses: list[ir.Operation] = field(default_factory=list)
+    nest: list[ir.Operation] = field(default_factory=list)
+    depth: int = 0
+
+    def __post_init__(self) -> None:
+        heads = [o for o in self.kernel.ops if o.name == "scf.for"]
+        if len(heads) != 1 or len(self.kernel.returned) != 1 or self.kernel.returned[0].owner != heads[0]:
+            raise Unsupported("loops beside others")
+        self.head = heads[0]
+        self.updated = list(self.head.operands)[3]
+        self.fills = {} if self.updated in self.kernel.tensors else {0: _fill(self.updated)}
+        self.target = self.kernel.tensor(self.kernel.destinations[0])
+        self._explore(self.head)
+        self.update = Update.read([o for o in self.accesses if o.name == "tensor.insert"], self.accesses)
+
+    def _explore(self, loop: ir.Operation) -> None:
+        if len(loop.results) != 1:
+            raise Unsupported("a loop that carries more than a tensor")
+        self.nest.append(loop)
+        block = loop.regions[0].blocks[0]
+        self.carried.add(block.arguments[1])
+        for view in block.operations:
+            op = view.operation
+            if op.name == "scf.for":
+                self._explore(op)
+            elif op.name in ("tensor.extract", "tensor.insert"):
+                which = op.operands[0 if op.name == "tensor.extract" else 1]
+                if op.name == "tensor.insert" or which in self.carried:
+                    self.accesses.append(op)
+                if op.name == "tensor.insert":
+                    self.carried.add(op.results[0])
+            elif len(op.regions):
+                raise Unsupported(op.name)
+
+    def emit(self) -> Source:
+        """The source of the kernel."""
+        self.atomic = self._atomic()
+        parallel = self.nest if self.atomic is not None else [loop for loop in self.nest if self._independent(loop)]
+        sizes = {i: self._count(loop) for i, loop in enumerate(parallel)}
+        count = product(sizes.values())
+        block = BLOCK if count.static is None else min(BLOCK, power_of_two(count.static))
+        axis = Axis("x", list(sizes), block, f"{program_id(self.kernel)} * {block}", scalar=not parallel)
+        writer = Writer()
+        self.tile = Tile(self.kernel, writer, [axis], sizes, [], set(sizes))
+        self.tile.place(axis)
+        self.bodies = _Bodies(self.tile, loops=self)
+        for value in self.carried:
+            self.kernel.tensors[value] = self.target
+        self.ivs = {loop: self.tile.position(i) for i, loop in enumerate(parallel)}
+        self.sequential = len(parallel) < len(self.nest)
+        self._loop(self.head, {})
+        grid = "1" if not parallel else f"cdiv({count}, {block})"
+        grid = str(-(-count.static // block)) if parallel and count.static is not None else grid
+        updates = {} if self.fills else {0: list(self.kernel.block.arguments).index(self.updated)}
+        warps = warps_of(block // 2)
+        return finish_ops(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)
+
+    def _atomic(self) -> ir.Operation | None:
+        """The operation of the update, if that may be atomic and the nest does nothing else to the tensor."""
+        op = None if self.update is None else self.update.operation
+        if self.update is None or op is None or op.name not in ATOMIC:
+            return None
+        if self.target.element not in ATOMIC[op.name][1] or (self.target.element[0] == "f" and self.deterministic):
+            return None
+        return op if self.update.is_alone else None
+
+    def _independent(self, loop: ir.Operation) -> bool:
+        """Whether steps of a loop touch different elements."""
+        if ANY_ORDER in loop.attributes:
+            return True
+        step = loop.regions[0].blocks[0].arguments[0]
+        positions = [list(o.operands)[1 if o.name == "tensor.extract" else 2 :] for o in self.accesses]
+        rank = len(self.target.shape)
+        return any(all(p[axis] == step for p in positions) for axis in range(rank))
+
+    def _count(self, loop: ir.Operation) -> Size:
+        low, high, step = (self.kernel.size(v) for v in list(loop.operands)[:3])
+        if low != Size() or step != Size.of(1):
+            raise Unsupported("a loop that does not count from 0 by 1")
+        return high
+
+    def _loop(self, loop: ir.Operation, env: dict[ir.Value, V]) -> None:
+        block = loop.regions[0].blocks[0]
+        if loop in self.ivs:
+            self._block(block, {**env, block.arguments[0]: self.ivs[loop]})
+            return
+        self.depth += 1
+        axes, at = frozenset({f"loop{self.depth}"}), f"at{self.depth}"
+        self.bodies.writer.open(axes)
+        step = self.bodies.writer.define(f"{at} + tl.full((), 0, tl.int64)", "index", axes)
+        self._block(block, {**env, block.arguments[0]: step})
+        self.bodies.writer.close(f"for {at} in range(0, {self._count(loop)}):")
+        self.depth -= 1
+
+    def _block(self, block: ir.Block, env: dict[ir.Value, V]) -> None:
+        for view in block.operations:
+            op = view.operation
+            if op.name == "scf.for":
+                self._loop(op, env)
+            elif op.name == "tensor.insert":
+                self._insert(op, env)
+            elif op.name != "scf.yield" and not self._replaced(op):
+                read = list(op.operands)[1:] if op.name == "tensor.extract" else list(op.operands)
+                env[op.results[0]] = self.bodies.op(op, [self.bodies.value(env, v) for v in read])
+
+    def _replaced(self, op: ir.Operation) -> bool:
+        """Whether an operation is part of how the tensor is written."""
+        if self.update is None:
+            return False
+        alone = self.atomic is not None and (op == self.atomic or op in self.accesses)
+        return alone or op in self.update.conditional
+
+    def _insert(self, op: ir.Operation, env: dict[ir.Value, V]) -> None:
+        value, condition = op.operands[0], None
+        if self.update is not None:
+            value, condition = self.update.value, self.update.condition
+        if self.atomic is not None:
+            value = next(v for v in self.atomic.operands if v.owner not in self.accesses)
+        added = self.bodies.value(env, value)
+        allowed = [] if condition is None else [self.bodies.value(env, condition)]
+        positions = [self.bodies.value(env, v) for v in list(op.operands)[2:]]
+        axes = frozenset[str]().union(*(p.axes for p in (*positions, *allowed)), added.axes)
+        parts = [f"{p.name} * {s.factor}" for p, s in zip(positions, self.target.strides, strict=True)]
+        if not any(p.axes for p in positions):  # all lanes write to one place
+            parts += [f"{lane.name} * 0" for lane in self.ivs.values() if lane.axes & axes][:1]
+        place, inside = f"{self.target.name} + {' + '.join(parts) or '0'}", self.tile.mask(axes)
+        mask = " & ".join([*([inside] if inside else []), *(a.name for a in allowed)])
+        name = f"{added.name}.to(tl.int8)" if self.target.element == "i1" else added.name
+        call = "tl.store" if self.atomic is None else ATOMIC[self.atomic.name][0]
+        self.bodies.writer.line(f"{call}({place}, {name}{', ' + mask if mask else ''})")
+        self._settle()
+
+    def _settle(self) -> None:
+        """Makes a write visible to the reads after it."""
+        writer = self.bodies.writer
+        if self.sequential:
+            writer.line("tl.debug_barrier()")
+        for scope in writer.scopes:
+            scope.known = {k: v for k, v in scope.known.items() if f"tl.load({self.target.name} " not in k}
+
+    @property
+    def here(self) -> Axes:
+        """The axes of the loop that is being written."""
+        return frozenset({f"loop{self.depth}"}) if self.depth else frozenset()
+
+
+@dataclass(frozen=True)
+class Update:
+    """The one write of a nest: of `value`, where `condition` holds; `reads` are those of what is there.
+
+    `conditional` are the operations that give what is there where the condition does not hold.
+    """
+
+    value: ir.Value
+    condition: ir.Value | None
+    conditional: frozenset[ir.Operation]
+    reads: Sequence[ir.Operation]
+    elsewhere: bool
+
+    @staticmethod
+    def read(inserts: Sequence[ir.Operation], accesses: Sequence[ir.Operation]) -> Update | None:
+        """The update of a nest with one write, None where there are several."""
+        if len(inserts) != 1:
+            return None
+        value, place = inserts[0].operands[0], list(inserts[0].operands)[2:]
+        reads = [o for o in accesses if o.name == "tensor.extract"]
+        there = [o for o in reads if list(o.operands)[1:] == place]
+        elsewhere = len(there) < len(reads)
+        choice = None if isinstance(value, ir.BlockArgument) else value.owner
+        if choice is None or choice.name != "arith.select" or choice.operands[2].owner not in there:
+            return Update(value, None, frozenset(), there, elsewhere)
+        idle = [o for o in there if all(u.owner.operation == choice for u in o.results[0].uses)]
+        return Update(choice.operands[1], choice.operands[0], frozenset([choice, *idle]), there, elsewhere)
+
+    @property
+    def operation(self) -> ir.Operation | None:
+        """What makes the value of the one that is there."""
+        if isinstance(self.value, ir.BlockArgument):
+            return None
+        op = self.value.owner
+        return op if sum(v.owner in self.reads for v in op.operands) == 1 else None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing but its operation needs what is there."""
+        own = {*self.conditional, self.operation}
+        users = [u.owner.operation for o in self.reads for u in o.results[0].uses]
+        return not self.elsewhere and all(op in own for op in users)
+
+
+def _fill(value: ir.Value) -> str:
+    """The number that a tensor of a kernel is filled with."""
+    found = filled_with(value)
+    if found is None:
+        raise Unsupported("a loop over a value of the kernel")
+    return found
+
+
+@dataclass
+class _Bodies(Bodies):
+    """Bodies whose reads of the updated tensor stay where they are."""
+
+    loops: Loops = field(kw_only=True)
+
+    def _extract(self, op: ir.Operation, positions: list[V]) -> V:
+        if op.operands[0] not in self.loops.carried:
+            return super()._extract(op, positions)
+        return super()._extract(op, [V(p.name, p.element, p.axes | self.loops.here) for p in positions])

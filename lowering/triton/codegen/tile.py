@@ -1,0 +1,246 @@
+"""Tiles: how a program's elements lie along axes, where they are in memory, and which are real.
+
+An axis covers loops of the structure, flattened, the last fastest. Loops that every tensor walks as one are one
+group, so that positions need few divisions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.kernels.access import Computed
+from oneflow.lowering.kernels.nodes import Node, Use
+from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, triton_type
+from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
+from oneflow.lowering.triton.codegen.writer import NONE, Axes, V, Writer
+
+
+@dataclass(frozen=True)
+class Form:
+    """An offset: a factor for each loop, a constant, and positions that are not linear with their factors."""
+
+    loops: Mapping[int, Size]
+    constant: Size = field(default_factory=Size)
+    computed: tuple[tuple[Computed, Size], ...] = ()
+
+    @property
+    def walked(self) -> set[int]:
+        """The loops that the offset depends on."""
+        return set(self.loops).union(*(position.dims for position, _ in self.computed))
+
+
+@dataclass
+class Axis:
+    """One axis: its loops in order, its block (1: a scalar position), and `start`, the text of its first position.
+
+    `index` says where the axis lies in blocks of other axes than a full one. Where blocks are parts of others, these
+    cover `whole` positions each.
+    """
+
+    name: str
+    loops: list[int]
+    block: int
+    start: str | None = None
+    scalar: bool = False
+    index: str | None = None
+    size: Size = field(default_factory=lambda: Size.of(1))
+    whole: int = 1
+
+
+def linear_form(kernel: Kernel, node: Node, use: Use) -> Form:
+    """The offset in elements of a use, as a form of the structure's loops."""
+    shape = kernel.shape(use.value)
+    strides = Tensor("", shape, "").strides
+    loops: dict[int, Size] = {}
+    constant, computed = Size(), []
+    for form, stride in zip(use.access, strides, strict=True):
+        if isinstance(form, Computed):
+            computed.append((form.renamed(node.names), stride))
+            continue
+        constant = constant + stride * Size.of(form.constant)
+        for dim, factor in form.terms:
+            name = node.names[dim]
+            loops[name] = loops.get(name, Size()) + stride * Size.of(factor)
+    return Form({n: s for n, s in loops.items() if s.terms}, constant, tuple(computed))
+
+
+def indexed_loops(nodes: Iterable[Node]) -> set[int]:
+    """Loops whose positions bodies ask for."""
+    found = set()
+    for node in nodes:
+        for op in node.body.operations:
+            if op.operation.name == "linalg.index":
+                found.add(node.names[ir.IntegerAttr(op.operation.attributes["dim"]).value])
+    return found
+
+
+@dataclass
+class Tile:
+    """The elements of one program; `policy` says how long the cache keeps full blocks that are read.
+
+    Where there is one, those that are written are not read again.
+    """
+
+    kernel: Kernel
+    writer: Writer
+    axes: list[Axis]
+    sizes: Mapping[int, Size]
+    forms: Sequence[Form]
+    opaque: set[int]
+    positions: dict[int, V] = field(default_factory=dict)
+    masks: dict[str, V | None] = field(default_factory=dict)
+    policy: str = ""
+
+    def __post_init__(self) -> None:
+        for axis in self.axes:
+            axis.size = product(self.sizes[n] for n in axis.loops)
+
+    @property
+    def spread(self) -> list[Axis]:
+        """The axes that are dimensions of blocks."""
+        return [a for a in self.axes if not a.scalar and a.index is None]
+
+    @property
+    def shape(self) -> str:
+        """The shape of a full block."""
+        return _tuple([a.block for a in self.spread])
+
+    def place(self, axis: Axis) -> None:
+        """Writes the positions along an axis and its mask."""
+        axes = frozenset({axis.name})
+        text = axis.start or "0"
+        if not axis.scalar:
+            lanes = f"{self.lanes(axis)}{self._index(axis)}{'.to(tl.int64)' if self.kernel.is_wide else ''}"
+            text = f"{text} + {lanes}" if axis.start else lanes
+        elif self.kernel.is_wide:
+            text = f"{text} + tl.full((), 0, tl.int64)"
+        if not axis.loops:
+            self.masks[axis.name] = None if axis.scalar or axis.block == 1 else self._mask(axis, text, axes)
+            return
+        flat = self.writer.define(text, "position", axes, axis.name)
+        size, covered = axis.size.static or 0, math.lcm(axis.block, axis.whole)
+        exact = axis.scalar or (size > 0 and size % covered == 0)
+        self.masks[axis.name] = None if exact else self._mask(axis, flat.name, axes)
+        self._decompose(axis, flat)
+
+    def lanes(self, axis: Axis) -> str:
+        """The positions within a block along an axis, as a vector."""
+        return f"tl.arange(0, {axis.block})"
+
+    def _index(self, axis: Axis) -> str:
+        """How a vector becomes a block along the axis."""
+        if axis.index is not None:
+            return axis.index
+        rank, at = len(self.spread), self.spread.index(axis)
+        return f"[{', '.join(':' if i == at else 'None' for i in range(rank))}]" if rank > 1 else ""
+
+    def _mask(self, axis: Axis, text: str, axes: Axes) -> V:
+        return self.writer.define(f"{text} < {axis.size.atom}", "i1", axes, f"in_{axis.name}")
+
+    def _decompose(self, axis: Axis, flat: V) -> None:
+        groups = self.groups(axis.loops)
+        inner = Size.of(1)
+        for number, group in reversed(list(enumerate(groups))):
+            size = product(self.sizes[n] for n in group)
+            text = flat.name if inner == Size.of(1) else f"{flat.name} // {inner.atom}"
+            if number:
+                text = f"({text}) % {size.atom}" if "//" in text else f"{text} % {size.atom}"
+            position = self.writer.define(text, "position", flat.axes, "i") if text != flat.name else flat
+            self.positions[group[-1]] = position
+            inner = inner * size
+
+    def groups(self, loops: Sequence[int]) -> list[list[int]]:
+        """Loops that can be walked as one, together; loops of one step are left out."""
+        groups: list[list[int]] = []
+        for loop in loops:
+            if self.sizes[loop] == Size.of(1):
+                continue
+            if groups and self._joined(groups[-1][-1], loop):
+                groups[-1].append(loop)
+            else:
+                groups.append([loop])
+        return groups
+
+    def _joined(self, outer: int, inner: int) -> bool:
+        apart = self.opaque.union(*(c.dims for f in self.forms for c, _ in f.computed))
+        if {outer, inner} & apart:
+            return False
+        zero = Size()
+        return all(f.loops.get(outer, zero) == f.loops.get(inner, zero) * self.sizes[inner] for f in self.forms)
+
+    def position(self, loop: int) -> V:
+        """The position along a loop as an index."""
+        if loop not in self.positions:
+            return self.writer.define(constant_text("0", "index"), "index")
+        found = self.positions[loop]
+        return self.writer.define(f"({found.name}).to(tl.int64)", "index", found.axes)
+
+    def mask(self, axes: Axes) -> str | None:
+        """The text of the mask over axes, None where every lane is real."""
+        names = [m.name for a in self.axes if a.name in axes and (m := self.masks.get(a.name)) is not None]
+        return " & ".join(names) or None
+
+    def offset(self, form: Form) -> tuple[str, Axes]:
+        """The text of an offset, and the axes it varies along."""
+        parts, axes = [], NONE
+        for loop, position in self.positions.items():
+            factor = form.loops.get(loop)
+            if factor is not None:
+                parts.append(position.name if factor == Size.of(1) else f"{position.name} * {factor.factor}")
+                axes = axes | position.axes
+        for computed, factor in form.computed:
+            places = {loop: self.positions[loop] for loop in computed.dims if loop in self.positions}
+            parts.append(f"({computed.text({loop: p.name for loop, p in places.items()})}) * {factor.factor}")
+            axes = axes.union(*(p.axes for p in places.values()))
+        if form.constant.terms:
+            parts.append(str(form.constant))
+        return " + ".join(parts), axes
+
+    def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> V:
+        """The element at an offset; bools are bytes in memory."""
+        place = f"{tensor.name} + {offset}" if offset else tensor.name
+        mask = self.mask(axes)
+        text = f"tl.load({place}{f', {mask}, {other}' if mask else ''}{self._kept(self.policy, axes)})"
+        return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
+
+    def _kept(self, policy: str, axes: Axes) -> str:
+        """The argument that says how long the cache keeps a full block."""
+        return f', eviction_policy="{policy}"' if policy and len(axes) == len(self.spread) else ""
+
+    def store(self, tensor: Tensor, form: Form, value: V) -> None:
+        """Writes a value where a linear form says."""
+        offset, axes = self.offset(form)
+        missing = value.axes - axes
+        if missing and self.spread:
+            shape = _tuple([a.block if a.name in missing else 1 for a in self.spread])
+            offset = " + ".join([*([offset] if offset else []), f"tl.full({shape}, 0, tl.int32)"])
+            axes = axes | missing
+        place = f"{tensor.name} + {offset}" if offset else tensor.name
+        mask = self.mask(axes)
+        name = f"{value.name}.to(tl.int8)" if tensor.element == "i1" else value.name
+        kept = "evict_first" if self.policy else ""
+        text = f"tl.store({place}, {name}{f', {mask}' if mask else ''}{self._kept(kept, axes)})"
+        self.writer.scope(axes | value.axes).lines.append(text)
+
+    def broadcast(self, value: V) -> V:
+        """The value as a full block."""
+        every = frozenset(a.name for a in self.spread)
+        wide = {a.name for a in self.spread if a.block > 1}
+        if not every or (value.axes and value.axes >= wide):
+            return V(value.name, value.element, value.axes | every)
+        text = f"tl.broadcast_to({value.name}, {self.shape})"
+        return self.writer.define(text, value.element, value.axes | every)
+
+
+def constant_text(value: str, element: str, shape: str = "()") -> str:
+    """A constant of an element type."""
+    if element == "bf16":
+        return f"tl.full({shape}, {value}, tl.float32).to(tl.bfloat16)"
+    return f"tl.full({shape}, {value}, {triton_type(element)})"
+
+
+def _tuple(numbers: Sequence[int]) -> str:
+    return f"({', '.join(map(str, numbers))}{',' if len(numbers) == 1 else ''})"

@@ -1,0 +1,93 @@
+"""`oneflow-prefer-channels-last`: convolutions on images with their channels last, between transposes.
+
+    %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first", ..}
+      ->   %y = transpose("oneflow.conv2d"(transpose(%x), transpose(%w)) {data_format = "channels_last", ..})
+
+Elements that are multiplied with one another then lie beside each other in memory, which is what tensor cores are fed
+with. Images of few channels, such as photographs, get channels of zeros, so that they are read in vectors too.
+`oneflow-choose-layouts` does away with most of the transposes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from oneflow.dialect import oneflow as dialect
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.builder import Value
+from oneflow.dialect.ir_builder import IRBuilder
+from oneflow.dialect.record import Call, Registry
+from oneflow.passes.base import Pass
+from oneflow.passes.registry import register_pass
+
+CONVOLUTIONS = frozenset(f"{dialect.PREFIX}{n}" for n in ("conv2d", "deconv2d", "conv_data_grad", "conv_filter_grad"))
+#: From channels first to channels last, and back.
+TO_LAST, TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
+#: What the numbers of channels are multiples of, or are made: 16 bytes of f16. Operands that may be filled up.
+CHANNELS = 8
+FILLED = frozenset({"in", "weight", "x", "filter", "x_like"})
+#: The operand whose first dimension are channels of an operand that is filled up.
+SUMMED = {"deconv2d": "weight"}
+
+
+@register_pass
+@dataclass(frozen=True)
+class PreferChannelsLast(Pass):
+    """Computes convolutions of images with channels first with channels last, which are multiples of 8, or filled up.
+
+    %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first"}
+      ->   %a = "oneflow.transpose"(%x) ; %b = "oneflow.transpose"(%w)
+           %c = "oneflow.conv2d"(%a, %b) {data_format = "channels_last"} ; %y = "oneflow.transpose"(%c)
+    """
+
+    name: ClassVar[str] = "oneflow-prefer-channels-last"
+
+    def run(self, module: ir.Module, registry: Registry) -> None:
+        """Rewrites every convolution that fits."""
+        found: list[ir.Operation] = []
+        dialect.walk(module.operation, found.append)
+        for op in found:
+            if op.name in CONVOLUTIONS and _fits(op, registry):
+                _rewrite(op, registry)
+
+
+def _call(op: ir.Operation, ops: IRBuilder) -> Call:
+    return dialect.operand_call(op, dialect.record_of(op, ops.registry), ops.wrap)
+
+
+def _is_image(value: Value) -> bool:
+    return bool(value.rank == len(TO_LAST))
+
+
+def _fits(op: ir.Operation, registry: Registry) -> bool:
+    """Whether channels come first, in one group, and their numbers allow vectors, or can be made to."""
+    call = _call(op, IRBuilder(registry))
+    images = {n: v.shape for n, v in call.inputs.items() if v is not None and _is_image(v)}
+    known = all(None not in shape and shape[0] * shape[1] > 0 for shape in images.values())
+    whole = known and all(shape[1] % CHANNELS == 0 for n, shape in images.items() if n not in FILLED)
+    return whole and len(images) > 1 and call.data_format == "channels_first" and call.groups == 1
+
+
+def _rewrite(op: ir.Operation, registry: Registry) -> None:
+    ops = IRBuilder(registry, ir.InsertionPoint(op), op.location)
+    call = _call(op, ops)
+    given: dict[str, Any] = {n: _last(ops, v, n == SUMMED.get(call.record.name)) for n, v in call.inputs.items()}
+    attrs = {**call.attrs, "data_format": "channels_last"}
+    if call.record.name in SUMMED:
+        attrs["filters"] = 0  # as many as the weight has, filled up
+    result = ops.call(call.record.name, *given.values(), **attrs)[0]
+    channels = ir.RankedTensorType(op.results[0].type).shape[1]
+    if result.shape[-1] > channels:
+        result = ops.narrow(result, dim=3, start=0, length=channels)
+    op.results[0].replace_all_uses_with(ops.transpose(result, perm=TO_FIRST).handle)
+    op.erase()
+
+
+def _last(ops: IRBuilder, value: Value | None, is_summed: bool) -> Value | None:
+    """An operand with channels last and filled up, also what it `is_summed` over; what is no image stays."""
+    if value is None or not _is_image(value):
+        return value
+    turned = ops.transpose(value, perm=TO_LAST)
+    missing = [-value.shape[0] % CHANNELS if is_summed else 0, 0, 0, -value.shape[1] % CHANNELS]
+    return ops.pad(turned, padding_before=[0] * 4, padding_after=missing) if any(missing) else turned

@@ -1,0 +1,400 @@
+"""The entry as a plan: a Python function that computes sizes, takes memory and launches kernels.
+
+    def main(run, in0, in0_0):
+        b1 = run.result(0, in0_0 * 4, (in0_0,))
+        run.launch("main_kernel_0", in0, in0_0, b1, in0_0, writes=1)
+
+Static temporaries lie in one workspace, at offsets that their lives allow, small ones apart; a kernel that updates an
+operand writes over it where nothing reads it later, else over a copy. A result lies in the argument that is donated
+to it, where that is read before (`donation`). `run` is a device's side of it (see `oneflow.runtime.cuda`,
+`oneflow.testing.triton_interpreter`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.buffers import Buffer, Lives, place
+from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.linalg.emit import BARRIER
+from oneflow.lowering.triton.codegen.body import literal
+from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
+from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
+from oneflow.lowering.triton.launch.donation import donations
+from oneflow.lowering.triton.launch.overlap import keep_beside
+from oneflow.lowering.triton.names import PLAN, identifier
+from oneflow.lowering.triton.source import Source
+from oneflow.passes.base import PassError
+
+#: Scalar operations of an entry in Python.
+SCALARS = {
+    "arith.addi": "{0} + {1}", "arith.subi": "{0} - {1}", "arith.muli": "{0} * {1}",
+    "arith.floordivsi": "{0} // {1}", "arith.ceildivsi": "-(-{0} // {1})", "arith.remsi": "{0} % {1}",
+    "arith.divsi": "{0} // {1}", "arith.divui": "{0} // {1}", "arith.remui": "{0} % {1}",
+    "arith.maxsi": "max({0}, {1})", "arith.minsi": "min({0}, {1})", "arith.andi": "{0} & {1}",
+    "arith.ori": "{0} | {1}", "arith.xori": "{0} ^ {1}", "arith.select": "({1} if {0} else {2})",
+    "arith.addf": "{0} + {1}", "arith.subf": "{0} - {1}", "arith.mulf": "{0} * {1}", "arith.divf": "{0} / {1}",
+    **{f"arith.{k}": "{0}" for k in "index_cast index_castui extsi extui trunci extf truncf".split()},
+    **{f"arith.{k}": "float({0})" for k in ("sitofp", "uitofp")},
+    **{f"arith.{k}": "int({0})" for k in ("fptosi", "fptoui")},
+    "math.ceil": "math.ceil({0})", "math.floor": "math.floor({0})",
+}  # fmt: skip
+PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
+INDENT = "    "
+#: Temporaries of at most this many bytes lie apart, which the device's cache has room for: kernels need not wait for
+#: the readers of what was in the same memory before.
+APART = 8 << 20
+
+
+@dataclass
+class Place:
+    """A tensor of the entry: its buffer and sizes."""
+
+    buffer: Buffer
+    shape: tuple[Size, ...]
+    element: str
+
+
+@dataclass
+class Plan:
+    """Plans one entry; `functions` are the kernels at the `kernels` stage, `sources` their Triton forms.
+
+    Calls of `external` kernels, which were made for the host, take copies there and back, as do those of `hosts`.
+    `in_place` says which of their results, by number, may lie in the memory of which operands.
+    """
+
+    entry: ir.Operation
+    functions: Mapping[str, ir.Operation]
+    sources: Mapping[str, Source]
+    external: Sequence[str] = ()
+    hosts: Collection[str] = ()
+    in_place: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    constants: list[ir.Attribute] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    places: dict[ir.Value, Place] = field(default_factory=dict)
+    scalars: dict[ir.Value, Size] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = ir.StringAttr(self.entry.attributes["sym_name"]).value
+        self.block = self.entry.regions[0].blocks[0]
+        self.ops = [o.operation for o in self.block.operations]
+        kernels = {name: Kernel.read(f) for name, f in self.functions.items()}
+        self.lives = Lives(self.ops, self.block, kernels)
+        apart = _static_bytes(self.lives.buffers) <= APART
+        if not apart:
+            self.lives.share(self.ops, self.in_place)
+        self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
+        keep_beside(self.ops, self.lives)
+        self.workspace = place(self.lives.buffers, apart)
+        updates = {name: source.updates for name, source in self.sources.items()}
+        self.donated = donations(self.entry, self.ops, self.lives.of, self.functions, updates)
+        for result in self.donated:
+            self.copied.pop(self.ops[-1].operands[result], None)
+        self.ending: dict[int, list[Buffer]] = defaultdict(list)
+        for buffer in self.lives.buffers:
+            if buffer.shares is None and buffer.dynamic:
+                self.ending[buffer.last].append(buffer)
+
+    def _updates(self, number: int, op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
+        """Lets results lie over what their kernel updates; gives those that need a copy of it first."""
+        source = self.sources.get(_callee(op)) if op.name == "func.call" else None
+        copies = []
+        for result, operand in (source.updates if source else {}).items():
+            made, value = self.lives.of[op.results[result]], op.operands[operand]
+            if not isinstance(value, ir.BlockArgument) and value.owner.name == "tensor.empty":
+                continue
+            if not _share(made, self.lives.of[value], number):
+                copies.append((op.results[result], value))
+        return copies
+
+    def text(self) -> str:
+        """The function's source."""
+        parameters = ["run"]
+        for number, argument in enumerate(self.block.arguments):
+            parameters += self._argument(number, argument)
+        for number, op in enumerate(self.ops[:-1]):
+            try:
+                self._op(op)
+            except Unsupported:
+                raise PassError(
+                    f"expected kernels, views and sizes in the entry, got {op.name}", op.location
+                ) from None
+            self._release(number)
+        for number, value in enumerate(self.ops[-1].operands):
+            self._return(number, value)
+        body = "\n".join(INDENT + line for line in self.lines or ["pass"])
+        return f"def {identifier(self.name)}({', '.join(parameters)}):\n{body}\n"
+
+    def write(self, module: ir.Module) -> None:
+        """Puts the plan on the entry and what runs need on the module."""
+        self.entry.attributes[PLAN] = ir.StringAttr.get(self.text())
+        attributes = module.operation.attributes
+        attributes["oneflow.workspace"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.workspace)
+        results = [ir.StringAttr.get(str(v.type)) for v in self.ops[-1].operands]
+        attributes["oneflow.results"] = ir.ArrayAttr.get(results)
+        attributes["oneflow.constants"] = ir.ArrayAttr.get(self.constants)
+
+    def _argument(self, number: int, argument: ir.Value) -> list[str]:
+        name, shape, parameters = f"in{number}", [], [f"in{number}"]
+        for axis in range(argument.type.rank):
+            static = not argument.type.is_dynamic_dim(axis)
+            shape.append(Size.of(argument.type.get_dim_size(axis) if static else f"{name}_{axis}"))
+            parameters += [] if static else [f"{name}_{axis}"]
+        buffer = self.lives.of[argument]
+        self.names[buffer.number] = name
+        self.places[argument] = Place(buffer, tuple(shape), str(argument.type.element_type))
+        return parameters
+
+    def _op(self, op: ir.Operation) -> None:
+        if op.name == "func.call":
+            self._call(op)
+            return
+        if op.name in ("tensor.empty", "linalg.fill", "tensor.from_elements"):
+            return
+        result = op.results[0]
+        if op.name == "tensor.dim":
+            axis = self._size(op.operands[1]).static or 0
+            self.scalars[result] = self._shape(op.operands[0])[axis]
+        elif op.name == "tensor.extract":
+            self._extract(op)
+        elif isinstance(result.type, ir.RankedTensorType):
+            self._tensor(op, result)
+        else:
+            self._scalar(op, result)
+
+    def _tensor(self, op: ir.Operation, result: ir.Value) -> None:
+        if op.name == "arith.constant":
+            self.places[result] = Place(self.lives.of[result], _static(result.type), str(result.type.element_type))
+            self.names[self.lives.of[result].number] = f"run.constant({len(self.constants)})"
+            self.constants.append(op.attributes["value"])
+            return
+        if op.operands[0] in self.places:
+            source = self.places[op.operands[0]]
+            self.places[result] = Place(source.buffer, self._view(op, source.shape), source.element)
+
+    def _shape(self, value: ir.Value) -> tuple[Size, ...]:
+        if value in self.places:
+            return self.places[value].shape
+        op = value.owner
+        if op.name == "tensor.empty":
+            return self._sized(value.type, op.operands)
+        if op.name == "linalg.fill":
+            return self._shape(op.operands[1])
+        return self._view(op, self._shape(op.operands[0]))
+
+    def _sized(self, kind: ir.Type, dynamic: ir.OpOperandList) -> tuple[Size, ...]:
+        rest = iter(dynamic)
+        return tuple(
+            self._size(next(rest)) if kind.is_dynamic_dim(i) else Size.of(kind.get_dim_size(i))
+            for i in range(kind.rank)
+        )
+
+    def _view(self, op: ir.Operation, shape: tuple[Size, ...]) -> tuple[Size, ...]:
+        """The sizes of a tensor seen otherwise."""
+        kind = op.results[0].type
+        if op.name in ("tensor.cast", BARRIER):
+            return tuple(s if kind.is_dynamic_dim(i) else Size.of(kind.get_dim_size(i)) for i, s in enumerate(shape))
+        if op.name == "tensor.collapse_shape":
+            groups = [[ir.IntegerAttr(i).value for i in g] for g in op.attributes["reassociation"]]
+            return tuple(product(shape[i] for i in g) for g in groups)
+        if op.name == "tensor.expand_shape":
+            return self._sized(kind, list(op.operands)[1:])
+        elements = op.operands[1].owner
+        if op.name != "tensor.reshape" or elements.name != "tensor.from_elements":
+            raise Unsupported(f"{op.name} in an entry")
+        return tuple(self._size(v) for v in elements.operands)
+
+    def _size(self, value: ir.Value) -> Size:
+        if value not in self.scalars:
+            raise Unsupported("a size that the entry does not compute")
+        return self.scalars[value]
+
+    def _scalar(self, op: ir.Operation, result: ir.Value) -> None:
+        if op.name == "arith.constant":
+            value = op.attributes["value"]
+            self.scalars[result] = Size.of(value.value if isinstance(value, ir.IntegerAttr) else literal(value))
+            return
+        args = [self._size(v) for v in op.operands]
+        if op.name in ("arith.addi", "arith.muli"):
+            self.scalars[result] = args[0] + args[1] if op.name == "arith.addi" else args[0] * args[1]
+            return
+        if op.name in ("arith.cmpi", "arith.cmpf"):
+            text = f"{{0}} {PREDICATES[ir.IntegerAttr(op.attributes['predicate']).value]} {{1}}"
+        elif op.name in SCALARS:
+            text = SCALARS[op.name]
+        else:
+            raise Unsupported(f"{op.name} in an entry")
+        self.scalars[result] = args[0] if text == "{0}" else self._named(text.format(*(a.atom for a in args)))
+
+    def _named(self, text: str) -> Size:
+        """A new name for the value of an expression."""
+        name = f"n{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return Size.of(name)
+
+    def _extract(self, op: ir.Operation) -> None:
+        tensor = self.places[op.operands[0]]
+        offset = Size()
+        for axis, position in enumerate(list(op.operands)[1:]):
+            offset = offset + self._size(position) * product(tensor.shape[axis + 1 :])
+        text = f'run.read({self._pointer(tensor.buffer)}, {offset}, "{tensor.element}")'
+        self.scalars[op.results[0]] = self._named(text)
+
+    def _call(self, op: ir.Operation) -> None:
+        callee = _callee(op)
+        if not any(callee in known for known in (self.sources, self.external, self.hosts)):
+            self._check(op)
+            return
+        inputs = list(op.operands)[: len(op.operands) - len(op.results)]
+        for result, empty in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
+            self.places[result] = Place(
+                self.lives.of[result], self._shape(empty), str(result.type.element_type)
+            )  # fmt: skip
+            self._allocate(self.places[result])
+        if callee in self.external:
+            given, made = (", ".join(map(self._extent, v)) for v in (inputs, op.results))
+            self.lines.append(f"run.host({self.external.index(callee)}, [{given}], [{made}])")
+            return
+        if callee in self.hosts:
+            given, made = (", ".join(map(self._seen, v)) for v in (inputs, op.results))
+            self.lines.append(f'run.on_host("{callee}", [{given}], [{made}])')
+            return
+        source = self.sources[callee]
+        for number, operand in source.updates.items():
+            self._copy(op.results[number], op.operands[operand])
+        for number, value in source.fills.items():
+            filled = self.places[op.results[number]]
+            at, size = self._pointer(filled.buffer), product(filled.shape)
+            text = f'run.fill({at}, {size}, {value}, "{filled.element}")'
+            self.lines.append(text)
+        arguments = [a for v in (*inputs, *op.results) for a in self._arguments(v)]
+        arguments += ["run.failure"] if source.parameters and source.parameters[-1][0] == FAILURE else []
+        arguments += [f"writes={len(op.results)}"] if len(op.results) else []
+        self.lines.append(f'run.launch("{callee}", {", ".join(arguments)})')
+        op.attributes["oneflow.at"] = ir.ArrayAttr.get([ir.StringAttr.get(self._where(r)) for r in op.results])
+
+    def _extent(self, value: ir.Value) -> str:
+        """Where a tensor lies and how many bytes it has."""
+        tensor = self.places[value]
+        return f"({self._pointer(tensor.buffer)}, {_bytes(tensor)})"
+
+    def _seen(self, value: ir.Value) -> str:
+        """Where a tensor lies and its sizes, or a number."""
+        if not isinstance(value.type, ir.RankedTensorType):
+            return str(self._size(value))
+        sizes = "".join(f"{s}, " for s in self._shape(value))
+        at = self._pointer(self.places[value].buffer) if value in self.places else "0"
+        return f"({at}, ({sizes}))"
+
+    def _where(self, result: ir.Value) -> str:
+        """Where a result lies, for readers of the plan."""
+        buffer = _root(self.lives.of[result])
+        if buffer.result is not None:
+            argument = self.donated.get(buffer.result)
+            return f"result {buffer.result}" + ("" if argument is None else f" in argument {argument}")
+        return "allocated" if buffer.offset is None else f"workspace {buffer.offset}"
+
+    def _copy(self, result: ir.Value, value: ir.Value) -> None:
+        if result in self.copied:
+            to, source = self.places[result], self.places[value]
+            self.lines.append(f"run.copy({self._pointer(to.buffer)}, {self._pointer(source.buffer)}, {_bytes(to)})")
+
+    def _arguments(self, value: ir.Value) -> list[str]:
+        if isinstance(value.type, ir.RankedTensorType):
+            if value not in self.places:
+                sizes = [s for i, s in enumerate(self._shape(value)) if value.type.is_dynamic_dim(i)]
+                return ["0", *map(str, sizes)]
+            tensor = self.places[value]
+            sizes = [s for i, s in enumerate(tensor.shape) if value.type.is_dynamic_dim(i)]
+            return [self._pointer(tensor.buffer), *map(str, sizes)]
+        return [str(self._size(value))]
+
+    def _check(self, op: ir.Operation) -> None:
+        """A size or a position verified on the host."""
+        kind = _callee(op).removeprefix("oneflow_rt_")
+        args = ", ".join(str(self._size(v)) for v in op.operands)
+        if len(op.results):
+            self.scalars[op.results[0]] = self._named(f"run.{kind}({args})")
+        else:
+            self.lines.append(f"run.{kind}({args})")
+
+    def _pointer(self, buffer: Buffer) -> str:
+        return self.names[_root(buffer).number]
+
+    def _allocate(self, tensor: Place) -> None:
+        buffer = _root(tensor.buffer)
+        if buffer.number in self.names:
+            return
+        name = self.names[buffer.number] = f"b{buffer.number}"
+        if buffer.result is not None:
+            sizes = "".join(f"{s}, " for s in tensor.shape).rstrip(" ")
+            argument = self.donated.get(buffer.result)
+            how = f"result({buffer.result}" if argument is None else f"donated({buffer.result}, {argument}"
+            text = f"run.{how}, {_bytes(tensor)}, ({sizes}))"
+        elif buffer.offset is not None:
+            text = f"run.at({buffer.offset}, {buffer.bytes})"
+        else:
+            text = f"run.temporary({_bytes(tensor)})"
+        self.lines.append(f"{name} = {text}")
+
+    def _release(self, number: int) -> None:
+        """Frees what the run allocated after its last use."""
+        for buffer in self.ending[number]:
+            if buffer.number in self.names:
+                self.lines.append(f"run.release({self.names[buffer.number]})")
+
+    def _return(self, number: int, value: ir.Value) -> None:
+        """Results lie where they were made; others are copied out. Sizes of a view are those of the value."""
+        tensor = self.places.get(value) or self._undefined(value)
+        sizes = "".join(f"{s}, " for s in tensor.shape)
+        if _root(tensor.buffer).result == number:
+            self.lines.append(f"run.shape({number}, ({sizes}))")
+            return
+        name = f"r{number}"
+        self.lines.append(f"{name} = run.result({number}, {_bytes(tensor)}, ({sizes}))")
+        self.lines.append(f"run.copy({name}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
+
+    def _undefined(self, value: ir.Value) -> Place:
+        """A result that nothing is written to: an empty tensor."""
+        buffer = Buffer(-1 - len(self.names), "temporary", None, 0, 0)
+        self.names[buffer.number] = "0"
+        return Place(buffer, self._shape(value), str(value.type.element_type))
+
+
+def _static_bytes(buffers: Sequence[Buffer]) -> int:
+    """The bytes of all temporaries of known sizes."""
+    return sum(b.bytes for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None)
+
+
+def _callee(op: ir.Operation) -> str:
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+
+
+def _root(buffer: Buffer) -> Buffer:
+    while buffer.shares is not None:
+        buffer = buffer.shares
+    return buffer
+
+
+def _share(made: Buffer, used: Buffer, number: int) -> bool:
+    """Lets a result lie over an operand that ends here; whether that could be done."""
+    root = _root(used)
+    if root.kind != "temporary" or used.last != number or root.result is not None or root is made:
+        return False
+    if made.result is not None:
+        root.result, made.result = made.result, None
+    made.shares = used
+    return True
+
+
+def _static(kind: ir.Type) -> tuple[Size, ...]:
+    return tuple(Size.of(s) for s in kind.shape)
+
+
+def _bytes(tensor: Place) -> str:
+    width = max(int("".join(c for c in tensor.element if c.isdigit()) or 64) // 8, 1)
+    return str(product(tensor.shape) * Size.of(width))

@@ -1,0 +1,142 @@
+"""A program at the `triton` stage read back from its module: what a device needs to run it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect._mlir import ir, passmanager
+from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
+from oneflow.lowering.triton.launch.unsupported import HostKernel, read_host
+from oneflow.lowering.triton.names import CHOICES, HOST, PLAN, SOURCE, identifier
+from oneflow.lowering.triton.source import Source
+
+#: The comments that a kernel begins with.
+_HEAD = re.compile(r"\A(?:#.*\n)*")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The plan of an entry as Python source, its kernels by name, other ways to compute them, what runs refer to."""
+
+    name: str
+    plan: str
+    sources: dict[str, Source]
+    workspace: int
+    sites: Sequence[str]
+    results: tuple[TensorDesc, ...]
+    constants: tuple[np.ndarray, ...]
+    externals: tuple[str, ...] = ()
+    hosts: tuple[HostKernel, ...] = ()
+    choices: dict[str, tuple[Source, ...]] = field(default_factory=dict)
+
+    def on(self, arch: str) -> Program:
+        """The program with the forms that kernels have for an architecture.
+
+        The plain form of a kernel that has another one there is among its choices.
+        """
+        special = {name: source.on(arch) for name, source in self.sources.items() if arch in source.special}
+        plain = {name: replace(self.sources[name], special={}) for name in special if name in self.choices}
+        choices = {name: (form, *self.choices[name]) for name, form in plain.items()}
+        return replace(self, sources={**self.sources, **special}, choices={**self.choices, **choices})
+
+    def function(self) -> Callable[..., None]:
+        """The plan as a function of a run, addresses and sizes."""
+        namespace: dict[str, Any] = {}
+        exec(compile(self.plan, f"<plan of {self.name}>", "exec"), {"math": math}, namespace)
+        function: Callable[..., None] = namespace[identifier(self.name)]
+        return function
+
+    @property
+    def text(self) -> str:
+        """The plan and every kernel, for people."""
+        hosts = (f"# {h.note}\n\n{h.text}" for h in self.hosts)
+        return "\n\n".join([self.plan, *(s.text for s in self.sources.values()), *hosts])
+
+    def with_origins(self, located: Program) -> Program:
+        """With what kernels of the same program say, in comments, of where they come from: it has the places."""
+        sources = dict(self.sources)
+        for name in sources.keys() & located.sources.keys():
+            head = _HEAD.match(located.sources[name].text)[0]  # type: ignore[index]  # it may be empty
+            sources[name] = replace(sources[name], text=head + _HEAD.sub("", sources[name].text))
+        return replace(self, sources=sources)
+
+
+def read_program(module: ir.Module) -> Program:
+    """The program of a module at the `triton` stage.
+
+    Raises:
+        ValueError: the module has no plan.
+    """
+    functions = [o.operation for o in module.body.operations if o.operation.name == "func.func"]
+    entries = [f for f in functions if PLAN in f.attributes]
+    if not entries:
+        raise ValueError("expected a module with a plan: run oneflow-to-triton first")
+    attributes = module.operation.attributes
+    found = [_source(_name(f), f.attributes[SOURCE]) for f in functions if SOURCE in f.attributes]
+    return Program(
+        ir.StringAttr(entries[0].attributes["sym_name"]).value,
+        ir.StringAttr(entries[0].attributes[PLAN]).value,
+        {s.name: s for s in found},
+        ir.IntegerAttr(attributes["oneflow.workspace"]).value,
+        tuple(ir.StringAttr(s).value for s in attributes["oneflow.sites"]) if "oneflow.sites" in attributes else (),
+        tuple(d for s in attributes["oneflow.results"] if (d := parse_desc(ir.StringAttr(s).value)) is not None),
+        tuple(_array(c) for c in attributes["oneflow.constants"]),
+        tuple(str(a) for a in attributes["oneflow.externals"]) if "oneflow.externals" in attributes else (),
+        tuple(read_host(f) for f in functions if HOST in f.attributes),
+        {
+            _name(f): tuple(_source(_name(f), c) for c in f.attributes[CHOICES])
+            for f in functions
+            if CHOICES in f.attributes
+        },
+    )
+
+
+def _name(function: ir.Operation) -> str:
+    return str(ir.StringAttr(function.attributes["sym_name"]).value)
+
+
+def _source(name: str, described: ir.Attribute) -> Source:
+    fields: dict[str, Any] = {"name": name}
+    attribute = ir.DictAttr(described)
+    for name in ("text", "grid"):
+        fields[name] = ir.StringAttr(attribute[name]).value
+    for name in ("parameters", "updates", "fills"):
+        fields[name] = json.loads(ir.StringAttr(attribute[name]).value)
+    for name in ("warps", "stages"):
+        fields[name] = ir.IntegerAttr(attribute[name]).value
+    if "registers" in attribute:
+        fields["registers"] = ir.IntegerAttr(attribute["registers"]).value
+    if "special" in attribute:
+        fields["special"] = json.loads(ir.StringAttr(attribute["special"]).value)
+    return Source.from_dict(fields)
+
+
+def _array(constant: ir.Attribute) -> np.ndarray:
+    """The elements of a dense constant."""
+    if str(constant.type.element_type) != "bf16":
+        return np.ascontiguousarray(np.array(constant))
+    return np.ascontiguousarray(np.array(_bits(constant))).view(dtypes.bfloat16.numpy)
+
+
+def _bits(constant: ir.Attribute) -> ir.Attribute:
+    """A constant of bf16, which Python's buffers lack, as its bits: MLIR folds a cast of it."""
+    kind = constant.type
+    with kind.context, ir.Location.unknown():
+        module = ir.Module.create()
+        made = ir.RankedTensorType.get(kind.shape, ir.IntegerType.get_signless(16))
+        text = (
+            f"func.func @bits() -> {made} {{ %0 = arith.constant {constant} "
+            f"%1 = arith.bitcast %0 : {kind} to {made} return %1 : {made} }}"
+        )
+        function = ir.Operation.parse(text)
+        module.body.append(function)
+        passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+        return function.regions[0].blocks[0].operations[0].operation.attributes["value"]

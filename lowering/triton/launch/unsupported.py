@@ -1,0 +1,126 @@
+"""Kernels that no emitter covers: taken apart into single operations, and what is left as programs for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.kernels import numbers
+from oneflow.lowering.kernels.form_kernels import FILLED, kind_of
+from oneflow.lowering.kernels.outline import Outliner
+from oneflow.lowering.triton.codegen.emission import origins
+from oneflow.lowering.triton.names import HOST
+from oneflow.passes.inline import clone_with
+
+
+@dataclass(frozen=True)
+class HostKernel:
+    """A kernel that runs on the host: a program of linalg on tensors whose function has the kernel's name.
+
+    It takes the kernel's arguments: tensors, destinations as well, and numbers as tensors of no dimension. `reason`
+    says why it has no Triton form, `operators` where it comes from.
+    """
+
+    name: str
+    text: str
+    reason: str
+    operators: str = ""
+
+    @property
+    def note(self) -> str:
+        """What users are told."""
+        origin = f" ({self.operators})" if self.operators else ""
+        return f"kernel {self.name}{origin} runs on the host: {self.reason}"
+
+
+def take_apart(module: ir.Module, entry: func.FuncOp, kernels: Mapping[str, ir.Operation]) -> None:
+    """Replaces calls of `kernels` in an entry by calls of new kernels, of one operation each."""
+    prefix = f"{entry.sym_name.value}_kernel_"
+    taken = [o.operation.attributes["sym_name"].value for o in module.body.operations]
+    used = [int(n.removeprefix(prefix)) for n in taken if n.removeprefix(prefix).isdigit()]
+    outliner = Outliner(module, count={prefix: max(used, default=-1) + 1})
+    for call in list(_calls(entry, kernels)):
+        _expand(call, kernels[_callee(call)], entry, outliner)
+
+
+def _calls(entry: func.FuncOp, kernels: Mapping[str, ir.Operation]) -> Iterator[ir.Operation]:
+    for op in entry.regions[0].blocks[0].operations:
+        if op.operation.name == "func.call" and _callee(op.operation) in kernels:
+            yield op.operation
+
+
+def _callee(op: ir.Operation) -> str:
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+
+
+def _expand(call: ir.Operation, kernel: ir.Operation, entry: func.FuncOp, outliner: Outliner) -> None:
+    block = kernel.regions[0].blocks[0]
+    *body, last = [o.operation for o in block.operations]
+    values = dict(zip(block.arguments, call.operands, strict=True))
+    with ir.InsertionPoint(call):
+        made = [clone_with(op, values) for op in body]
+    for old, result in zip(call.results, last.operands, strict=True):
+        old.replace_all_uses_with(values[result])
+    call.erase()
+    setup = [op for op in made if op.name not in FILLED]
+    for op in made:
+        if op.name in FILLED:
+            outliner.outline(entry, [op], kind_of(op), op)
+    for op in reversed(setup):
+        if not any(True for r in op.results for _ in r.uses):
+            op.erase()
+
+
+def computes_once(kernel: ir.Operation) -> bool:
+    """Whether a kernel is a single operation already."""
+    return sum(o.operation.name in FILLED for o in kernel.regions[0].blocks[0].operations) < 2
+
+
+def host_kernel(module: ir.Module, kernel: ir.Operation, reason: str) -> HostKernel:
+    """A kernel as a program for the host."""
+    name = ir.StringAttr(kernel.attributes["sym_name"]).value
+    with kernel.context, kernel.location:
+        made = ir.Module.create()
+        with ir.InsertionPoint(made.body):
+            _write_program(name, kernel.regions[0].blocks[0])
+        for op in module.body.operations:
+            if isinstance(op, func.FuncOp) and op.is_external and op.sym_name.value.startswith("oneflow_rt_"):
+                op.operation.clone(ir.InsertionPoint(made.body))
+    ops = [o.operation for o in kernel.regions[0].blocks[0].operations]
+    operators = dict.fromkeys(origin.partition(" ")[0] for origin in origins(ops))
+    return HostKernel(name, str(made), reason, ", ".join(operators))
+
+
+def _write_program(name: str, block: ir.Block) -> None:
+    """A function that does what a kernel's block does, at the insertion point."""
+    *body, last = [o.operation for o in block.operations]
+    inputs = [numbers.held_type(a.type) for a in block.arguments]
+    function = func.FuncOp(name, (inputs, [v.type for v in last.operands]))
+    with ir.InsertionPoint(function.add_entry_block()):
+        values = {
+            a: numbers.taken(given, a.type) for a, given in zip(block.arguments, function.arguments, strict=True)
+        }
+        for op in body:
+            clone_with(op, values)
+        func.ReturnOp([values[v] for v in last.operands])
+
+
+def declare_host(function: ir.Operation, kernel: HostKernel) -> None:
+    """Leaves a declaration with the kernel as an attribute."""
+    with ir.InsertionPoint(function), function.location:
+        kind = ir.TypeAttr(function.attributes["function_type"]).value
+        made = func.FuncOp(kernel.name, kind, visibility="private")
+    fields = {n: ir.StringAttr.get(text) for n, text in asdict(kernel).items() if n != "name"}
+    made.attributes[HOST] = ir.DictAttr.get(fields)
+    function.erase()
+
+
+def read_host(function: ir.Operation) -> HostKernel:
+    """The kernel that `declare_host` declared."""
+    fields = {"name": function.attributes["sym_name"], **_named(function.attributes[HOST])}
+    return HostKernel(**{n: ir.StringAttr(a).value for n, a in fields.items()})
+
+
+def _named(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
+    return {named.name: named.attr for named in ir.DictAttr(attribute)}
