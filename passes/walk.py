@@ -40,3 +40,8 @@ def gather_named(root: ir.Operation, names: Collection[str]) -> list[ir.Operatio
 
     root.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
+
+
+def returned_values(block: ir.Block) -> list[ir.Value]:
+    """What a function's block returns."""
+    return list(block.operations[len(block.operations) - 1].operands)
