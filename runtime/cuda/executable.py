@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.targets.gpu import GpuTarget, using_gpu
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
@@ -65,17 +66,32 @@ def compile_cuda(
     """
     options, found = options or Options(), driver.device(device)
     inputs, outputs = signature_of(module, entry)
-    source = program_source(module, entry, registry)
+    source = GpuProgramSource(**vars(program_source(module, entry, registry)), target=found.target)
 
     def make() -> Program:
         with getting_ready(helpers, source.text.count("\n"), options.cached):
             return read_program(source.lower("triton"))
 
-    key = cache.key_of("cuda", source.text, entry, source.fingerprint(module)) if options.cached else ""
+    key = (
+        cache.key_of("cuda", repr(found.target), source.text, entry, source.fingerprint(module))
+        if options.cached
+        else ""
+    )
     with Helpers(found.arch) as helpers:
         program = find_program(key, make) if options.cached else make()
         program = replace(program, sites=source.sites("gpu-linalg", program.sites))
         return CudaExecutable(source, inputs, outputs, program, found, options.cached, collectives, helpers)
+
+
+@dataclass
+class GpuProgramSource(ProgramSource):
+    """A program as it was given, to lower for a GPU."""
+
+    target: GpuTarget
+
+    def _lower(self, stage: str, text: str) -> ir.Module:
+        with using_gpu(self.target):
+            return super()._lower(stage, text)
 
 
 class CudaExecutable:
