@@ -15,7 +15,7 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.runtime.executable import Executable, Options
+from oneflow.runtime.executable import CpuExecutable, Options
 from oneflow.runtime.sized import compile_program
 from oneflow.testing.checks import assert_close, described, make_call
 from oneflow.testing.sample import Sample
@@ -47,7 +47,7 @@ def check_backend(
 
 def compile_call(
     op: Call, *, dynamic: bool = False, options: Options | None = None, registry: Registry = REGISTRY
-) -> Executable:
+) -> CpuExecutable:
     """A call on arrays, compiled as a program of one operator."""
     with _context(registry, len(registry)), ir.Location.unknown():
         module = call_module(op, dynamic, registry)

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from oneflow.runtime.cuda.cached import compile_kernel, compile_on, find_program
 from oneflow.runtime.cuda.direct_execution import Direct
 from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.host import HostProgram
-from oneflow.runtime.cuda.replay_cache import Again, Known, Seen, known
+from oneflow.runtime.cuda.replay_cache import Again, Known, known
 from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
@@ -95,13 +95,17 @@ class GpuProgramSource(ProgramSource):
 
 
 class CudaExecutable:
-    """A program on a device. Call it with arrays, by position or by name; results are a list of arrays. `again` is
-    what need not be looked at if it is passed once more, if anything.
+    """A program on a device. Call it with arrays, by position or by name; results are a list of arrays. `last_run` is
+    what need not be checked if it is passed once more, if anything.
 
     Arrays on the host are copied in, and results out if every argument was on the host; otherwise results are
     `DeviceArray`s, and the call returns before they are computed: what checks find then is raised when a result is
     read, or by the next call. It may be called from several threads; their calls run one after the other.
     """
+
+    array: ClassVar[type] = DeviceArray
+    is_remote: ClassVar[bool] = True
+    fast_path: ClassVar[None] = None
 
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
                  device: driver.Device, cached: bool = True,
@@ -133,7 +137,7 @@ class CudaExecutable:
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
         self._no_sizes = ((),) * len(inputs)
         self._fixed = [c.address for c in self.constants]
-        self.again: Again | None = None
+        self.last_run: Again | None = None
         self._passed: Known = {}
         self._lock = threading.Lock()
 
@@ -183,12 +187,12 @@ class CudaExecutable:
         """
         given = bind(self.inputs, arrays, named)
         host = not any(is_on_device(value) for value in given)
-        results = self.launch(given)
+        results = self.run(given)
         return [r.numpy() for r in results] if host else results
 
-    def launch(self, given: Sequence[Any]) -> list[DeviceArray]:
+    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
         """Starts the program on arguments in order; the results, which are computed later."""
-        results = self.repeat(given)
+        results = self.replay(given)
         if results is not None:
             return results
         stream = current(self.device)
@@ -197,13 +201,13 @@ class CudaExecutable:
             self.check()
             return self._start(given, self._arguments(enumerate(given), stream), stream)
 
-    def repeat(self, given: Sequence[Any], seen: Seen | None = None) -> list[DeviceArray] | None:
+    def replay(self, given: Sequence[Any], seen: Any = None) -> list[DeviceArray] | None:
         """The same where most arguments are those of the last runs, and no two lie in one place unless they did then;
         otherwise None. Those that were `seen` to be the same are not looked at.
         """
         stream = current(self.device)
         with self._lock, stream.lock:
-            again = self.again
+            again = self.last_run
             if again is None:
                 return None
             self.device.use()
@@ -211,7 +215,7 @@ class CudaExecutable:
             known = seen if seen is not None and seen.again is again else None
             arguments = again.arguments(given, stream, self._arguments, known)
             if arguments is None:
-                self.again = None
+                self.last_run = None
                 return None
             results = self._results(again.steps, arguments, stream)
             again.steps.run(again.addresses(arguments, results), stream.handle)
@@ -276,7 +280,7 @@ class CudaExecutable:
         """Notes what need not be looked at if it is passed again, where it was passed in the last two runs."""
         last, self._passed = self._passed, known(given, arguments, stream)
         kept = {n: same for n, same in self._passed.items() if last.get(n) is same}
-        self.again = Again(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
+        self.last_run = Again(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
 
     def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """Where results go: memory of their own, or that of arguments."""
@@ -344,6 +348,10 @@ class CudaExecutable:
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
         if Launch(external.kernel.function)(external.kernel.context, memory, handle) != 0:
             raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.places()[number]}")
+
+    def reads(self, number: int) -> bool:
+        """Whether the elements of argument `number` matter, and not its type alone."""
+        return self._source.reads[number]
 
     def check(self) -> None:
         """Raises the first failure that kernels have noted so far, and forgets it.
