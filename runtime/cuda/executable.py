@@ -33,7 +33,7 @@ from oneflow.runtime.cuda.cached import compile_kernel, compile_on, find_program
 from oneflow.runtime.cuda.direct_execution import Direct
 from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.host import HostProgram
-from oneflow.runtime.cuda.replay_cache import Again, Known, known
+from oneflow.runtime.cuda.replay_cache import Kept, ReplayCache, kept_arguments
 from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
@@ -137,8 +137,8 @@ class CudaExecutable:
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
         self._no_sizes = ((),) * len(inputs)
         self._fixed = [c.address for c in self.constants]
-        self.last_run: Again | None = None
-        self._passed: Known = {}
+        self.last_run: ReplayCache | None = None
+        self._passed: Kept = {}
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
@@ -207,18 +207,18 @@ class CudaExecutable:
         """
         stream = current(self.device)
         with self._lock, stream.lock:
-            again = self.last_run
-            if again is None:
+            cache = self.last_run
+            if cache is None:
                 return None
             self.device.use()
             self.check()
-            known = seen if seen is not None and seen.again is again else None
-            arguments = again.arguments(given, stream, self._arguments, known)
+            seen = seen if seen is not None and seen.cache is cache else None
+            arguments = cache.arguments(given, stream, self._arguments, seen)
             if arguments is None:
                 self.last_run = None
                 return None
-            results = self._results(again.steps, arguments, stream)
-            again.steps.run(again.addresses(arguments, results), stream.handle)
+            results = self._results(cache.steps, arguments, stream)
+            cache.steps.run(cache.addresses(arguments, results), stream.handle)
             return results
 
     def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[DeviceArray]:
@@ -278,9 +278,11 @@ class CudaExecutable:
         stream: Stream,
     ) -> None:  # fmt: skip
         """Notes what need not be looked at if it is passed again, where it was passed in the last two runs."""
-        last, self._passed = self._passed, known(given, arguments, stream)
+        last, self._passed = self._passed, kept_arguments(given, arguments, stream)
         kept = {n: same for n, same in self._passed.items() if last.get(n) is same}
-        self.last_run = Again(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
+        self.last_run = (
+            ReplayCache(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
+        )
 
     def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """Where results go: memory of their own, or that of arguments."""
