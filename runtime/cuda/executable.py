@@ -280,9 +280,8 @@ class CudaExecutable:
         """Notes what need not be looked at if it is passed again, where it was passed in the last two runs."""
         last, self._passed = self._passed, kept_arguments(given, arguments, stream)
         kept = {n: same for n, same in self._passed.items() if last.get(n) is same}
-        self.last_run = (
-            ReplayCache(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
-        )
+        replays = kept and steps.taken <= kept.keys()
+        self.last_run = ReplayCache(steps, addresses, kept, given, stream) if replays else None
 
     def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """Where results go: memory of their own, or that of arguments."""
