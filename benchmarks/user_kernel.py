@@ -21,7 +21,7 @@ import numpy as np
 import oneflow as flow
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.runtime.executable import Executable, compile_module
+from oneflow.runtime.executable import CpuExecutable, compile_module
 
 SOURCE = """
 #include "oneflow/core/framework/framework.h"
@@ -53,7 +53,7 @@ def build(folder: Path) -> Path:
     return library
 
 
-def chain(count: int) -> Executable:
+def chain(count: int) -> CpuExecutable:
     """A program of `count` calls, one after the other."""
     kind = "tensor<1xf32>"
     lines = [f'%{i + 1} = "oneflow.bench_nothing"(%{i}) : ({kind}) -> {kind}' for i in range(count)]
@@ -61,7 +61,7 @@ def chain(count: int) -> Executable:
     return compile_module(read_module(text, create_context()))
 
 
-def seconds(program: Executable, x: np.ndarray) -> float:
+def seconds(program: CpuExecutable, x: np.ndarray) -> float:
     """The time of one run, from several."""
     begin = time.perf_counter()
     for _ in range(RUNS):

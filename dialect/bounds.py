@@ -3,8 +3,8 @@
     is_finite(1.0 / (x * x + 1.0))   ->  True
     is_finite(1.0 / x)               ->  False
 
-Operands are taken as finite, those in `maybe_nonfinite` not. Overflow of sums, products and conversions is not counted,
-that of the exponential functions is.
+Operands are taken as finite, except those in `maybe_nonfinite`. Overflow of sums, products and conversions is not
+counted; overflow of the exponential functions is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Unary = Callable[[Interval], Interval]
 
 
 def is_finite(root: Expr, maybe_nonfinite: Collection[Expr] = ()) -> bool:
-    """Whether `root` is finite for all finite values of its operands; those in `maybe_nonfinite` may not be finite."""
+    """Whether `root` is finite for all finite operands; operands in `maybe_nonfinite` may not be finite."""
     found: dict[Expr, Interval] = {}
     for node in walk([root]):
         found[node] = NOT_FINITE if node in maybe_nonfinite else _interval(node, found)

@@ -90,7 +90,7 @@ class Law:
 class Operator:
     """One operator; see the module's text for its slots.
 
-    `sharded_decomposition` replaces a call some of whose axes are split that `sbp` wants whole; without it `decompose` does.
+    `sharded_decomposition` replaces a call with a split axis that `sbp` wants whole; without it `decompose` does.
     `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s; on a CUDA device
     `launch.source(op, name)`, what the device's backend launches for it, or `device_kernel(op)`, if not None, does.
     `in_place(op)` gives pairs of numbers, a result and the operand whose memory its kernel wants it to share.

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported, read_node
-from oneflow.lowering.llvm.kernel import returned_values
+from oneflow.passes.walk import returned_values
 
 ALIGNMENT = 64
 #: Operations that are looked at together for the buffers that are alive at them.

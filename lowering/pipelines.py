@@ -19,14 +19,13 @@ from oneflow.lowering.llvm import (
     widen_floats,
 )
 from oneflow.lowering.llvm.split_for_threads import SplitForThreads
-from oneflow.lowering.triton.cost.matmul_configurations import PROCESSORS
 from oneflow.lowering.triton.fusion.deterministic_scatter import DeterministicScatter
 from oneflow.lowering.triton.fusion.fuse_padding import FusePadding
 from oneflow.lowering.triton.fusion.join_insertions import JoinInsertions
 from oneflow.lowering.triton.fusion.join_products import JoinProducts
 from oneflow.lowering.triton.fusion.prefer_channels_last import PreferChannelsLast
 from oneflow.lowering.triton.fusion.recognise_attention import RecogniseAttention
-from oneflow.lowering.triton.fusion.split_reductions import MOST_BESIDE, SplitReductions
+from oneflow.lowering.triton.fusion.split_reductions import EPILOGUE, SplitReductions
 from oneflow.lowering.triton.launch.emit_triton import EmitTriton
 from oneflow.lowering.triton.templates import attention  # noqa: F401
 from oneflow.lowering.triton.templates.join_norm_gradients import JoinNormGradients
@@ -92,7 +91,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         recompute_rows.RecomputeRows.name,
         FusePadding.name,
         DeterministicScatter.name,
-        f"{form_kernels.FormKernels.name}{{fuse=false siblings=true beside={MOST_BESIDE} processors={PROCESSORS}}}",
+        f"{form_kernels.FormKernels.name}{{fuse=false siblings=true epilogue={EPILOGUE} gpu=true}}",
     ),
     "triton": (EmitTriton.name,),
 }

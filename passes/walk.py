@@ -46,3 +46,8 @@ def gather_named(root: ir.Operation, names: Collection[str]) -> list[ir.Operatio
 def is_used_once(value: ir.Value) -> bool:
     """Whether one operand is the value; a value that many are is not counted through."""
     return len(list(itertools.islice(value.uses, 2))) == 1
+
+
+def returned_values(block: ir.Block) -> list[ir.Value]:
+    """What a function's block returns."""
+    return list(block.operations[len(block.operations) - 1].operands)

@@ -34,7 +34,7 @@ from oneflow.runtime.collectives.threads import ThreadWorld
 from oneflow.runtime.collectives.transport import Array, World, WorldError
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
-from oneflow.runtime.executable import Executable, Options, compile_module, signature_of
+from oneflow.runtime.executable import CpuExecutable, Options, compile_module, signature_of
 
 #: The passes from a program with a few annotations to one in which every operator has its layout.
 PASSES = (
@@ -156,7 +156,7 @@ def compile_distributed(
 
     near = gpus(world) if device == "cuda" else None
 
-    def load(place: int) -> Executable | CudaExecutable:
+    def load(place: int) -> CpuExecutable | CudaExecutable:
         sites = [site_place(op.location) for op in collectives_of(programs[place], registry)]
         kernels = Collectives(world, mesh, ranks, place, sites, near)
         if near is not None:
@@ -189,13 +189,11 @@ class Program:
     """The program of one rank, as text of operators and compiled."""
 
     module: ir.Module
-    executable: Executable | CudaExecutable
+    executable: CpuExecutable | CudaExecutable
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The results of a run, on its device."""
-        if isinstance(self.executable, CudaExecutable):
-            return self.executable.launch(bind(self.executable.inputs, arrays, {}))
-        return self.executable(*arrays)
+        return self.executable.run(bind(self.executable.inputs, arrays, {}))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Compiled programs: `compile_module(module, entry)` gives an `Executable` to call with arrays."""
+"""Compiled programs: `compile_module(module, entry)` gives an `CpuExecutable` to call with arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,8 +36,8 @@ from oneflow.runtime.failures import (
     position_error,
     size_error,
 )
+from oneflow.runtime.fast_path import fast_path
 from oneflow.runtime.footprint import Donated, Footprint
-from oneflow.runtime.quick import never, quick_call
 from oneflow.runtime.results import Form, Memory, described, dynamic_axes
 
 #: The stages that the rules of operators make.
@@ -60,7 +60,7 @@ def compile_module(
     options: Options | None = None,
     registry: Registry = REGISTRY,
     collectives: Collectives | None = None,
-) -> Executable:
+) -> CpuExecutable:
     """Compiles function `entry` of a module of operators, or of linalg on tensors, for the chosen target.
 
     `collectives` makes the kernels in which the program of one rank meets the others.
@@ -76,7 +76,7 @@ def compile_module(
     signature = signature_of(module, entry)
     key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module), repr(source.target))
     found = _find(key, entry) if options.cached else None
-    return Executable(source, *signature, *(found or _compile(source, signature, options, key)), collectives)
+    return CpuExecutable(source, *signature, *(found or _compile(source, signature, options, key)), collectives)
 
 
 def _find(key: str, entry: str) -> tuple[Facts, objects.Code] | None:
@@ -111,10 +111,14 @@ def signature_of(module: ir.Module, entry: str) -> tuple[list[Parameter], list[T
         ValueError: the module has no such function, or an argument is no ranked tensor.
     """
     for op in module.body.operations:
-        name = op.operation.attributes.get("sym_name")
-        if name is not None and ir.StringAttr(name).value == entry:
+        if is_named(op.operation, entry):
             return _parameters(op.operation), _results(op.operation)
     raise ValueError(f"expected a function {entry!r} in the module")
+
+
+def is_named(op: ir.Operation, name: str) -> bool:
+    """Whether an operation defines the symbol `name`."""
+    return "sym_name" in op.attributes and ir.StringAttr(op.attributes["sym_name"]).value == name
 
 
 def _parameters(op: ir.Operation) -> list[Parameter]:
@@ -170,6 +174,15 @@ class ProgramSource:
     context: ir.Context
     original: ir.Operation
     target: CpuTarget = field(default_factory=cpu_target)
+
+    @functools.cached_property
+    def reads(self) -> tuple[bool, ...]:
+        """For each argument of the entry whether anything but its sizes is taken of it."""
+        module = self.lower("linalg")
+        with module.context:
+            entry = next(o.operation for o in module.body.operations if is_named(o.operation, self.entry))
+            users = [[use.owner.operation.name for use in a.uses] for a in entry.regions[0].blocks[0].arguments]
+        return tuple(any(name != "tensor.dim" for name in names) for names in users)
 
     def fingerprint(self, module: ir.Module) -> str:
         """The text that the cache's key covers for operators defined outside the package: their linalg and Triton."""
@@ -242,13 +255,17 @@ class ProgramSource:
 
 
 @dataclass
-class Executable:
+class CpuExecutable:
     """A compiled program. Call it with arrays, by position or by name; results are a list of arrays.
 
     An argument that the program gives up for a result (`oneflow.donated`) is updated in place, and is the result:
     the array itself, where it is one of the right type that may be written to, else a copy.
     It may be called from several threads at once; the interpreter's lock is free while it runs.
     """
+
+    array: ClassVar[type] = np.ndarray
+    is_remote: ClassVar[bool] = False
+    last_run: ClassVar[None] = None
 
     _source: ProgramSource
     inputs: list[Parameter]
@@ -274,7 +291,7 @@ class Executable:
         self._sites = source.sites("linalg", self._facts.sites)
         takes, entry = [x[1:3] for x in self._plain], (self._code.address, self._facts.workspace)
         updates = bool(self._donated.by_result)
-        self.quick = never if updates else quick_call(takes, self._forms, entry, self._called, self._fail)
+        self.fast_path = None if updates else fast_path(takes, self._forms, entry, self._called, self._fail)
 
     @property
     def peak_bytes(self) -> int:
@@ -308,7 +325,7 @@ class Executable:
 
         An error of a run says which arguments it had begun to update in place by then, if any.
         """
-        results = None if named else self.quick(arrays)
+        results = None if named or self.fast_path is None else self.fast_path(arrays)
         if results is not None:
             return results
         given = bind(self.inputs, arrays, named) if named or len(arrays) != len(self.inputs) else arrays
@@ -319,6 +336,17 @@ class Executable:
         if status:
             self._fail(io, status, failure)
         return self._take(io, kept)
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """Runs the program on arguments in order; see `__call__`."""
+        return self(*arrays)
+
+    def replay(self, arrays: Sequence[Any], seen: Any = None) -> None:
+        """None: every run checks its arguments."""
+
+    def reads(self, number: int) -> bool:
+        """Whether the elements of argument `number` matter, and not its type alone."""
+        return self._source.reads[number]
 
     def _load(self, io: Any, given: Sequence[Any]) -> list[np.ndarray]:
         """Writes addresses and dynamic sizes of the arguments into `io`; gives the arrays to keep."""
@@ -384,7 +412,7 @@ class Executable:
 
 __all__ = [
     "ArgumentError",
-    "Executable",
+    "CpuExecutable",
     "KernelError",
     "Options",
     "PositionError",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -21,15 +21,15 @@ from oneflow.passes.infer_types import InferTypes
 from oneflow.runtime.arguments import ArgumentError, bind
 from oneflow.runtime.cuda.array import DeviceArray, is_on_device
 from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
-from oneflow.runtime.executable import Executable, Options, compile_module, signature_of
+from oneflow.runtime.executable import CpuExecutable, Options, compile_module, is_named, signature_of
 from oneflow.runtime.footprint import Footprint
 
-E = TypeVar("E", Executable, CudaExecutable)
+E = TypeVar("E", CpuExecutable, CudaExecutable)
 
 
 def compile_program(
     module: ir.Module, entry: str = "main", options: Options | None = None, registry: Registry = REGISTRY
-) -> Executable:
+) -> CpuExecutable:
     """Compiles a function of a module for this machine, or for each set of sizes; see `compile_module`."""
     if not needs_sizes(module, registry):
         return compile_module(module, entry, options, registry)
@@ -68,6 +68,9 @@ def needs_sizes(module: ir.Module, registry: Registry) -> bool:
 class _Sized(Generic[E]):
     """What programs for each set of sizes share: the programs, and questions about the latest."""
 
+    fast_path: ClassVar[None] = None
+    last_run: ClassVar[None] = None
+
     def __init__(self, module: ir.Module, entry: str, registry: Registry, compile: Callable[[ir.Module], E]) -> None:
         self.inputs, self.outputs = signature_of(module, entry)
         self._text, self._context = module.operation.get_asm(enable_debug_info=True), module.context
@@ -89,6 +92,13 @@ class _Sized(Generic[E]):
     def peak_bytes(self) -> int:
         """The bytes of the workspace of the latest run."""
         return self._called("peak_bytes").peak_bytes
+
+    def reads(self, number: int) -> bool:
+        """Whether the elements of argument `number` matter to the latest program."""
+        return self._called("reads").reads(number)
+
+    def replay(self, given: Sequence[Any], seen: Any = None) -> None:
+        """None: every run looks at the sizes of its arguments."""
 
     def _called(self, what: str) -> E:
         if self._latest is None:
@@ -117,7 +127,7 @@ class _Sized(Generic[E]):
         """The program for arguments of these shapes."""
         with self._context, ir.Location.unknown():
             module = ir.Module.parse(self._text)
-            function = next(o.operation for o in module.body.operations if _is(o.operation, self._entry))
+            function = next(o.operation for o in module.body.operations if is_named(o.operation, self._entry))
             arguments = list(function.regions[0].blocks[0].arguments)
             for argument, parameter, shape in zip(arguments, self.inputs, shapes, strict=True):
                 argument.set_type(TensorDesc(shape, parameter.desc.dtype).to_mlir())
@@ -128,11 +138,11 @@ class _Sized(Generic[E]):
             return module
 
 
-class SizedExecutable(_Sized[Executable], Executable):
+class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
     """A program for this machine that is compiled for each set of sizes."""
 
     def __call__(self, *arrays: Any, **named: Any) -> list[np.ndarray]:
-        """Runs the program for the sizes of the arguments; see `Executable`.
+        """Runs the program for the sizes of the arguments; see `CpuExecutable`.
 
         Raises:
             OperatorError: a user's operator does not allow these sizes, or has no kernel for them.
@@ -149,10 +159,6 @@ class SizedCudaExecutable(_Sized[CudaExecutable], CudaExecutable):
         given = bind(self.inputs, arrays, named)
         return self._for(given)(*given)
 
-    def launch(self, given: Sequence[Any]) -> list[DeviceArray]:
+    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
         """Starts the program for the sizes of the arguments."""
-        return self._for(given).launch(given)
-
-
-def _is(op: ir.Operation, name: str) -> bool:
-    return "sym_name" in op.attributes and ir.StringAttr(op.attributes["sym_name"]).value == name
+        return self._for(given).run(given)

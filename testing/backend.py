@@ -15,7 +15,7 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, Call, Registry, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.runtime.executable import Executable, Options
+from oneflow.runtime.executable import CpuExecutable, Options
 from oneflow.runtime.sized import compile_program
 from oneflow.testing.checks import assert_close, described, edge_case, edge_tolerance, make_call
 from oneflow.testing.sample import Sample
@@ -54,7 +54,7 @@ def check_backend_edges(sample: Sample, dtype: DType, registry: Registry = REGIS
         _check_results(executable, op, edge_tolerance(sample, dtype), f"{sample} {dtype} seed {seed}")
 
 
-def _check_results(executable: Executable, op: Call, tolerance: tuple[float, float], text: str) -> None:
+def _check_results(executable: CpuExecutable, op: Call, tolerance: tuple[float, float], text: str) -> None:
     """What a compiled call gives is what the reference does."""
     got = executable(*flatten(op.inputs.values()))
     want = [np.asarray(r) for r in run_reference(op)]
@@ -65,7 +65,7 @@ def _check_results(executable: Executable, op: Call, tolerance: tuple[float, flo
 
 def compile_call(
     op: Call, *, dynamic: bool = False, options: Options | None = None, registry: Registry = REGISTRY
-) -> Executable:
+) -> CpuExecutable:
     """A call on arrays, compiled as a program of one operator."""
     with _context(registry, len(registry)), ir.Location.unknown():
         module = call_module(op, dynamic, registry)

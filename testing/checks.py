@@ -120,7 +120,7 @@ def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
 
 
 def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """The meaning, evaluated with NumPy (a kernel: run), gives the reference's results, and so does `sharded_decomposition`."""
+    """The meaning, evaluated with NumPy (a kernel: run), and `sharded_decomposition` give the reference's results."""
     op = make_case(sample, dtype, registry)
     wanted = run_reference(op)
     ways = {"": run_meaning(op)}

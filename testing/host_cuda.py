@@ -36,6 +36,8 @@ from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 
 NO_CONTEXT = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_CONTEXT"),)
 INVALID: tuple[Any, ...] = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
+#: Attributes of the device by a part of their names; others are 0.
+ATTRIBUTES = {"CAPABILITY_MAJOR": 8, "MULTIPROCESSOR_COUNT": 108}
 EXHAUSTED = (types.SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
 
 
@@ -110,8 +112,8 @@ class HostCuda(HostGraphs):
         return 0, handle
 
     def cuDeviceGetAttribute(self, name: str, handle: int) -> tuple[int, int]:  # noqa: N802
-        """One that kernels have no special forms for: those cannot be interpreted."""
-        return 0, 8 if "MAJOR" in name else 0
+        """Those of an A100: kernels have no special forms for it, which cannot be interpreted."""
+        return 0, next((value for part, value in ATTRIBUTES.items() if part in name), 0)
 
     @property
     def contexts(self) -> list[int]:

@@ -5,16 +5,15 @@ Flags take one or two dashes, values as `--flag=value` or `--flag value`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from oneflow.dialect.record import suggestion
+from oneflow.lowering.targets.gpu import gpu_target_named
 from oneflow.passes.base import PipelineError, parse_bool
 from oneflow.passes.registry import PASSES, PIPELINES, check_names
 from oneflow.passes.upstream import UPSTREAM
-from oneflow.runtime.cuda.compiler import SHARED
 from oneflow.tools import target
 from oneflow.tools.command import UsageError
 
@@ -51,10 +50,10 @@ def _check_folder(text: str) -> None:
 
 
 def _check_arch(text: str) -> None:
-    found = re.fullmatch(r"sm_(\d+)[af]?", text)
-    if found is None or int(found[1]) not in SHARED:
-        known = ", ".join(f"sm_{number}" for number in SHARED)
-        raise PipelineError(f"expected one of the architectures {known}, got {text!r}")
+    try:
+        gpu_target_named(text)
+    except ValueError as error:
+        raise PipelineError(str(error)) from None
 
 
 def _check_passes(text: str) -> None:
@@ -73,7 +72,7 @@ FLAGS = {
             "FOLDER",
             "write the kernels of the triton stage: source, PTX and machine code",
         ),
-        Flag("gpu-arch", "ARCH", "the architecture to compile kernels for (default: sm_90)", check=_check_arch),
+        Flag("gpu-arch", "ARCH", "the GPU to choose and compile kernels for (default: sm_90)", check=_check_arch),
         Flag("autotune", None, "keep several ways to compute each kernel of the triton stage, for a device to time"),
         Flag("load-ops", "FILE", "load operators first: a .py, .so or .td file, or several with commas"),
         Flag("split-input-file", "MARKER", "process the parts between lines `// -----` one by one", optional=True),
@@ -147,8 +146,6 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     arguments.input = inputs[0] if inputs else "-"
     if arguments.passes and arguments.flags.keys() & {"pass-pipeline", "stage"}:
         raise UsageError("expected either --pass-pipeline, --stage or flags of passes, got several of them")
-    if "gpu-arch" in arguments.flags and "dump-kernels" not in arguments.flags:
-        raise UsageError("--gpu-arch: expected together with --dump-kernels=FOLDER, for which kernels are compiled")
     return arguments
 
 

@@ -10,6 +10,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.core.devices import choose
+from oneflow.lowering.targets.gpu import DEFAULT, GpuTarget, gpu_target_named, using_gpu
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.base import parse_bool
@@ -51,6 +52,11 @@ class Session:
             write_text(target, f"\n{MARKER}\n".join(o or "" for o in outputs))
         return 0 if ok else 1
 
+    @property
+    def gpu(self) -> GpuTarget:
+        """What kernels of the triton stage are for."""
+        return gpu_target_named(self.arguments.flags.get("gpu-arch", DEFAULT))
+
     def _chunks(self, text: str) -> list[str]:
         """The parts of the file, each with empty lines before it so that line numbers stay."""
         if "split-input-file" not in self.arguments.flags:
@@ -69,7 +75,8 @@ class Session:
             module = read_module(text, self.context, self.source.name)
             if self.arguments.is_on("autotune"):
                 choose(module, AUTOTUNE, True)
-            self.pipeline.run(module, REGISTRY, self.watch)
+            with using_gpu(self.gpu):
+                self.pipeline.run(module, REGISTRY, self.watch)
         except ProgramError as error:
             for diagnostic in error.diagnostics:
                 self._report(diagnostic)
@@ -83,9 +90,9 @@ class Session:
         return self._print(module) + "\n"
 
     def _dump(self, module: ir.Module) -> None:
-        folder, arch = Path(self.arguments.flags["dump-kernels"]), self.arguments.flags.get("gpu-arch", "sm_90")
+        folder = Path(self.arguments.flags["dump-kernels"])
         try:
-            dump_kernels(read_program(module), folder, arch)
+            dump_kernels(read_program(module), folder, self.gpu.arch)
         except (CompileError, ValueError) as error:
             raise UsageError(f"--dump-kernels: {error}") from error
         except OSError as error:

@@ -1,6 +1,7 @@
 """Normalization of channels over a batch: by running statistics, or in training by the batch's own.
 
-`sharded_decomposition` is both by operators that may be split along the batch, whose sums meet; gradients go back over it.
+`sharded_decomposition` writes both as operators that may be split along the batch, whose sums are reduced over the
+devices; gradients go back over it.
 """
 
 from __future__ import annotations

@@ -211,7 +211,8 @@ def _by_probability(suffix: str, doc: str) -> None:
         f"{name}_grad(prediction, label, dy, depth: int64 = 0) -> prediction_diff",
         doc=f"-dy / prediction at class `label`, with a prediction of 1e-20 at least, and 0 elsewhere{doc}.",
         types=_sparse_grad_types, sbp=_sparse_grad_sbp, grad=composed_gradient,
-        sharded_decomposition=_sparse_grad_by_parts, compute=_sparse_grad_compute, reference=_sparse_grad_reference, depth=2,
+        sharded_decomposition=_sparse_grad_by_parts, compute=_sparse_grad_compute,
+        reference=_sparse_grad_reference, depth=2,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Linear interpolation between two tensors, by a tensor or by a number, with OneFlow's operators for the gradients."""
+"""Linear interpolation between two tensors, by a tensor or a number, with OneFlow's operators for the gradients."""
 
 from __future__ import annotations
 

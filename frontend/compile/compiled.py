@@ -18,13 +18,23 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.compile.ahead_of_time_backward import puller, recorded_call
 from oneflow.frontend.compile.specialization import Quick, Specialization, place_of_tensors, unknown
-from oneflow.frontend.core.arrays import Data, dtype_of, is_array, is_data, place_of, to_data
-from oneflow.frontend.core.devices import Device, choose, compile_for
+from oneflow.frontend.core.arrays import (
+    Data,
+    device_of,
+    dtype_of,
+    is_array,
+    is_data,
+    is_on_device,
+    place_of,
+    ranks_of,
+    to_data,
+)  # fmt: skip
+from oneflow.frontend.core.devices import Device, choose
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.core.mode import tracing
-from oneflow.frontend.core.placements import GlobalProgram
+from oneflow.frontend.core.placements import compile_function
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tensor import EagerTensor
@@ -35,9 +45,8 @@ from oneflow.frontend.tracing.traced import Traced
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import without_garbage_collection
-from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.footprint import Footprint
-from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.global_array import Placement
 
 STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
@@ -168,13 +177,13 @@ class CompiledFunction:
         Raises:
             CallError: an argument is elsewhere; it is named.
         """
-        given = [(path, v) for path, v in zip(paths, values, strict=True) if isinstance(v, DeviceArray)]
+        given = [(path, v) for path, v in zip(paths, values, strict=True) if is_on_device(v)]
         if not given:
             return self.device
         place = str(self.device or place_of(given[0][1]))
         tensors = [(path, v) for path, v, x in zip(paths, values, leaves, strict=True) if isinstance(x, EagerTensor)]
         for path, value in (*given, *tensors):
-            if place_of(value) != place and (value.ndim or isinstance(value, DeviceArray)):
+            if place_of(value) != place and (value.ndim or is_on_device(value)):
                 raise CallError(
                     f"{self.__name__} runs on {place}, argument {path} is on {place_of(value)}: pass "
                     f'{path}.to("{place}"), or compile for another device'
@@ -240,10 +249,7 @@ class CompiledFunction:
     def _compile(self, traced: Traced, where: Device) -> Specialization:
         if self._autotune is not None:
             choose(traced.module, AUTOTUNE, self._autotune)
-        if traced.places is None:
-            made: Any = compile_for(where, traced.module, traced.entry)
-        else:
-            made = GlobalProgram.of(traced, self._strategy)
+        made = compile_function(traced, where, self._strategy)
         return Specialization(traced, made, where, [layout_of(c) for c in traced.captured], self._updating)
 
 
@@ -264,8 +270,8 @@ def _tokens(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     tokens: list[tuple[Any, ...]] = []
     for x in args:
         data = x.variable.handle if isinstance(x, EagerTensor) else x
-        if isinstance(data, DeviceArray):
-            tokens.append((type(x), data.shape, data.dtype.name, data.device.number))
+        if is_on_device(data):
+            tokens.append((type(x), data.shape, data.dtype.name, device_of(data)))
         elif type(data) is np.ndarray:
             tokens.append((type(x), data.shape, data.dtype))
         elif isinstance(data, (bool, int, str)) or data is None:
@@ -293,9 +299,8 @@ def _leaf(value: Any, path: str) -> Any:
 
 
 def _spec_of(array: Data) -> TensorSpec:
-    if isinstance(array, GlobalArray):
-        return TensorSpec(array.shape, array.dtype, placement=array.placement, sbp=array.nd)
-    return TensorSpec(array.shape, dtype_of(array))
+    placement, nd = ranks_of(array)
+    return TensorSpec(array.shape, dtype_of(array), placement=placement, sbp=nd)
 
 
 def _checked(spec: Any, value: Any, path: str) -> Any:

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oneflow.frontend.core.arrays import Data
+from oneflow.frontend.core.arrays import Data, is_on_ranks
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.alias_guards import Unaltered
 from oneflow.frontend.tracing.guards import Guard
-from oneflow.runtime.cuda.executable import CudaExecutable
-from oneflow.runtime.cuda.replay_cache import Again, Seen
-from oneflow.runtime.global_array import GlobalArray
+from oneflow.runtime.protocol import Executable, LastRun, Seen
 
 
-class Steady:
+class GuardFastPath:
     """What one specialization on a device knows of its tensors from outside, those at `numbers` among all inputs."""
 
     def __init__(
         self,
         guards: Sequence[Guard],
-        executable: CudaExecutable,
+        executable: Executable,
         tensors: Sequence[EagerTensor],
         numbers: Sequence[int],
     ) -> None:
@@ -32,7 +30,7 @@ class Steady:
         #: The other guards, which are looked at in any case.
         self.guards = [g for g in guards if g.get is not self._unaltered]
         self._executable, self._numbers = executable, numbers
-        self.again: Again | None = None
+        self.last_run: LastRun | None = None
         self._seen: Seen | None = None
 
     def seen(self, arrays: Sequence[Data]) -> Seen | None:
@@ -45,10 +43,10 @@ class Steady:
     def holds(self, arrays: Sequence[Data]) -> bool:
         """Whether the tensors, whatever their arrays are now, lie as they did, and on no ranks."""
         unaltered = self._unaltered is None or self._unaltered()
-        return unaltered and GlobalArray not in map(type, arrays)
+        return unaltered and not any(map(is_on_ranks, arrays))
 
     def note(self, arrays: Sequence[Data]) -> None:
-        """Notes that a run, for which all of that held and which is known by `again`, had those arrays."""
-        self.again = again = self._executable.again
-        seen = None if again is None or self._unaltered is None else again.seen(self._numbers)
+        """Notes that a run, for which all of that held and which is known as `last_run`, had those arrays."""
+        self.last_run = last = self._executable.last_run
+        seen = None if last is None or self._unaltered is None else last.seen(self._numbers)
         self._seen = seen if seen is not None and seen.holds(arrays) else None

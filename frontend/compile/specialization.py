@@ -13,11 +13,17 @@ import numpy as np
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.compile import mutated_inputs
-from oneflow.frontend.compile.guard_fast_path import Steady
-from oneflow.frontend.core.arrays import Data, place_of
+from oneflow.frontend.compile.guard_fast_path import GuardFastPath
+from oneflow.frontend.core.arrays import (
+    Data,
+    device_of,
+    is_on_device,
+    place_of,
+    ranks_of,
+    to_host,
+)
 from oneflow.frontend.core.devices import Device, move
 from oneflow.frontend.core.devices import device as named_device
-from oneflow.frontend.core.placements import GlobalProgram
 from oneflow.frontend.core.tree import Tree
 from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE
@@ -25,10 +31,7 @@ from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
 from oneflow.frontend.tracing.alias_guards import Apart, is_root
 from oneflow.frontend.tracing.guards import Guard
 from oneflow.frontend.tracing.traced import Traced
-from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.cuda.executable import CudaExecutable
-from oneflow.runtime.executable import Executable
-from oneflow.runtime.global_array import GlobalArray
+from oneflow.runtime.protocol import Executable
 
 #: Gives a function's value for arguments, or NotImplemented where they have to be looked at.
 Quick = Callable[[Sequence[Any]], Any]
@@ -48,7 +51,7 @@ class Specialization:
     """
 
     traced: Traced
-    executable: Executable | CudaExecutable | GlobalProgram
+    executable: Executable
     device: Device
     layouts: Sequence[Any]
     updating: Lock
@@ -73,8 +76,7 @@ class Specialization:
         if place is not self.device and not (place is None and self._is_home()) and not self._is_at(place):
             return False
         for tensor, placement, nd in self._lying:
-            data = tensor.handle.handle
-            now = (data.placement, data.layout.nd) if type(data) is GlobalArray else NOWHERE
+            now = ranks_of(tensor.handle.handle)
             if (now[0] is not placement or now[1] is not nd) and now != (placement, nd):
                 return False
         return True
@@ -85,15 +87,15 @@ class Specialization:
 
     def _is_home(self) -> bool:
         """Whether the first tensor from outside is on the device where it was when all of this held last."""
-        data = None if self._first is None else self._first.handle.handle
-        return type(data) is DeviceArray and self.home == [data.stream.device]
+        found = None if self._first is None else device_of(self._first.handle.handle)
+        return found is not None and self.home == [found]
 
     def _is_at(self, place: Device | None) -> bool:
         """Whether it runs where it has to, which is then its home."""
         if (place or named_device(place_of_tensors(self.traced.captured) or "cpu")) != self.device:
             return False
-        data = None if self._first is None else self._first.handle.handle
-        self.home[:] = [data.stream.device] if type(data) is DeviceArray else []
+        found = None if self._first is None else device_of(self._first.handle.handle)
+        self.home[:] = [] if found is None else [found]
         return True
 
     @functools.cached_property
@@ -116,9 +118,8 @@ class Specialization:
     @functools.cached_property
     def _descs(self) -> list[TensorDesc | None]:
         """The types of what the function returns, None where a size is known at run time alone."""
-        found = [] if isinstance(self.executable, GlobalProgram) else self.executable.outputs
         count = sum(leaf is None for leaf in self.traced.leaves)
-        return [intern(d) if d.is_static else None for d in found[:count]] or [None] * count
+        return [intern(d) if d.is_static else None for d in self.executable.outputs[:count]] or [None] * count
 
     def rebuild(self, results: Sequence[Data], eager: bool, given: Sequence[Any] = ()) -> Any:
         """What the function returns when its result tensors are `results`: tensors, or arrays as they are. Arguments
@@ -130,7 +131,7 @@ class Specialization:
             pairs = zip(results, self._descs, strict=True)
             found: list[Any] = [wrapped(x) if d is None else from_program(x, d) for x, d in pairs]
         else:
-            found = [x.numpy() if isinstance(x, GlobalArray) else x for x in results]
+            found = list(results) if self.traced.places is None else list(map(to_host, results))
         return found[0] if self._is_single else self.traced.rebuild(found, given)
 
     @functools.cached_property
@@ -154,17 +155,17 @@ class Specialization:
         There is such a way for arrays alone where nothing but them decides what happens, and on a device.
         """
         kinds = set(map(type, leaves))
-        if isinstance(self.executable, CudaExecutable) and kinds and kinds <= {DeviceArray, EagerTensor}:
+        if self.executable.is_remote and kinds and kinds <= {self.executable.array, EagerTensor}:
             return self._quick_on_device(leaves, name)
         return self._quick_on_the_host if kinds <= {np.ndarray} else unknown
 
     @functools.cached_property
     def _quick_on_the_host(self) -> Quick:
-        traced, program = self.traced, self.executable
+        traced, call = self.traced, self.executable.fast_path
         outside = traced.captured or traced.guards or traced.effects.results or traced.effects.kept
-        if outside or not isinstance(program, Executable):
+        if outside or call is None:
             return unknown
-        call, rebuild = program.quick, traced.rebuild
+        rebuild = traced.rebuild
         if self._is_single:
             return lambda arrays: NotImplemented if (results := call(arrays)) is None else results[0]
         if traced.outputs.kind is None:
@@ -174,13 +175,13 @@ class Specialization:
     def _quick_on_device(self, leaves: Sequence[Any], name: str) -> Quick:
         """Where every argument is a tensor or an array there, and the call is not recorded."""
         given = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
-        if not all(isinstance(a, DeviceArray) for a in given) or self.traced.effects.passed:
+        if not all(map(is_on_device, given)) or self.traced.effects.passed:
             return unknown
-        kinds = [(type(x), a.shape, a.dtype, a.device) for x, a in zip(leaves, given, strict=True)]
+        kinds = [(type(x), a.shape, a.dtype, device_of(a)) for x, a in zip(leaves, given, strict=True)]
         eager = self.uses_tensors or EagerTensor in map(type, leaves)
         is_recorded = bool(self.traced.reach) and not self.traced.effects.sets_leaves
-        executable, steady = self.executable, self._steady(len(kinds))
-        guards = _looks(steady.guards)
+        executable, fast = self.executable, self._guard_fast_path(len(kinds))
+        guards = _looks(fast.guards)
 
         def call(args: Sequence[Any]) -> Any:
             arrays = _taken(kinds, args)
@@ -188,14 +189,14 @@ class Specialization:
                 return NotImplemented
             with self.updating.now if self._updates else FREE:
                 tensors = self._tensors()
-                seen = steady.seen(tensors)
-                if seen is None and not steady.holds(tensors):
+                seen = fast.seen(tensors)
+                if seen is None and not fast.holds(tensors):
                     return NotImplemented
                 passed = self._passed(arrays, tensors)
-                results = executable.repeat(passed, seen)
+                results = executable.replay(passed, seen)
                 found = self._run(passed, arrays, {}, name) if results is None else self._applied(results, name)
-                if steady.again is not executable.again:
-                    steady.note(tensors)
+                if fast.last_run is not executable.last_run:
+                    fast.note(tensors)
             return self.rebuild(found, eager)
 
         return call
@@ -224,13 +225,14 @@ class Specialization:
         """The same for all inputs of the program, which begin with the arguments."""
         if arrays and self._apart is not None:
             self._apart.check(arrays, views, self.traced.names, name)
-        if isinstance(self.executable, GlobalProgram):
-            results: list[Data] = self.executable.run(passed)
-        elif self.device.type == "cpu":
-            results = list(self.executable(*passed))
-        else:
-            results = self._run_on_device(passed, arrays)
+        results: list[Data] = self.executable.run(passed)
+        if self.executable.is_remote and not self._stays(arrays):
+            results = list(map(to_host, results))
         return self._applied(results, name)
+
+    def _stays(self, arrays: Sequence[Data]) -> bool:
+        """Whether results stay on the device: an argument or a tensor from outside is there."""
+        return any(map(is_on_device, arrays)) or place_of_tensors(self.traced.captured) is not None
 
     def _applied(self, results: Sequence[Data], name: str) -> list[Data]:
         """What the function returns of the results of a run, and the values of arguments; the others are put where
@@ -268,25 +270,17 @@ class Specialization:
             passed.insert(len(arrays) + number, self._present(number, given))
         return passed
 
-    def _steady(self, count: int) -> Steady:
+    def _guard_fast_path(self, count: int) -> GuardFastPath:
         """What tells that tensors from outside are as they were, which come after so many arguments."""
-        assert isinstance(self.executable, CudaExecutable)
         captured = self.traced.captured
         numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
-        return Steady(self.traced.guards, self.executable, [captured[n - count] for n in numbers], numbers)
+        return GuardFastPath(self.traced.guards, self.executable, [captured[n - count] for n in numbers], numbers)
 
     @functools.cached_property
     def _apart(self) -> Apart | None:
         """What looks whether arguments are apart from tensors that are updated; None where nothing is."""
         updated = [state.outside for state in self.traced.effects.updated]
         return Apart(updated) if updated else None
-
-    def _run_on_device(self, passed: list[Data], arrays: Sequence[Data]) -> list[Data]:
-        """Results come to the host where nothing that was passed or captured is on the device."""
-        assert isinstance(self.executable, CudaExecutable)
-        results = self.executable.launch(passed)
-        stay = DeviceArray in map(type, arrays) or place_of_tensors(self.traced.captured) is not None
-        return list(results) if stay else [r.numpy() for r in results]
 
     def _present(self, number: int, captured: Any) -> Data:
         """What is passed for what is no tensor; arrays, which never change, are put where they are needed once."""
@@ -333,7 +327,7 @@ def _taken(kinds: Sequence[tuple[type, Any, Any, Any]], args: Sequence[Any]) -> 
             if data.shows is not None or variable.node is not None or variable.leaf is not None:
                 return None
             data = variable.handle
-        if type(data) is not DeviceArray or data.stream.device is not device:
+        if device_of(data) is not device:
             return None
         if data.shape != shape or data.dtype is not dtype:
             return None
@@ -348,4 +342,4 @@ def place_of_tensors(captured: Sequence[Any]) -> str | None:
     """
     tensors = sorted((c for c in captured if isinstance(c, EagerTensor)), key=lambda c: not c.rank)
     first = tensors[0].storage if tensors else None
-    return place_of(first) if isinstance(first, DeviceArray) else None
+    return place_of(first) if is_on_device(first) else None

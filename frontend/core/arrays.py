@@ -6,14 +6,15 @@ over the ranks of a mesh; the functions here do to all what eager mode needs.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.errors import user_place
-from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.cuda.array import DeviceArray, from_other
+from oneflow.runtime.cuda.array import is_on_device as speaks_of_device
 from oneflow.runtime.dlpack import to_numpy
 from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray
@@ -32,6 +33,31 @@ def is_data(value: Any) -> bool:
     return isinstance(value, (np.ndarray, DeviceArray, GlobalArray))
 
 
+def is_on_device(data: Any) -> TypeGuard[DeviceArray]:
+    """Whether an array lies in the memory of a device."""
+    return type(data) is DeviceArray
+
+
+def is_on_ranks(data: Any) -> TypeGuard[GlobalArray]:
+    """Whether an array lies on the ranks of a placement."""
+    return type(data) is GlobalArray
+
+
+def device_of(data: Data) -> Any:
+    """The device of an array, to be compared by identity; None on the host and on ranks."""
+    return data.stream.device if type(data) is DeviceArray else None
+
+
+def ranks_of(data: Data) -> tuple[Any, Any]:
+    """The placement and layout of an array; of one that lies on no ranks (None, None)."""
+    return (data.placement, data.layout.nd) if type(data) is GlobalArray else (None, None)
+
+
+def to_host(data: Data) -> Data:
+    """An array of one device or of ranks as an array of NumPy; one on the host as it is."""
+    return data if isinstance(data, np.ndarray) else data.numpy()
+
+
 def to_data(value: Any) -> Data:
     """An array of any kind, in the same memory where that can be shared: on the device where it is there.
 
@@ -40,7 +66,7 @@ def to_data(value: Any) -> Data:
     """
     if isinstance(value, GlobalArray):
         return value
-    if isinstance(value, np.ndarray) or not is_on_device(value):
+    if isinstance(value, np.ndarray) or not speaks_of_device(value):
         return to_array(value)
     try:
         return from_other(value)

@@ -17,9 +17,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.frontend.core.arrays import Data, place_of
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.cuda.executable import CudaExecutable
-from oneflow.runtime.executable import Executable
 from oneflow.runtime.global_array import GlobalArray
+from oneflow.runtime.protocol import Executable
 from oneflow.runtime.sized import compile_cuda_program, compile_program
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,7 +91,7 @@ def choose(module: ir.Module, name: str, wanted: bool) -> None:
     module.operation.attributes[name] = ir.StringAttr.get(str(bool(wanted)).lower(), module.context)
 
 
-def compile_for(place: Device, module: ir.Module, entry: str) -> Executable | CudaExecutable:
+def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
     """Compiles a function of a module for a device.
 
     Raises:

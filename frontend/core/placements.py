@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import NdSbp
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, to_array
-from oneflow.frontend.core.devices import state_choices
+from oneflow.frontend.core.devices import Device, compile_for, state_choices
 from oneflow.frontend.core.layouts import Places
 from oneflow.runtime.distributed import DistributedExecutable, PlacedLayout, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.protocol import Executable
 
 #: On which ranks of the job a tensor lies, and how.
 Place = tuple[Placement, NdSbp]
@@ -36,9 +38,28 @@ class OnRanks(Protocol):
         """Where its tensors lie."""
 
 
+def compile_function(function: OnRanks, device: Device, strategy: str) -> Executable:
+    """Compiles a function for the ranks that its tensors lie on, or for a device where they lie on none.
+
+    Raises:
+        PassError: a pass could not do its work.
+        CudaError: there is no such device.
+        WorldError: the job has too few ranks, or other ranks have another program.
+    """
+    if function.places is None:
+        return compile_for(device, function.module, function.entry)
+    return GlobalProgram.of(function, strategy)
+
+
 @dataclass(frozen=True)
 class GlobalProgram:
     """A traced function compiled for the ranks of its placements."""
+
+    array: ClassVar[type] = GlobalArray
+    is_remote: ClassVar[bool] = False
+    fast_path: ClassVar[None] = None
+    last_run: ClassVar[None] = None
+    outputs: ClassVar[tuple[TensorDesc, ...]] = ()
 
     places: Places
     executable: DistributedExecutable
@@ -74,6 +95,13 @@ class GlobalProgram:
             for p, takes in self._takes.items()
         }
         return self._results_of(laid, arguments, self.executable.run_programs(arguments))
+
+    def replay(self, given: Sequence[Data], seen: Any = None) -> None:
+        """None: every run checks how its arguments lie."""
+
+    def reads(self, number: int) -> bool:
+        """True: ranks agree on the layout of every argument."""
+        return True
 
     def _laid(self, number: int, data: Data) -> GlobalArray:
         """An argument as it has to lie. What says that of one which does is what the next one is looked at by."""

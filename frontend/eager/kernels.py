@@ -9,7 +9,7 @@ cannot be compiled is an error.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +21,13 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.record import REGISTRY, Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data
+from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.devices import Device, compile_for
 from oneflow.frontend.core.layouts import Places, annotate
 from oneflow.frontend.core.placements import GlobalProgram
 from oneflow.lowering.kernels.donation import offer
-from oneflow.runtime.cuda.executable import CudaExecutable
-from oneflow.runtime.executable import Executable
-from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.global_array import Placement
+from oneflow.runtime.protocol import Executable
 
 #: The name of the function around the operator; none that a mathematical library has.
 ENTRY = "operator_call"
@@ -55,12 +54,12 @@ class Ranks:
         Raises:
             ValueError: they lie on several placements.
         """
-        found = list(dict.fromkeys(a.placement for a in arrays if isinstance(a, GlobalArray)))
+        found = list(dict.fromkeys(a.placement for a in arrays if is_on_ranks(a)))
         if len(found) > 1:
             raise ValueError(
                 f"expected all tensors on one placement, got {found[0]} and {found[1]}; move one with x.to_global(..)"
             )
-        layouts = tuple(a.nd if isinstance(a, GlobalArray) else None for a in arrays)
+        layouts = tuple(ranks_of(a)[1] for a in arrays)
         return cls(found[0], layouts) if found else None
 
 
@@ -76,30 +75,12 @@ class _Function:
 class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` what it gives."""
 
-    __slots__ = ("_reads", "executable", "op", "results", "run")
+    __slots__ = ("executable", "op", "reads", "results", "run")
 
-    def __init__(
-        self, op: Call, results: Sequence[TensorDesc], executable: Executable | CudaExecutable | GlobalProgram
-    ) -> None:
-        self.run: Callable[[Sequence[Any]], list[Any]] = _runner(executable)
+    def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable) -> None:
         self.op, self.executable = op, executable
+        self.run, self.reads = executable.run, executable.reads
         self.results = tuple(map(intern, results))
-        self._reads: tuple[bool, ...] | None = None
-
-    def reads(self, number: int) -> bool:
-        """Whether the elements of operand `number` matter, and not just its type."""
-        if isinstance(self.executable, GlobalProgram):
-            return True
-        if self._reads is None:
-            self._reads = _used(self.executable.ir("linalg"), len(self.op.operands))
-        return self._reads[number]
-
-
-def _runner(executable: Executable | CudaExecutable | GlobalProgram) -> Callable[[Sequence[Any]], list[Any]]:
-    """What runs a program on a list of arrays."""
-    if isinstance(executable, CudaExecutable):
-        return executable.launch
-    return executable.run if isinstance(executable, GlobalProgram) else lambda arrays: executable(*arrays)
 
 
 def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks, over: int | None = None) -> Kernel:
@@ -149,16 +130,6 @@ def _taken(given: Any, values: Any) -> Any:
 def _context(names: tuple[str, ...]) -> ir.Context:
     """The context of all calls while these are the operators."""
     return dialect.create_context()
-
-
-def _used(text: str, count: int) -> tuple[bool, ...]:
-    """Which arguments of the entry of a lowered module anything but their sizes is taken of."""
-    with dialect.create_context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        entry = next(f for f in module.body.operations if isinstance(f, func.FuncOp) and f.name.value == ENTRY)
-        arguments = entry.regions[0].blocks[0].arguments
-        users = [[use.owner.operation.name for use in a.uses] for a in arguments]
-    return tuple(any(name != "tensor.dim" for name in names) for names in users[:count])
 
 
 def describe_result(array: Data, desc: TensorDesc) -> TensorDesc:

@@ -1,4 +1,4 @@
-"""What can be compiled: functions, methods, partial functions, objects that can be called; anything else is refused."""
+"""What can be compiled: functions, methods, partial functions, objects with `__call__`; all others are refused."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import numpy as np
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data
+from oneflow.frontend.core.arrays import Data, is_on_ranks
 from oneflow.frontend.core.dispatch import Stateful, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.hooks import Unchanged
@@ -32,7 +32,6 @@ from oneflow.frontend.tracing.alias_guards import GradientOf, Unaltered
 from oneflow.frontend.tracing.callables import told_apart
 from oneflow.frontend.tracing.guards import Guard, Presence
 from oneflow.frontend.tracing.states import Key, State, States, changing, key_of
-from oneflow.runtime.global_array import GlobalArray
 
 
 class Asked:
@@ -52,7 +51,7 @@ class Asked:
 def layout_of(given: Any) -> Any:
     """The placement and layout of a tensor from outside, None where it lies on no ranks."""
     data = given.handle.handle if isinstance(given, EagerTensor) else None
-    return (data.placement, data.nd) if isinstance(data, GlobalArray) else None
+    return (data.placement, data.nd) if is_on_ranks(data) else None
 
 
 @dataclass(eq=False)

@@ -23,6 +23,7 @@ from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.linalg.legal import expect_legal
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.registry import register_pass
@@ -48,9 +49,9 @@ class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
     With `siblings`, reductions of the same tensors are one nest too, though none reads another's result. What follows
-    a product and costs more than `beside` (see `joins`) is a kernel of its own. For a device of so many `processors`
-    columns are only swept side by side where all of these have some, and numbers that follow from sums of everything
-    are in the kernel of these.
+    a product and costs more than `epilogue` (see `joins`) is a kernel of its own. With `gpu`, columns are
+    swept side by side only where every SM of the target has some, and numbers that follow from sums of everything are
+    in the kernel of these sums.
 
     %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
     return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
@@ -59,8 +60,8 @@ class FormKernels(Pass):
     name: ClassVar[str] = "oneflow-form-kernels"
     fuse: bool = True
     siblings: bool = False
-    beside: int = 64
-    processors: int = 0
+    epilogue: int = 64
+    gpu: bool = False
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Forms the kernels of every public function with a body; calls of such functions are replaced by bodies.
@@ -179,11 +180,12 @@ def _moves(op: ir.Operation) -> bool:
 def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
     block = entry.regions[0].blocks[0]
     graph = Graph([o.operation for o in block.operations], outliner.reader)
-    nodes = _read_nodes(graph, find_any_node if chosen.processors else find_node)
+    sms = gpu_target().sms if chosen.gpu else 0
+    nodes = _read_nodes(graph, find_any_node if sms else find_node)
     wait_for_readers(entry.operation, graph)
     # Numbers come last: joined with one another they would keep apart the rows that give some and need others.
     order = sorted(nodes, key=lambda n: (_gives_number(nodes[n]), n))
-    grow(graph, order, lambda members: joins([nodes[m] for m in members], chosen.beside, chosen.processors))
+    grow(graph, order, lambda members: joins([nodes[m] for m in members], chosen.epilogue, sms))
     if chosen.siblings:
         _join_siblings(graph, nodes)
     _join_insertions(graph)
@@ -254,11 +256,11 @@ def _stays(op: ir.Operation) -> bool:
     return op.name in PLAN or op.name.partition(".")[0] in ("arith", "math", "index")
 
 
-def joins(nodes: list[Node], beside: int = 64, processors: int = 0) -> bool:
+def joins(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
     """Whether nodes become one kernel; see `analyse` for what can, this for what should.
 
-    `beside` is what may follow a product: each tensor of its size that is read counts 1, each result but one 2.
-    `processors` are those of a device, 0 for threads.
+    `epilogue` bounds what may follow a product: each tensor of its size that is read counts 1, each result but one 2.
+    `sms` are the SMs of a GPU, 0 for threads.
     """
     contractions = [n for n in nodes if is_contraction(n)]
     if any(not _begins_with(other, one) for one, other in itertools.pairwise(contractions)):
@@ -269,15 +271,15 @@ def joins(nodes: list[Node], beside: int = 64, processors: int = 0) -> bool:
     if contractions:
         others = [n for n in nodes if n not in contractions]
         loops = contractions[0].loops & set(structure.outer)
-        if processors and _scatters(contractions[0], others):
+        if sms and _scatters(contractions[0], others):
             return False
-        return _costs(nodes, others) <= beside and all(not n.folds and n.loops == loops for n in others)
+        return _costs(nodes, others) <= epilogue and all(not n.folds and n.loops == loops for n in others)
     if not structure.inner:
         return True
     if not structure.outer:
         # A device gives sums of everything to one program; threads have parts of them.
-        return processors > 0 and not structure.rowwise
-    busy = _fills(structure, processors) if processors else _busy(structure)
+        return sms > 0 and not structure.rowwise
+    busy = _fills(structure, sms) if sms else _busy(structure)
     return _lies_along(structure) and busy
 
 
@@ -356,12 +358,12 @@ def _busy(structure: Structure) -> bool:
     return _steps(structure, structure.outer) >= 16 or all(len(n.loops) <= 2 for n in structure.nodes)
 
 
-def _fills(structure: Structure, processors: int) -> bool:
-    """Whether columns that are swept side by side give each processor some, or are few elements in all."""
+def _fills(structure: Structure, sms: int) -> bool:
+    """Whether columns that are swept side by side give each SM some, or are few elements in all."""
     if not structure.rowwise or _rows_trail(structure):
         return _busy(structure)
     steps, swept = _steps(structure, structure.outer), _steps(structure, structure.inner)
-    return steps >= processors * COLUMNS or steps * swept <= LITTLE
+    return steps >= sms * COLUMNS or steps * swept <= LITTLE
 
 
 def _kind(nodes: list[Node]) -> str:

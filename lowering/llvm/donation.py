@@ -14,9 +14,9 @@ from oneflow.lowering.buffers import Buffer, Lives
 from oneflow.lowering.kernels.donation import offers, updated_argument
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
-from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
+from oneflow.lowering.llvm.kernel import Kernel, computing
 from oneflow.lowering.llvm.value_storage import phases_of
-from oneflow.passes.walk import gather
+from oneflow.passes.walk import gather, returned_values
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.lowering.kernels.donation import updated_argument
-from oneflow.lowering.llvm.kernel import Kernel, computing, returned_values
+from oneflow.lowering.llvm.kernel import Kernel, computing
 from oneflow.lowering.llvm.writer import Index, Writer, view
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of, inline_calls
-from oneflow.passes.walk import gather
+from oneflow.passes.walk import gather, returned_values
 
 #: The end of the name of the function that runs a kernel.
 LAUNCH = "_launch"

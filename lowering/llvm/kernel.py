@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
 from oneflow.lowering.targets.choice import CpuTarget, cpu_target
+from oneflow.passes.walk import returned_values
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,6 @@ def _add_argument(kernel: Kernel, number: int, argument: ir.Value) -> None:
         else:
             shape.append(argument.type.get_dim_size(axis))
     kernel.tensors[argument] = Tensor(f"%p{number}", tuple(shape), str(argument.type.element_type))
-
-
-def returned_values(block: ir.Block) -> list[ir.Value]:
-    """What a function's block returns."""
-    return list(block.operations[len(block.operations) - 1].operands)
 
 
 _SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})

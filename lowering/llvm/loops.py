@@ -1,4 +1,4 @@
-"""The loops of a structure after simplification: unit loops gone, neighbours that memory does not tell apart merged."""
+"""The loops of a structure after simplification: no unit loops, contiguous neighbours merged."""
 
 from __future__ import annotations
 

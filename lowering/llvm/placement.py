@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.llvm.body import Lanes, outside_value
-from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text, returned_values
+from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+from oneflow.passes.walk import returned_values
 
 #: Elements of one parallel step of a fill.
 CHUNK = 16384

@@ -17,10 +17,11 @@ from oneflow.lowering.llvm.body import Lanes, V, clone_scalar, constant_text
 from oneflow.lowering.llvm.constants import constant_global
 from oneflow.lowering.llvm.define_launches import plan_symbol
 from oneflow.lowering.llvm.donation import Donor, Known
-from oneflow.lowering.llvm.kernel import Kernel, returned_values
+from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.shapes import Shaped, view_shape
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type
 from oneflow.passes.base import PassError
+from oneflow.passes.walk import returned_values
 
 #: What counts of bytes end at.
 MOST_BYTES = 2**63 - 1

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Unsupported, Use
 from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V, outside_value, zero_of
-from oneflow.lowering.llvm.kernel import Kernel, Tensor, returned_values
+from oneflow.lowering.llvm.kernel import Kernel, Tensor
 from oneflow.lowering.llvm.loops import Loop, Loops, Position, index_dims
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
+from oneflow.passes.walk import returned_values
 
 #: Tensors of at most so many elements may be copied by a kernel, if there are so many steps for each of them.
 SMALL, REUSE = 1 << 14, 64

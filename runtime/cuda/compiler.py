@@ -14,16 +14,12 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from oneflow.lowering.targets.gpu import gpu_target, gpu_target_named
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime.cuda.ptx import halves_apart
 from oneflow.runtime.cuda.tensor_maps import TensorMap, lift, settled
 
-#: The most bytes of shared memory that a program can have, by compute capability (CUDA's programming guide).
-SHARED = {
-    75: 65536, 80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 103: 232448, 120: 101376,
-    121: 101376,
-}  # fmt: skip
 #: A kernel that compiles fast: after it Triton is loaded.
 FIRST = Source(
     "first",
@@ -125,17 +121,23 @@ def _compile(source: Source, number: int) -> Binary:
     pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
     ast = _language(source)(load_function(source), signature, {}, hints)
-    target, most = triton("backends.compiler").GPUTarget("cuda", number, 32), SHARED.get(number)
+    target, most = triton("backends.compiler").GPUTarget("cuda", number, 32), _most_shared(number)
     for stages in range(source.stages, 0, -1):
         options = {"num_warps": source.warps, "num_stages": stages, "maxnreg": source.registers or None}
         made, facts = _stages(ast, target, options)
-        if most is None or facts["shared"] <= most:
+        if facts["shared"] <= most:
             break
     else:
         got = f"of shared memory on sm_{number}, got {facts['shared']}"
         raise CompileError(f"kernel {source.name}: expected at most {most} bytes {got}")
     sizes = facts["shared"], facts["num_warps"], facts["global_scratch_size"]
     return Binary(facts["name"], made["cubin"], made["ptx"], *sizes, settled(lifted, facts["tensordesc_meta"]))
+
+
+def _most_shared(number: int) -> int:
+    """The bytes of shared memory that a program can have: of the chosen target where it is of this architecture."""
+    arch, chosen = f"sm_{number}", gpu_target()
+    return (chosen if chosen.arch == arch else gpu_target_named(arch)).block_shared_bytes
 
 
 def _language(source: Source) -> Any:

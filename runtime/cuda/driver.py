@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oneflow.lowering.targets.gpu import GpuTarget, gpu_target_named
+
 HINT = "expected an NVIDIA GPU, its driver, and CUDA's Python bindings (pip install 'oneflow-mlir[gpu]')"
 #: The handle of the stream that work without a stream goes to.
 LEGACY = 1
@@ -103,6 +105,16 @@ class Device:
         major = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self.handle)
         minor = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self.handle)
         return f"sm_{major}{minor}"
+
+    @functools.cached_property
+    def target(self) -> GpuTarget:
+        """What kernels for the device are compiled for.
+
+        Raises:
+            ValueError: the architecture is not in the table of targets.
+        """
+        name = _cuda().CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+        return gpu_target_named(self.arch, int(call("cuDeviceGetAttribute", name, self.handle)))
 
     def use(self) -> None:
         """Makes the device's context current in the calling thread."""

@@ -12,8 +12,8 @@ import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.targets.gpu import GpuTarget, using_gpu
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
@@ -32,7 +33,7 @@ from oneflow.runtime.cuda.cached import compile_kernel, compile_on, find_program
 from oneflow.runtime.cuda.direct_execution import Direct
 from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.host import HostProgram
-from oneflow.runtime.cuda.replay_cache import Again, Known, Seen, known
+from oneflow.runtime.cuda.replay_cache import Kept, ReplayCache, kept_arguments
 from oneflow.runtime.cuda.script import NeedsValues, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
@@ -65,27 +66,46 @@ def compile_cuda(
     """
     options, found = options or Options(), driver.device(device)
     inputs, outputs = signature_of(module, entry)
-    source = program_source(module, entry, registry)
+    source = GpuProgramSource(**vars(program_source(module, entry, registry)), target=found.target)
 
     def make() -> Program:
         with getting_ready(helpers, source.text.count("\n"), options.cached):
             return read_program(source.lower("triton"))
 
-    key = cache.key_of("cuda", source.text, entry, source.fingerprint(module)) if options.cached else ""
+    key = (
+        cache.key_of("cuda", repr(found.target), source.text, entry, source.fingerprint(module))
+        if options.cached
+        else ""
+    )
     with Helpers(found.arch) as helpers:
         program = find_program(key, make) if options.cached else make()
         program = replace(program, sites=source.sites("gpu-linalg", program.sites))
         return CudaExecutable(source, inputs, outputs, program, found, options.cached, collectives, helpers)
 
 
+@dataclass
+class GpuProgramSource(ProgramSource):
+    """A program as it was given, to lower for a GPU."""
+
+    target: GpuTarget
+
+    def _lower(self, stage: str, text: str) -> ir.Module:
+        with using_gpu(self.target):
+            return super()._lower(stage, text)
+
+
 class CudaExecutable:
-    """A program on a device. Call it with arrays, by position or by name; results are a list of arrays. `again` is
-    what need not be looked at if it is passed once more, if anything.
+    """A program on a device. Call it with arrays, by position or by name; results are a list of arrays. `last_run` is
+    what need not be checked if it is passed once more, if anything.
 
     Arrays on the host are copied in, and results out if every argument was on the host; otherwise results are
     `DeviceArray`s, and the call returns before they are computed: what checks find then is raised when a result is
     read, or by the next call. It may be called from several threads; their calls run one after the other.
     """
+
+    array: ClassVar[type] = DeviceArray
+    is_remote: ClassVar[bool] = True
+    fast_path: ClassVar[None] = None
 
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
                  device: driver.Device, cached: bool = True,
@@ -117,8 +137,8 @@ class CudaExecutable:
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
         self._no_sizes = ((),) * len(inputs)
         self._fixed = [c.address for c in self.constants]
-        self.again: Again | None = None
-        self._passed: Known = {}
+        self.last_run: ReplayCache | None = None
+        self._passed: Kept = {}
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
@@ -167,12 +187,12 @@ class CudaExecutable:
         """
         given = bind(self.inputs, arrays, named)
         host = not any(is_on_device(value) for value in given)
-        results = self.launch(given)
+        results = self.run(given)
         return [r.numpy() for r in results] if host else results
 
-    def launch(self, given: Sequence[Any]) -> list[DeviceArray]:
+    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
         """Starts the program on arguments in order; the results, which are computed later."""
-        results = self.repeat(given)
+        results = self.replay(given)
         if results is not None:
             return results
         stream = current(self.device)
@@ -181,24 +201,24 @@ class CudaExecutable:
             self.check()
             return self._start(given, self._arguments(enumerate(given), stream), stream)
 
-    def repeat(self, given: Sequence[Any], seen: Seen | None = None) -> list[DeviceArray] | None:
+    def replay(self, given: Sequence[Any], seen: Any = None) -> list[DeviceArray] | None:
         """The same where most arguments are those of the last runs, and no two lie in one place unless they did then;
         otherwise None. Those that were `seen` to be the same are not looked at.
         """
         stream = current(self.device)
         with self._lock, stream.lock:
-            again = self.again
-            if again is None:
+            cache = self.last_run
+            if cache is None:
                 return None
             self.device.use()
             self.check()
-            known = seen if seen is not None and seen.again is again else None
-            arguments = again.arguments(given, stream, self._arguments, known)
+            seen = seen if seen is not None and seen.cache is cache else None
+            arguments = cache.arguments(given, stream, self._arguments, seen)
             if arguments is None:
-                self.again = None
+                self.last_run = None
                 return None
-            results = self._results(again.steps, arguments, stream)
-            again.steps.run(again.addresses(arguments, results), stream.handle)
+            results = self._results(cache.steps, arguments, stream)
+            cache.steps.run(cache.addresses(arguments, results), stream.handle)
             return results
 
     def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[DeviceArray]:
@@ -258,9 +278,10 @@ class CudaExecutable:
         stream: Stream,
     ) -> None:  # fmt: skip
         """Notes what need not be looked at if it is passed again, where it was passed in the last two runs."""
-        last, self._passed = self._passed, known(given, arguments, stream)
+        last, self._passed = self._passed, kept_arguments(given, arguments, stream)
         kept = {n: same for n, same in self._passed.items() if last.get(n) is same}
-        self.again = Again(steps, addresses, kept, given, stream) if kept and steps.taken <= kept.keys() else None
+        replays = kept and steps.taken <= kept.keys()
+        self.last_run = ReplayCache(steps, addresses, kept, given, stream) if replays else None
 
     def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """Where results go: memory of their own, or that of arguments."""
@@ -328,6 +349,10 @@ class CudaExecutable:
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
         if Launch(external.kernel.function)(external.kernel.context, memory, handle) != 0:
             raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.places()[number]}")
+
+    def reads(self, number: int) -> bool:
+        """Whether the elements of argument `number` matter, and not its type alone."""
+        return self._source.reads[number]
 
     def check(self) -> None:
         """Raises the first failure that kernels have noted so far, and forgets it.

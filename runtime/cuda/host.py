@@ -15,7 +15,7 @@ from oneflow.dialect.reader import read_module
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import SITES
 from oneflow.lowering.triton.launch.unsupported import HostKernel
-from oneflow.runtime.executable import Executable, compile_module
+from oneflow.runtime.executable import CpuExecutable, compile_module
 
 
 class HostProgram:
@@ -25,7 +25,7 @@ class HostProgram:
         self.kernel, self.sites = kernel, sites
 
     @functools.cached_property
-    def executable(self) -> Executable:
+    def executable(self) -> CpuExecutable:
         """The compiled program."""
         module = read_module(self.kernel.text, create_context())
         with module.context:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Structure
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
 from oneflow.lowering.triton.codegen.tile import Form
-from oneflow.lowering.triton.cost.matmul_configurations import PROCESSORS
 
 #: The largest row that is kept in registers where it is read again (half of it where elements have 16 bits and two
 #: readings are enough), and where it is only reduced.
@@ -55,7 +55,7 @@ def choose_blocks(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size
         return Blocks(block, 1, "once", warps_of(block // EACH))
     strided, few = is_strided(structure, forms), inner is not None and inner <= STEPS and not structure.rowwise
     if few and (strided or not regroups):
-        spread = power_of_two((outer or POINTWISE * PROCESSORS) // PROCESSORS or 1)
+        spread = power_of_two((outer or POINTWISE * gpu_target().sms) // gpu_target().sms or 1)
         block = min(POINTWISE, wide, max(spread, SPREAD))
         return Blocks(block, 1, "step", warps_of(block // EACH), True)
     if not regroups:
@@ -63,7 +63,7 @@ def choose_blocks(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size
         return Blocks(block, 1, "step", warps_of(block // 16))
     row = power_of_two(inner) if inner is not None else CHUNK
     if strided:
-        beside = COLUMNS if outer is None or outer > FEW * PROCESSORS else FEW
+        beside = COLUMNS if outer is None or outer > FEW * gpu_target().sms else FEW
         columns = min(max(beside, STRIDED // row), wide)
         depth = min(row, STRIDED // columns)
         return Blocks(columns, depth, "whole" if inner is not None and row <= depth else "chunk", 4)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, is_contraction, is_gathered, lies_along
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.body import Bodies
 from oneflow.lowering.triton.codegen.descriptors import Descriptor, are_alike, describe
 from oneflow.lowering.triton.codegen.emission import (
@@ -30,15 +31,7 @@ from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import V, Writer
-from oneflow.lowering.triton.cost.matmul_configurations import (
-    DESCRIBED,
-    PROCESSORS,
-    Config,
-    Product,
-    choose,
-    pieces,
-    shares,
-)
+from oneflow.lowering.triton.cost.matmul_configurations import DESCRIBED, Config, Product, choose, pieces, shares
 from oneflow.lowering.triton.source import Source
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -103,7 +96,7 @@ class Contraction:
         """The product as tuning sees it."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        gathered, described = is_gathered(self.product), width == 2 and self._described()
+        gathered, described = is_gathered(self.product), width == 2 and gpu_target().has_tma and self._described()
         along = lies_along(self.product) and self.precision == "ieee"
         left, right = (shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.finishing]
@@ -223,9 +216,9 @@ class Emission:
         for name in "bmn":
             self.tile.place(self._axis(name))
         self._finish(self._product())
-        header = f"for tile in tl.range(tl.program_id(0), {count}, {PROCESSORS}, flatten=True):"
+        header = f"for tile in tl.range(tl.program_id(0), {count}, {gpu_target().sms}, flatten=True):"
         self.writer.close(header if self.config.stays else None)
-        grid = str(PROCESSORS) if self.config.stays else count
+        grid = str(gpu_target().sms) if self.config.stays else count
         ops = [n.op for n in self.contraction.structure.nodes]
         stages = self.config.fitted(self.contraction.shape).stages
         return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, stages)

@@ -1,13 +1,11 @@
-"""Which blocks, warps and stages a product is given: a small space, and what each choice is expected to take.
+"""Configurations of matrix products, and the model that predicts the time of each and chooses among them.
 
     choose(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
 
-The model counts rounds of tiles over the processors. A step of a tile takes as long as arithmetic, loads and what
-stages leave of their latency take together; stages and what a tile is finished with share a processor's memory. Its
-constants are those that met 1500 times best on an H100, of 72 shapes and up to 40 ways each, measured with a cold
-cache; rates of large tiles, and what results and memory take, those that meet 180 times of 16-bit operands on an H200
-best, of 25 shapes: within 5%, and what is chosen is as a rule the fastest way (`python benchmarks/gpu.py --groups
-matmul` has the shapes).
+The model counts waves of tiles over the SMs of the target. A step of a tile takes as long as arithmetic, loads and
+the latency that its stages do not hide; stages and the epilogue share the shared memory of an SM. The parameters are
+those of `targets.gpu`. `python benchmarks/gpu.py --groups matmul` measures how well they meet, and
+`benchmarks/gpu_autotune.py` what the choice loses.
 """
 
 from __future__ import annotations
@@ -15,13 +13,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-#: Processors of the card that was measured; a processor's bytes of shared memory, those that a program can have, and
-#: how many of these the compiler needs for itself; a processor's registers.
-PROCESSORS = 132
-MEMORY, SHARED, RESERVED = 233472, 232448, 1024
-REGISTERS = 65536
+from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel, gpu_target
 
 
 @dataclass(frozen=True)
@@ -31,7 +25,7 @@ class Product:
     A `gathered` one has an operand, such as the images of a convolution, whose elements are read one by one. `shared`
     says for each operand how many of its elements are one in memory, as where windows overlap. Both operands of one
     that lies `along` the depth have it as their last dimension. An element of the result and those it is combined
-    with have `finished` bytes, the widest of them `widest`; it takes so many `operations` to finish.
+    with have `finished` bytes, the widest of them `widest`; its epilogue has so many `operations`. `target` runs it.
     """
 
     batch: int
@@ -46,6 +40,7 @@ class Product:
     finished: int = 2
     widest: int = 2
     operations: int = 0
+    target: GpuTarget = field(default_factory=gpu_target)
 
 
 @dataclass(frozen=True)
@@ -82,14 +77,19 @@ class Config:
     def is_direct(self, product: Product) -> bool:
         """Whether the result, and what it is combined with, has room as blocks for descriptors beside every stage."""
         beside = self.stages * self.stage(product) if self.stays else 0
-        return self.described and beside + self.finishing(product.finished) <= SHARED - RESERVED
+        return (
+            self.described
+            and beside + self.finishing(product.finished)
+            <= product.target.block_shared_bytes - product.target.reserved_shared_bytes
+        )
 
     def fitted(self, product: Product) -> Config:
         """It with as many stages as there is memory for beside what a tile is finished with."""
         if not self.stays:
             return self
         held = self.finishing(product.finished if self.is_direct(product) else product.widest)
-        return replace(self, stages=min(self.stages, (SHARED - RESERVED - held) // self.stage(product)))
+        left = product.target.block_shared_bytes - product.target.reserved_shared_bytes - held
+        return replace(self, stages=min(self.stages, left // self.stage(product)))
 
 
 # fmt: off
@@ -158,30 +158,6 @@ ALONG = (
     Config(8, 8, 64, 2, 3, 0.21, apart=True),
 )
 # fmt: on
-#: By width of the operands: multiplications and additions of a processor in a microsecond, and the warps that it
-#: takes to keep it busy.
-SPEED, BUSY = {2: 5.26e6, 4: 0.20e6}, {2: 4, 4: 6}
-#: Operations on single elements of a processor in a microsecond, with which a result is finished: of 80 times of
-#: products of GPT-2 small in a graph, what is chosen was the fastest or up to 4% behind it.
-OPERATE = 1.6e5
-#: Bytes in a microsecond: of operands to one processor and to all, of results from one that does nothing else and
-#: from one that reads the next tile's operands meanwhile (by descriptors, by pointers), between memory and all.
-LOAD, LOADS, FINISH, STORE, SCATTER, MOVE = 4.98e5, 1.855e7, 4.1e4, 1.6e5, 1.2e5, 5.0e6
-#: Microseconds until the first block is there; those of a load; of a launch, and of one that follows another and
-#: reads its result in the cache at so many bytes in each.
-START, LATENCY, LAUNCH, FOLLOW, NEAR = 0.98, 0.72, 4.0, 3.0, 5.2e6
-#: How many times as long a step takes whose operands are gathered, and loads of elements that are not aligned.
-GATHERED, SINGLY = 8, 18
-#: The bytes of a line of the cache, and how many times as long loads take where the rows of a block begin within
-#: lines, so that each is in two.
-LINE, UNEVEN = 128, 2.8
-#: How sharp the largest of several times is the time of all, the part of a tile's beginning and end that other
-#: programs of the processor do not fill, and the part of the smaller of a product's two times, to compute it and to
-#: move it, that adds to the larger.
-SHARP, BARE, BESIDE = 3.1, 0.68, 0.60
-#: What each group of warps takes longer: it begins late and finishes its part of the last tile alone. How many times
-#: as long operations on single elements take in groups that have a tile together.
-LAST, HEAVIER = 0.09, 2
 #: Registers of a thread beside those of its part of the sum.
 OTHERS = 64
 #: Most parts of a product's depth and the least depth of one; programs a processor for other reductions, the columns
@@ -202,8 +178,15 @@ def choose(product: Product) -> list[Config]:
     fitting = [c for c in space if c.rows <= max(_block(product.rows), least[0])
                and c.columns <= max(_block(product.columns), least[1])]  # fmt: skip
     sized = dict.fromkeys(replace(c, depth=min(c.depth, _block(product.depth))) for c in fitting)
-    found = [c for c in sized if not c.stays or _tiles(c, product) > PROCESSORS]
+    found = [c for c in _in_shared_memory(sized, product) if not c.stays or _tiles(c, product) > product.target.sms]
     return sorted(found, key=lambda c: microseconds(c, product))
+
+
+def _in_shared_memory(configs: Iterable[Config], product: Product) -> list[Config]:
+    """Configurations with as many stages as shared memory holds; those that hold fewer than two are left out."""
+    left = product.target.block_shared_bytes - product.target.reserved_shared_bytes
+    fitted = [replace(c, stages=min(c.stages, left // c.stage(product))) for c in configs]
+    return [c for c in fitted if c.stages > 1]
 
 
 @functools.cache
@@ -226,8 +209,9 @@ def hopper_single(product: Product) -> Config | None:
 
 def _by_groups(config: Config, product: Product) -> float:
     """What tiles of groups of warps are expected to take."""
-    finished = replace(product, operations=HEAVIER * product.operations)
-    return microseconds(config, finished) + LAST * (config.warps // 4)
+    model = product.target.model
+    finished = replace(product, operations=round(model.shared_tile_slowdown * product.operations))
+    return microseconds(config, finished) + model.warp_group_delay * (config.warps // 4)
 
 
 def _shortest(product: Product, grouped: bool) -> float:
@@ -246,69 +230,75 @@ def _block(size: int) -> int:
 
 
 def microseconds(config: Config, product: Product) -> float:
-    """What the model expects a product to take: rounds of tiles over the processors, or the time to move it."""
-    resident = _resident(config, product)
-    rounds, rest = divmod(_tiles(config, product), PROCESSORS * resident)
-    taken = rounds * _round(config, product, PROCESSORS * resident)
-    taken += _round(config, product, rest) if rest else 0
-    taken += START if config.stays else 0
-    taken += _after(config, product) if config.turns else 0
+    """What the model expects a product to take: waves of tiles over the SMs, or the time to move it."""
+    model, resident = product.target.model, _resident(config, product)
+    waves, rest = divmod(_tiles(config, product), product.target.sms * resident)
+    taken = waves * _wave(config, product, product.target.sms * resident)
+    taken += _wave(config, product, rest) if rest else 0
+    taken += model.prologue if config.stays else 0
+    taken += _epilogue(config, product) if config.turns else 0
     left, right = product.shared
     operands = (product.rows / left + product.columns / right) * product.depth * product.width
-    moved = product.batch * (operands + product.rows * product.columns * product.finished) / MOVE
-    return LAUNCH + max(taken, moved) + BESIDE * min(taken, moved)
+    moved = product.batch * (operands + product.rows * product.columns * product.finished) / model.dram_bytes
+    return model.launch + max(taken, moved) + model.overlap_share * min(taken, moved)
 
 
 def _resident(config: Config, product: Product) -> int:
-    """How many programs a processor has at once."""
+    """How many programs an SM has at once."""
     if config.stays:
         return 1
+    target = product.target
     finishing = config.finishing(product.finished) if config.described else 0
     memory = max(config.stages * config.stage(product), finishing)
     kept = config.rows * config.columns * (config.depth if config.apart else 1)
     registers = min(kept // (32 * config.warps) + OTHERS, 255) * 32 * config.warps
-    return max(1, min(MEMORY // (memory + RESERVED), REGISTERS // registers))
+    by_memory = target.sm_shared_bytes // (memory + target.reserved_shared_bytes)
+    return max(1, min(by_memory, target.sm_registers // registers))
 
 
-def _round(config: Config, product: Product, tiles: int) -> float:
+def _wave(config: Config, product: Product, tiles: int) -> float:
     """What so many tiles take that are computed at once."""
-    programs = -(-tiles // PROCESSORS)
+    model, programs = product.target.model, -(-tiles // product.target.sms)
     inner = -(-product.depth // config.depth) * _step(config, product, tiles)
     block = config.rows * config.columns
     if config.stays:
-        after = _after(config, product)
+        after = _epilogue(config, product)
         return max(inner, (inner + after) / 2) if config.turns else inner + after
-    bare = BARE if programs > 1 else 1
-    computed = bare * block * product.operations / OPERATE
-    return inner + bare * (START + programs * block * product.finished / FINISH) + computed
+    exposed = model.exposed_share if programs > 1 else 1
+    computed = exposed * block * product.operations / model.epilogue_ops
+    return inner + exposed * (model.prologue + programs * block * product.finished / model.store_bytes) + computed
 
 
-def _after(config: Config, product: Product) -> float:
-    """What a program that stays takes to finish a tile."""
-    block = config.rows * config.columns
-    result = block * product.finished / (STORE if config.is_direct(product) else SCATTER)
-    return result + BARE * block * product.operations / OPERATE
+def _epilogue(config: Config, product: Product) -> float:
+    """What the epilogue of a tile takes in a persistent kernel."""
+    model, block = product.target.model, config.rows * config.columns
+    rate = model.tma_store_bytes if config.is_direct(product) else model.pointer_store_bytes
+    return block * product.finished / rate + model.exposed_share * block * product.operations / model.epilogue_ops
 
 
 def _step(config: Config, product: Product, tiles: int) -> float:
-    """What a step of so many tiles takes; blocks of single elements are not read ahead."""
-    programs = -(-tiles // PROCESSORS)
-    block, busy = config.rows * config.columns * config.depth, BUSY[product.width]
-    computed = programs * block / (SPEED[product.width] * config.rate) * busy / min(busy, programs * config.warps)
-    computed *= GATHERED if product.gathered else 1
+    """What a step of so many tiles takes; blocks of single elements are not prefetched."""
+    model, programs = product.target.model, -(-tiles // product.target.sms)
+    block, busy = config.rows * config.columns * config.depth, model.busy_warps(product.width)
+    rate = model.fma(product.width) * config.rate
+    computed = programs * block / rate * busy / min(busy, programs * config.warps)
+    computed *= model.gather_slowdown if product.gathered else 1
     sizes = product.rows, product.columns, product.depth
     single = product.width == 2 and any(n % 8 for n in sizes)
-    read = config.stage(product) * max(programs * (SINGLY if single else 1) / LOAD, tiles / LOADS)
-    read *= UNEVEN if not single and all(n * product.width % LINE for n in sizes) else 1
+    loads = programs * (model.unaligned_slowdown if single else 1) / model.sm_load_bytes
+    read = config.stage(product) * max(loads, tiles / model.load_bytes)
+    splits = not single and all(n * product.width % product.target.cache_line_bytes for n in sizes)
+    read *= model.split_line_slowdown if splits else 1
+    latency = model.load_latency / (programs if single else max(config.fitted(product).stages - 1, 1))
     if single:
-        return _side_by_side(computed, read) + LATENCY / programs
-    return _side_by_side(computed, read, LATENCY / max(config.fitted(product).stages - 1, 1))
+        return _overlapped(model, computed, read) + latency
+    return _overlapped(model, computed, read, latency)
 
 
-def _side_by_side(*times: float) -> float:
-    """The time of what runs side by side: little more than that of the longest."""
-    longest = max(times)
-    return float(longest * sum((t / longest) ** SHARP for t in times) ** (1 / SHARP))
+def _overlapped(model: MatmulModel, *times: float) -> float:
+    """The time of what overlaps: little more than the longest, by a smooth maximum."""
+    longest, exponent = max(times), model.smooth_max_exponent
+    return float(longest * sum((t / longest) ** exponent for t in times) ** (1 / exponent))
 
 
 def shares(loops: Iterable[int | None], elements: int | None) -> float:
@@ -335,7 +325,7 @@ def pieces(product: Product, count: int) -> tuple[int, ...]:
 def _batched(product: Product, count: int) -> float:
     """What so many equal products take as one launch, without what launches cost: those of a graph overlap."""
     many = replace(product, batch=product.batch * count)
-    return microseconds(choose(many)[0], many) - LAUNCH
+    return microseconds(choose(many)[0], many) - product.target.model.launch
 
 
 @functools.cache
@@ -345,10 +335,12 @@ def split_depth(product: Product, loops: tuple[int, ...], grouped: bool = True) 
     Parts of several loops may fill the last round of processors better than those of the longest. Unless it can be
     `grouped`, there is no form for groups of warps, with which a whole product may be as fast.
     """
+    model = product.target.model
     best, found = 0.95 * _shortest(product, grouped), (0, 1)
     for number, count in ((n, c) for n, loop in enumerate(loops) for c in _divisors(loop, MOST_PARTS)):
         piece = replace(product, batch=product.batch * count, depth=product.depth // count, finished=4, widest=4)
-        joined = FOLLOW + 4 * count * product.batch * product.rows * product.columns / NEAR
+        results = 4 * count * product.batch * product.rows * product.columns
+        joined = model.dependent_launch + results / model.l2_bytes
         taken = microseconds(choose(piece)[0], piece) + joined
         if piece.depth >= LEAST_DEPTH and taken < best:
             best, found = taken, (number, count)
@@ -360,11 +352,11 @@ def split_parts(loop: int, reduced: int, kept: int, beside: bool) -> int:
 
     `beside` says that elements beside each other in memory are kept apart, as in column sums.
     """
-    programs = -(-kept // COLUMNS) if beside else kept
-    enough, least, whole = (2 * PROCESSORS, 64, 1024) if beside else (PROCESSORS, 4096, 16384)
+    sms, programs = gpu_target().sms, -(-kept // COLUMNS) if beside else kept
+    enough, least, whole = (2 * sms, 64, 1024) if beside else (sms, 4096, 16384)
     if programs >= enough or kept * reduced < LEAST_WORK or reduced < whole:
         return 1
-    most = min(EACH * PROCESSORS // programs, reduced // least)
+    most = min(EACH * sms // programs, reduced // least)
     return max(_divisors(loop, most), default=1)
 
 

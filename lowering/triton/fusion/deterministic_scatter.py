@@ -1,4 +1,4 @@
-"""`oneflow-deterministic-scatter`: writes to positions that come from data, in parallel and in the order of the program.
+"""`oneflow-deterministic-scatter`: parallel writes to positions from data; the last writer wins.
 
 Where positions may be equal the last write stays, so that the loops over them would have to run one after the other.
 Here a first kernel notes for every position the largest step that writes there, which is a maximum and so the same in

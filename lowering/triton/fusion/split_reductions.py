@@ -29,29 +29,24 @@ from oneflow.lowering.kernels.nodes import (
 )
 from oneflow.lowering.kernels.outline import draft
 from oneflow.lowering.kernels.reduction_split import Joined, cut_reductions, longest, reduced_loops
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.codegen.reduction import Folded, neutral, read_folds
-from oneflow.lowering.triton.cost.matmul_configurations import (
-    PROCESSORS,
-    Product,
-    shares,
-    split_depth,
-    split_parts,
-)
+from oneflow.lowering.triton.cost.matmul_configurations import Product, shares, split_depth, split_parts
 from oneflow.lowering.triton.fusion.collapse_loops import flatten_reductions
 from oneflow.lowering.triton.templates.hopper_forms import special
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
 #: What may follow a product in its kernel: see `joins`.
-MOST_BESIDE = 2
+EPILOGUE = 2
 
 
 @register_pass
 @dataclass(frozen=True)
 class SplitReductions(Pass):
-    """Fuses element-wise operations, then cuts reductions that would leave processors idle in two.
+    """Fuses element-wise operations, then cuts reductions that would leave SMs idle in two.
 
     %s = linalg.generic {reduction over 65536 rows} ins(%x : tensor<65536x64xf32>)
       ->   %v = tensor.expand_shape %x : tensor<65536x64xf32> into tensor<512x128x64xf32>
@@ -124,7 +119,7 @@ def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
 def _has_groups(node: Node) -> bool:
     """Whether the kernel that a product and what follows it become has the form for groups of warps."""
     nodes = [node]
-    while (after := _after(nodes[-1])) is not None and joins([*nodes, after], MOST_BESIDE, PROCESSORS):
+    while (after := _after(nodes[-1])) is not None and joins([*nodes, after], EPILOGUE, gpu_target().sms):
         nodes.append(after)
     with draft([n.op for n in nodes], "contraction") as function, contextlib.suppress(Unsupported):
         kernel = Kernel.read(function)
@@ -169,7 +164,12 @@ def _product(node: Node, sizes: list[int]) -> Product | None:
         return None
     depth, width = math.prod(sizes[d] for d in node.folds), bytes_of(element)
     gathered = is_gathered(node)
-    described = width == 2 and is_straight(node) and all(size % 8 == 0 for size in (rows, columns, depth))
+    described = (
+        gpu_target().has_tma
+        and width == 2
+        and is_straight(node)
+        and all(size % 8 == 0 for size in (rows, columns, depth))
+    )
     shared = [shares((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
     pair, along = (shared[0], shared[1]), lies_along(node)
     return Product(batch, rows, columns, depth, width, described, gathered, pair, along)

@@ -245,7 +245,7 @@ def _declare(module: ir.Module, member: ir.Operation, name: str, values: Sequenc
 def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     """The source of `count` calls of a kernel at once: all inputs, call by call, then all results.
 
-    Descriptors are made of the parameters before a call is chosen, as the host makes them (`runtime/cuda/tensor_maps.py`).
+    Descriptors are made of the parameters before a call is chosen, as the host does (`runtime/cuda/tensor_maps.py`).
     Programs that stay go through the tiles of all calls.
     """
     names = [n for n, _ in source.parameters]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
 from oneflow.lowering.triton.codegen.prelude import commented, definitions
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
-from oneflow.lowering.triton.cost.matmul_configurations import PROCESSORS
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates.attention_blocks import Shape
@@ -125,12 +125,12 @@ class Turned:
     @property
     def paired(self) -> bool:
         """Whether a light block follows each heavy one."""
-        return self.causal and self.tiles >= 2 * PROCESSORS
+        return self.causal and self.tiles >= 2 * gpu_target().sms
 
     @property
     def turns(self) -> int:
         """How many turns a program has."""
-        return -(-self.units // PROCESSORS) * (2 if self.paired else 1)
+        return -(-self.units // gpu_target().sms) * (2 if self.paired else 1)
 
     def written(self, functions: str, lines: Sequence[str], registers: int) -> Source:
         """The source of the kernel, with so many registers for a thread on average."""
@@ -138,7 +138,7 @@ class Turned:
         names, body = [name for name, _ in kernel.parameters], "\n".join(f"    {line}" for line in lines)
         known = f"{commented(origins([kernel.func]))}{IMPORTS}{TURNS}{BARRIERS}{functions}"
         head = f"{known}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)})"
-        programs = str(min(self.units, PROCESSORS))
+        programs = str(min(self.units, gpu_target().sms))
         return Source(
             kernel.name, f"{head}:\n{body}\n", tuple(kernel.parameters), programs, warps=4, registers=registers,
             language=GLUON,

@@ -7,7 +7,7 @@ meanwhile; with `causal` a light block follows each heavy one.
 
 from __future__ import annotations
 
-from oneflow.lowering.triton.cost.matmul_configurations import PROCESSORS
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.attention_blocks import LOG2E, Shape
 from oneflow.lowering.triton.templates.gluon import GROUP, Turned, described, side_by_side, widest
@@ -178,7 +178,7 @@ def forward(filled: Filled, shape: Shape) -> Source | None:
     if width not in WAYS:
         return None
     found = _Forward(filled, shape, width)
-    return found.source() if found.tiles >= found.least * PROCESSORS and found.length >= 2 * GROUP else None
+    return found.source() if found.tiles >= found.least * gpu_target().sms and found.length >= 2 * GROUP else None
 
 
 class _Forward(Turned):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.kernel import TYPES
-from oneflow.lowering.triton.cost.matmul_configurations import PROCESSORS
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.attention_blocks import LOG2E, Shape
 from oneflow.lowering.triton.templates.gluon import GROUP, Turned, described, padded, side_by_side, widest
@@ -55,7 +55,7 @@ def gradients(filled: Filled, shape: Shape, side: Side) -> Source | None:
     found = _Gradients(filled, shape, side, width)
     lost = found.by_key and found.causal and found.size > found.length  # keys that nothing sees
     full = found.by_key and not (found.copied or found.held)  # the numbers of queries take registers
-    few = found.tiles < 2 * PROCESSORS or min(found.length, found.size) < GROUPS * GROUP
+    few = found.tiles < 2 * gpu_target().sms or min(found.length, found.size) < GROUPS * GROUP
     return None if lost or full or few else found.source()
 
 

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, place_block, tiles
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.codegen.matmul import SIDES, TILE_AXES, Emission
 from oneflow.lowering.triton.codegen.prelude import commented
 from oneflow.lowering.triton.codegen.writer import V, Writer
-from oneflow.lowering.triton.cost.matmul_configurations import PART, PROCESSORS, RESERVED, SHARED
+from oneflow.lowering.triton.cost.matmul_configurations import PART
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates.gluon import BARRIERS, GROUP, IMPORTS, MARK, defined, side_by_side
@@ -75,7 +76,7 @@ class HopperEmission(Emission):
         is_heavy = self.contraction.shape.operations >= HEAVY
         self.columns, self.part = _sums(self.config.columns), PART if is_heavy else PART * GROUP // self.rows
         self.parts = [min(self.part, c) for c in self.columns for _ in range(max(c // self.part, 1))]
-        self.registers, self.most = REGISTERS[self.groups], PROCESSORS
+        self.registers, self.most = REGISTERS[self.groups], gpu_target().sms
 
     def _rooms(self) -> dict[tuple[str, int], int]:
         """How many blocks of an element and so many columns a group can be writing, none where the one before was."""
@@ -85,7 +86,8 @@ class HopperEmission(Emission):
     def _most_stages(self) -> int:
         """How many stages of blocks have room beside the blocks that are written."""
         rooms = self.groups * self.rows * sum(count * width * bytes_of(e) for (e, width), count in self.rooms.items())
-        return (SHARED - RESERVED - rooms) // self.config.stage(self.contraction.shape)
+        target, stage = gpu_target(), self.config.stage(self.contraction.shape)
+        return (target.block_shared_bytes - target.reserved_shared_bytes - rooms) // stage
 
     def _operands(self) -> dict[str, Descriptor | None]:
         """The descriptor of blocks of the first operand, and those of the second for each sum."""

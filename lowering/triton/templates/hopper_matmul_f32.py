@@ -7,8 +7,8 @@ Lines that `contract` writes finish sums.
 
 from __future__ import annotations
 
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.matmul import SIDES, TILE_AXES, Emission
-from oneflow.lowering.triton.cost.matmul_configurations import PROCESSORS, REGISTERS
 from oneflow.lowering.triton.templates.hopper_matmul import HopperEmission, order, turned
 
 #: Registers of a thread on average, beside half of those of its part of the sum: warps that read have few.
@@ -25,7 +25,7 @@ class SingleEmission(HopperEmission):
         self.beside, self.groups, self.rows, self.columns, self.part, self.parts = 1, 1, rows, [columns], columns, []
         average = rows * columns // (64 * warps) + OTHERS
         self.registers = 0, average
-        self.most = PROCESSORS * (REGISTERS // (32 * average * 2 * warps))
+        self.most = gpu_target().sms * (gpu_target().sm_registers // (32 * average * 2 * warps))
 
     @property
     def is_possible(self) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import Blocks, is_strided
 from oneflow.lowering.triton.codegen.body import Bodies
 from oneflow.lowering.triton.codegen.emission import origins, tiles
@@ -22,7 +23,6 @@ from oneflow.lowering.triton.codegen.reduction import Folded
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size
 from oneflow.lowering.triton.codegen.tile import Axis, Form, Tile
 from oneflow.lowering.triton.codegen.writer import Axes, V
-from oneflow.lowering.triton.cost.matmul_configurations import MEMORY, PROCESSORS, REGISTERS, RESERVED, SHARED
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates.gluon import ARCH, MARK, defined
@@ -58,7 +58,7 @@ def special(nest: Nest) -> dict[str, Source]:
 def _is_for(nest: Nest) -> bool:
     """Whether a kernel reads long rows as they lie, reduces them and goes over them again."""
     nodes, outer, inner = nest.structure.nodes, nest.tile.axes[0].size.static, nest.row.size.static
-    long = inner is not None and inner >= SHORTEST and (outer or 0) >= PROCESSORS
+    long = inner is not None and inner >= SHORTEST and (outer or 0) >= gpu_target().sms
     folded = bool(nest.folds) and not nest.selections and not nest.kernel.checks and nest.blocks.mode != "step"
     streams = any(n.streams(i) for n in nodes for i in range(len(n.outputs)))
     plain = long and folded and not streams and nest.structure.again
@@ -138,7 +138,8 @@ class Rows(Tile):
         width = bytes_of(tensor.element)
         whole = steps and all((s.static or 1) * width % VECTOR == 0 for s in (*steps, form.constant) if s.terms)
         taken = self.taken([*self.rooms, Room("", tensor, form, "", "")])
-        return bool(whole) and taken <= SHARED // PROGRAMS - RESERVED
+        target = gpu_target()
+        return bool(whole) and taken <= target.block_shared_bytes // PROGRAMS - target.reserved_shared_bytes
 
     def taken(self, rooms: Iterable[Room]) -> int:
         """The bytes that rooms take."""
@@ -215,8 +216,9 @@ class SharedRows(Nest):
         vector = VECTOR // max(bytes_of(r.tensor.element) for r in self.rows.rooms)
         threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{WARPS}], [0]))\n"
         text, kernel = f"{comments}{HEAD}{threads}{defined(functions)}{functions}", self.kernel
-        programs = MEMORY // (self.rows.taken(self.rows.rooms) + 2 * RESERVED)
-        registers = REGISTERS // (programs * WARPS * 32) // STEP * STEP
+        target = gpu_target()
+        programs = target.sm_shared_bytes // (self.rows.taken(self.rows.rooms) + 2 * target.reserved_shared_bytes)
+        registers = target.sm_registers // (programs * WARPS * 32) // STEP * STEP
         return Source(
             kernel.name, text, tuple(kernel.parameters), tiles(self.columns[0]), WARPS,
             registers=min(registers, MOST), language=GLUON,

@@ -17,12 +17,12 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.prelude import kernel_source
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.codegen.views import View
-from oneflow.lowering.triton.cost.matmul_configurations import PROCESSORS
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.outline_templates import (
@@ -232,7 +232,7 @@ class _Division:
         block = power_of_two(length)
         warps = max(min(block // WIDE, 4), block // (32 * EACH), 1)
         rows = max(32 * EACH * warps // block, 1)
-        return _Division(min(PROCESSORS * WARPS // warps, -(-count // rows)), rows, warps)
+        return _Division(min(gpu_target().sms * WARPS // warps, -(-count // rows)), rows, warps)
 
 
 def _stages(norm: Norm, length: int, division: _Division, x: Tensor) -> int:

@@ -1,4 +1,4 @@
-// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-form-kernels="processors=132" | FileCheck %s
+// RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-form-kernels="gpu=true" | FileCheck %s
 // RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-form-kernels | FileCheck %s --check-prefix=THREADS
 
 // 64 columns of 100000 elements would keep one processor of a device busy and leave the others idle, so that what

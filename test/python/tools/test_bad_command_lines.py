@@ -23,7 +23,7 @@ Failed = Callable[..., str]
 OPT = """
 -o= -o=dir -o=no/x --pass-pipeline= --pass-pipeline=builtin.module( --pass-pipeline=func.func(cse)
 --pass-pipeline=builtin.module(,) --pass-pipeline=builtin.module(cse{a=1}) --stage= --stage=llvmm --dump-kernels=
---dump-kernels=dir --gpu-arch=90 --gpu-arch=sm_90 --load-ops= --load-ops=dir --load-ops=junk.so --load-ops=junk.py
+--dump-kernels=dir --gpu-arch=90 --load-ops= --load-ops=dir --load-ops=junk.so --load-ops=junk.py
 --load-ops=exit.py --load-ops=no.py --verify-diagnostics=bogus --verify-each=maybe --mlir-print-ir-before=
 --mlir-print-ir-after=csee --mlir-print-ir-after=cse,nosuch --mlir-timing=1 --reproducer-dir= --reproducer-dir=p.mlir
 --show-op= --show-op=rely --list-passes=1 --help=1 --nosuch -- ---cse --oneflow-autodiff=wrt=99999999999999999999

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.targets.gpu import gpu_target, using_gpu
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.lowering.triton.templates import gluon, hopper_attention, hopper_attention_gradients
+from oneflow.lowering.triton.templates import hopper_attention, hopper_attention_gradients
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import cached
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, triton
@@ -82,10 +84,10 @@ INTERPRETED = [
 
 
 @pytest.fixture
-def few_processors(monkeypatch):
-    """So that there are few programs, which have several turns."""
-    for module, number in ((gluon, 2), (hopper_attention, 1), (hopper_attention_gradients, 1)):
-        monkeypatch.setattr(module, "PROCESSORS", number)
+def few_sms():
+    """A GPU of one SM, whose program takes several tiles."""
+    with using_gpu(replace(gpu_target(), sms=1)):
+        yield
 
 
 def operands(batch, heads, groups, length, size, width, out, is_causal):
@@ -111,7 +113,7 @@ def expected(dy, q, k, v, is_causal):
 
 
 @pytest.mark.parametrize("call", INTERPRETED, ids=str)
-def test_it_computes_attention(call, few_processors):
+def test_it_computes_attention(call, few_sms):
     given = operands(*call)
     program = lower(*call, dtype=flow.float16).on("sm_90")
     assert "gl.warp_specialize" in program.sources[NAME].text
@@ -275,7 +277,7 @@ BOTH = [
 
 
 @pytest.mark.parametrize("call", [*INTERPRETED, (1, 1, 1, 384, 384, 128, 128, True)], ids=str)
-def test_gradients_are_computed(call, few_processors):
+def test_gradients_are_computed(call, few_sms):
     given = operands(*call)
     program = lower_gradients(*call, dtype=flow.float16).on("sm_90")
     assert all("gl.warp_specialize" in program.sources[name].text for name in GRADIENTS)
@@ -286,10 +288,8 @@ def test_gradients_are_computed(call, few_processors):
 @pytest.mark.parametrize("call", BOTH, ids=str)
 def test_gradients_compile_and_products_do_not_wait(call):
     """A few registers are kept in memory where heads are wide. Numbers of heads are copied where they are aligned."""
-    sources, copied = (
-        lower_gradients(*call).on("sm_90").sources,
-        0 if call[3] % hopper_attention_gradients.ALIGNED else 2,
-    )
+    sources = lower_gradients(*call).on("sm_90").sources
+    copied = 0 if call[3] % hopper_attention_gradients.ALIGNED else 2
     for name, (maps, own) in zip(GRADIENTS, ((6, copied), (5, 0)), strict=True):
         told = check_compiled(sources[name], maps, own)
         assert spilled(told) <= FEW
@@ -337,7 +337,7 @@ def test_some_gradients_have_the_plain_form_alone(call, by_key, by_query):
     assert found == {max(plain): by_key, min(plain): by_query}
 
 
-def test_sums_of_gradients_are_made_where_they_are_wanted(few_processors):
+def test_sums_of_gradients_are_made_where_they_are_wanted(few_sms):
     """The gradients of biases of projections come from the kernels, as the plain ones make them."""
     shapes = [(2, 2, 200, 64), *[(2, 200, 128)] * 3, *[(128,)] * 3]
     rng = np.random.default_rng(7)

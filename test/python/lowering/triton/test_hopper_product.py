@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import lowered
 import ml_dtypes
@@ -11,9 +12,10 @@ from after_products import FOLLOWING, after, operands
 from test_hopper import assembled, program_of
 
 import oneflow as flow
+from oneflow.lowering.targets.gpu import gpu_target, using_gpu
 from oneflow.lowering.triton.cost.matmul_configurations import HOPPER, Product, hopper, split_depth
 from oneflow.lowering.triton.launch.emit_triton import MOST_CHOICES
-from oneflow.lowering.triton.templates import hopper_forms, hopper_matmul
+from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -77,7 +79,6 @@ SIZES = [(200, 264, 136), (384, 72, 64)]
 @pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
 def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
     monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
-    monkeypatch.setattr(hopper_matmul, "PROCESSORS", 2)
     (rows, columns, depth), rng = sizes, np.random.default_rng(5)
     shapes = [(rows, depth), (depth, columns), (columns,)]
     a, b, c = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes)
@@ -87,7 +88,8 @@ def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
         return product, F.relu(product + c)
 
     given = [*((np.ascontiguousarray(x.T) if turned else x) for x in (a, b)), c]
-    special = program_of(function, [x.shape for x in given], flow.bfloat16).on("sm_90")
+    with using_gpu(replace(gpu_target(), sms=2)):
+        special = program_of(function, [x.shape for x in given], flow.bfloat16).on("sm_90")
     assert [source.language for source in special.sources.values()] == ["gluon"]
     one, two = (got.astype(np.float32) for got in interpret_program(special, *given))
     want, bias = a.astype(np.float32) @ b.astype(np.float32), c.astype(np.float32)

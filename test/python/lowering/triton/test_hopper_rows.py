@@ -1,12 +1,15 @@
 """Long rows for Hopper: which have the form in Gluon, what it computes, that kernels compile and fit."""
 
+from contextlib import contextmanager
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
 from test_hopper import program_of
 
 import oneflow as flow
-from oneflow.lowering.triton.cost.matmul_configurations import RESERVED, SHARED
+from oneflow.lowering.targets.gpu import gpu_target, using_gpu
 from oneflow.lowering.triton.templates import hopper_rows
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
@@ -17,6 +20,8 @@ KINDS = {
     "bf16": (flow.bfloat16, ml_dtypes.bfloat16, 1e-2),
     "f32": (flow.float32, np.float32, 1e-6),
 }
+
+GPU = gpu_target()
 
 
 def normalized(x, w, b):
@@ -52,17 +57,25 @@ def sources(function, shapes, kind):
     return program, list(program.sources.values())
 
 
+@contextmanager
+def short_rows(monkeypatch):
+    """Rows of any length are in shared memory, in small blocks, where there are two of them."""
+    monkeypatch.setattr(hopper_rows, "SHORTEST", 1)
+    monkeypatch.setattr(hopper_rows, "BLOCK", 16)
+    with using_gpu(replace(gpu_target(), sms=2)):
+        yield
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("length", [64, 56])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_rows_are(name, length, kind, monkeypatch):
     """Rows of whole blocks, and such that end within one. Blocks hold no number before they have been waited for."""
-    for constant, value in (("SHORTEST", 1), ("PROCESSORS", 2), ("BLOCK", 16)):
-        monkeypatch.setattr(hopper_rows, constant, value)
     (dtype, element, tolerance), rng = KINDS[kind], np.random.default_rng(3)
     function, reference, rows, vectors = FUNCTIONS[name]
     given = [np.abs(rng.standard_normal(s)).astype(element) for s in [(5, length)] * rows + [(length,)] * vectors]
-    program, (source,) = sources(function, [a.shape for a in given], dtype)
+    with short_rows(monkeypatch):
+        program, (source,) = sources(function, [a.shape for a in given], dtype)
     rooms = 2 if name == "of a sum" else 1
     assert source.language == "gluon" and source.text.count("allocate_shared_memory") == rooms
     got, want = interpret_program(program, *given), reference(*given)
@@ -88,7 +101,10 @@ def test_which_rows_have_the_form_and_compile(name, shape, kind, has):
     _, found = sources(function, [shape] * rows + [shape[1:]] * vectors, KINDS[kind][0])
     assert [source.language for source in found] == ["gluon"] if has else all(s.language == "triton" for s in found)
     if has:
-        assert compile_source(found[0]).shared <= SHARED // hopper_rows.PROGRAMS - RESERVED // 2
+        assert (
+            compile_source(found[0]).shared
+            <= GPU.block_shared_bytes // hopper_rows.PROGRAMS - GPU.reserved_shared_bytes // 2
+        )
 
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm"])
@@ -112,10 +128,9 @@ def test_numbers_of_rows_need_no_room(monkeypatch):
 
     _, found = sources(entropy, [(512, 50304), flow.TensorSpec((512,), flow.int64)], flow.bfloat16)
     assert [source.language for source in found] == ["triton", "gluon", "triton"]
-    for constant, value in (("SHORTEST", 1), ("PROCESSORS", 2), ("BLOCK", 16)):
-        monkeypatch.setattr(hopper_rows, constant, value)
     x, y = (np.random.default_rng(3).standard_normal(s).astype(np.float32) for s in ((5, 56), (5, 1)))
-    program, (source,) = sources(lambda x, y: flow.softmax(x * y, -1), [x.shape, y.shape], flow.float32)
+    with short_rows(monkeypatch):
+        program, (source,) = sources(lambda x, y: flow.softmax(x * y, -1), [x.shape, y.shape], flow.float32)
     assert source.language == "gluon"
     np.testing.assert_allclose(interpret_program(program, x, y)[0], softmax(x * y), 1e-6, 1e-6)
 

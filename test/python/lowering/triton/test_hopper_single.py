@@ -1,6 +1,7 @@
 """Products of f32 for Hopper: which have the form in Gluon, what it computes, how operands are read."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from lowered import lower
 from test_hopper import FEW, assembled, program_of, spilled
 
 import oneflow as flow
+from oneflow.lowering.targets.gpu import gpu_target, using_gpu
 from oneflow.lowering.triton.cost.matmul_configurations import SINGLES, Product
 from oneflow.lowering.triton.cost.matmul_configurations import hopper_single as single_form
-from oneflow.lowering.triton.templates import hopper_forms, hopper_matmul_f32
+from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -28,8 +30,8 @@ def product(form):
 def special(function, shapes, config, monkeypatch, dtype=flow.float32):
     """The program with the form in Gluon, in a tile."""
     monkeypatch.setattr(hopper_forms, "hopper_single", lambda product: config)
-    monkeypatch.setattr(hopper_matmul_f32, "PROCESSORS", 1)
-    program = program_of(function, shapes, dtype).on("sm_90")
+    with using_gpu(replace(gpu_target(), sms=1)):
+        program = program_of(function, shapes, dtype).on("sm_90")
     assert [source.language for source in program.sources.values()] == ["gluon"]
     return program
 

@@ -6,11 +6,11 @@ import pytest
 from lowered import lower
 
 from oneflow.dialect import ops  # noqa: F401
+from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import (
     DESCRIBED,
     NARROW,
-    SHARED,
     Product,
     choose,
     microseconds,
@@ -124,7 +124,7 @@ def test_no_stage_is_lost_to_what_a_tile_is_finished_with(config, monkeypatch):
     (source,) = lower(RELU_GRADIENT.format(m=8192, n=3072, k=768)).sources.values()
     assert source.stages == config.stages
     assert ("tor(p2" in source.text) == config.is_direct(Product(1, 8192, 3072, 768, 2, True, finished=4))
-    assert compile_source(source).shared <= SHARED
+    assert compile_source(source).shared <= gpu_target().block_shared_bytes
 
 
 def test_columns_that_end_within_a_tile(monkeypatch):

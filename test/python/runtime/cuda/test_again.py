@@ -65,7 +65,7 @@ class Program:
         return start(*given)
 
     def __call__(self, *arguments):
-        return self.executable.launch(list(arguments))
+        return self.executable.run(list(arguments))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.external import as_array, python_kernel
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.targets.gpu import gpu_target_named, using_gpu
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import dlpack
 from oneflow.runtime.arguments import ArgumentError
@@ -761,10 +762,11 @@ def deep(a, b, out):
 """
 
 
-def test_stages_are_as_many_as_there_is_memory_for(monkeypatch):
+def test_stages_are_as_many_as_there_is_memory_for():
     source = Source("deep", DEEP, (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32")), "1", 8, 9)
     many, few = compile_source(source), compile_source(source, "sm_80")
     assert 150_000 < few.shared <= 166_912 < many.shared <= 232_448
-    monkeypatch.setitem(compiler.SHARED, 90, 1000)
-    with pytest.raises(CompileError, match=r"kernel deep: expected at most 1000 bytes of shared memory on sm_90"):
+    small = replace(gpu_target_named("sm_90"), block_shared_bytes=1000)
+    expected = r"kernel deep: expected at most 1000 bytes of shared memory on sm_90"
+    with using_gpu(small), pytest.raises(CompileError, match=expected):
         compile_source(source)

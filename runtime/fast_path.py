@@ -2,7 +2,7 @@
 
 A kernel over megabytes leaves little of the interpreter in the near caches, and what a call touches comes from afar:
 that takes ten times as long as in a loop over small arrays. Arrays that have to be looked at, copied or updated are
-left to `Executable`.
+left to `CpuExecutable`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,18 @@ from typing import Any
 import numpy as np
 
 from oneflow.runtime import native
+from oneflow.runtime.protocol import FastPath
 from oneflow.runtime.results import Form, Memory
 
-#: What takes arrays, and gives None where they are not what a program was compiled for.
-Quick = Callable[[Sequence[Any]], list[np.ndarray] | None]
 
-
-def never(arrays: Sequence[Any]) -> None:
-    """The quick call of a program that has none."""
-
-
-def quick_call(
+def fast_path(
     inputs: Sequence[tuple[np.dtype, tuple[int | None, ...]]],
     forms: Sequence[Form],
     entry: tuple[int, int],
     called: Sequence[int],
     fail: Callable[[Any, int, Any], None],
-) -> Quick:
-    """The quick call of a program; `never` where sizes are known at run time alone.
+) -> FastPath | None:
+    """The fast path of a program; None where sizes are known at run time alone.
 
     Args:
         inputs: element types and sizes of its arguments.
@@ -41,7 +35,7 @@ def quick_call(
         fail: raises what went wrong, from the slots, the kind of failure and its numbers.
     """
     if any(None in shape for _, shape in inputs) or any(form.dynamic for form in forms):
-        return never
+        return None
     (address, workspace), count, last = entry, len(inputs), len(inputs) + len(forms)
     wanted = [(slot, dtype, shape, dtype.alignment - 1) for slot, (dtype, shape) in enumerate(inputs)]
     given = [(slot, form.shape, form.dtype) for slot, form in enumerate(forms, count)]

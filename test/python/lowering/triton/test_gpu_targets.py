@@ -1,0 +1,64 @@
+"""Targets of GPUs: programs compile for each, their choices follow its sizes, and unknown ones are refused."""
+
+from dataclasses import replace
+
+import pytest
+from test_hopper import program_of
+
+import oneflow as flow
+from oneflow.lowering.targets.gpu import GPU_TARGETS, gpu_target, gpu_target_named, using_gpu
+from oneflow.lowering.triton.cost.matmul_configurations import Product, choose, split_parts
+from oneflow.runtime.cuda.compiler import compile_source
+
+F = flow.nn.functional
+#: Functions and the shapes of their operands.
+PROGRAMS = {
+    "matmul": (lambda a, b, c: flow.gelu(a @ b + c), [(4096, 1024), (1024, 4096), (4096,)]),
+    "softmax": (lambda x: flow.softmax(x, -1), [(512, 1000)]),
+    "attention": (F.scaled_dot_product_attention, [(2, 4, 256, 64)] * 3),
+    "conv2d": (lambda x, w: flow.relu(F.conv2d(x, w, padding=1)), [(8, 16, 14, 14), (32, 16, 3, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_100"])
+def test_programs_compile_for_each_target(arch, name):
+    function, shapes = PROGRAMS[name]
+    target = gpu_target_named(arch)
+    with using_gpu(target):
+        program = program_of(function, shapes, flow.bfloat16).on(arch)
+        for source in program.sources.values():
+            binary = compile_source(source, arch)
+            assert binary.cubin[:4] == b"\x7fELF" and binary.shared <= target.block_shared_bytes
+            assert name != "matmul" or ("make_tensor_descriptor" in source.text) == target.has_tma
+
+
+@pytest.mark.parametrize("arch", GPU_TARGETS)
+@pytest.mark.parametrize("width", [2, 4])
+def test_configurations_fit_the_shared_memory_of_a_target(arch, width):
+    target = gpu_target_named(arch)
+    found = choose(Product(1, 4096, 4096, 4096, width, target.has_tma, target=target))
+    assert found and all(c.stages >= 2 for c in found)
+    product = Product(1, 4096, 4096, 4096, width, target.has_tma, target=target)
+    most = target.block_shared_bytes - target.reserved_shared_bytes
+    assert all(c.stages * c.stage(product) <= most for c in found)
+
+
+def test_a_reduction_is_split_for_the_sms_of_the_target():
+    """A sum of 2^20 elements is split in 8 parts for each SM."""
+    parts = {}
+    for sms in (4, 16):
+        with using_gpu(replace(gpu_target(), sms=sms)):
+            parts[sms] = split_parts(1 << 20, 1 << 20, 1, False)
+    assert parts == {4: 32, 16: 128}
+
+
+def test_a_device_says_its_own_number_of_sms():
+    assert gpu_target_named("sm_90a", 78) == replace(GPU_TARGETS["sm_90"], sms=78)
+    assert gpu_target() == GPU_TARGETS["sm_90"]
+
+
+@pytest.mark.parametrize("name", ["sm_91", "ampere", ""])
+def test_an_unknown_architecture_is_refused(name):
+    with pytest.raises(ValueError, match=rf"expected one of the architectures sm_75, .*, got '{name}'"):
+        gpu_target_named(name)
