@@ -1,4 +1,4 @@
-"""Makes the sample table importable, and the random numbers of a test the same whichever tests ran before it."""
+"""Makes the samples and helpers importable by name, and the random numbers of a test independent of other tests."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+ROOT = Path(__file__).parent
+#: The folders of tests, which import helpers and each other by name. `samples` is a package.
+FOLDERS = sorted({path.parent for path in ROOT.rglob("*.py")} - {ROOT / "samples"})
+sys.path[:0] = map(str, FOLDERS)
 
 #: Generators that modules keep as RNG, and their states before the first test.
 FIRST = {}

@@ -1,7 +1,7 @@
 """What the tests of the frontend share."""
 
 import numpy as np
-from interpret import interpret
+from reference_interpreter import interpret
 
 import oneflow as flow
 

@@ -1,7 +1,7 @@
 """Functions that read and update tensors in the memory of arrays, of NumPy and on a device; as in `shared_views`."""
 
 import numpy as np
-from lying import counted
+from shared_memory import counted
 
 import oneflow as flow
 

@@ -3,7 +3,7 @@
 Each is made on `Here()` or `There()` and comes with the tensors to look at after a call.
 """
 
-from lying import counted
+from shared_memory import counted
 
 import oneflow as flow
 

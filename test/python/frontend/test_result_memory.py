@@ -6,7 +6,7 @@ in the operand. That holds in eager mode, and in functions that are compiled, of
 
 import numpy as np
 import pytest
-from interpret import interpret
+from reference_interpreter import interpret
 
 import oneflow as flow
 

@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 import pytest
+from call_counts import calls_of
 from compositions import COMPOSITIONS, composed, differences, drawn, fits
-from counted import calls_of
 from hypothesis import given, settings
 
 from oneflow.dialect import dtypes, ops  # noqa: F401

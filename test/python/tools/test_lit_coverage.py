@@ -1,4 +1,4 @@
-"""The lit suite leaves no pass, option of a pass or flag of a command out.
+"""The lit suite leaves no operator, pass, option of a pass or flag of a command out.
 
 A pass counts where a RUN line names it, as a flag or in a pipeline; an option where it stands in the value of a flag
 of its pass, or in the pass's braces in a pipeline; a flag where a RUN line of its command has it.
@@ -11,12 +11,18 @@ import pytest
 
 import oneflow.lowering.pipelines
 import oneflow.passes.all  # noqa: F401  registers the passes
+from oneflow.dialect import ops  # noqa: F401  registers the operators
+from oneflow.dialect.record import REGISTRY
 from oneflow.passes.registry import PASSES, PIPELINES
 from oneflow.tools import oneflow_run
 from oneflow.tools.arguments import FLAGS
 
 LIT = Path(__file__).parents[2] / "lit"
 RUNS = [line for p in LIT.rglob("*.mlir") for line in re.findall(r"// RUN:(.*)", p.read_text())]
+#: The operators in the programs of the suite, without its comments.
+PROGRAMS = frozenset(
+    re.findall(r"oneflow\.\w+", "\n".join(re.sub(r"//.*", "", p.read_text()) for p in LIT.rglob("*.mlir")))
+)
 #: The package's own passes: other tests of this process may have defined some.
 OWN = {name: p for name, p in PASSES.items() if p.__module__.startswith("oneflow.")}
 OPTIONS = [(p.name, option) for p in OWN.values() for option in p.options()]
@@ -54,3 +60,8 @@ def values_of(name, command):
 def test_flag_is_given(command, flag):
     pattern = rf"\s--?{re.escape(flag)}(?![\w-])"
     assert any(re.search(pattern, c) for c in commands(command)), f"no RUN line in {LIT} has {command} --{flag}"
+
+
+@pytest.mark.parametrize("name", [r.name for r in REGISTRY if "dialect/ops/" in r.where])
+def test_operator_is_in_a_program(name):
+    assert f"oneflow.{name}" in PROGRAMS, f"no program in {LIT} has oneflow.{name}"

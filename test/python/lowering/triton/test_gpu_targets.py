@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from test_hopper import program_of
+from test_hopper_attention import program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.gpu import GPU_TARGETS, gpu_target, gpu_target_named, using_gpu

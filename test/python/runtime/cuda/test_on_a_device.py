@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from after_products import FOLLOWING, after, operands
+from epilogues import FOLLOWING, after, operands
 from samples import SAMPLES
 
 import oneflow as flow

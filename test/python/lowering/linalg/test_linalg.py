@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from counted import calls_of
+from call_counts import calls_of
 from linalg_runner import Runner
 from samples import SAMPLES
 

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from test_larger import check, floats
+from test_many_blocks import check, floats
 
 import oneflow as flow
 from oneflow.lowering.triton.launch import horizontal_fusion

@@ -6,7 +6,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from test_hopper import program_of
+from test_hopper_attention import program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.gpu import gpu_target, using_gpu

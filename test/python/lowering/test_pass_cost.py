@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from counted import calls_of
+from call_counts import calls_of
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers import assert_close, run
-from interpret import interpret
+from reference_interpreter import interpret
 from scipy import special
 
 import oneflow as flow

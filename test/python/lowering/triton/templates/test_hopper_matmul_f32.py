@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from after_products import FOLLOWING, operands
+from epilogues import FOLLOWING, operands
 from lowered import lower
-from test_hopper import FEW, assembled, program_of, spilled
+from test_hopper_attention import FEW, assembled, program_of, spilled
 
 import oneflow as flow
 from oneflow.lowering.targets.gpu import gpu_target, using_gpu

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import shared_arrays as arrays
 import shared_views as views
-from lying import F32, Here, There, counted
+from shared_memory import F32, Here, There, counted
 
 import oneflow as flow
 

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from lying import F32, Here, There, counted
+from shared_memory import F32, Here, There, counted
 
 import oneflow as flow
 from oneflow.frontend.compile.specialization import Specialization

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from test_hopper import program_of
+from test_hopper_attention import program_of
 
 import oneflow as flow
 from oneflow.lowering.triton.codegen.body import SHARED

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lying import Here, There, counted
+from shared_memory import Here, There, counted
 
 import oneflow as flow
 from oneflow.frontend.core.errors import CallError, TraceError

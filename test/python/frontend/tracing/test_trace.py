@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from helpers import assert_close, module_text, run
-from interpret import interpret
+from reference_interpreter import interpret
 
 import oneflow as flow
 from oneflow.dialect import oneflow as dialect

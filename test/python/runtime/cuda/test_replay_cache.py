@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from counted import calls_of
+from call_counts import calls_of
 
 import oneflow as flow
 from oneflow.runtime.arguments import ArgumentError

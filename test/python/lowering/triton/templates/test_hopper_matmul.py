@@ -8,8 +8,8 @@ import lowered
 import ml_dtypes
 import numpy as np
 import pytest
-from after_products import FOLLOWING, after, operands
-from test_hopper import assembled, program_of
+from epilogues import FOLLOWING, after, operands
+from test_hopper_attention import assembled, program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.gpu import gpu_target, using_gpu
