@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.gpu import GpuTarget, using_gpu
+from oneflow.lowering.targets.gpu import GpuTarget, gpu_target, using_gpu
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
@@ -66,7 +66,7 @@ def compile_cuda(
     """
     options, found = options or Options(), driver.device(device)
     inputs, outputs = signature_of(module, entry)
-    source = GpuProgramSource(**vars(program_source(module, entry, registry)), target=found.target)
+    source = GpuProgramSource(**vars(program_source(module, entry, registry)), gpu=found.target)
 
     def make() -> Program:
         with getting_ready(helpers, source.text.count("\n"), options.cached):
@@ -87,10 +87,10 @@ def compile_cuda(
 class GpuProgramSource(ProgramSource):
     """A program as it was given, to lower for a GPU."""
 
-    target: GpuTarget
+    gpu: GpuTarget = field(default_factory=gpu_target)
 
     def _lower(self, stage: str, text: str) -> ir.Module:
-        with using_gpu(self.target):
+        with using_gpu(self.gpu):
             return super()._lower(stage, text)
 
 
