@@ -31,9 +31,9 @@ from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import native
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.cached import compile_kernel
+from oneflow.runtime.cuda.compile_workers import OPERATIONS_PER_WORKER, CompileWorkers
 from oneflow.runtime.cuda.compiler import CompileError
-from oneflow.runtime.cuda.helpers import OPERATIONS, Helpers
+from oneflow.runtime.cuda.kernel_cache import compile_kernel
 from oneflow.runtime.executable import program_source
 
 #: Of `gpu_rows.PRODUCTS` those whose shapes differ most: squares, tall and wide ones, deep ones, few rows, odd sizes.
@@ -85,8 +85,8 @@ def cases() -> Iterator[Case]:
 def prepare(wanted: Sequence[Case], arch: str) -> int:
     """Compiles every way of all cases, side by side, to the disk; gives their number."""
     ways = [way for case in wanted for way in case.ways(arch)]
-    with Helpers(arch) as helpers:
-        helpers.start(OPERATIONS * native.num_threads())
+    with CompileWorkers(arch) as helpers:
+        helpers.start(OPERATIONS_PER_WORKER * native.num_threads())
 
         def compile_way(source: Source) -> None:
             with contextlib.suppress(CompileError):

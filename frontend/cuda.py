@@ -108,7 +108,7 @@ def synchronize(place: str | Device | int | None = None) -> None:
 def memory_allocated(place: str | Device | int | None = None) -> int:
     """The bytes of tensors, and of the programs' workspace, on a device."""
     found = _found(place)
-    return found.memory()[0] - streams.kept(found)
+    return found.memory()[0] - streams.cached_bytes(found)
 
 
 def max_memory_allocated(place: str | Device | int | None = None) -> int:
@@ -126,6 +126,6 @@ def reset_peak_memory_stats(place: str | Device | int | None = None) -> None:
 def empty_cache(place: str | Device | int | None = None) -> None:
     """Gives memory that nothing uses back to the system."""
     found = _found(place)
-    streams.clear_spares(found)
+    streams.clear_result_pools(found)
     streams.trim(found)
     found.trim()

@@ -1,4 +1,4 @@
-"""DLPack capsules made and taken, where NumPy does not speak the protocol: memory on a device, and bfloat16."""
+"""Export and import of DLPack capsules where NumPy does not support them: device memory and bfloat16."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 
-#: Kinds of memory: the host's, a device's, and what host and device share.
+#: DLPack device types: host memory, CUDA memory, CUDA managed memory.
 HOST, CUDA, MANAGED = 1, 2, 13
-#: Element types as (code, bits): signed and unsigned integers, floats, bfloat16, bool.
-KINDS = {
+#: Element types as DLPack's (code, bits): signed and unsigned integers, floats, bfloat16, bool.
+DTYPE_CODES = {
     dtypes.int8: (0, 8), dtypes.int32: (0, 32), dtypes.int64: (0, 64), dtypes.uint8: (1, 8),
     dtypes.float16: (2, 16), dtypes.float32: (2, 32), dtypes.float64: (2, 64), dtypes.bfloat16: (4, 16),
     dtypes.bool_: (6, 8),
@@ -43,56 +43,57 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_SetName", _python))
 
-NAME, USED = b"dltensor", b"used_dltensor"
-#: What was given away and not yet given back, by the number that is its context.
-_given: dict[int, tuple[Any, ...]] = {}
+CAPSULE_NAME, USED_CAPSULE_NAME = b"dltensor", b"used_dltensor"
+#: Exported tensors that have not been deleted yet, by the number in their manager context.
+_exported: dict[int, tuple[Any, ...]] = {}
 _numbers = itertools.count(1)
 
 
 def _delete(address: int) -> None:
-    _given.pop(_Managed.from_address(address).context, None)
+    _exported.pop(_Managed.from_address(address).context, None)
 
 
 def _destroy(capsule: int) -> None:
-    """Takes back what nobody took out of its capsule."""
-    if _is_valid(capsule, NAME):
-        _delete(_pointer_of(capsule, NAME))
+    """Deletes the tensor of a capsule that nobody has consumed."""
+    if _is_valid(capsule, CAPSULE_NAME):
+        _delete(_pointer_of(capsule, CAPSULE_NAME))
 
 
 _deleter, _destructor = _DELETER(_delete), _DESTRUCTOR(_destroy)
 
 
 def export(owner: Any, address: int, shape: tuple[int, ...], dtype: DType, device: tuple[int, int]) -> Any:
-    """A capsule of contiguous memory on a device (kind, number); `owner` lives until it is given back."""
+    """A capsule of contiguous memory on `device` (device type, number); `owner` lives until the consumer deletes it."""
     key, rank = next(_numbers), len(shape)
     sizes = (ctypes.c_int64 * rank)(*shape)
     strides = (ctypes.c_int64 * rank)(*(math.prod(shape[axis + 1 :]) for axis in range(rank)))
-    code, bits = KINDS[dtype]
-    # Strides are written out: not every library takes a null pointer for a contiguous tensor.
+    code, bits = DTYPE_CODES[dtype]
+    # Strides are explicit: not every library takes a null pointer for a contiguous tensor.
     tensor = _Tensor(address, *device, rank, code, bits, 1, sizes, strides, 0)
     managed = _Managed(tensor, key, ctypes.cast(_deleter, ctypes.c_void_p))
-    _given[key] = (owner, sizes, strides, managed)
-    return _capsule_new(ctypes.addressof(managed), NAME, ctypes.cast(_destructor, ctypes.c_void_p))
+    _exported[key] = (owner, sizes, strides, managed)
+    return _capsule_new(ctypes.addressof(managed), CAPSULE_NAME, ctypes.cast(_destructor, ctypes.c_void_p))
 
 
-class Taken:
-    """The tensor of a capsule, given back with this object; `strides` are in elements, None where it has no gaps.
+class ImportedTensor:
+    """The tensor of a capsule, deleted with this object. `strides` are in elements, None for a contiguous tensor.
 
     Raises:
-        TypeError: it has elements of another type.
+        TypeError: the element type is not supported.
+        ValueError: the capsule has been consumed already.
     """
 
     def __init__(self, capsule: Any) -> None:
         held = id(capsule)
-        if not _is_valid(held, NAME):
-            raise ValueError("expected a DLPack capsule that nobody has taken yet")
-        managed = _Managed.from_address(_pointer_of(held, NAME))
+        if not _is_valid(held, CAPSULE_NAME):
+            raise ValueError("expected a DLPack capsule that nobody has imported yet")
+        managed = _Managed.from_address(_pointer_of(held, CAPSULE_NAME))
         tensor = managed.tensor
         self.shape = tuple(tensor.shape[: tensor.ndim])
         self.dtype = _dtype(tensor)
         self.strides = _strides(tensor, self.shape)
         self.address = (tensor.data or 0) + tensor.offset
-        _set_name(held, USED)
+        _set_name(held, USED_CAPSULE_NAME)
         self._managed = managed
 
     def __del__(self) -> None:
@@ -102,7 +103,7 @@ class Taken:
 
 
 def _dtype(tensor: Any) -> DType:
-    for dtype, kind in KINDS.items():
+    for dtype, kind in DTYPE_CODES.items():
         if kind == (tensor.code, tensor.bits) and tensor.lanes == 1:
             return dtype
     raise TypeError(f"expected elements of a type of ours, got DLPack's code {tensor.code} with {tensor.bits} bits")
@@ -117,32 +118,32 @@ def _strides(tensor: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def to_numpy(value: Any) -> np.ndarray:
-    """An array of another library on the host, in the same memory.
+    """An array of another library on the host as a NumPy array in the same memory.
 
     Raises:
-        BufferError: it cannot be given away, as where it has a gradient.
-        TypeError: its elements are of no type of ours.
+        BufferError: the other library refuses to export it, for example because it has a gradient.
+        TypeError: the element type is not supported.
     """
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError):
         if value.__dlpack_device__()[0] != HOST:
             raise
-    taken = Taken(value.__dlpack__())
-    size = taken.dtype.numpy.itemsize
-    strides = None if taken.strides is None else tuple(s * size for s in taken.strides)
-    last = sum((n - 1) * s for n, s in zip(taken.shape, strides, strict=True)) if strides else 0
-    count = last + size if strides else math.prod(taken.shape) * size
-    memory = (ctypes.c_char * count).from_address(taken.address)
-    memory.owner = taken  # type: ignore[attr-defined]  # which the array holds through its memory
-    return np.ndarray(taken.shape, taken.dtype.numpy, memory, strides=strides)
+    imported = ImportedTensor(value.__dlpack__())
+    size = imported.dtype.numpy.itemsize
+    strides = None if imported.strides is None else tuple(s * size for s in imported.strides)
+    last = sum((n - 1) * s for n, s in zip(imported.shape, strides, strict=True)) if strides else 0
+    count = last + size if strides else math.prod(imported.shape) * size
+    memory = (ctypes.c_char * count).from_address(imported.address)
+    memory.owner = imported  # type: ignore[attr-defined]  # which the array holds through its memory
+    return np.ndarray(imported.shape, imported.dtype.numpy, memory, strides=strides)
 
 
 def capsule_of(array: Any, options: dict[str, Any]) -> Any:
-    """A capsule of an array of NumPy or on a device, with the options of the protocol.
+    """A capsule of a NumPy array or an array on a device, with the options of the protocol.
 
     Raises:
-        BufferError: it is asked for elsewhere, or is read-only.
+        BufferError: another device is requested, or the array is read-only.
     """
     if not isinstance(array, np.ndarray) or array.dtype != dtypes.bfloat16.numpy:
         return array.__dlpack__(**options)

@@ -10,7 +10,7 @@ import numpy as np
 
 from oneflow.dialect.tensor_desc import TensorDesc, count
 from oneflow.runtime.arguments import address_of
-from oneflow.runtime.spans import meeting
+from oneflow.runtime.spans import overlapping_pairs
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -94,4 +94,4 @@ def _copy(arrays: list[np.ndarray], addresses: list[int], number: int) -> None:
 def _shared(arrays: Sequence[np.ndarray], addresses: Sequence[int]) -> set[int]:
     """The arrays whose memory overlaps that of another."""
     spans = [(None, at, at + array.nbytes) for at, array in zip(addresses, arrays, strict=True)]
-    return set(itertools.chain.from_iterable(meeting(spans)))
+    return set(itertools.chain.from_iterable(overlapping_pairs(spans)))

@@ -25,10 +25,10 @@ import numpy as np
 
 from oneflow.frontend.eager.tensor import BUILDER
 from oneflow.lowering.triton.source import Source
-from oneflow.runtime.cuda import cached, driver
+from oneflow.runtime.cuda import driver, kernel_cache
 from oneflow.runtime.cuda import stream as streams
+from oneflow.runtime.cuda.compile_workers import CompileWorkers
 from oneflow.runtime.cuda.compiler import Binary
-from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.launches import LaunchConfig
 from oneflow.testing import host_maps
 from oneflow.testing.host_graphs import SUCCESS, HostGraphs
@@ -373,8 +373,8 @@ def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
     _forget()
     with (
         mock.patch.multiple(driver, _cuda=lambda: made, _library=lambda: made),
-        mock.patch.object(cached, "compile_source", _compile),
-        mock.patch.object(Helpers, "start"),
+        mock.patch.object(kernel_cache, "compile_source", _compile),
+        mock.patch.object(CompileWorkers, "start"),
     ):
         try:
             yield made
@@ -386,7 +386,7 @@ def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
 def _forget() -> None:
     driver._devices.clear()
     driver.device_count.cache_clear()
-    cached.get_ready.cache_clear()
+    kernel_cache.warm_up.cache_clear()
     driver._events.__dict__.clear()
     streams.default.cache_clear()
     for key in [k for k in BUILDER._kernels if k[0] is not None]:

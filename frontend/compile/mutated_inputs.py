@@ -13,7 +13,7 @@ from oneflow.frontend.eager.regions import Region, region_in, region_of
 from oneflow.frontend.eager.tape import MODE, no_grad
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.traced import Traced
-from oneflow.runtime.spans import share
+from oneflow.runtime.spans import overlap
 
 
 def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: str) -> None:
@@ -38,15 +38,15 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
         if any(_meet(given[number], array, x) for x in (*others, *((t, None) for t in outside))):
             raise CallError(
                 f"{name}: expected argument {path}, which it updates, apart from all else that it reads, got one "
-                f"that shares memory: pass {path}.clone()",
+                f"that overlaps memory: pass {path}.clone()",
                 user_place(),
             )
 
 
 def _meet(given: Any, array: Data, other: tuple[Any, Any]) -> bool:
-    """Whether an argument shares elements with something else."""
+    """Whether an argument overlaps elements with something else."""
     mine, region = _region(given, array), _region(*other)
-    return share(mine.span, region.span) and mine.meets(region)
+    return overlap(mine.span, region.span) and mine.meets(region)
 
 
 def _region(given: Any, array: Any) -> Region:

@@ -18,7 +18,7 @@ from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.runtime.arguments import address_of
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
-from oneflow.runtime.spans import Span, share
+from oneflow.runtime.spans import Span, overlap
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Region:
 
     def meets(self, other: Region) -> bool:
         """Whether the two have elements, or parts of some, in common."""
-        if not share(self.span, other.span):
+        if not overlap(self.span, other.span):
             return False
         dense = self.is_dense and other.is_dense
         return dense or not self.fits(other) or bool((self._numbers(other) >= 0).any())

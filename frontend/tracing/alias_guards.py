@@ -14,7 +14,7 @@ from oneflow.frontend.core.errors import CallError, user_place
 from oneflow.frontend.eager.regions import region_in, region_of, span_of
 from oneflow.frontend.eager.tape import Leaf
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.runtime.spans import Span, Spans, meeting
+from oneflow.runtime.spans import Span, Spans, overlapping_pairs
 
 T = TypeVar("T")
 
@@ -152,7 +152,7 @@ class Unaltered:
 
 def _links(tensors: Sequence[EagerTensor], spans: Sequence[Span]) -> list[tuple[Any, ...]]:
     """The pairs of tensors that share memory, and how the two lie in it."""
-    return sorted((a, b, *_beside(tensors[a], tensors[b])) for a, b in meeting(spans))
+    return sorted((a, b, *_beside(tensors[a], tensors[b])) for a, b in overlapping_pairs(spans))
 
 
 def _beside(one: EagerTensor, other: EagerTensor) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from oneflow.frontend.eager.regions import Region, region_of
 from oneflow.frontend.eager.tape import Leaf, enable_grad, no_grad
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.alias_guards import GradientOf
-from oneflow.runtime.spans import Placed
+from oneflow.runtime.spans import SpanMap
 
 #: In how many pieces values are put together from others; more of them are gathered one by one.
 PIECES = 64
@@ -115,7 +115,7 @@ class States(dict[Key, State]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._placed: Placed[State] = Placed()
+        self._placed: SpanMap[State] = SpanMap()
 
     def beside(self, region: Region) -> list[State]:
         """Those that have elements of a region."""

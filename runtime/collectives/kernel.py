@@ -46,7 +46,7 @@ class Collectives:
         transport = (self.gpus or self.world).transport(self.ranks[self.place], members)
         return _Kernel(op, transport, self.world, self.ranks[self.place], number, text).external()
 
-    def meeting(self) -> AbstractContextManager[None]:
+    def launch_scope(self) -> AbstractContextManager[None]:
         """What all collectives of the program are started in at once, by a device that has them recorded."""
         count = len(self.sites)
         text = f"steps 0 to {count - 1} at once, of a program with {count} collectives ({self.sites[-1]})"

@@ -1,8 +1,8 @@
-"""Arrays on the device: results of programs, and what other libraries have there, without a copy.
+"""Arrays on a device: results of programs, and memory of other libraries without a copy.
 
     x = from_other(torch_tensor)      y = torch.from_dlpack(device_array)      DeviceArray.of(numpy_array, device)
 
-An array knows the stream that its values are made on; using it on another makes that one wait.
+An array knows the stream that computes its values. Using the array on another stream makes that stream wait.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.runtime import dlpack
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.stream import SPARE, Spares, Stream, current
+from oneflow.runtime.cuda.stream import MAX_FREE_BLOCKS, ResultPool, Stream, current
 from oneflow.runtime.shaped import Shaped
 
 
 class Owner:
-    """What arrays on the device are in: the stream that it goes back on, and others that used it."""
+    """The owner of device memory: the stream on which the memory is freed, and the other streams that used it."""
 
     __slots__ = ("__weakref__", "stream", "users")
 
@@ -31,62 +31,64 @@ class Owner:
         self.stream, self.users = stream, set[int]()
 
     def _wait_for_users(self, driver: Any) -> None:
-        """What its stream is given from here on waits for what others have been given."""
+        """Makes later work of the owning stream wait for the work that the other users have so far."""
         for user in self.users:
-            driver.order(user, self.stream.handle)
+            driver.make_wait(user, self.stream.handle)
 
 
 class Memory(Owner):
-    """Device memory of this package, freed with its last array: when every stream that used it gets there.
+    """Device memory of this package. It is freed with its last array, after the work of all streams that used it.
 
-    With `spares` it is taken from there and goes back there, all of one size. Where it `comes_again`, as that of
-    programs' results, the stream keeps it for a while.
+    With a `pool`, the memory comes from the pool and goes back there. `is_recyclable` memory, such as that of
+    results, is cached by the stream instead of freed.
     """
 
-    __slots__ = ("address", "comes_again", "size", "spares")
+    __slots__ = ("address", "is_recyclable", "pool", "size")
 
-    def __init__(self, size: int, stream: Stream, spares: Spares | None = None, comes_again: bool = False) -> None:
+    def __init__(
+        self, size: int, stream: Stream, pool: ResultPool | None = None, is_recyclable: bool = False
+    ) -> None:
         super().__init__(stream)
-        self.size, self.spares, self.comes_again = size, spares, comes_again
-        spare = None if spares is None else spares.take()
-        kept = stream.take(size) if spare is None and comes_again else None
-        self.address = spare or kept or stream.allocate(size)
+        self.size, self.pool, self.is_recyclable = size, pool, is_recyclable
+        pooled = None if pool is None else pool.take()
+        cached = stream.take_cached(size) if pooled is None and is_recyclable else None
+        self.address = pooled or cached or stream.allocate(size)
 
     def __del__(self, driver: Any = driver) -> None:
         try:
-            spares = self.spares if self.spares is not None and len(self.spares.addresses) < SPARE else None
-            if self.users or spares is None:
+            pool = self.pool if self.pool is not None and len(self.pool.addresses) < MAX_FREE_BLOCKS else None
+            if self.users or pool is None:
                 with driver.within(self.stream.device.context):
-                    self._leave(driver, spares is None)
-            if spares is not None:
-                spares.addresses.append(self.address)
+                    self._free(driver, pool is None)
+            if pool is not None:
+                pool.addresses.append(self.address)
         except (driver.CudaError, AttributeError, TypeError):
             return
 
-    def _leave(self, driver: Any, is_freed: bool) -> None:
+    def _free(self, driver: Any, leaves_pool: bool) -> None:
         self._wait_for_users(driver)
-        if is_freed:
-            if self.comes_again:
-                self.stream.leave(self.address, self.size, driver)
+        if leaves_pool:
+            if self.is_recyclable:
+                self.stream.cache(self.address, self.size, driver)
             else:
                 driver.free(self.address, self.stream.handle)
 
 
-class Borrowed(Owner):
-    """Memory of another library, which `lent` holds: let go of when every stream that used it gets there."""
+class BorrowedMemory(Owner):
+    """Memory of another library, kept alive by `holder` until the work of all streams that used it is done."""
 
-    __slots__ = ("lent",)
+    __slots__ = ("holder",)
 
-    def __init__(self, lent: Any, stream: Stream) -> None:
+    def __init__(self, holder: Any, stream: Stream) -> None:
         super().__init__(stream)
-        self.lent = lent
-        stream.settle()
+        self.holder = holder
+        stream.release_completed()
 
     def __del__(self, driver: Any = driver) -> None:
         try:
             with driver.within(self.stream.device.context):
                 self._wait_for_users(driver)
-                self.stream.give_back(self.lent, driver)
+                self.stream.release_after_use(self.holder, driver)
         except (driver.CudaError, AttributeError, TypeError):
             return
 
@@ -95,9 +97,9 @@ class DeviceArray(Shaped):
     """A contiguous array on a device; `owner` keeps its memory alive.
 
     Attributes:
-        address: where its elements begin.
-        stream: the stream that its values are made on.
-        check: called before values are given to the host; raises what the program that makes them has met.
+        address: the address of the first element.
+        stream: the stream that computes the values.
+        check: called before values are copied to the host; raises the failures of the program that computes them.
     """
 
     __slots__ = ("__weakref__", "address", "check", "dtype", "owner", "shape", "stream")
@@ -109,7 +111,7 @@ class DeviceArray(Shaped):
 
     @staticmethod
     def empty(shape: tuple[int, ...], dtype: DType, stream: Stream) -> DeviceArray:
-        """An array whose values are still to be written.
+        """An uninitialized array.
 
         Raises:
             OutOfMemoryError: the device has less memory.
@@ -119,7 +121,7 @@ class DeviceArray(Shaped):
 
     @staticmethod
     def of(array: np.ndarray, device: driver.Device) -> DeviceArray:
-        """A copy of an array on the host. Of one that repeats an element (`np.broadcast_to`) only that is sent.
+        """A copy of a host array. If the array repeats one element (`np.broadcast_to`), only that element is copied.
 
         Raises:
             OutOfMemoryError: the device has less memory.
@@ -127,62 +129,62 @@ class DeviceArray(Shaped):
         stream = current(device)
         device.use()
         if array.size > 1 and not any(array.strides):
-            return DeviceArray._filled(array, stream)
+            return DeviceArray._broadcast(array, stream)
         array = np.require(array, array.dtype.newbyteorder("="), ("C", "A"))
-        made = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
+        result = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
         if array.size:
-            driver.copy_in(made.address, array.ctypes.data, array.nbytes, stream.handle)
-        return made
+            driver.copy_in(result.address, array.ctypes.data, array.nbytes, stream.handle)
+        return result
 
     @staticmethod
-    def _filled(array: np.ndarray, stream: Stream) -> DeviceArray:
-        """An array that repeats the first element of one on the host."""
-        made = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
+    def _broadcast(array: np.ndarray, stream: Stream) -> DeviceArray:
+        """An array filled with the first element of a host array."""
+        result = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
         element = np.require(array[(slice(1),) * array.ndim], array.dtype.newbyteorder("="), "C").tobytes()
         for at in range(0, len(element), 4):
-            driver.fill(made.address + at, element[at : at + 4], array.size, len(element), stream.handle)
-        return made
+            driver.fill(result.address + at, element[at : at + 4], array.size, len(element), stream.handle)
+        return result
 
     @property
     def device(self) -> driver.Device:
-        """The device it is on."""
+        """The device of this array."""
         return self.stream.device
 
     def use_on(self, stream: Stream) -> None:
-        """Lets a stream that its values were not made on read and write it."""
+        """Lets a stream other than the one that computes the values read and write them."""
         if stream is not self.stream:
             stream.wait_for(self.stream.handle)
-            self._used_by(stream.handle)
+            self._add_user(stream.handle)
 
-    def _used_by(self, handle: Any) -> None:
+    def _add_user(self, handle: Any) -> None:
         if isinstance(self.owner, Owner):
             self.owner.users.add(int(handle))
 
     def numpy(self) -> np.ndarray:
-        """A copy on the host, when the work before it is done.
+        """A copy on the host, after the stream has computed the values.
 
         Raises:
-            PositionError: the program that makes it met a position out of range.
+            PositionError: the program that computes the array met a position out of range.
         """
         self.device.use()
-        made = np.empty(self.shape, self.dtype.numpy)
-        if made.size:
-            driver.copy_out(made.ctypes.data, self.address, made.nbytes, self.stream.handle)
+        result = np.empty(self.shape, self.dtype.numpy)
+        if result.size:
+            driver.copy_out(result.ctypes.data, self.address, result.nbytes, self.stream.handle)
         driver.synchronize(self.stream.handle)
         if self.check is not None:
             self.check()
-        return made
+        return result
 
     def copy(self) -> DeviceArray:
         """A copy on the same device."""
         self.device.use()
-        made = DeviceArray.empty(self.shape, self.dtype, self.stream)
-        made.check = self.check
-        made.take(self)
-        return made
+        result = DeviceArray.empty(self.shape, self.dtype, self.stream)
+        result.check = self.check
+        result.take(self)
+        return result
 
     def take(self, other: DeviceArray | np.ndarray) -> None:
-        """Overwrites its elements with those of another array of its type, wherever that is."""
+        """Overwrites the elements with those of `other`, an array of the same dtype and size on any device or host."""
         self.device.use()
         if isinstance(other, np.ndarray) or other.device is not self.device:
             host = np.ascontiguousarray(other if isinstance(other, np.ndarray) else other.numpy())
@@ -195,7 +197,7 @@ class DeviceArray(Shaped):
             driver.copy(self.address, other.address, self.nbytes, self.stream.handle)
 
     def to(self, device: driver.Device) -> DeviceArray:
-        """Itself, or a copy on another device."""
+        """This array if it is on `device`, otherwise a copy on `device`."""
         return self if device is self.device else DeviceArray.of(self.numpy(), device)
 
     @property
@@ -210,22 +212,22 @@ class DeviceArray(Shaped):
 
     def __dlpack__(self, *, stream: int | None = None, max_version: Any = None, dl_device: Any = None,
                    copy: bool | None = None) -> Any:  # fmt: skip
-        """A capsule; `stream` (None: the legacy one, -1: none) waits for the values."""
+        """A DLPack capsule; `stream` (None: the legacy stream, -1: no stream) waits for the values."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"expected to be asked for device {self.__dlpack_device__()}, got {tuple(dl_device)}")
+            raise BufferError(f"expected dl_device {self.__dlpack_device__()}, got {tuple(dl_device)}")
         given = self.copy() if copy else self
         if stream != -1:
             given.device.use()
             handle = driver.LEGACY if stream is None else stream
-            driver.order(given.stream.handle, handle)
-            given._used_by(handle)
+            driver.make_wait(given.stream.handle, handle)
+            given._add_user(handle)
         return dlpack.export(given, given.address, given.shape, given.dtype, given.__dlpack_device__())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("expected copy to be None or True: the array is on a device")
-        made = self.numpy()
-        return made if dtype is None else made.astype(dtype)
+        result = self.numpy()
+        return result if dtype is None else result.astype(dtype)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -237,7 +239,7 @@ class DeviceArray(Shaped):
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether `value` is an array on a CUDA device, this package's or another's."""
+    """Whether `value` is an array on a CUDA device, of this package or of another library."""
     if isinstance(value, DeviceArray):
         return True
     if isinstance(value, (np.ndarray, np.generic)):
@@ -249,12 +251,13 @@ def is_on_device(value: Any) -> bool:
 
 
 def from_other(value: Any) -> DeviceArray:
-    """An array of any library on a device, after what its stream has been given: in the same memory, or a copy of
-    elements that do not lie densely in order.
+    """An array of any library as a `DeviceArray`, in the same memory; a copy if the elements are not contiguous.
+
+    The current stream waits for the stream of the other library.
 
     Raises:
-        TypeError: its element type is none of ours.
-        ValueError: PyTorch captures a graph.
+        TypeError: the element type is not supported.
+        ValueError: PyTorch is capturing a CUDA graph.
     """
     if isinstance(value, DeviceArray):
         return value
@@ -263,17 +266,19 @@ def from_other(value: Any) -> DeviceArray:
 
 def _from_dlpack(value: Any) -> DeviceArray:
     torch = sys.modules.get("torch")
-    # What a program does besides launches would end the capture, and leave PyTorch's generator in it.
+    # A program does more than launch kernels: that would end the capture and leave PyTorch's generator inside it.
     if torch is not None and torch.cuda.is_current_stream_capturing():
         raise ValueError("expected no capture of a CUDA graph by PyTorch; a compiled function is graphs of its own, "
                          "call it outside of the capture")  # fmt: skip
     device = driver.device(int(value.__dlpack_device__()[1]))
     stream = current(device)
-    taken = dlpack.Taken(value.__dlpack__(stream=int(stream.handle)))
-    if taken.strides is not None:
-        kind = taken.dtype.numpy
-        return _gathered(taken.address, taken.shape, [s * kind.itemsize for s in taken.strides], kind, stream)
-    return DeviceArray(Borrowed(taken, stream), taken.address, taken.shape, taken.dtype, stream)
+    imported = dlpack.ImportedTensor(value.__dlpack__(stream=int(stream.handle)))
+    if imported.strides is not None:
+        kind = imported.dtype.numpy
+        return _copy_strided(
+            imported.address, imported.shape, [s * kind.itemsize for s in imported.strides], kind, stream
+        )
+    return DeviceArray(BorrowedMemory(imported, stream), imported.address, imported.shape, imported.dtype, stream)
 
 
 def _from_interface(value: Any) -> DeviceArray:
@@ -287,14 +292,14 @@ def _from_interface(value: Any) -> DeviceArray:
         stream.device.use()
         stream.wait_for(interface["stream"])
     if strides != dense and 0 not in shape:
-        return _gathered(address, shape, strides, kind, stream)
-    return DeviceArray(Borrowed(value, stream), address, shape, dtypes.from_numpy(kind), stream)
+        return _copy_strided(address, shape, strides, kind, stream)
+    return DeviceArray(BorrowedMemory(value, stream), address, shape, dtypes.from_numpy(kind), stream)
 
 
-def _gathered(
+def _copy_strided(
     address: int, shape: Sequence[int], strides: Sequence[int], kind: np.dtype, stream: Stream
 ) -> DeviceArray:
-    """A copy of elements that are `strides` bytes apart: the host puts them in order."""
+    """A contiguous copy, made on the host, of elements that are `strides` bytes apart."""
     reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     first = sum(min(r, 0) for r in reach)
     span = np.empty(sum(map(abs, reach)) + kind.itemsize, np.uint8)

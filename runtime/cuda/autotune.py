@@ -1,9 +1,9 @@
-"""Which of several ways to compute a kernel is fastest on this device: timed once, then known from the disk.
+"""The autotuner: times the candidates of a kernel on this device once and stores the fastest on disk.
 
-    found = tune(program, script, bases, device, stream)      sources by kernel, of those that are faster
+    found = tune(program, script, bases, device, stream)      the sources of kernels with a faster candidate
 
-Kernels run on the memory of the run that is about to begin, whose contents do not matter: those that would write to
-arguments keep the way that the cost model chose.
+Candidates run on the memory of the run that is about to start, whose contents do not matter yet. A kernel that writes
+to arguments keeps the candidate that the cost model chose.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.cached import VERSION, compile_kernel
 from oneflow.runtime.cuda.compiler import CompileError
-from oneflow.runtime.cuda.script import SHIFT, Launch, Script
+from oneflow.runtime.cuda.kernel_cache import VERSION, compile_kernel
+from oneflow.runtime.cuda.script import OFFSET_BITS, Launch, Script
 from oneflow.runtime.cuda.steps import Kernel, LaunchStep
 
-#: How often a kernel is called before it is timed, and while it is.
-BEFORE, TIMES = 2, 10
-#: Bytes that are written before each call, more than caches hold: in a program other data is there.
-COLD = 128 << 20
-#: The kind of file that stands for a choice on the disk.
+#: The number of calls before the timing, and of timed calls.
+WARM_UP_RUNS, TIMED_RUNS = 2, 10
+#: The bytes written before each call to flush the caches, which hold other data when a program runs.
+FLUSHED_BYTES = 128 << 20
+#: The kind of cache file that stores a choice.
 KIND = "choice"
 
 
 def microseconds(call: Callable[[], None], stream: Any) -> float:
-    """The time of one call on the device, by events: the median of several, each with a cold cache."""
-    cold = driver.allocate(COLD, stream)
+    """The median time of a call on the device in microseconds, measured by events with flushed caches."""
+    flushed = driver.allocate(FLUSHED_BYTES, stream)
     begin, end = (driver.call("cuEventCreate", 0) for _ in range(2))
 
     def once() -> float:
-        driver.call("cuMemsetD8Async", cold, 0, COLD, stream)
+        driver.call("cuMemsetD8Async", flushed, 0, FLUSHED_BYTES, stream)
         driver.call("cuEventRecord", begin, stream)
         call()
         driver.call("cuEventRecord", end, stream)
@@ -44,9 +44,9 @@ def microseconds(call: Callable[[], None], stream: Any) -> float:
         return float(driver.call("cuEventElapsedTime", begin, end)) * 1e3
 
     try:
-        return statistics.median([once() for _ in range(BEFORE + TIMES)][BEFORE:])
+        return statistics.median([once() for _ in range(WARM_UP_RUNS + TIMED_RUNS)][WARM_UP_RUNS:])
     finally:
-        driver.free(cold, stream)
+        driver.free(flushed, stream)
         for event in (begin, end):
             driver.call("cuEventDestroy", event)
 
@@ -54,17 +54,17 @@ def microseconds(call: Callable[[], None], stream: Any) -> float:
 def tune(
     program: Program, script: Script, bases: Sequence[int], device: driver.Device, stream: Any, cached: bool = True
 ) -> dict[str, Source]:
-    """The sources of kernels for which another than the present one was fastest.
+    """The sources of the kernels for which another candidate than the present one is fastest, by name.
 
-    `bases` are where the script's regions lie. Equal kernels on equal sizes are timed once on a device.
+    `bases` are the base addresses of the regions of the script. Equal kernels with equal sizes are timed once.
     """
     found = {}
     for launch in _first_launches(script):
-        ways = [program.sources[launch.kernel], *program.choices.get(launch.kernel, ())]
-        if len(ways) > 1 and not _writes_arguments(launch, script):
-            best = _fastest(ways, launch, bases, device, stream, cached)
+        candidates = [program.sources[launch.kernel], *program.choices.get(launch.kernel, ())]
+        if len(candidates) > 1 and not _writes_arguments(launch, script):
+            best = _fastest(candidates, launch, bases, device, stream, cached)
             if best:
-                found[launch.kernel] = ways[best]
+                found[launch.kernel] = candidates[best]
     return found
 
 
@@ -76,20 +76,20 @@ def _first_launches(script: Script) -> Iterable[Launch]:
 
 def _writes_arguments(launch: Launch, script: Script) -> bool:
     results = {i: r.argument for i, r in enumerate(script.results)}
-    regions = [script.regions[launch.arguments[i] >> SHIFT] for i in launch.writes]
+    regions = [script.regions[launch.arguments[i] >> OFFSET_BITS] for i in launch.writes]
     return any(r.kind == "argument" or (r.kind == "result" and results[r.number] is not None) for r in regions)
 
 
-def _fastest(ways: Sequence[Source], launch: Launch, bases: Sequence[int], device: driver.Device, stream: Any,
+def _fastest(candidates: Sequence[Source], launch: Launch, bases: Sequence[int], device: driver.Device, stream: Any,
              cached: bool) -> int:  # fmt: skip
-    """The number of the fastest way, from the disk where it is known there."""
+    """The index of the fastest candidate, from the cache if it is known."""
     sizes = [a for i, a in enumerate(launch.arguments) if i not in launch.pointers]
-    key = cache.digest_of(VERSION, KIND, device.arch, json.dumps([sizes, *(s.to_dict() for s in ways)]))
+    key = cache.digest_of(VERSION, KIND, device.arch, json.dumps([sizes, *(s.to_dict() for s in candidates)]))
     known = cache.find(key, KIND) if cached else None
-    if known is not None and known[1].get("way") in range(len(ways)):
+    if known is not None and known[1].get("way") in range(len(candidates)):
         return int(known[1]["way"])
-    times = [_time(source, launch, bases, device, stream, cached) for source in ways]
-    best = min(range(len(ways)), key=times.__getitem__)
+    times = [_time(source, launch, bases, device, stream, cached) for source in candidates]
+    best = min(range(len(candidates)), key=times.__getitem__)
     if cached:
         cache.store(key, str(best).encode(), {"way": best, "microseconds": times}, KIND)
     return best
@@ -97,14 +97,14 @@ def _fastest(ways: Sequence[Source], launch: Launch, bases: Sequence[int], devic
 
 def _time(source: Source, launch: Launch, bases: Sequence[int], device: driver.Device, stream: Any,
           cached: bool) -> float:  # fmt: skip
-    """How long a kernel takes; infinitely long where it does not compile or start."""
+    """The time of a kernel in microseconds; infinity if it does not compile or launch."""
     count = len(source.parameters)
     given = dict(zip((name for name, _ in source.parameters), launch.arguments, strict=False))
     programs, scratch = source.programs(given), 0
     try:
         binary = compile_kernel(source, device.arch, cached)
-        room = binary.scratch * programs
-        scratch = driver.allocate(room, stream) if room else 0
+        scratch_bytes = binary.scratch * programs
+        scratch = driver.allocate(scratch_bytes, stream) if scratch_bytes else 0
         command = Launch(
             launch.kernel, programs, (*launch.arguments[:count], 0, 0), launch.pointers[:-1], launch.writes
         )

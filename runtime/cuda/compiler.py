@@ -1,6 +1,6 @@
-"""The one module that imports Triton: kernels compiled to PTX and machine code, for a device that need not be here.
+"""The one module that imports Triton: compiles kernels to PTX and machine code; no device is needed.
 
-Triton is imported when it is first needed.
+Triton is imported at the first use.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from oneflow.lowering.targets.gpu import gpu_target, gpu_target_named
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.runtime.cuda.ptx import halves_apart
+from oneflow.runtime.cuda.ptx import split_packed_halves
 from oneflow.runtime.cuda.tensor_maps import TensorMap, lift, settled
 
-#: A kernel that compiles fast: after it Triton is loaded.
+#: A small kernel whose compilation loads all of Triton.
 FIRST = Source(
     "first",
     "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef first(p0):\n    tl.store(p0, 1.0)\n",
@@ -28,9 +28,9 @@ FIRST = Source(
     "1",
     1,
 )
-#: Held while Python's parser makes trees: threads that do so at once count their depth together before Python 3.13.
-_parsing = threading.Lock()
-#: How Triton was found, and what the package that has it is called here.
+#: Held while Python parses: before Python 3.13 the recursion depth of the parser is shared between threads.
+_parser_lock = threading.Lock()
+#: What an error about a missing Triton says.
 HINT = "expected the package triton (pip install 'oneflow-mlir[gpu]')"
 
 
@@ -40,7 +40,14 @@ class CompileError(RuntimeError):
 
 @dataclass(frozen=True)
 class Binary:
-    """A compiled kernel: machine code, PTX, and how it is launched; `maps` follow the parameters of its source."""
+    """A compiled kernel.
+
+    Attributes:
+        shared: the bytes of shared memory of a block.
+        warps: the warps of a block.
+        scratch: the bytes of global scratch memory of a block.
+        maps: the tensor maps, which follow the parameters of the source.
+    """
 
     name: str
     cubin: bytes
@@ -53,12 +60,12 @@ class Binary:
 
 @functools.cache
 def triton(module: str = "") -> Any:
-    """Triton, or a module of it.
+    """The package Triton, or a module of it.
 
     Raises:
-        CompileError: it is not installed.
+        CompileError: Triton is not installed.
     """
-    # Triton's default today; newer ones warn where nobody says.
+    # The default of Triton; newer versions warn if it is not set.
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     try:
         return importlib.import_module(f"triton.{module}" if module else "triton")
@@ -67,10 +74,10 @@ def triton(module: str = "") -> Any:
 
 
 def parse_arch(text: str) -> int:
-    """The compute capability that `sm_90` names, as 90.
+    """The compute capability of an architecture: 90 for `sm_90`.
 
     Raises:
-        CompileError: it has another form.
+        CompileError: the text has another form.
     """
     number = text.removeprefix("sm_").removesuffix("a")
     if not text.startswith("sm_") or not number.isdigit():
@@ -79,12 +86,12 @@ def parse_arch(text: str) -> int:
 
 
 def load_function(source: Source) -> Any:
-    """The kernel as a function of Triton, which looks for its text in `linecache`."""
+    """The kernel as a function of Triton, which reads the text of the function from `linecache`."""
     digest = hashlib.sha256(source.text.encode()).hexdigest()[:8]
     name = f"<triton {source.name} {digest}>"
     namespace: dict[str, Any] = {"__name__": f"oneflow_kernel_{source.name}"}
     triton()
-    with _parsing:
+    with _parser_lock:
         linecache.cache[name] = (len(source.text), None, source.text.splitlines(keepends=True), name)
         try:
             exec(compile(source.text, name, "exec"), namespace)
@@ -94,10 +101,10 @@ def load_function(source: Source) -> Any:
 
 
 def compile_source(source: Source, arch: str = "sm_90") -> Binary:
-    """Compiles a kernel for an architecture, with fewer stages of blocks underway where those take too much memory.
+    """Compiles a kernel for an architecture, with fewer pipeline stages if the kernel exceeds shared memory.
 
     Raises:
-        CompileError: Triton is missing or refuses the kernel, or it takes more shared memory than there is.
+        CompileError: Triton is missing or refuses the kernel, or the kernel exceeds shared memory.
     """
     number = parse_arch(arch)
     triton()
@@ -106,12 +113,12 @@ def compile_source(source: Source, arch: str = "sm_90") -> Binary:
     except CompileError:
         raise
     except Exception as error:
-        told = "\n".join(str(e) for e in dict.fromkeys((error, _root(error))))
-        raise CompileError(f"kernel {source.name} does not compile for {arch}: {told}") from error
+        message = "\n".join(str(e) for e in dict.fromkeys((error, _root(error))))
+        raise CompileError(f"kernel {source.name} does not compile for {arch}: {message}") from error
 
 
 def _root(error: BaseException) -> BaseException:
-    """What an error came of in the first place: Triton's say where, those that they came of what is wrong there."""
+    """The first cause of an error. Errors of Triton say where the fault is; their causes say what it is."""
     return error if error.__cause__ is None else _root(error.__cause__)
 
 
@@ -121,36 +128,42 @@ def _compile(source: Source, number: int) -> Binary:
     pointers = [i for i, (_, kind) in enumerate(source.parameters) if kind.startswith("*")]
     hints = {(i,): [["tt.divisibility", 16]] for i in pointers}
     ast = _language(source)(load_function(source), signature, {}, hints)
-    target, most = triton("backends.compiler").GPUTarget("cuda", number, 32), _most_shared(number)
+    target, limit = triton("backends.compiler").GPUTarget("cuda", number, 32), _shared_memory_limit(number)
     for stages in range(source.stages, 0, -1):
         options = {"num_warps": source.warps, "num_stages": stages, "maxnreg": source.registers or None}
-        made, facts = _stages(ast, target, options)
-        if facts["shared"] <= most:
+        stage_results, metadata = _stages(ast, target, options)
+        if metadata["shared"] <= limit:
             break
     else:
-        got = f"of shared memory on sm_{number}, got {facts['shared']}"
-        raise CompileError(f"kernel {source.name}: expected at most {most} bytes {got}")
-    sizes = facts["shared"], facts["num_warps"], facts["global_scratch_size"]
-    return Binary(facts["name"], made["cubin"], made["ptx"], *sizes, settled(lifted, facts["tensordesc_meta"]))
+        got = f"of shared memory on sm_{number}, got {metadata['shared']}"
+        raise CompileError(f"kernel {source.name}: expected at most {limit} bytes {got}")
+    sizes = metadata["shared"], metadata["num_warps"], metadata["global_scratch_size"]
+    return Binary(
+        metadata["name"],
+        stage_results["cubin"],
+        stage_results["ptx"],
+        *sizes,
+        settled(lifted, metadata["tensordesc_meta"]),
+    )
 
 
-def _most_shared(number: int) -> int:
-    """The bytes of shared memory that a program can have: of the chosen target where it is of this architecture."""
+def _shared_memory_limit(number: int) -> int:
+    """The bytes of shared memory of a block, by the chosen target if it has this architecture."""
     arch, chosen = f"sm_{number}", gpu_target()
     return (chosen if chosen.arch == arch else gpu_target_named(arch)).block_shared_bytes
 
 
 def _language(source: Source) -> Any:
-    """What makes Triton's first stage of a kernel: special forms are in Gluon."""
+    """The class of Triton for the source of a kernel: Gluon or Triton."""
     if source.language == GLUON:
         return triton("experimental.gluon._runtime").GluonASTSource
     return triton("compiler").ASTSource
 
 
 def _stages(ast: Any, target: Any, options: dict[str, int | None]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A kernel at each of Triton's stages, and what they found out about it.
+    """A kernel at each of Triton's stages, and the metadata that the stages collect.
 
-    `triton.compile` keeps every stage in files under a key of all of Triton's own; binaries have a cache here.
+    `triton.compile` is not used: it writes every stage to files, while binaries are in the cache of this package.
     """
     ir, backend = triton("_C.libtriton").ir, triton("compiler").make_backend(target)
     chosen, context, stages = backend.parse_options(options), ir.context(), dict[str, Any]()
@@ -158,11 +171,11 @@ def _stages(ast: Any, target: Any, options: dict[str, int | None]) -> tuple[dict
     ir.load_dialects(context)
     backend.load_dialects(context)
     functions, modules = backend.get_codegen_implementation(chosen), backend.get_module_map()
-    with _parsing:
+    with _parser_lock:
         module = ast.make_ir(target, chosen, functions, modules, context)
-    facts = {"target": target, **vars(chosen)}
-    made: dict[str, Any] = {}
+    metadata = {"target": target, **vars(chosen)}
+    stage_results: dict[str, Any] = {}
     for name, stage in stages.items():
-        module = stage(module, facts)
-        made[name] = module = halves_apart(module) if name == "ptx" else module
-    return made, facts
+        module = stage(module, metadata)
+        stage_results[name] = module = split_packed_halves(module) if name == "ptx" else module
+    return stage_results, metadata

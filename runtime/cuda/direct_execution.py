@@ -1,4 +1,4 @@
-"""Plans that read from the device on the way, so that what they do depends on values: each command runs at once."""
+"""Direct execution of data-dependent plans: a plan that reads from the device runs each command at once."""
 
 from __future__ import annotations
 
@@ -9,71 +9,78 @@ import numpy as np
 
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray, Memory
-from oneflow.runtime.cuda.script import Command, Recorder, Result, kind_of
+from oneflow.runtime.cuda.script import Command, Recorder, Result, memory_dtype
 from oneflow.runtime.cuda.steps import make_step
 from oneflow.runtime.cuda.stream import Stream
 
 
 class Direct(Recorder):
-    """A plan's `run` that gives commands to a stream; places are addresses."""
+    """The `run` argument of a plan that enqueues each command on a stream; addresses are those of the device."""
 
     def __init__(self, executable: Any, arguments: Sequence[DeviceArray], stream: Stream) -> None:
         super().__init__(executable.program, executable.scratch, executable.on_device)
         self.executable, self.arguments, self.stream = executable, arguments, stream
-        self.held: dict[int, Memory] = {}
-        self.made: dict[int, DeviceArray] = {}
+        self.temporaries: dict[int, Memory] = {}
+        self.result_arrays: dict[int, DeviceArray] = {}
 
     def run(self) -> list[DeviceArray]:
-        """Runs the plan; the results."""
+        """Runs the plan and returns the results."""
         given = []
         for array, dynamic in zip(self.arguments, self.executable._dynamic, strict=True):
             given += [array.address, *(array.shape[axis] for axis in dynamic)]
         self.program.function()(self, *given)
-        for number, array in self.made.items():
+        for number, array in self.result_arrays.items():
             array.shape = self.results[number].shape
-        return [self.made[i] for i in range(len(self.executable.outputs))]
+        return [self.result_arrays[i] for i in range(len(self.executable.outputs))]
 
-    def at_region(self, kind: str, number: int = 0) -> int:
-        """Where a region lies."""
+    def region_address(self, kind: str, number: int = 0) -> int:
+        """The address of a region."""
         if kind == "workspace":
             return self.stream.workspace(self.program.workspace)
-        return int(self.executable.failure if kind == "failure" else self.executable.constants[number].address)
+        return int(
+            self.executable.failure_address if kind == "failure" else self.executable.constants[number].address
+        )
 
     def temporary(self, size: int) -> int:
-        """Memory until `release`, or until the results are there."""
+        """Memory until `release`, or until the plan has run."""
         memory = Memory(size, self.stream)
-        self.held[memory.address] = memory
+        self.temporaries[memory.address] = memory
         return memory.address
 
     def release(self, address: int) -> None:
-        """Gives a temporary back."""
-        del self.held[address]
+        """Frees a temporary."""
+        del self.temporaries[address]
 
     def result(self, number: int, size: int, shape: tuple[int, ...]) -> int:
         """Memory of a result."""
         self.results[number] = Result(size, shape)
         memory = Memory(size, self.stream)
         kind, check = self.executable.outputs[number].dtype, self.executable.check
-        self.made[number] = DeviceArray(memory, memory.address, shape, kind, self.stream, check)
+        self.result_arrays[number] = DeviceArray(memory, memory.address, shape, kind, self.stream, check)
         return memory.address
 
     def donated(self, number: int, argument: int, size: int, shape: tuple[int, ...]) -> int:
-        """Memory of a result; what depends on values has its own."""
+        """Memory of a result. Donation is not used here: the result gets memory of its own."""
         return self.result(number, size, shape)
 
     def read(self, address: int, offset: int, element: str) -> Any:
-        """An element on the host, which waits for it."""
-        made = np.empty(1, kind_of(element))
-        driver.copy_out(made.ctypes.data, address + offset * made.itemsize, made.itemsize, self.stream.handle)
+        """An element, copied to the host; waits for the stream."""
+        copied = np.empty(1, memory_dtype(element))
+        driver.copy_out(
+            copied.ctypes.data,
+            address + offset * copied.itemsize,
+            copied.itemsize,
+            self.stream.handle,
+        )
         driver.synchronize(self.stream.handle)
         self.executable.check()
-        return made[0].item()
+        return copied[0].item()
 
     def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
-        """A kernel made elsewhere; where only the host has it operands are copied there, and results back.
+        """An external kernel. If it runs on the host, operands are copied to the host and results back.
 
         Raises:
-            KernelError: it fails.
+            KernelError: the kernel fails.
         """
         if number in self.on_device:
             super().host(number, inputs, results)
@@ -83,12 +90,12 @@ class Direct(Recorder):
         self._store(arrays[len(inputs) :], results)
 
     def on_host(self, name: str, inputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """A kernel of the program on copies of its operands, which are (address, shape) or numbers.
+        """A host kernel of the program, on host copies of its operands, which are (address, shape) or numbers.
 
         Raises:
             PositionError: a position in the data is out of range.
         """
-        kernel = self.executable.hosts[name]
+        kernel = self.executable.host_kernels[name]
         tensors = [given for given in inputs if isinstance(given, tuple)]
         sizes = kernel.sizes(inputs, results)
         places = [(address, size) for (address, _), size in zip((*tensors, *results), sizes, strict=True)]
@@ -99,7 +106,7 @@ class Direct(Recorder):
         self._store(arrays[len(tensors) :], places[len(tensors) :])
 
     def _fetch(self, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-        """Copies of inputs (address, bytes) on the host, and room for the results."""
+        """Host copies of the inputs (address, bytes), and uninitialized buffers for the results."""
         arrays = [np.empty(max(size, 1), np.uint8) for _, size in (*inputs, *results)]
         for array, (address, size) in zip(arrays, inputs, strict=False):
             driver.copy_out(array.ctypes.data, address, size, self.stream.handle)
@@ -112,11 +119,11 @@ class Direct(Recorder):
             driver.copy_in(address, array.ctypes.data, size, self.stream.handle)
 
     def add(self, command: Command) -> None:
-        """Runs a command."""
+        """Enqueues a command on the stream."""
         step = make_step(command, self.executable.kernels, self.executable.call_external)
         step.set([0])
         step.launch(self.stream.handle)
 
     def _scratch(self, size: int) -> int:
-        """Scratch memory; what is freed here waits for the launch."""
+        """Scratch memory. Freeing is ordered on the stream, so the memory outlives the launch."""
         return self.temporary(size)

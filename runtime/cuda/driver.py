@@ -1,7 +1,7 @@
-"""The one module that imports CUDA: the calls of the driver that programs need, errors as exceptions.
+"""The one module that imports CUDA: the driver calls that programs need, with errors as exceptions.
 
-`cuda.bindings` is imported when a device is first asked for. Streams, events and addresses are the driver's handles,
-or plain integers.
+`cuda.bindings` is imported when a device is first opened. Streams, events and addresses are handles of the driver or
+plain integers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 from oneflow.lowering.targets.gpu import GpuTarget, gpu_target_named
 
 HINT = "expected an NVIDIA GPU, its driver, and CUDA's Python bindings (pip install 'oneflow-mlir[gpu]')"
-#: The handle of the stream that work without a stream goes to.
+#: The handle of the legacy default stream.
 LEGACY = 1
-#: The status of an event that has not passed yet.
+#: The status `CUDA_ERROR_NOT_READY` of an event that has not completed.
 NOT_READY = 600
 
 
 class CudaError(RuntimeError):
-    """There is no device, or a call of the driver failed."""
+    """There is no device, or a driver call failed."""
 
 
 class OutOfMemoryError(CudaError, MemoryError):
-    """The device has less memory than was asked for."""
+    """The device has less memory than requested."""
 
 
 @functools.cache
@@ -42,16 +42,16 @@ def _cuda() -> Any:
 
 @functools.cache
 def _library() -> Any:
-    """The driver without its bindings, for what is called for every kernel: they take as long as it does."""
+    """The driver library without the bindings, whose overhead is as large as a launch itself."""
     return ctypes.CDLL("libcuda.so.1")
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """What a function of the driver gives besides its status: nothing, a value, or a tuple.
+    """Calls a driver function; returns what it gives besides the status: nothing, a value, or a tuple.
 
     Raises:
         OutOfMemoryError: the device has no more memory.
-        CudaError: the status is not success.
+        CudaError: the status is an error.
     """
     status, *values = getattr(_cuda(), name)(*arguments)
     if status != 0:
@@ -70,7 +70,7 @@ def _failure(name: str, status: Any) -> CudaError:
 
 @functools.cache
 def device_count() -> int:
-    """How many devices there are.
+    """The number of devices.
 
     Raises:
         CudaError: there is no driver.
@@ -88,7 +88,7 @@ def device_count() -> int:
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """A device by its number; its primary context is shared with other libraries of the process."""
+    """A device. Its primary context is shared with the other libraries of the process."""
 
     number: int
     handle: Any
@@ -100,15 +100,15 @@ class Device:
 
     @functools.cached_property
     def arch(self) -> str:
-        """The architecture, such as sm_90."""
-        kinds = _cuda().CUdevice_attribute
-        major = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self.handle)
-        minor = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self.handle)
+        """The architecture, for example `sm_90`."""
+        attributes = _cuda().CUdevice_attribute
+        major = call("cuDeviceGetAttribute", attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self.handle)
+        minor = call("cuDeviceGetAttribute", attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self.handle)
         return f"sm_{major}{minor}"
 
     @functools.cached_property
     def target(self) -> GpuTarget:
-        """What kernels for the device are compiled for.
+        """The target for which kernels are compiled.
 
         Raises:
             ValueError: the architecture is not in the table of targets.
@@ -123,25 +123,25 @@ class Device:
             raise _failure("cuCtxSetCurrent", status)
 
     def memory(self) -> tuple[int, int]:
-        """The bytes in use by this process's arrays and programs, and the most that were since `reset_peak`."""
-        kinds = _cuda().CUmemPool_attribute
-        names = (kinds.CU_MEMPOOL_ATTR_USED_MEM_CURRENT, kinds.CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        """The bytes in use by arrays and programs of this process, and their peak since `reset_peak`."""
+        attributes = _cuda().CUmemPool_attribute
+        names = (attributes.CU_MEMPOOL_ATTR_USED_MEM_CURRENT, attributes.CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         now, peak = (int(call("cuMemPoolGetAttribute", self.pool, name)) for name in names)
         return now, peak
 
     def reset_peak(self) -> None:
-        """Counts the peak of `memory` from here on."""
+        """Restarts the peak of `memory` at the bytes in use."""
         kind = _cuda().CUmemPool_attribute.CU_MEMPOOL_ATTR_USED_MEM_HIGH
         call("cuMemPoolSetAttribute", self.pool, kind, _cuda().cuuint64_t(0))
 
     def trim(self) -> None:
-        """Gives memory that no array uses back to the system."""
+        """Returns unused memory of the pool to the system."""
         self.use()
         call("cuCtxSynchronize")
         call("cuMemPoolTrimTo", self.pool, 0)
 
 
-_opening = threading.Lock()
+_open_lock = threading.Lock()
 _devices: dict[int, Device] = {}
 
 
@@ -149,11 +149,11 @@ def device(number: int = 0) -> Device:
     """A device by number.
 
     Raises:
-        CudaError: there is none.
+        CudaError: there is no such device.
     """
     found = _devices.get(number)
     if found is None:
-        with _opening:
+        with _open_lock:
             found = _devices.get(number) or _devices.setdefault(number, _open(number))
     return found
 
@@ -165,7 +165,7 @@ def _open(number: int) -> Device:
     handle = call("cuDeviceGet", number)
     context = call("cuDevicePrimaryCtxRetain", handle)
     pool = call("cuDeviceGetDefaultMemPool", handle)
-    # Without this every synchronization would give what is free back to the system.
+    # Without this threshold every synchronization would return free memory to the system.
     threshold = _cuda().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
     call("cuMemPoolSetAttribute", pool, threshold, _cuda().cuuint64_t(2**64 - 1))
     found = Device(number, handle, context, pool)
@@ -175,7 +175,7 @@ def _open(number: int) -> Device:
 
 @contextlib.contextmanager
 def within(context: Any) -> Iterator[None]:
-    """Makes a context current in the calling thread for a while: things are freed in any thread, amid other work."""
+    """Makes a context current in the calling thread within a block; objects are freed in any thread."""
     call("cuCtxPushCurrent", context)
     try:
         yield
@@ -184,23 +184,23 @@ def within(context: Any) -> Iterator[None]:
 
 
 def make_stream() -> Any:
-    """A stream; like those of other libraries it and the legacy stream wait for each other."""
+    """Creates a stream that synchronizes with the legacy default stream, as the streams of other libraries do."""
     return call("cuStreamCreate", 0)
 
 
 def make_urgent_stream() -> Any:
-    """A stream that waits for no other, whose work goes ahead of that of others."""
+    """Creates a non-blocking stream of the highest priority."""
     _, first = call("cuCtxGetStreamPriorityRange")
     return call("cuStreamCreateWithPriority", int(_cuda().CUstream_flags.CU_STREAM_NON_BLOCKING), first)
 
 
 def wait() -> None:
-    """Waits until everything on the device is done."""
+    """Waits until all work of the current context is done."""
     call("cuCtxSynchronize")
 
 
 def synchronize(stream: Any) -> None:
-    """Waits until a stream has done its work."""
+    """Waits until the work of a stream is done."""
     call("cuStreamSynchronize", stream)
 
 
@@ -208,25 +208,25 @@ _events = threading.local()
 
 
 def make_event() -> Any:
-    """An event that can be recorded again and again."""
+    """Creates an event without timing."""
     return call("cuEventCreate", _cuda().CUevent_flags.CU_EVENT_DISABLE_TIMING)
 
 
 def record(event: Any, stream: Any) -> None:
-    """Has an event pass when a stream has done what it was given."""
+    """Records an event on a stream."""
     call("cuEventRecord", event, stream)
 
 
 def has_passed(event: Any) -> bool:
-    """Whether what an event was recorded for has been done."""
+    """Whether a recorded event has completed."""
     (status,) = _cuda().cuEventQuery(event)
     if status not in (0, NOT_READY):
         raise _failure("cuEventQuery", status)
     return bool(status == 0)
 
 
-def order(before: Any, after: Any) -> None:
-    """What `after` is given from here on waits for what `before` has been given."""
+def make_wait(before: Any, after: Any) -> None:
+    """Makes later work of stream `after` wait for the work that stream `before` has so far."""
     context = int(call("cuCtxGetCurrent"))
     known = _events.__dict__.setdefault("by_context", {})
     if context not in known:
@@ -236,7 +236,7 @@ def order(before: Any, after: Any) -> None:
 
 
 def allocate(size: int, stream: Any) -> int:
-    """Device memory from the stream's pool; at least one byte."""
+    """Allocates device memory on a stream; at least one byte."""
     try:
         return int(call("cuMemAllocAsync", max(size, 1), stream))
     except OutOfMemoryError as error:
@@ -244,65 +244,65 @@ def allocate(size: int, stream: Any) -> int:
 
 
 def free(address: int, stream: Any) -> None:
-    """Gives memory back when the stream gets there."""
+    """Frees device memory in stream order."""
     call("cuMemFreeAsync", address, stream)
 
 
-def host_words(count: int) -> Any:
-    """An array of 64-bit words of the host that kernels reach under the same address; zeroed, kept for good."""
-    kinds = _cuda()
-    flags = kinds.CU_MEMHOSTALLOC_DEVICEMAP | kinds.CU_MEMHOSTALLOC_PORTABLE
+def allocate_host_words(count: int) -> Any:
+    """Allocates zeroed 64-bit words of pinned host memory, which kernels reach under the same address."""
+    attributes = _cuda()
+    flags = attributes.CU_MEMHOSTALLOC_DEVICEMAP | attributes.CU_MEMHOSTALLOC_PORTABLE
     words = (ctypes.c_int64 * count).from_address(int(call("cuMemHostAlloc", 8 * count, flags)))
     ctypes.memset(ctypes.addressof(words), 0, 8 * count)
     return words
 
 
-def release_words(words: Any) -> None:
-    """Gives the memory of `host_words` back."""
+def free_host_words(words: Any) -> None:
+    """Frees the memory of `allocate_host_words`."""
     call("cuMemFreeHost", ctypes.addressof(words))
 
 
 def is_pinned(address: int) -> bool:
-    """Whether host memory is known to the driver, which then reads it later than a copy is asked for."""
+    """Whether host memory is pinned: the driver reads pinned memory after the call that enqueues a copy returns."""
     kind = _cuda().CUpointer_attribute.CU_POINTER_ATTRIBUTE_HOST_POINTER
     (pointer,) = call("cuPointerGetAttributes", 1, [kind], address)
     return bool(pointer)
 
 
 def device_of(address: int) -> int:
-    """The number of the device that memory is on."""
+    """The number of the device of a device address."""
     kind = _cuda().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     device_count()
     return int(call("cuPointerGetAttribute", kind, address))
 
 
 def copy_in(target: int, source: int, size: int, stream: Any) -> None:
-    """Host memory to the device; the host may write to it as soon as this returns."""
+    """Copies host memory to the device; the host may overwrite `source` when this returns."""
     call("cuMemcpyHtoDAsync", target, source, size, stream)
     if is_pinned(source):
         synchronize(stream)
 
 
 def copy_out(target: int, source: int, size: int, stream: Any) -> None:
-    """Device memory to the host."""
+    """Copies device memory to the host, in stream order."""
     call("cuMemcpyDtoHAsync", target, source, size, stream)
 
 
 def copy(target: int, source: int, size: int, stream: Any) -> None:
-    """Device memory to device memory."""
+    """Copies device memory to device memory, in stream order."""
     call("cuMemcpyDtoDAsync", target, source, size, stream)
 
 
 def copy_rows(target: tuple[int, int], source: tuple[int, int], size: int, count: int, stream: Any) -> None:
-    """`count` rows of `size` bytes on the device; both sides are an address and the bytes between rows."""
-    made = copy_params(target[0], source[0], size)
-    made.Height = made.srcHeight = made.dstHeight = count
-    made.dstPitch, made.srcPitch = target[1], source[1]
-    call("cuMemcpy3DAsync", made, stream)
+    """Copies `count` rows of `size` bytes on the device; target and source are (address, bytes between rows)."""
+    params = memcpy_params(target[0], source[0], size)
+    params.Height = params.srcHeight = params.dstHeight = count
+    params.dstPitch, params.srcPitch = target[1], source[1]
+    call("cuMemcpy3DAsync", params, stream)
 
 
 def fill(target: int, pattern: bytes, count: int, pitch: int, stream: Any) -> None:
-    """`count` times a pattern of 1, 2 or 4 bytes, `pitch` bytes apart; only those of 4 may have gaps."""
+    """Writes `count` times a pattern of 1, 2 or 4 bytes, `pitch` bytes apart; only 4-byte patterns may have gaps."""
     value = int.from_bytes(pattern, "little")
     if pitch != len(pattern):
         call("cuMemsetD2D32Async", target, pitch, value, 1, count, stream)
@@ -313,7 +313,7 @@ def fill(target: int, pattern: bytes, count: int, pitch: int, stream: Any) -> No
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel on the device, ready to launch; `module` goes with the last of its kernels."""
+    """A loaded kernel; `module` is unloaded with its last kernel."""
 
     handle: Any
     name: str
@@ -323,31 +323,31 @@ class Function:
 
 
 def launcher() -> Any:
-    """The driver's function that launches a kernel, to be called from C."""
+    """`cuLaunchKernelEx`, to be called from C."""
     return _library().cuLaunchKernelEx
 
 
-def refusal(name: str, status: int) -> CudaError:
-    """The error of a function of the library that gave a status."""
+def error_of_status(name: str, status: int) -> CudaError:
+    """The exception for a function of the library that returned a status."""
     return _failure(name, _cuda().CUresult(status))
 
 
 def launch_graph(program: Any, stream: Any) -> None:
-    """Launches a graph."""
+    """LaunchBatch a graph."""
     (status,) = _cuda().cuGraphLaunch(program, stream)
     if status != 0:
         raise _failure("cuGraphLaunch", status)
 
 
-def change_launch(program: Any, node: Any, launch: Any) -> None:
-    """Has a launch in a graph take other parameters."""
+def update_launch(program: Any, node: Any, launch: Any) -> None:
+    """Updates the parameters of a launch in an executable graph."""
     (status,) = _cuda().cuGraphExecKernelNodeSetParams(program, node, launch)
     if status != 0:
         raise _failure("cuGraphExecKernelNodeSetParams", status)
 
 
 class Module:
-    """Machine code on a device, unloaded with the last that holds it."""
+    """A CUDA module, unloaded when it is no longer referenced."""
 
     def __init__(self, cubin: bytes) -> None:
         self.handle = call("cuModuleLoadData", cubin)
@@ -363,9 +363,9 @@ class Module:
 
 
 def load(cubin: bytes, name: str, warps: int, shared: int) -> Function:
-    """A kernel of a compiled module; more shared memory than 48 KB is asked for."""
+    """Loads a kernel; shared memory beyond 48 KB is enabled explicitly."""
     module = Module(cubin)
-    handle = call("cuModuleGetFunction", module.handle, name.encode())
+    handle = call("cuModuleGetFunction", module.handle, name.encode_tensor_map())
     if shared > 48 * 1024:
         attribute = _cuda().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call("cuFuncSetAttribute", handle, attribute, shared)
@@ -373,9 +373,9 @@ def load(cubin: bytes, name: str, warps: int, shared: int) -> Function:
 
 
 class Parameters:
-    """Arguments of a launch in memory, as the driver takes them: a slot of 8 bytes each.
+    """The arguments of a launch in memory, in slots of 8 bytes, and the array of pointers to them.
 
-    `others` are the addresses of more of them, before the last two, which are Triton's.
+    `others` are addresses of further arguments, inserted before the last two, which Triton adds.
     """
 
     def __init__(self, count: int, others: Sequence[int] = ()) -> None:
@@ -387,19 +387,22 @@ class Parameters:
         self.address = ctypes.addressof(self.pointers)
 
 
-def encode(target: int, address: int, how: tuple[Any, ...]) -> None:
-    """Writes the tensor map of memory at an address, described by `maps.tiled`, to memory of the host."""
+def encode_tensor_map(target: int, address: int, how: tuple[Any, ...]) -> None:
+    """Encodes the tensor map of device memory at `address` into host memory at `target`.
+
+    `how` are the arguments that `TensorMap` computes for `cuTensorMapEncodeTiled`.
+    """
     kind, rank, *rest = how
     place = ctypes.c_void_p(target), kind, rank, ctypes.c_void_p(address)
     status = _library().cuTensorMapEncodeTiled(*place, *rest)
     if status != 0:
-        raise refusal("cuTensorMapEncodeTiled", status)
+        raise error_of_status("cuTensorMapEncodeTiled", status)
 
 
-def copy_params(target: int, source: int, size: int) -> Any:
-    """One row of bytes on the device, as the driver takes copies of rows."""
-    made = _cuda().CUDA_MEMCPY3D()
+def memcpy_params(target: int, source: int, size: int) -> Any:
+    """The `CUDA_MEMCPY3D` parameters of a copy of one row of bytes on the device."""
+    params = _cuda().CUDA_MEMCPY3D()
     device = _cuda().CUmemorytype.CU_MEMORYTYPE_DEVICE
-    made.srcMemoryType, made.dstMemoryType, made.srcDevice, made.dstDevice = device, device, source, target
-    made.WidthInBytes, made.Height, made.Depth = size, 1, 1
-    return made
+    params.srcMemoryType, params.dstMemoryType, params.srcDevice, params.dstDevice = device, device, source, target
+    params.WidthInBytes, params.Height, params.Depth = size, 1, 1
+    return params

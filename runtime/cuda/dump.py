@@ -1,11 +1,11 @@
-"""Kernels of a program written to a folder: source, PTX and machine code, and the plan."""
+"""Writes the kernels of a program to a folder: source, PTX, machine code, and the plan."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from oneflow.lowering.triton.launch.program import Program
-from oneflow.runtime.cuda.cached import compile_on
+from oneflow.runtime.cuda.kernel_cache import compile_for_arch
 
 
 def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
@@ -14,7 +14,7 @@ def dump_kernels(program: Program, folder: Path, arch: str = "sm_90") -> None:
     Raises:
         CompileError: Triton is missing or refuses a kernel.
     """
-    program, binaries = compile_on(program, arch, cached=False)
+    program, binaries = compile_for_arch(program, arch, cached=False)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{program.name}.plan.py").write_text(program.plan, encoding="utf-8")
     for source in program.sources.values():

@@ -1,7 +1,7 @@
-"""Programs on a CUDA device: `compile_cuda(module, entry)` gives an executable to call with arrays.
+"""Programs on a CUDA device: `compile_cuda(module, entry)` returns an executable that is called with arrays.
 
-The plan of the `triton` stage is recorded once for each set of sizes (`script`), then its steps run on the present
-stream, from the second time on as one graph (`steps`).
+The plan of the `triton` stage is recorded once for each set of sizes (`script`). Its steps run on the current stream,
+from the second run on as CUDA graphs (`steps`).
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.autotune import tune
-from oneflow.runtime.cuda.cached import compile_kernel, compile_on, find_program, getting_ready
+from oneflow.runtime.cuda.compile_workers import CompileWorkers
 from oneflow.runtime.cuda.direct_execution import Direct
-from oneflow.runtime.cuda.helpers import Helpers
 from oneflow.runtime.cuda.host import HostProgram
+from oneflow.runtime.cuda.kernel_cache import compile_for_arch, compile_kernel, find_program, warming_up
 from oneflow.runtime.cuda.replay_cache import Kept, ReplayCache, kept_arguments
-from oneflow.runtime.cuda.script import NeedsValues, record
+from oneflow.runtime.cuda.script import DataDependentPlan, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
 from oneflow.runtime.executable import Options, ProgramSource, program_source, signature_of
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import KernelError, position_error
 from oneflow.runtime.footprint import Footprint
-from oneflow.runtime.spans import meeting
+from oneflow.runtime.spans import overlapping_pairs
 
-#: What kernels are told of every pointer.
+#: The alignment in bytes that kernels assume of every pointer.
 ALIGNMENT = 16
-#: Programs are graphs from their second run on, unless this is 0.
-GRAPHS = "ONEFLOW_CUDA_GRAPHS"
+#: The environment variable that turns CUDA graphs off if it is 0.
+USE_GRAPHS = "ONEFLOW_CUDA_GRAPHS"
 
 
 def compile_cuda(
@@ -56,12 +56,12 @@ def compile_cuda(
     """Compiles function `entry` of a module of operators for a device.
 
     An argument with the attribute `oneflow.donated` may be overwritten by the result that it names. `collectives`
-    makes the kernels in which the program of one rank meets the others.
+    makes the kernels of the collectives of a program of one rank.
 
     Raises:
         CompileError: Triton is missing or refuses a kernel.
         CudaError: there is no such device.
-        PassError: a pass could not do its work.
+        PassError: a pass failed.
         ValueError: the module has no such function.
     """
     options, found = options or Options(), driver.device(device)
@@ -69,7 +69,7 @@ def compile_cuda(
     source = GpuProgramSource(**vars(program_source(module, entry, registry)), gpu=found.target)
 
     def make() -> Program:
-        with getting_ready(helpers, source.text.count("\n"), options.cached):
+        with warming_up(workers, source.text.count("\n"), options.cached):
             return read_program(source.lower("triton"))
 
     key = (
@@ -77,15 +77,15 @@ def compile_cuda(
         if options.cached
         else ""
     )
-    with Helpers(found.arch) as helpers:
+    with CompileWorkers(found.arch) as workers:
         program = find_program(key, make) if options.cached else make()
         program = replace(program, sites=source.sites("gpu-linalg", program.sites))
-        return CudaExecutable(source, inputs, outputs, program, found, options.cached, collectives, helpers)
+        return CudaExecutable(source, inputs, outputs, program, found, options.cached, collectives, workers)
 
 
 @dataclass
 class GpuProgramSource(ProgramSource):
-    """A program as it was given, to lower for a GPU."""
+    """The source of a program, lowered for a GPU."""
 
     gpu: GpuTarget = field(default_factory=gpu_target)
 
@@ -95,12 +95,18 @@ class GpuProgramSource(ProgramSource):
 
 
 class CudaExecutable:
-    """A program on a device. Call it with arrays, by position or by name; results are a list of arrays. `last_run` is
-    what need not be checked if it is passed once more, if anything.
+    """A program on a device, called with arrays by position or by name; the results are a list of arrays.
 
-    Arrays on the host are copied in, and results out if every argument was on the host; otherwise results are
-    `DeviceArray`s, and the call returns before they are computed: what checks find then is raised when a result is
-    read, or by the next call. It may be called from several threads; their calls run one after the other.
+    Host arrays are copied to the device. If every argument is on the host, the results are copied to the host.
+    Otherwise the results are `DeviceArray`s, and the call returns before they are computed: a failed check is raised
+    when a result is read, or by the next call. Several threads may call an executable; their calls run one after the
+    other.
+
+    Attributes:
+        last_run: the replay cache of the last run, if it has one.
+        on_device: the external kernels that take device memory, by number.
+        host_kernels: the kernels of the program that run on the host, by name.
+        failure_words: host memory in which kernels note failed checks, three words for each check.
     """
 
     array: ClassVar[type] = DeviceArray
@@ -109,8 +115,8 @@ class CudaExecutable:
 
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
                  device: driver.Device, cached: bool = True,
-                 collectives: Collectives | None = None, helpers: Helpers | None = None) -> None:  # fmt: skip
-        program, binaries = compile_on(program, device.arch, cached, helpers)
+                 collectives: Collectives | None = None, workers: CompileWorkers | None = None) -> None:  # fmt: skip
+        program, binaries = compile_for_arch(program, device.arch, cached, workers)
         self._source, self.inputs, self.outputs, self.program = source, inputs, outputs, program
         self.device, self._cached = device, cached
         device.use()
@@ -123,52 +129,56 @@ class CudaExecutable:
             program.externals, source.registry, source.context, source.places, collectives, device="cuda"
         )
         self.on_device = {i: e.kernel for i, e in enumerate(self._externals) if e.kernel.on_device}
-        self._meeting = nullcontext if collectives is None else collectives.meeting
-        self.hosts = {h.name: HostProgram(h, program.sites) for h in program.hosts}
+        self._collective_scope = nullcontext if collectives is None else collectives.launch_scope
+        self.host_kernels = {h.name: HostProgram(h, program.sites) for h in program.hosts}
         for note in self.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=3)
-        self.words = driver.host_words(3 * len(program.sites)) if program.sites else None
-        self.failure = 0 if self.words is None else ctypes.addressof(self.words)
-        self._graphs = os.environ.get(GRAPHS, "1") != "0"
-        self._known: dict[tuple[tuple[int, ...], ...], Steps | None] = {}
-        self._numbers: dict[int, tuple[np.ndarray, bytes, DeviceArray]] = {}
-        self._kinds = [(p.desc.shape, p.desc.dtype) for p in inputs]
+        self.failure_words = driver.allocate_host_words(3 * len(program.sites)) if program.sites else None
+        self.failure_address = 0 if self.failure_words is None else ctypes.addressof(self.failure_words)
+        self._graphs = os.environ.get(USE_GRAPHS, "1") != "0"
+        self._steps_by_sizes: dict[tuple[tuple[int, ...], ...], Steps | None] = {}
+        self._scalars: dict[int, tuple[np.ndarray, bytes, DeviceArray]] = {}
+        self._signature = [(p.desc.shape, p.desc.dtype) for p in inputs]
         self._is_dynamic = not all(p.desc.is_static for p in inputs)
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
         self._no_sizes = ((),) * len(inputs)
-        self._fixed = [c.address for c in self.constants]
+        self._constant_addresses = [c.address for c in self.constants]
         self.last_run: ReplayCache | None = None
-        self._passed: Kept = {}
+        self._last_kept: Kept = {}
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
-        if getattr(self, "words", None) is not None:
+        if getattr(self, "failure_words", None) is not None:
             try:
                 with driver.within(self.device.context):
                     driver.wait()
-                    driver.release_words(self.words)
+                    driver.free_host_words(self.failure_words)
             except (driver.CudaError, TypeError, AttributeError):
                 return
 
     @property
     def memory(self) -> Footprint:
-        """The bytes that a run takes, for arguments, results and the workspace; to be printed or compared."""
-        scripts = [s.script for s in self._known.values() if s is not None]
+        """The memory footprint of a run in bytes: arguments, results and workspace."""
+        scripts = [s.script for s in self._steps_by_sizes.values() if s is not None]
         inside = {i for s in scripts for i, r in enumerate(s.results) if r.argument is not None}
         return Footprint.of([p.desc for p in self.inputs], self.outputs, inside, self.peak_bytes)
 
     @property
     def peak_bytes(self) -> int:
-        """The most bytes of workspace that a run has taken, or the program is known to take; results come on top."""
-        return max([self.program.workspace, *(s.script.workspace for s in self._known.values() if s is not None)])
+        """The peak bytes of workspace of all runs so far, without results."""
+        return max(
+            [self.program.workspace, *(s.script.workspace for s in self._steps_by_sizes.values() if s is not None)]
+        )
 
     @property
     def notes(self) -> list[str]:
-        """What the device does not do: each kernel that runs on the host, and why."""
+        """For each kernel that runs on the host the reason."""
         return [h.note for h in self.program.hosts]
 
     def ir(self, stage: str) -> str:
-        """The program at a stage; `triton` is the plan and the source of each kernel, with what it was made of."""
+        """The program at a stage; `triton` is the plan and the source of each kernel, with the operations it came
+        from.
+        """
         located = self._source.located(stage)
         if stage != "triton":
             return str(located)
@@ -182,8 +192,8 @@ class CudaExecutable:
             ArgumentError: an argument is missing, unknown, or of another type, rank, size or device.
             KernelError: a kernel of a user's operator failed.
             PositionError: a position in the data is out of range.
-            SizeError: sizes known only now do not fit.
-            OutOfMemoryError: the device has not enough memory.
+            SizeError: sizes known only at run time do not match.
+            OutOfMemoryError: the device has too little memory.
         """
         given = bind(self.inputs, arrays, named)
         host = not any(is_on_device(value) for value in given)
@@ -191,7 +201,7 @@ class CudaExecutable:
         return [r.numpy() for r in results] if host else results
 
     def run(self, given: Sequence[Any]) -> list[DeviceArray]:
-        """Starts the program on arguments in order; the results, which are computed later."""
+        """Starts the program on arguments in order and returns the results, which are computed later."""
         results = self.replay(given)
         if results is not None:
             return results
@@ -202,8 +212,9 @@ class CudaExecutable:
             return self._start(given, self._arguments(enumerate(given), stream), stream)
 
     def replay(self, given: Sequence[Any], seen: Any = None) -> list[DeviceArray] | None:
-        """The same where most arguments are those of the last runs, and no two lie in one place unless they did then;
-        otherwise None. Those that were `seen` to be the same are not looked at.
+        """As `run`, by the replay cache; None if the cache does not hold for these arguments.
+
+        `seen` are arguments that the caller has compared with those of the last run.
         """
         stream = current(self.device)
         with self._lock, stream.lock:
@@ -222,127 +233,130 @@ class CudaExecutable:
             return results
 
     def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[DeviceArray]:
-        """Arguments by number on the device; what can be passed as it is is found out at once."""
+        """Numbered arguments as arrays on the device. An array of the expected type on the stream is passed as it is."""
         found = []
         for number, value in numbered:
-            shape, dtype = self._kinds[number]
+            shape, dtype = self._signature[number]
             plain = type(value) is DeviceArray and value.stream is stream and value.address % ALIGNMENT == 0
             same = plain and value.shape == shape and value.dtype is dtype
             found.append(value if same else self._argument(number, value, stream))
         return found
 
     def _argument(self, number: int, value: Any, stream: Stream) -> DeviceArray:
-        known = self._numbers.get(number)
+        known = self._scalars.get(number)
         if known is not None and known[0] is value and known[2].stream is stream and value.tobytes() == known[1]:
             return known[2]
         parameter = self.inputs[number]
         if not is_on_device(value):
             given = as_array(parameter, value)
-            return DeviceArray.of(given, self.device) if given.ndim else self._number(number, given, stream)
+            return DeviceArray.of(given, self.device) if given.ndim else self._scalar(number, given, stream)
         try:
             array = from_other(value)
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"argument {parameter.name!r}: {error}") from None
         _check(parameter, array, self.device)
         array.use_on(stream)
-        # Kernels read 16 bytes at a time.
+        # Kernels load 16 bytes at a time.
         return array if array.address % ALIGNMENT == 0 else array.copy()
 
-    def _number(self, number: int, array: np.ndarray, stream: Stream) -> DeviceArray:
-        """A number on the device, which stays there until another is given."""
-        known, data = self._numbers.get(number), array.tobytes()
+    def _scalar(self, number: int, array: np.ndarray, stream: Stream) -> DeviceArray:
+        """A host scalar as an array on the device, which is reused while the value is the same."""
+        known, data = self._scalars.get(number), array.tobytes()
         if known is None or known[1] != data or known[2].stream is not stream:
             known = array, data, DeviceArray.of(array, self.device)
-        self._numbers[number] = array, *known[1:]
+        self._scalars[number] = array, *known[1:]
         return known[2]
 
     def _start(self, given: Sequence[Any], arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
         steps = self._steps(arguments)
         if steps is None:
             return Direct(self, arguments, stream).run()
-        passed = self._own(arguments, steps) if steps.taken else arguments
+        passed = self._copy_overlapping_donations(arguments, steps) if steps.donated_arguments else arguments
         results = self._results(steps, passed, stream)
         workspace = stream.workspace(steps.script.workspace)
-        addresses = [0, self.failure, workspace, *[a.address for a in passed], *[r.address for r in results]]
-        addresses += self._fixed
+        addresses = [0, self.failure_address, workspace, *[a.address for a in passed], *[r.address for r in results]]
+        addresses += self._constant_addresses
         if self.program.choices:
             self._tune(steps, addresses, stream)
             return self._start(given, passed, stream)
         steps.run(addresses, stream.handle)
-        if steps.graphs and passed is arguments and not self._is_dynamic:
-            self._note(steps, addresses, given, arguments, stream)
+        if steps.use_graphs and passed is arguments and not self._is_dynamic:
+            self._update_replay_cache(steps, addresses, given, arguments, stream)
         return results
 
-    def _note(
+    def _update_replay_cache(
         self, steps: Steps, addresses: Sequence[int], given: Sequence[Any], arguments: Sequence[DeviceArray],
         stream: Stream,
     ) -> None:  # fmt: skip
-        """Notes what need not be looked at if it is passed again, where it was passed in the last two runs."""
-        last, self._passed = self._passed, kept_arguments(given, arguments, stream)
-        kept = {n: same for n, same in self._passed.items() if last.get(n) is same}
-        replays = kept and steps.taken <= kept.keys()
+        """Keeps the replay cache for arguments that were the same objects in the last two runs."""
+        last, self._last_kept = self._last_kept, kept_arguments(given, arguments, stream)
+        kept = {n: same for n, same in self._last_kept.items() if last.get(n) is same}
+        replays = kept and steps.donated_arguments <= kept.keys()
         self.last_run = ReplayCache(steps, addresses, kept, given, stream) if replays else None
 
     def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
-        """Where results go: memory of their own, or that of arguments."""
-        check = None if self.words is None else self.check
-        for array in map(arguments.__getitem__, steps.taken):
+        """The result arrays, in memory of their own or of donated arguments."""
+        check = None if self.failure_words is None else self.check
+        for array in map(arguments.__getitem__, steps.donated_arguments):
             array.check = check
-        results: list[Any] = [None if n is None else arguments[n] for n in steps.sources]
-        spares = steps.spares_on(stream)
-        for number, size, shape in steps.made_results:
-            memory = Memory(size, stream, spares[number], comes_again=True)
+        results: list[Any] = [None if n is None else arguments[n] for n in steps.donated_by_result]
+        spares = steps.result_pools_on(stream)
+        for number, size, shape in steps.own_results:
+            memory = Memory(size, stream, spares[number], is_recyclable=True)
             results[number] = DeviceArray(memory, memory.address, shape, self.outputs[number].dtype, stream, check)
         return results
 
     def _tune(self, steps: Steps, addresses: Sequence[int], stream: Stream) -> None:
-        """Takes the fastest of the ways to compute each kernel, for this and all later runs."""
-        bases = [addresses[i] for i in steps.order]
+        """Chooses the fastest candidate of each kernel, for this and all later runs."""
+        bases = [addresses[i] for i in steps.region_order]
         found = tune(self.program, steps.script, bases, self.device, stream.handle, self._cached)
         self.program = replace(self.program, sources={**self.program.sources, **found}, choices={})
         for name, source in found.items():
             binary = compile_kernel(source, self.device.arch, self._cached)
             self.kernels[name], self.scratch[name] = Kernel(source, binary), binary.scratch
-        self._known.clear()
+        self._steps_by_sizes.clear()
 
     def _steps(self, arguments: Sequence[DeviceArray]) -> Steps | None:
-        """The steps for sizes; None where what the plan does depends on values."""
+        """The steps for the sizes of the arguments; None if the plan is data-dependent."""
         sizes = self._sizes(arguments) if self._is_dynamic else self._no_sizes
-        if sizes not in self._known:
+        if sizes not in self._steps_by_sizes:
             try:
                 script = record(self.program, sizes, self.scratch, self.on_device)
                 counts = len(self.inputs), len(self.outputs)
                 known = self.kernels, self.device.context, counts, self.call_external, self._graphs
                 recorded = {n for n, kernel in self.on_device.items() if kernel.recorded}
-                self._known[sizes] = Steps(script, *known, recorded, self._meeting)
-            except NeedsValues:
-                self._known[sizes] = None
-        return self._known[sizes]
+                self._steps_by_sizes[sizes] = Steps(script, *known, recorded, self._collective_scope)
+            except DataDependentPlan:
+                self._steps_by_sizes[sizes] = None
+        return self._steps_by_sizes[sizes]
 
     def _sizes(self, arguments: Sequence[DeviceArray]) -> tuple[tuple[int, ...], ...]:
-        """The sizes of arguments that the program does not know."""
+        """The dynamic sizes of the arguments."""
         return tuple(tuple(a.shape[i] for i in axes) for a, axes in zip(arguments, self._dynamic, strict=True))
 
-    def _own(self, arguments: list[DeviceArray], steps: Steps) -> list[DeviceArray]:
-        """The arguments, those that results take apart from numbers that are kept and from one another."""
+    def _copy_overlapping_donations(self, arguments: list[DeviceArray], steps: Steps) -> list[DeviceArray]:
+        """The arguments; donated ones that overlap kept scalars or other arguments are copied."""
         addresses = [a.address for a in arguments]
-        if addresses == steps.apart:
+        if addresses == steps.disjoint_addresses:
             return arguments
-        kept = {a.address for _, _, a in self._numbers.values()}
-        clash = {n for n in steps.taken if addresses[n] in kept}
-        pairs = meeting([(0, a.address, a.address + a.nbytes) for a in arguments])
-        clash |= {one if other in steps.taken else other for one, other in pairs if {one, other} & steps.taken}
+        kept = {a.address for _, _, a in self._scalars.values()}
+        clash = {n for n in steps.donated_arguments if addresses[n] in kept}
+        pairs = overlapping_pairs([(0, a.address, a.address + a.nbytes) for a in arguments])
+        clash |= {
+            one if other in steps.donated_arguments else other
+            for one, other in pairs
+            if {one, other} & steps.donated_arguments
+        }
         if clash:
             return [a.copy() if n in clash else a for n, a in enumerate(arguments)]
-        steps.apart = addresses
+        steps.disjoint_addresses = addresses
         return arguments
 
     def call_external(self, number: int, addresses: Sequence[int], stream: Any = None) -> None:
-        """Calls a kernel made elsewhere on memory of operands and results: of the host, or of the device in order of
-        a stream.
+        """Calls an external kernel on the memory of operands and results: host memory, or device memory on a stream.
 
         Raises:
-            KernelError: it fails.
+            KernelError: the kernel fails.
         """
         external = self._externals[number]
         handle = None if stream is None else int(stream)
@@ -351,20 +365,20 @@ class CudaExecutable:
             raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.places()[number]}")
 
     def reads(self, number: int) -> bool:
-        """Whether the elements of argument `number` matter, and not its type alone."""
+        """Whether the program reads the elements of argument `number`, not its type alone."""
         return self._source.reads[number]
 
     def check(self) -> None:
-        """Raises the first failure that kernels have noted so far, and forgets it.
+        """Raises the first failed check that kernels have noted, and clears all.
 
         Raises:
-            PositionError: there is one.
+            PositionError: a check of a position failed.
         """
-        if self.words is None or not any(self.words[::3]):
+        if self.failure_words is None or not any(self.failure_words[::3]):
             return
-        site = next(i for i, failed in enumerate(self.words[::3]) if failed)
-        _, got, wanted = self.words[3 * site : 3 * site + 3]
-        ctypes.memset(self.failure, 0, ctypes.sizeof(self.words))
+        site = next(i for i, failed in enumerate(self.failure_words[::3]) if failed)
+        _, got, wanted = self.failure_words[3 * site : 3 * site + 3]
+        ctypes.memset(self.failure_address, 0, ctypes.sizeof(self.failure_words))
         raise position_error(self.program.sites[site], got, wanted)
 
 

@@ -1,4 +1,4 @@
-"""Kernels of a program for a device that run on the host: on arrays that its plan copies there and back."""
+"""Host kernels: kernels of a program for a device that run on the host, on copies of their operands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oneflow.runtime.executable import CpuExecutable, compile_module
 
 
 class HostProgram:
-    """A kernel compiled for the host when it is first run; `sites` are the texts of the program's checks."""
+    """A kernel that is compiled for the host at its first run; `sites` are the texts of the program's checks."""
 
     def __init__(self, kernel: HostKernel, sites: Sequence[str] = ()) -> None:
         self.kernel, self.sites = kernel, sites
@@ -34,7 +34,9 @@ class HostProgram:
         return compile_module(module, self.kernel.name)
 
     def sizes(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[int]:
-        """The bytes of every tensor among inputs (address, shape) or numbers, then of the results."""
+        """The bytes of each tensor among the inputs, then of each result. Tensors are (address, shape), others
+        numbers.
+        """
         tensors = [given for given in (*inputs, *results) if isinstance(given, tuple)]
         descs = [d for d, given in self._described(inputs, results) if isinstance(given, tuple)]
         return [
@@ -42,11 +44,11 @@ class HostProgram:
         ]
 
     def run(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Runs on host memory: inputs are (address, shape) or numbers, results (address, shape).
+        """Runs the kernel on host memory: inputs are (address, shape) or numbers, results (address, shape).
 
         Raises:
             PositionError: a position in the data is out of range.
-            SizeError: sizes do not fit.
+            SizeError: sizes do not match.
         """
         arrays = [_array(desc, given) for desc, given in self._described(inputs, results)]
         for made, target in zip(self.executable(*arrays), arrays[len(inputs) :], strict=True):
@@ -58,7 +60,7 @@ class HostProgram:
 
 
 def _array(desc: TensorDesc, given: Any) -> np.ndarray:
-    """Memory or a number as an array."""
+    """A tensor (address, shape) or a number as an array."""
     if not isinstance(given, tuple):
         return np.asarray(given, desc.dtype.numpy)
     address, shape = given

@@ -1,8 +1,8 @@
-"""PTX as assemblers get it right.
+"""A workaround for a miscompilation in ptxas.
 
-ptxas of CUDA 12.8, which Triton 3.6 and 3.7 have, computes half of a sum of two packed 16-bit integers again where
-only that half is needed, then with an immediate of 0 in place of what was added. LLVM packs positions in two
-dimensions of a tensor so.
+ptxas of CUDA 12.8 (in Triton 3.6 and 3.7) recomputes one half of a packed 16-bit integer addition where only that
+half is needed, and then uses an immediate of 0 in place of the addend. LLVM emits such packed additions for positions
+in two dimensions of a tensor. The packed operations are split into operations on each half.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 
 #: An operation on two packed 16-bit integers.
 PACKED = re.compile(r"^([ \t]*)(add|min|max)\.([su])16x2[ \t]+([^,;]+), ([^,;]+), ([^,;]+);", re.MULTILINE)
-#: The same on each half.
-APART = """\
+#: The same operation on each half.
+HALF_BY_HALF = """\
 {0}{{
 {0}.reg .b16 %low<2>, %high<2>;
 {0}mov.b32 {{%low0, %high0}}, {4};
@@ -23,6 +23,6 @@ APART = """\
 {0}}}"""
 
 
-def halves_apart(text: str) -> str:
-    """PTX whose packed 16-bit integers are computed half by half."""
-    return PACKED.sub(lambda found: APART.format(*found.groups()), text)
+def split_packed_halves(text: str) -> str:
+    """PTX with each packed 16-bit integer operation split into its two halves."""
+    return PACKED.sub(lambda match: HALF_BY_HALF.format(*match.groups()), text)

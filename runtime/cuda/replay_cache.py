@@ -1,7 +1,8 @@
-"""The replay cache: what an executable on a device knows of its last run, since most arguments are the same arrays.
+"""The replay cache: what an executable on a device keeps of its last run.
 
-Parameters and states are not checked where the same objects are passed again: their addresses are known. New
-arguments are checked, and results get memory.
+Most arguments of a training step (parameters, optimizer states) are the same arrays in every run. Where the same
+objects are passed again, their addresses are known and they are not checked. Other arguments are checked, and results
+get memory.
 """
 
 from __future__ import annotations
@@ -17,52 +18,52 @@ import numpy as np
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.steps import ARGUMENTS, WORKSPACE, Steps
 from oneflow.runtime.cuda.stream import Stream
-from oneflow.runtime.spans import Spans, meeting
+from oneflow.runtime.spans import Spans, overlapping_pairs
 
-#: Gives arguments by number as arrays on a stream.
+#: Turns arguments, with their numbers, into arrays on a stream.
 Transfer = Callable[[Iterable[tuple[int, Any]], Stream], list[DeviceArray]]
 #: Arguments by number, held weakly: a tensor that the user drops gives up its memory.
 Kept = dict[int, weakref.ref[Any]]
 
 
 def kept_arguments(given: Sequence[Any], arguments: Sequence[DeviceArray], stream: Stream) -> Kept:
-    """The arguments that need no check when they are passed again: arrays on the device that are passed as they are,
-    and numbers as long as they have the same value.
+    """The arguments that need no check when they are passed again: arrays that are already on the device and stream,
+    and numbers, as long as they keep their value.
     """
     pairs = enumerate(zip(given, arguments, strict=True))
     return {n: weakref.ref(v) for n, (v, a) in pairs if (v is a and a.stream is stream) or is_number(v)}
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is an array of NumPy without dimensions."""
+    """Whether `value` is a NumPy array of rank 0."""
     return type(value) is np.ndarray and not value.ndim
 
 
 class IdentityCheck:
-    """Whether those of `count` arguments that were `kept` are the same objects again."""
+    """Checks whether the `kept` ones among `count` arguments are the same objects again."""
 
     def __init__(self, kept: Kept, count: int) -> None:
         self._is_kept, self._same = [n in kept for n in range(count)], list(kept.values())
 
     def holds(self, given: Sequence[Any]) -> bool:
-        """Whether all of them are."""
+        """Whether all kept arguments are the same objects."""
         return all(map(operator.is_, itertools.compress(given, self._is_kept), map(operator.call, self._same)))
 
 
 class SeenArguments(NamedTuple):
-    """Some of the kept arguments, compared by the caller; `rest` compares the others."""
+    """Kept arguments `same` that the caller compares itself; `rest` compares the other kept arguments."""
 
     cache: ReplayCache
     same: Sequence[weakref.ref[Any]]
     rest: IdentityCheck
 
     def holds(self, arrays: Sequence[Any]) -> bool:
-        """Whether they are those arrays."""
+        """Whether `arrays` are the arguments that the caller compares."""
         return all(map(operator.is_, arrays, map(operator.call, self.same)))
 
 
 class ReplayCache:
-    """The last run of `steps`, whose `kept` arguments are still at their `addresses`."""
+    """The last run of `steps`: its `addresses` hold as long as the `kept` arguments are the same objects."""
 
     def __init__(
         self, steps: Steps, addresses: Sequence[int], kept: Kept, given: Sequence[Any], stream: Stream
@@ -76,7 +77,7 @@ class ReplayCache:
         self._spans = Spans((0, address, address + size) for address, size in spans)
 
     def seen(self, numbers: Sequence[int]) -> SeenArguments | None:
-        """Some of the arguments, for the caller to compare; None where not all of them were kept."""
+        """The kept arguments of given numbers, for the caller to compare; None if one of them was not kept."""
         if not all(n in self.kept for n in numbers):
             return None
         compared = set(numbers)
@@ -86,8 +87,10 @@ class ReplayCache:
     def arguments(
         self, given: Sequence[Any], stream: Stream, transfer: Transfer, seen: SeenArguments | None = None
     ) -> Sequence[DeviceArray] | None:
-        """The arguments of a run; None where a kept argument is another object now, or a new one shares memory with
-        another argument. Arguments that the caller has `seen` to be the same are not compared.
+        """The arguments of a run as arrays on the device.
+
+        None if a kept argument is another object now, or if a new argument overlaps another one. Arguments that the
+        caller has compared (`seen`) are not compared again.
         """
         check = self._all if seen is None else seen.rest
         if stream is not self._stream or not check.holds(given):
@@ -99,7 +102,7 @@ class ReplayCache:
             return given
         arrays = transfer(zip(self._new, map(given.__getitem__, self._new), strict=True), stream)
         spans = [(0, a.address, a.address + a.nbytes) for a in arrays]
-        if spans and (any(map(self._spans.meet, spans)) or any(meeting(spans))):
+        if spans and (any(map(self._spans.overlaps, spans)) or any(overlapping_pairs(spans))):
             return None
         found = list(given)
         for number, array in zip(self._new, arrays, strict=True):
@@ -112,6 +115,6 @@ class ReplayCache:
         found[WORKSPACE] = self._stream.workspace(self.steps.script.workspace)
         for number in self._new:
             found[ARGUMENTS + number] = arguments[number].address
-        for number, *_ in self.steps.made_results:
+        for number, *_ in self.steps.own_results:
             found[ARGUMENTS + len(arguments) + number] = results[number].address
         return found

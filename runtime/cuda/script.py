@@ -1,10 +1,11 @@
-"""What a plan does for given sizes, written down once: launches, fills and copies on memory that is known by name.
+"""Scripts: the commands of a plan for given sizes (launches, fills, copies), recorded once on symbolic memory.
 
     script = record(program, sizes, scratch)
 
-A plan without reads of the device does the same at every call with the same sizes, so it runs once, on a `Recorder`
-that hands out places in place of addresses: the number of a region in the high bits, the offset in it in the low
-ones. Region 0 is memory that has an address already. `after` says which commands each one waits for.
+A plan that does not read from the device issues the same commands at every call with the same sizes. Such a plan runs
+once, on a `Recorder` that returns symbolic addresses: the number of a region in the high bits, the offset in the
+region in the low bits. Region 0 is absolute: memory that has an address already. `Script.after` has the dependencies
+between commands.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.failures import position_error, size_error
 
-#: The bits of a place that are the offset in its region.
-SHIFT = 56
-OFFSET = (1 << SHIFT) - 1
-#: How many commands scratch memory rests before another has it, so that those in between can run side by side.
-REST = 8
-#: Results of at most so many bytes are copied out of what is recorded, which then has memory that stays.
-SMALL = 1 << 16
-#: The region of what kernels made elsewhere share besides memory: ranks meet in them, in one order.
-ORDER = -1
-#: The number of no command.
-NOBODY = -1
+#: The number of low bits of a symbolic address that are the offset in its region.
+OFFSET_BITS = 56
+OFFSET_MASK = (1 << OFFSET_BITS) - 1
+#: Scratch memory is not reused for this many commands, so that those commands can run concurrently.
+REUSE_DISTANCE = 8
+#: A captured external kernel writes results of at most this many bytes to fixed memory, from which they are copied.
+MAX_STAGED_BYTES = 1 << 16
+#: A region that every external kernel writes: collectives have to run in the same order on all ranks.
+EXTERNAL_ORDER = -1
+#: Stands for the absence of a command.
+NO_COMMAND = -1
 
 
-class NeedsValues(Exception):
-    """The plan reads from the device: what it does depends on values."""
+class DataDependentPlan(Exception):
+    """The plan reads from the device: its commands depend on values."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """Memory of one kind; `number` tells which argument, result, constant or temporary."""
+    """A region of memory; `number` is that of the argument, result, constant or temporary."""
 
     kind: str
     number: int = 0
@@ -52,9 +53,12 @@ class Region:
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch: the values of the parameters; those at `pointers` are places, of which the last `writes` are written.
+    """A kernel launch with `programs` blocks.
 
-    The two pointers that Triton adds are among them.
+    Attributes:
+        arguments: the values of the parameters, with the two pointers that Triton adds.
+        pointers: the numbers of the arguments that are symbolic addresses.
+        writes: the numbers of those that the kernel writes.
     """
 
     kernel: str
@@ -75,7 +79,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fill:
-    """`count` times a pattern, `pitch` bytes apart."""
+    """`count` times a pattern, `pitch` bytes staging."""
 
     target: int
     pattern: bytes
@@ -85,21 +89,21 @@ class Fill:
 
 @dataclass(frozen=True)
 class External:
-    """A kernel made elsewhere on memory of the device: places of operands, of results, and of what it works in."""
+    """An external kernel on device memory: symbolic addresses of operands, results and scratch memory."""
 
     number: int
-    places: tuple[int, ...]
+    addresses: tuple[int, ...]
     operands: int
 
 
 Command = Launch | Copy | Fill | External
-#: What a command does to memory: region, first byte, end, whether it writes.
+#: An access of a command to memory: region, first byte, end, whether it writes.
 Access = tuple[int, int, int, bool]
 
 
 @dataclass
 class Result:
-    """A result: its bytes, its shape, and the argument whose memory it has, if any."""
+    """A result: its bytes, its shape, and the donated argument whose memory it takes, if any."""
 
     size: int
     shape: tuple[int, ...]
@@ -108,7 +112,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Script:
-    """Commands in order; `workspace` are the bytes of all temporaries."""
+    """Commands in order.
+
+    Attributes:
+        after: for each command the earlier commands that it waits for.
+        workspace: the bytes of all temporaries.
+    """
 
     commands: tuple[Command, ...]
     after: tuple[tuple[int, ...], ...]
@@ -119,8 +128,14 @@ class Script:
 
 @dataclass
 class Recorder:
-    """A plan's `run` that writes down. `scratch` is what each program of a kernel needs, by the kernel's name;
-    `on_device` are the kernels made elsewhere that take memory of the device.
+    """The `run` argument of a plan that records commands.
+
+    Attributes:
+        scratch: the bytes of scratch memory of each program of a kernel, by the name of the kernel.
+        on_device: the external kernels that take device memory.
+        extents: the bytes at a symbolic address, where they are known.
+        accessed: the accesses of each command.
+        buffers: the temporaries, to be placed when the script is complete.
     """
 
     program: Program
@@ -130,91 +145,95 @@ class Recorder:
     regions: dict[Region, int] = field(default_factory=lambda: {Region("absolute"): 0})
     results: dict[int, Result] = field(default_factory=dict)
     extents: dict[int, int] = field(default_factory=dict)
-    touched: list[list[Access]] = field(default_factory=list)
+    accessed: list[list[Access]] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
 
-    def at_region(self, kind: str, number: int = 0) -> int:
-        """The place where a region begins."""
-        return self.regions.setdefault(Region(kind, number), len(self.regions)) << SHIFT
+    def region_address(self, kind: str, number: int = 0) -> int:
+        """The symbolic address of the first byte of a region."""
+        return self.regions.setdefault(Region(kind, number), len(self.regions)) << OFFSET_BITS
 
     @property
     def failure(self) -> int:
-        """Where failures of checks are noted."""
-        return self.at_region("failure")
+        """The address at which kernels store failures of checks."""
+        return self.region_address("failure")
 
     def at(self, offset: int, size: int) -> int:
         """A temporary in the workspace."""
-        self.extents[self.at_region("workspace") + offset] = size
-        return self.at_region("workspace") + offset
+        self.extents[self.region_address("workspace") + offset] = size
+        return self.region_address("workspace") + offset
 
     def temporary(self, size: int) -> int:
-        """A temporary whose size was not known before; it lives until `release`."""
+        """A temporary whose size was not known at compile time; it lives until `release`."""
         number, now = len(self.buffers), len(self.commands)
         self.buffers.append(Buffer(number, "temporary", size, now, 1 << 60))
-        self.extents[self.at_region("temporary", number)] = size
-        return self.at_region("temporary", number)
+        self.extents[self.region_address("temporary", number)] = size
+        return self.region_address("temporary", number)
 
     def release(self, address: int) -> None:
-        """The end of a temporary."""
-        number = next(r.number for r, n in self.regions.items() if n << SHIFT == address)
+        """Ends the lifetime of a temporary."""
+        number = next(r.number for r, n in self.regions.items() if n << OFFSET_BITS == address)
         self.buffers[number].last = len(self.commands) - 1
 
     def result(self, number: int, size: int, shape: tuple[int, ...]) -> int:
         """Memory of a result."""
         self.results[number] = Result(size, shape)
-        return self.at_region("result", number)
+        return self.region_address("result", number)
 
     def donated(self, number: int, argument: int, size: int, shape: tuple[int, ...]) -> int:
-        """Memory of a result: that of an argument."""
+        """Memory of a result that takes the memory of a donated argument."""
         self.results[number] = Result(size, shape, argument)
-        return self.at_region("argument", argument)
+        return self.region_address("argument", argument)
 
     def shape(self, number: int, shape: tuple[int, ...]) -> None:
-        """The sizes of a result, seen as it is returned."""
+        """Sets the shape with which a result is returned."""
         self.results[number].shape = shape
 
     def constant(self, number: int) -> int:
-        """Where a constant lies."""
-        return self.at_region("constant", number)
+        """Memory of a constant."""
+        return self.region_address("constant", number)
 
     def copy(self, target: int, source: int, size: int) -> None:
-        """Memory to memory."""
+        """Copies `size` bytes on the device."""
         if size:
             self.add(Copy(target, source, size))
 
     def fill(self, address: int, count: int, value: float, element: str) -> None:
-        """`count` elements of one value."""
-        pattern = np.array(value).astype(kind_of(element)).tobytes()
+        """Fills `count` elements with one value."""
+        pattern = np.array(value).astype(memory_dtype(element)).tobytes()
         parts = [pattern] if len(pattern) <= 4 else [pattern[:4], pattern[4:]]
         for number, part in enumerate(parts if count else ()):
             self.add(Fill(address + 4 * number, part, count, len(pattern)))
 
     def read(self, address: int, offset: int, element: str) -> Any:
         """An element on the host."""
-        raise NeedsValues
+        raise DataDependentPlan
 
     def host(self, number: int, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> None:
-        """A kernel made elsewhere, on memory of (address, bytes)."""
+        """An external kernel on operands and results as (address, bytes)."""
         if number not in self.on_device:
-            raise NeedsValues
+            raise DataDependentPlan
         kernel = self.on_device[number]
-        apart = {a: self.temporary(n) for a, n in results if kernel.recorded and self._moves(a) and n <= SMALL}
-        memory = [a for a, _ in inputs] + [apart.get(a, a) for a, _ in results]
+        staging = {
+            a: self.temporary(n)
+            for a, n in results
+            if kernel.recorded and self._is_result(a) and n <= MAX_STAGED_BYTES
+        }
+        memory = [a for a, _ in inputs] + [staging.get(a, a) for a, _ in results]
         memory += [self._scratch(kernel.room)] if kernel.room else []
         self.add(External(number, tuple(memory), len(inputs)))
         for address, size in results:
-            if address in apart:
-                self.copy(address, apart[address], size)
-                self.release(apart[address])
+            if address in staging:
+                self.copy(address, staging[address], size)
+                self.release(staging[address])
 
-    def _moves(self, place: int) -> bool:
-        """Whether a place is in memory that is another at every run: that of a result."""
-        kinds = [r.kind for r, n in self.regions.items() if n == place >> SHIFT]
+    def _is_result(self, address: int) -> bool:
+        """Whether an address is in memory of a result, which is another at every run."""
+        kinds = [r.kind for r, n in self.regions.items() if n == address >> OFFSET_BITS]
         return "result" in kinds
 
     def on_host(self, name: str, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """A kernel of the program that runs on the host."""
-        raise NeedsValues
+        raise DataDependentPlan
 
     def launch(self, name: str, *arguments: Any, writes: int = 0) -> None:
         """A launch of a kernel on addresses, sizes and scalars."""
@@ -226,23 +245,23 @@ class Recorder:
         tensors = [i for i in pointers if source.parameters[i][0] != "failure"]
         written = tensors[len(tensors) - writes :]
         extra = len(source.parameters)
-        room = self.scratch.get(name, 0) * programs
-        scratch = self._scratch(room) if room else 0
-        made = (*pointers, extra), (*written, *([extra] if room else []))
-        self.add(Launch(name, programs, (*arguments, scratch, 0), *made))
+        scratch_bytes = self.scratch.get(name, 0) * programs
+        scratch = self._scratch(scratch_bytes) if scratch_bytes else 0
+        writes_of_launch = (*written, *([extra] if scratch_bytes else []))
+        self.add(Launch(name, programs, (*arguments, scratch, 0), (*pointers, extra), writes_of_launch))
 
     def _scratch(self, size: int) -> int:
         address = self.temporary(size)
-        self.buffers[-1].last = len(self.commands) + REST
+        self.buffers[-1].last = len(self.commands) + REUSE_DISTANCE
         return address
 
     def add(self, command: Command) -> None:
-        """One more command; what lies where is as it is now, for the next may have other things there."""
+        """Appends a command. Its accesses are noted now, since later temporaries may reuse the memory."""
         self.commands.append(command)
-        self.touched.append(accesses(command, self.extents))
+        self.accessed.append(accesses(command, self.extents))
 
     def check_size(self, got: int, wanted: int, site: int) -> None:
-        """Sizes that have to be equal.
+        """Checks that two sizes are equal.
 
         Raises:
             SizeError: they are not.
@@ -251,7 +270,7 @@ class Recorder:
             raise size_error(self.program.sites[site], got, wanted)
 
     def check_index(self, got: int, wanted: int, site: int) -> int:
-        """A position that has to lie in a tensor.
+        """Checks that a position is within a tensor.
 
         Raises:
             PositionError: it does not.
@@ -261,14 +280,14 @@ class Recorder:
         return got
 
     def script(self) -> Script:
-        """What was written down, temporaries placed behind those that the plan has placed."""
+        """The recorded script; temporaries are placed in the workspace after the buffers that the plan has placed."""
         fixed = -(-self.program.workspace // 256) * 256
         size = fixed + place(self.buffers)
-        base = self.at_region("workspace") + fixed
-        moved = {self.at_region("temporary", b.number): base + (b.offset or 0) for b in self.buffers}
-        commands = tuple(_moved(c, moved) for c in self.commands)
+        base = self.region_address("workspace") + fixed
+        relocated = {self.region_address("temporary", b.number): base + (b.offset or 0) for b in self.buffers}
+        commands = tuple(_relocated(c, relocated) for c in self.commands)
         results = tuple(self.results[i] for i in range(len(self.results)))
-        after = order_of([[_shifted(a, moved) for a in touched] for touched in self.touched])
+        after = dependencies_of([[_relocated_access(a, relocated) for a in accessed] for accessed in self.accessed])
         return Script(commands, after, tuple(self.regions), results, size)
 
 
@@ -278,20 +297,20 @@ def record(
     scratch: Mapping[str, int],
     on_device: Mapping[int, ExternalKernel] | None = None,
 ) -> Script:
-    """What a program does when the dynamic sizes of its arguments are `sizes`.
+    """The script of a program for the dynamic sizes of its arguments.
 
     Raises:
-        NeedsValues: that depends on values.
+        DataDependentPlan: the commands depend on values.
         SizeError: the sizes do not fit.
     """
     recorder = Recorder(program, scratch, on_device or {})
-    arguments = [x for i, own in enumerate(sizes) for x in (recorder.at_region("argument", i), *own)]
+    arguments = [x for i, own in enumerate(sizes) for x in (recorder.region_address("argument", i), *own)]
     program.function()(recorder, *arguments)
     return recorder.script()
 
 
-def kind_of(element: str) -> np.dtype:
-    """The NumPy type of an MLIR element type, as memory holds it."""
+def memory_dtype(element: str) -> np.dtype:
+    """The NumPy dtype with which memory holds an MLIR element type."""
     return np.dtype(np.int8) if element == "i8" else BY_MLIR[element].numpy
 
 
@@ -299,66 +318,66 @@ def _named(source: Source, arguments: Sequence[Any]) -> dict[str, Any]:
     return dict(zip((n for n, _ in source.parameters), arguments, strict=True))
 
 
-def _moved(command: Command, moved: Mapping[int, int]) -> Command:
+def _relocated(command: Command, relocated: Mapping[int, int]) -> Command:
     if isinstance(command, Launch):
-        places = set(command.pointers)
-        values = (moved.get(v, v) if i in places else v for i, v in enumerate(command.arguments))
+        pointers = set(command.pointers)
+        values = (relocated.get(v, v) if i in pointers else v for i, v in enumerate(command.arguments))
         return replace(command, arguments=tuple(values))
     if isinstance(command, External):
-        return replace(command, places=tuple(moved.get(p, p) for p in command.places))
-    target = moved.get(command.target & ~7, command.target & ~7) + (command.target & 7)
+        return replace(command, addresses=tuple(relocated.get(p, p) for p in command.addresses))
+    target = relocated.get(command.target & ~7, command.target & ~7) + (command.target & 7)
     if isinstance(command, Copy):
-        return replace(command, target=target, source=moved.get(command.source, command.source))
+        return replace(command, target=target, source=relocated.get(command.source, command.source))
     return replace(command, target=target)
 
 
-def _shifted(access: Access, moved: Mapping[int, int]) -> Access:
+def _relocated_access(access: Access, relocated: Mapping[int, int]) -> Access:
     """An access to a temporary as one to the workspace."""
-    place = moved.get(access[0] << SHIFT)
-    if place is None:
+    address = relocated.get(access[0] << OFFSET_BITS)
+    if address is None:
         return access
-    start = place & OFFSET
-    return place >> SHIFT, start, start + access[2], access[3]
+    start = address & OFFSET_MASK
+    return address >> OFFSET_BITS, start, start + access[2], access[3]
 
 
 def accesses(command: Command, extents: Mapping[int, int]) -> list[Access]:
-    """The memory that a command reads and writes; where nobody knows how much, a region to its end."""
+    """The accesses of a command; an access of unknown size extends to the end of its region."""
     if isinstance(command, Fill):
         return [_access(command.target & ~7, extents, True)]
     if isinstance(command, Copy):
         return [_access(command.source, extents, False), _access(command.target, extents, True)]
     if isinstance(command, External):
-        memory = [_access(p, extents, i >= command.operands) for i, p in enumerate(command.places)]
-        return [*memory, (ORDER, 0, 1, True)]
+        memory = [_access(p, extents, i >= command.operands) for i, p in enumerate(command.addresses)]
+        return [*memory, (EXTERNAL_ORDER, 0, 1, True)]
     written = set(command.writes)
     return [_access(command.arguments[i], extents, i in written) for i in command.pointers if command.arguments[i]]
 
 
 def _access(address: int, extents: Mapping[int, int], write: bool) -> Access:
-    start = address & OFFSET
-    return address >> SHIFT, start, start + extents[address] if address in extents else OFFSET, write
+    start = address & OFFSET_MASK
+    return address >> OFFSET_BITS, start, start + extents[address] if address in extents else OFFSET_MASK, write
 
 
-def order_of(commands: Sequence[Sequence[Access]]) -> tuple[tuple[int, ...], ...]:
-    """For each command the earlier ones that it has to wait for: one of the two writes what both touch.
+def dependencies_of(commands: Sequence[Sequence[Access]]) -> tuple[tuple[int, ...], ...]:
+    """For each command the earlier commands that it depends on: one of the two writes bytes that both access.
 
-    One that another waits for in between need not be named.
+    The result is a transitive reduction: a dependency that follows from others is left out.
     """
     histories: dict[int, History] = {}
     found: list[tuple[int, ...]] = []
     before: list[int] = []
-    for number, touched in enumerate(commands):
+    for number, accessed in enumerate(commands):
         waits: set[int] = set()
-        for region, start, end, write in touched:
+        for region, start, end, write in accessed:
             if start < end:
                 waits |= histories.setdefault(region, History()).touch(number, start, end, write)
-        found.append(_needed(waits - {number, NOBODY}, before))
+        found.append(_transitive_reduction(waits - {number, NO_COMMAND}, before))
         before.append(functools.reduce(operator.or_, (before[n] | 1 << n for n in found[-1]), 0))
     return tuple(found)
 
 
-def _needed(waits: Collection[int], before: Sequence[int]) -> tuple[int, ...]:
-    """Those that no other waits for; `before` are those before each command, as bits."""
+def _transitive_reduction(waits: Collection[int], before: Sequence[int]) -> tuple[int, ...]:
+    """The numbers in `waits` that do not precede another of them; `before` has the predecessors of commands as bits."""
     needed, known = [], 0
     for number in sorted(waits, reverse=True):
         if not known >> number & 1:
@@ -368,13 +387,13 @@ def _needed(waits: Collection[int], before: Sequence[int]) -> tuple[int, ...]:
 
 
 class History:
-    """Who wrote each part of a region last, and who has read it since. Parts lie side by side, from `starts` on."""
+    """The last writer of each part of a region, and the readers since. Part `i` extends from `starts[i]` to the next."""
 
     def __init__(self) -> None:
-        self.starts, self.writers, self.readers = [0], [NOBODY], [frozenset[int]()]
+        self.starts, self.writers, self.readers = [0], [NO_COMMAND], [frozenset[int]()]
 
     def touch(self, number: int, start: int, end: int, write: bool) -> set[int]:
-        """Notes that a command reads or writes bytes; those that it has to wait for."""
+        """Notes an access of a command; returns the commands that it has to wait for."""
         parts = slice(self._cut(start), self._cut(end))
         waits = set(self.writers[parts])
         if not write:
@@ -385,10 +404,10 @@ class History:
         return waits
 
     def _cut(self, at: int) -> int:
-        """The part that begins at a byte."""
+        """The number of the part that begins at byte `at`, split off if need be."""
         number = bisect_left(self.starts, at)
         if number == len(self.starts) or self.starts[number] != at:
-            for values in (self.writers, self.readers):
-                values.insert(number, values[number - 1])
+            self.writers.insert(number, self.writers[number - 1])
+            self.readers.insert(number, self.readers[number - 1])
             self.starts.insert(number, at)
         return number

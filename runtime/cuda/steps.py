@@ -1,9 +1,9 @@
-"""Commands of a script ready for the driver: launch handles resolved, parameters in memory, addresses filled in.
+"""Steps: the commands of a script prepared for the driver (kernels loaded, parameters in memory, addresses resolved).
 
-`Steps` runs them one by one on a stream, or as a graph in which what is independent runs side by side. Kernels made
-elsewhere that may be recorded are nodes too, which cannot be changed: what they touch has to stay. Others part it
-into several graphs. Where memory lies as in one of the runs before, a run is a launch of that run's graphs; else the
-commands that touch what has moved are changed.
+`Steps` runs the commands one by one on a stream, or as CUDA graphs in which independent commands run concurrently.
+External kernels that can be captured become nodes that cannot be updated: their memory has to stay. Other external
+kernels split the script into several graphs. If all memory is where it was in an earlier run, a run is a launch of
+the graphs of that run; otherwise the nodes that use moved memory are updated.
 """
 
 from __future__ import annotations
@@ -20,30 +20,40 @@ from typing import Any
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.compiler import Binary
-from oneflow.runtime.cuda.graph import Graph, launch_params
-from oneflow.runtime.cuda.launches import Launches
-from oneflow.runtime.cuda.script import OFFSET, SHIFT, Command, Copy, External, Fill, Launch, Region, Script
-from oneflow.runtime.cuda.stream import Spares, Stream
+from oneflow.runtime.cuda.graph import Graph, kernel_node_params
+from oneflow.runtime.cuda.launches import LaunchBatch
+from oneflow.runtime.cuda.script import (
+    OFFSET_BITS,
+    OFFSET_MASK,
+    Command,
+    Copy,
+    External,
+    Fill,
+    Launch,
+    Region,
+    Script,
+)
+from oneflow.runtime.cuda.stream import ResultPool, Stream
 from oneflow.runtime.cuda.tensor_maps import MapArgument
 
-#: How floats are packed into a parameter's slot of 8 bytes.
+#: The `struct` formats that pack a float into the 8 bytes of a parameter.
 FLOATS = {"fp32": "<fxxxx", "fp64": "<d"}
-#: Graphs pay for programs of at least this many commands: starting one costs as much as a few launches.
-GRAPH_FROM = 4
-#: How often a script's graphs are made at most: results of one run often live until the next one has made new ones.
-GRAPHS = 2
+#: Graphs are used from this many commands on: the launch of a graph costs as much as a few kernel launches.
+MIN_GRAPH_COMMANDS = 4
+#: The most instances of the graphs of a script: results of a run often live until the next run has made new ones.
+MAX_INSTANCES = 2
 
 
-#: Gives kernel `number` of those made elsewhere, on memory of the device, to a stream.
+#: Enqueues the external kernel of a number, on device memory at addresses, on a stream.
 ExternalCall = Callable[[int, Sequence[int], Any], None]
-#: Where addresses are in the list that steps run with: the workspace's, and those of arguments, then results.
+#: Indices in the list of addresses of a run: that of the workspace, and that of the first argument.
 WORKSPACE, ARGUMENTS = 2, 3
-#: Those of regions that there is one of.
-FIXED = {"absolute": 0, "temporary": 0, "failure": 1, "workspace": WORKSPACE}
+#: The indices of the regions of which there is one each.
+SINGLE_REGIONS = {"absolute": 0, "temporary": 0, "failure": 1, "workspace": WORKSPACE}
 
 
 class Kernel:
-    """A kernel on the device, and how its scalars are packed."""
+    """A kernel loaded on the device, and the formats of its scalar parameters."""
 
     def __init__(self, source: Source, binary: Binary) -> None:
         self.function = driver.load(binary.cubin, binary.name, binary.warps, binary.shared)
@@ -51,26 +61,28 @@ class Kernel:
         self.maps = binary.maps
 
     def pack(self, number: int, value: Any) -> int:
-        """A scalar as the 8 bytes of its slot."""
+        """The 8 bytes of scalar parameter `number`, as an integer."""
         packed = self.floats.get(number)
         return int(value) if packed is None else struct.unpack("<q", struct.pack(packed, value))[0]
 
 
 class LaunchStep:
-    """A launch with parameters of its own."""
+    """A kernel launch with its own parameter memory."""
 
     def __init__(self, command: Launch, kernel: Kernel) -> None:
         self.function, self.programs = kernel.function, command.programs
         self.maps = [MapArgument(about) for about in kernel.maps]
         self.parameters = driver.Parameters(len(command.arguments), [p for m in self.maps for p in m.places])
-        self.places = {i: command.arguments[i] for i in command.pointers}
-        self.pointers = [(number, place >> SHIFT, place & OFFSET) for number, place in self.places.items()]
+        self.addresses = {i: command.arguments[i] for i in command.pointers}
+        self.pointers = [
+            (number, place >> OFFSET_BITS, place & OFFSET_MASK) for number, place in self.addresses.items()
+        ]
         for number, value in enumerate(command.arguments):
-            if number not in self.places:
+            if number not in self.addresses:
                 self.parameters.slots[number] = kernel.pack(number, value)
 
     def set(self, bases: Sequence[int]) -> None:
-        """Fills in where regions lie."""
+        """Resolves the addresses, given the base address of each region."""
         slots = self.parameters.slots
         for number, region, offset in self.pointers:
             slots[number] = bases[region] + offset
@@ -78,176 +90,185 @@ class LaunchStep:
             described.set(slots)
 
     def launch(self, stream: Any) -> None:
-        """Gives it to a stream."""
-        Launches([self.prepared]).launch(stream)
+        """Enqueues the step on a stream."""
+        LaunchBatch([self.prepared]).launch(stream)
 
     @property
     def prepared(self) -> tuple[driver.Function, int, int]:
-        """It as one of several launches."""
+        """The launch as an entry of a `LaunchBatch`."""
         return self.function, self.programs, self.parameters.address
 
     @functools.cached_property
     def node(self) -> Any:
-        """It as nodes of graphs take it."""
-        return launch_params(self.function, self.programs, self.parameters.address)
+        """The parameters of the graph node."""
+        return kernel_node_params(self.function, self.programs, self.parameters.address)
 
     def add(self, graph: Graph, after: Sequence[Any]) -> Any:
-        """Makes it a node of a graph."""
+        """Adds the step to a graph as a node."""
         return graph.launch_node(self.node, after)
 
     def change(self, graph: Graph, node: Any) -> None:
-        """Has its node take what is filled in now."""
-        graph.change_launch(node, self.node)
+        """Updates the node to the resolved addresses."""
+        graph.update_launch(node, self.node)
 
 
 class CopyStep:
-    """A copy on the device."""
+    """A copy on the device; `resolved` are the addresses of target and source."""
 
     def __init__(self, command: Copy) -> None:
-        self.places, self.size = {0: command.target, 1: command.source}, command.size
-        self.now = (0, 0)
+        self.addresses, self.size = {0: command.target, 1: command.source}, command.size
+        self.resolved = 0, 0
 
     def set(self, bases: Sequence[int]) -> None:
-        """Fills in where regions lie."""
-        self.now = tuple(bases[p >> SHIFT] + (p & OFFSET) for p in self.places.values())  # type: ignore[assignment]
+        """Resolves the addresses, given the base address of each region."""
+        target, source = (bases[p >> OFFSET_BITS] + (p & OFFSET_MASK) for p in self.addresses.values())
+        self.resolved = target, source
 
     def launch(self, stream: Any) -> None:
-        """Gives it to a stream."""
-        driver.copy(*self.now, self.size, stream)
+        """Enqueues the step on a stream."""
+        driver.copy(*self.resolved, self.size, stream)
 
     def add(self, graph: Graph, after: Sequence[Any]) -> Any:
-        """Makes it a node of a graph."""
-        return graph.copy_node(*self.now, self.size, after)
+        """Adds the step to a graph as a node."""
+        return graph.copy_node(*self.resolved, self.size, after)
 
     def change(self, graph: Graph, node: Any) -> None:
-        """Has its node take what is filled in now."""
-        graph.change_copy(node, *self.now, self.size)
+        """Updates the node to the resolved addresses."""
+        graph.update_copy(node, *self.resolved, self.size)
 
 
 class FillStep:
-    """A fill."""
+    """A fill; `resolved` is the address of the target."""
 
     def __init__(self, command: Fill) -> None:
-        self.places, self.what = {0: command.target}, (command.pattern, command.count, command.pitch)
-        self.now = 0
+        self.addresses, self.fill = {0: command.target}, (command.pattern, command.count, command.pitch)
+        self.resolved = 0
 
     def set(self, bases: Sequence[int]) -> None:
-        """Fills in where regions lie."""
-        self.now = bases[self.places[0] >> SHIFT] + (self.places[0] & OFFSET)
+        """Resolves the addresses, given the base address of each region."""
+        self.resolved = bases[self.addresses[0] >> OFFSET_BITS] + (self.addresses[0] & OFFSET_MASK)
 
     def launch(self, stream: Any) -> None:
-        """Gives it to a stream."""
-        driver.fill(self.now, *self.what, stream)
+        """Enqueues the step on a stream."""
+        driver.fill(self.resolved, *self.fill, stream)
 
     def add(self, graph: Graph, after: Sequence[Any]) -> Any:
-        """Makes it a node of a graph."""
-        return graph.fill_node(self.now, *self.what, after)
+        """Adds the step to a graph as a node."""
+        return graph.fill_node(self.resolved, *self.fill, after)
 
     def change(self, graph: Graph, node: Any) -> None:
-        """Has its node take what is filled in now."""
-        graph.change_fill(node, self.now, *self.what)
+        """Updates the node to the resolved addresses."""
+        graph.update_fill(node, self.resolved, *self.fill)
 
 
 class ExternalStep:
-    """A kernel made elsewhere, which `call` gives to a stream, and records for a graph if it may."""
+    """An external kernel that `call` enqueues on a stream; `is_captured` tells whether it becomes a graph node."""
 
-    def __init__(self, command: External, call: ExternalCall, recorded: bool = False) -> None:
-        self.command, self.recorded = command, recorded
-        self.places, self.number, self.call = dict(enumerate(command.places)), command.number, call
-        self.now: list[int] = []
+    def __init__(self, command: External, call: ExternalCall, is_captured: bool = False) -> None:
+        self.command, self.is_captured = command, is_captured
+        self.addresses, self.number, self.call = dict(enumerate(command.addresses)), command.number, call
+        self.resolved: list[int] = []
 
     def add(self, graph: Graph, after: Sequence[Any]) -> Any:
-        """Makes it a node of a graph."""
-        return graph.recorded_node(lambda stream: self.call(self.number, self.now, stream), after)
+        """Adds the step to a graph as a node."""
+        return graph.captured_node(lambda stream: self.call(self.number, self.resolved, stream), after)
 
     def set(self, bases: Sequence[int]) -> None:
-        """Fills in where regions lie."""
-        self.now = [bases[p >> SHIFT] + (p & OFFSET) for p in self.places.values()]
+        """Resolves the addresses, given the base address of each region."""
+        self.resolved = [bases[p >> OFFSET_BITS] + (p & OFFSET_MASK) for p in self.addresses.values()]
 
     def launch(self, stream: Any) -> None:
-        """Gives it to a stream."""
-        self.call(self.number, self.now, stream)
+        """Enqueues the step on a stream."""
+        self.call(self.number, self.resolved, stream)
 
 
 Step = LaunchStep | CopyStep | FillStep | ExternalStep
 
 
 def make_step(
-    command: Command, kernels: Mapping[str, Kernel], call: ExternalCall, recorded: Collection[int] = ()
+    command: Command, kernels: Mapping[str, Kernel], call: ExternalCall, captured: Collection[int] = ()
 ) -> Step:
-    """A command for the driver; `call` does what kernels made elsewhere do, of which some may be `recorded`."""
+    """The step of a command; `call` enqueues external kernels, of which those in `captured` become graph nodes."""
     if isinstance(command, External):
-        return ExternalStep(command, call, command.number in recorded)
+        return ExternalStep(command, call, command.number in captured)
     if isinstance(command, Launch):
         return LaunchStep(command, kernels[command.kernel])
     return CopyStep(command) if isinstance(command, Copy) else FillStep(command)
 
 
 @dataclass
-class Made:
-    """A script for memory at `bases`, those of all `addresses` of a run that it touches.
+class GraphInstance:
+    """The graphs of a script for memory at `bases`.
 
     Attributes:
-        parts: kernels made elsewhere that are not recorded, and a graph of all between two of them, in order.
-        places: the part that each step is in, and its node there.
+        bases: the base address of each region.
+        addresses: all addresses of the run for which the instance was made or updated last.
+        segments: in order, external kernels that are not captured, and a graph of all steps between two of them.
+        nodes: for each step its segment, and its node if the segment is a graph.
     """
 
     context: Any
     bases: list[int]
     addresses: Sequence[int] = ()
-    parts: list[Graph | ExternalStep] = field(default_factory=list)
-    places: list[tuple[Graph | ExternalStep, Any]] = field(default_factory=list)
+    segments: list[Graph | ExternalStep] = field(default_factory=list)
+    nodes: list[tuple[Graph | ExternalStep, Any]] = field(default_factory=list)
 
     def add(self, step: Step, after: Sequence[int]) -> None:
-        """The next step, which waits for earlier ones: parts do for those before them."""
-        if isinstance(step, ExternalStep) and not step.recorded:
-            part = ExternalStep(step.command, step.call)
-            part.set(self.bases)
-            self.parts.append(part)
-            self.places.append((part, None))
+        """Adds the next step, which depends on the steps `after`. A segment runs after all segments before it."""
+        if isinstance(step, ExternalStep) and not step.is_captured:
+            segment = ExternalStep(step.command, step.call)
+            segment.set(self.bases)
+            self.segments.append(segment)
+            self.nodes.append((segment, None))
             return
         step.set(self.bases)
         graph = self._graph()
-        inside = [node for part, node in (self.places[n] for n in after) if part is graph]
-        self.places.append((graph, step.add(graph, inside)))
+        inside = [node for segment, node in (self.nodes[n] for n in after) if segment is graph]
+        self.nodes.append((graph, step.add(graph, inside)))
 
     def _graph(self) -> Graph:
-        """The graph that the next step is in."""
-        last = self.parts[-1] if self.parts else None
+        """The graph of the next step."""
+        last = self.segments[-1] if self.segments else None
         if isinstance(last, Graph):
             return last
-        made = Graph(self.context)
-        self.parts.append(made)
-        return made
+        graph = Graph(self.context)
+        self.segments.append(graph)
+        return graph
 
-    def finish(self) -> None:
-        """Makes the graphs ready."""
-        for part in self.parts:
-            if isinstance(part, Graph):
-                part.finish()
+    def instantiate(self) -> None:
+        """Makes the graphs executable."""
+        for segment in self.segments:
+            if isinstance(segment, Graph):
+                segment.instantiate()
 
     def change(self, number: int, step: Step) -> None:
-        """Has a step work on the memory at `bases`, which has moved."""
-        part, node = self.places[number]
-        if isinstance(part, ExternalStep):
-            part.set(self.bases)
+        """Updates the node of a step to the memory at `bases`."""
+        segment, node = self.nodes[number]
+        if isinstance(segment, ExternalStep):
+            segment.set(self.bases)
         elif not isinstance(step, ExternalStep):
             step.set(self.bases)
-            step.change(part, node)
+            step.change(segment, node)
 
     def launch(self, stream: Any) -> None:
-        """Gives all of it to a stream."""
-        for part in self.parts:
-            part.launch(stream)
+        """Launches all segments on a stream."""
+        for segment in self.segments:
+            segment.launch(stream)
 
 
 @dataclass
 class Steps:
-    """A script for the driver; from its second run on its commands are graphs, where `graphs` are wanted and pay.
+    """A script prepared for the driver. From the second run on, its commands are CUDA graphs.
 
-    `counts` are the numbers of arguments and results; results take the memory of the arguments in `taken`. `apart`
-    are addresses of arguments that were found not to be in one another's way. `call` gives kernels made elsewhere
-    to a stream; those of the numbers `recorded` may be nodes of graphs, which are then launched in `meeting()`.
+    Attributes:
+        kernels: the loaded kernels, by name.
+        counts: the numbers of arguments and results.
+        call: enqueues an external kernel on a stream.
+        use_graphs: whether graphs are wanted; false also where the script is too short for graphs.
+        captured_externals: the numbers of the external kernels that are captured as graph nodes.
+        collective_scope: the context in which graphs with captured external kernels are launched.
+        disjoint_addresses: the addresses of the last arguments that were found not to overlap.
+        donated_arguments: the numbers of the arguments whose memory results take.
     """
 
     script: Script
@@ -255,126 +276,138 @@ class Steps:
     context: Any
     counts: tuple[int, int]
     call: ExternalCall
-    graphs: bool = True
-    recorded: Collection[int] = ()
-    meeting: Callable[[], AbstractContextManager[None]] = nullcontext
-    apart: list[int] | None = None
-    moved: list[list[int]] = field(default_factory=list)
+    use_graphs: bool = True
+    captured_externals: Collection[int] = ()
+    collective_scope: Callable[[], AbstractContextManager[None]] = nullcontext
+    disjoint_addresses: list[int] | None = None
+    recent_bases: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.steps = [make_step(c, self.kernels, self.call, self.recorded) for c in self.script.commands]
-        self.fixed = {n for n, s in enumerate(self.steps) if isinstance(s, ExternalStep) and s.recorded}
-        apart = sum(isinstance(s, ExternalStep) and not s.recorded for s in self.steps)
-        self.graphs &= len(self.steps) - apart >= GRAPH_FROM
-        self.sources = [r.argument for r in self.script.results]
-        self.made_results = [(n, r.size, r.shape) for n, r in enumerate(self.script.results) if r.argument is None]
-        self.taken = {n for n in self.sources if n is not None}
-        self.order = [self._number(r) for r in self.script.regions]
-        self.runs, self.made = 0, list[Made]()
-        self.filled: list[int] | None = None  # where regions lie for what steps have filled in
-        self.spares, self.none = list[Spares](), [None] * len(self.script.results)
-        self.touching: list[list[int]] = [[] for _ in self.order]
+        self.steps = [make_step(c, self.kernels, self.call, self.captured_externals) for c in self.script.commands]
+        self.captured_steps = {n for n, s in enumerate(self.steps) if isinstance(s, ExternalStep) and s.is_captured}
+        uncaptured = sum(isinstance(s, ExternalStep) and not s.is_captured for s in self.steps)
+        self.use_graphs &= len(self.steps) - uncaptured >= MIN_GRAPH_COMMANDS
+        self.donated_by_result = [r.argument for r in self.script.results]
+        self.own_results = [(n, r.size, r.shape) for n, r in enumerate(self.script.results) if r.argument is None]
+        self.donated_arguments = {n for n in self.donated_by_result if n is not None}
+        self.region_order = [self._address_index(r) for r in self.script.regions]
+        self.runs, self.instances = 0, list[GraphInstance]()
+        self.current_bases: list[int] | None = None  # to which the steps are resolved
+        self.result_pools, self.no_pools = list[ResultPool](), [None] * len(self.script.results)
+        self.steps_of_region: list[list[int]] = [[] for _ in self.region_order]
         for number, step in enumerate(self.steps):
-            for region in {p >> SHIFT for p in step.places.values()}:
-                self.touching[region].append(number)
+            for region in {p >> OFFSET_BITS for p in step.addresses.values()}:
+                self.steps_of_region[region].append(number)
 
-    def spares_on(self, stream: Stream) -> Sequence[Spares | None]:
-        """Where the memory of each result comes from and goes to, on one stream; None before there is a graph."""
-        if not self.graphs or not self.runs:
-            return self.none
-        if not self.spares or self.spares[0].stream is not stream:
-            self.spares = [Spares(stream, r.size) for r in self.script.results]
-        return self.spares
+    def result_pools_on(self, stream: Stream) -> Sequence[ResultPool | None]:
+        """The pool of each result on a stream; None for each before the first run with a graph."""
+        if not self.use_graphs or not self.runs:
+            return self.no_pools
+        if not self.result_pools or self.result_pools[0].stream is not stream:
+            self.result_pools = [ResultPool(stream, r.size) for r in self.script.results]
+        return self.result_pools
 
-    def _number(self, region: Region) -> int:
-        """Where the address of a region is in the list that `run` gets."""
+    def _address_index(self, region: Region) -> int:
+        """The index of the address of a region in the list that `run` takes."""
         first = {"argument": 0, "result": self.counts[0], "constant": sum(self.counts)}
-        return FIXED[region.kind] if region.kind in FIXED else ARGUMENTS + first[region.kind] + region.number
+        if region.kind in SINGLE_REGIONS:
+            return SINGLE_REGIONS[region.kind]
+        return ARGUMENTS + first[region.kind] + region.number
 
     def run(self, addresses: Sequence[int], stream: Any) -> None:
-        """Gives a stream the commands. Memory lies at `addresses`: none, for failures, the workspace, arguments,
-        results, constants.
+        """Enqueues the commands on a stream.
+
+        `addresses` are 0, then those of the failure words, the workspace, the arguments, the results, the constants.
         """
-        for made in self.made:
-            if made.addresses == addresses:
-                self._launch(made, stream)
+        for instance in self.instances:
+            if instance.addresses == addresses:
+                self._launch(instance, stream)
                 return
-        bases = [addresses[i] for i in self.order]
+        bases = [addresses[i] for i in self.region_order]
         self.runs += 1
-        found = self._made_for(bases) if self.runs > 1 and self.graphs else None
+        found = self._instance_for(bases) if self.runs > 1 and self.use_graphs else None
         if found is not None:
             found.addresses = addresses
             self._launch(found, stream)
             return
-        self._one_by_one(bases, stream)
+        self._run_one_by_one(bases, stream)
 
-    def _one_by_one(self, bases: list[int], stream: Any) -> None:
-        """Gives a stream each command by itself."""
-        if bases != self.filled:
-            self._fill(bases)
-        for part in self._queue:
-            part.launch(stream)
+    def _run_one_by_one(self, bases: list[int], stream: Any) -> None:
+        """Enqueues the commands one by one, without a graph."""
+        if bases != self.current_bases:
+            self._resolve(bases)
+        for segment in self._batches:
+            segment.launch(stream)
 
-    def _fill(self, bases: list[int]) -> None:
-        """Fills in where regions lie, for steps that touch what lies elsewhere than was filled in before."""
-        numbers = range(len(self.steps)) if self.filled is None else self._touched(self.filled, bases)
-        self.filled = None
+    def _resolve(self, bases: list[int]) -> None:
+        """Resolves the steps that use a region whose base address has changed."""
+        before, self.current_bases = self.current_bases, None
+        numbers = range(len(self.steps)) if before is None else self._steps_at_moved_regions(before, bases)
         for number in numbers:
             self.steps[number].set(bases)
-        self.filled = bases
+        self.current_bases = bases
 
     @functools.cached_property
-    def _queue(self) -> list[Launches | Step]:
-        """The commands in order, launches in a row as one."""
-        found: list[Launches | Step] = []
-        for kind, steps in itertools.groupby(self.steps, type):
+    def _batches(self) -> list[LaunchBatch | Step]:
+        """The commands in order; consecutive launches are one batch."""
+        batches: list[LaunchBatch | Step] = []
+        for is_launch, steps in itertools.groupby(self.steps, lambda step: isinstance(step, LaunchStep)):
             row = list(steps)
-            found += [Launches([step.prepared for step in row])] if kind is LaunchStep else row
-        return found
+            launches = [step.prepared for step in row if isinstance(step, LaunchStep)]
+            batches += [LaunchBatch(launches)] if is_launch else row
+        return batches
 
-    def _launch(self, made: Made, stream: Any) -> None:
-        if not self.fixed:
-            made.launch(stream)
+    def _launch(self, instance: GraphInstance, stream: Any) -> None:
+        if not self.captured_steps:
+            instance.launch(stream)
             return
-        with self.meeting():
-            made.launch(stream)
+        with self.collective_scope():
+            instance.launch(stream)
 
-    def _made_for(self, bases: list[int]) -> Made | None:
-        """The graphs that work there, new ones, or those for which least has moved, changed; None if they cannot."""
-        found = next((m for m in self.made if m.bases == bases), None)
+    def _instance_for(self, bases: list[int]) -> GraphInstance | None:
+        """The instance for memory at `bases`: one that exists, a new one, or the nearest one, updated.
+
+        None if captured external kernels would have to be updated.
+        """
+        found = next((m for m in self.instances if m.bases == bases), None)
         if found is not None:
             return found
-        if len(self.made) < GRAPHS:
-            self.made.append(self._make(bases))
-            return self.made[-1]
-        touched = [self._touched(m.bases, bases) for m in self.made]
-        made, numbers = min(zip(self.made, touched, strict=True), key=lambda p: (bool(p[1] & self.fixed), len(p[1])))
-        if numbers & self.fixed:
-            return self._replaced(bases)
-        # Behind the others: the next to change, of those that are no nearer, is the one that was changed longest ago.
-        # It is not among them meanwhile, since one that could not be changed works on memory of two runs.
-        self.made = [m for m in self.made if m is not made]
-        made.bases, self.filled = bases, None
+        if len(self.instances) < MAX_INSTANCES:
+            self.instances.append(self._make(bases))
+            return self.instances[-1]
+        touched = [self._steps_at_moved_regions(m.bases, bases) for m in self.instances]
+        instance, numbers = min(
+            zip(self.instances, touched, strict=True), key=lambda p: (bool(p[1] & self.captured_steps), len(p[1]))
+        )
+        if numbers & self.captured_steps:
+            return self._replace_oldest(bases)
+        # The updated instance goes to the end of the list, so that of equally near ones the one updated longest ago
+        # is next. It is not in the list during the update: after a failed update it would use memory of two runs.
+        self.instances = [m for m in self.instances if m is not instance]
+        instance.bases, self.current_bases = bases, None
         for number in sorted(numbers):
-            made.change(number, self.steps[number])
-        self.made.append(made)
-        return made
+            instance.change(number, self.steps[number])
+        self.instances.append(instance)
+        return instance
 
-    def _touched(self, before: list[int], bases: list[int]) -> set[int]:
-        """The steps that touch what lies elsewhere than before."""
-        return set().union(*itertools.compress(self.touching, map(operator.ne, before, bases)))
+    def _steps_at_moved_regions(self, before: list[int], bases: list[int]) -> set[int]:
+        """The steps that use a region whose base address has changed."""
+        return set().union(*itertools.compress(self.steps_of_region, map(operator.ne, before, bases)))
 
-    def _replaced(self, bases: list[int]) -> Made | None:
-        """New graphs in place of the oldest, where a run was not long ago: some for each run would take longer."""
-        if bases not in self.moved:
-            self.moved = [*self.moved[1 - GRAPHS :], bases]
+    def _replace_oldest(self, bases: list[int]) -> GraphInstance | None:
+        """A new instance in place of the oldest if a recent run had the same `bases`; otherwise None.
+
+        A new instance for every run would cost more than running without graphs.
+        """
+        if bases not in self.recent_bases:
+            self.recent_bases = [*self.recent_bases[1 - MAX_INSTANCES :], bases]
             return None
-        self.made = [*self.made[1:], self._make(bases)]
-        return self.made[-1]
+        self.instances = [*self.instances[1:], self._make(bases)]
+        return self.instances[-1]
 
-    def _make(self, bases: list[int]) -> Made:
-        made, self.filled = Made(self.context, bases), None
+    def _make(self, bases: list[int]) -> GraphInstance:
+        instance, self.current_bases = GraphInstance(self.context, bases), None
         for step, after in zip(self.steps, self.script.after, strict=True):
-            made.add(step, after)
-        made.finish()
-        return made
+            instance.add(step, after)
+        instance.instantiate()
+        return instance

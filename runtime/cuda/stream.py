@@ -1,12 +1,14 @@
-"""Streams: work of one is done in order; `using` makes one the present stream of a thread.
+"""CUDA streams and their memory: the shared workspace, cached blocks, borrowed memory of other libraries.
 
     with using(Stream(device)):
         f(x)
 
-Every device has a stream of its own that is used otherwise. A stream has one workspace, which all programs on it
-share: they run one after the other. It keeps memory that results had for those of later programs, and programs keep
-that of theirs (`Spares`): to free some takes the device more than half a microsecond. Where memory runs out all that
-is given back first; workspaces stay. What other libraries lent goes back when the stream has used it.
+The work of a stream runs in order. `using` makes a stream the current one of a thread; otherwise the device's default
+stream is current. All programs on a stream share one workspace, since they run one after the other.
+
+Freeing device memory costs time on the device, so freed memory is cached: a stream caches blocks for results of later
+programs, and a program caches blocks for its own results (`ResultPool`). When an allocation fails, all cached blocks
+are freed first; workspaces stay. Memory borrowed from other libraries is released once the stream has used it.
 """
 
 from __future__ import annotations
@@ -23,53 +25,53 @@ from typing import Any
 
 from oneflow.runtime.cuda import driver
 
-#: The bytes of arrays given up that a stream keeps at most.
-KEPT = 256 << 20
-#: Addresses that one result keeps for the runs that follow.
-SPARE = 2
+#: The most bytes of freed memory that a stream caches.
+MAX_CACHED_BYTES = 256 << 20
+#: The most free blocks that the pool of one result holds.
+MAX_FREE_BLOCKS = 2
 
-#: Every stream there is; threads make them and spares, and look at all, in turn.
-_naming = threading.Lock()
-_known: weakref.WeakSet[Stream] = weakref.WeakSet()
+#: Guards the sets of all streams and of all result pools.
+_registry_lock = threading.Lock()
+_registry: weakref.WeakSet[Stream] = weakref.WeakSet()
 _current: ContextVar[Stream | None] = ContextVar("oneflow_cuda_stream", default=None)
 
 
 class Stream:
-    """A stream of a device. Hold its `lock` while you give it work that shares the workspace."""
+    """A stream of a device. A caller holds `lock` while it enqueues work that uses the workspace."""
 
     def __init__(self, device: driver.Device) -> None:
         device.use()
         self.device, self.handle, self.lock = device, driver.make_stream(), threading.RLock()
-        self._workspace, self._size = 0, 0
-        # By size, that which has been there for longest first. Arrays are freed in any thread, amid other work.
-        self._kept: dict[int, list[int]] = {}
-        self._held, self._keeping = 0, threading.RLock()
-        self._borrowed, self._events = deque[tuple[Any, Any]](), list[Any]()
-        with _naming:
-            _known.add(self)
+        self._workspace, self._workspace_bytes = 0, 0
+        # Free blocks by size, the oldest size first. Arrays are freed in any thread, during any other work.
+        self._cache: dict[int, list[int]] = {}
+        self._cached_bytes, self._cache_lock = 0, threading.RLock()
+        self._borrowed, self._free_events = deque[tuple[Any, Any]](), list[Any]()
+        with _registry_lock:
+            _registry.add(self)
 
     def synchronize(self) -> None:
-        """Waits until its work is done."""
+        """Waits until the work of this stream is done."""
         self.device.use()
         driver.synchronize(self.handle)
-        self.settle()
+        self.release_completed()
 
     def wait_for(self, handle: Any) -> None:
-        """What it is given from here on waits for what another stream has been given."""
+        """Makes later work of this stream wait for all work that the stream `handle` has so far."""
         if int(handle) != int(self.handle):
-            driver.order(handle, self.handle)
+            driver.make_wait(handle, self.handle)
 
     def workspace(self, size: int) -> int:
         """Memory of at least `size` bytes that programs on this stream share."""
-        if size > self._size:
-            old, self._workspace, self._size = self._workspace, 0, 0
+        if size > self._workspace_bytes:
+            old, self._workspace, self._workspace_bytes = self._workspace, 0, 0
             if old:
                 driver.free(old, self.handle)
-            self._workspace, self._size = self.allocate(size), size
+            self._workspace, self._workspace_bytes = self.allocate(size), size
         return self._workspace
 
     def allocate(self, size: int) -> int:
-        """New memory, if need be after what is kept for later has been given back.
+        """Newly allocated memory. If the allocation fails, cached blocks are freed and the allocation is repeated.
 
         Raises:
             OutOfMemoryError: the device has less memory.
@@ -77,82 +79,83 @@ class Stream:
         try:
             return driver.allocate(size, self.handle)
         except driver.OutOfMemoryError:
-            clear_spares(self.device)
-            free_kept(self.device)
-            driver.wait()  # other streams have not given it back before they get there
+            clear_result_pools(self.device)
+            free_cached(self.device)
+            driver.wait()  # memory freed on other streams is available once they have got to the free
             return driver.allocate(size, self.handle)
 
-    def held(self) -> int:
-        """The bytes of memory given up that are kept."""
-        return self._held
+    def cached_bytes(self) -> int:
+        """The bytes of freed memory that this stream caches."""
+        return self._cached_bytes
 
-    def take(self, size: int) -> int | None:
-        """Memory of `size` bytes that was left here, if there is some."""
-        with self._keeping:
-            kept = self._kept.get(size)
-            if kept is None:
+    def take_cached(self, size: int) -> int | None:
+        """A cached block of exactly `size` bytes; None if there is none."""
+        with self._cache_lock:
+            blocks = self._cache.get(size)
+            if blocks is None:
                 return None
-            address = kept.pop()
-            if not kept:
-                del self._kept[size]
-            self._held -= size
+            address = blocks.pop()
+            if not blocks:
+                del self._cache[size]
+            self._cached_bytes -= size
             return address
 
-    def leave(self, address: int, size: int, driver: Any = driver) -> None:
-        """Keeps memory that only work given to this stream uses, for what comes next on it. Where all is too much,
-        what has been kept for longest goes, and what is too much by itself is not kept.
+    def cache(self, address: int, size: int, driver: Any = driver) -> None:
+        """Caches a block that only work of this stream uses, for later work of this stream.
+
+        The oldest blocks are freed when the cache exceeds `MAX_CACHED_BYTES`. A larger block is freed at once.
         """
-        if size > KEPT:
+        if size > MAX_CACHED_BYTES:
             driver.free(address, self.handle)
             return
-        with self._keeping:
-            while self._held + size > KEPT:
-                self._free_first(driver)
-            self._kept.setdefault(size, []).append(address)
-            self._held += size
+        with self._cache_lock:
+            while self._cached_bytes + size > MAX_CACHED_BYTES:
+                self._evict_oldest(driver)
+            self._cache.setdefault(size, []).append(address)
+            self._cached_bytes += size
 
-    def free_kept(self, driver: Any = driver) -> None:
-        """Frees what is kept."""
-        with self._keeping:
-            while self._kept:
-                self._free_first(driver)
+    def free_cached(self, driver: Any = driver) -> None:
+        """Frees all cached blocks."""
+        with self._cache_lock:
+            while self._cache:
+                self._evict_oldest(driver)
 
-    def _free_first(self, driver: Any) -> None:
-        """Frees what has been kept for longest."""
-        driver.free(self.take(next(iter(self._kept))), self.handle)
+    def _evict_oldest(self, driver: Any) -> None:
+        """Frees the oldest cached block."""
+        driver.free(self.take_cached(next(iter(self._cache))), self.handle)
 
     @property
-    def borrows(self) -> bool:
-        """Whether something that was lent has not gone back yet."""
+    def has_borrowed(self) -> bool:
+        """Whether borrowed memory has not been released yet."""
         return bool(self._borrowed)
 
-    def give_back(self, lent: Any, driver: Any = driver) -> None:
-        """Lets go of what holds memory of another library, when the stream has done what it was given."""
-        event = self._events.pop() if self._events else driver.make_event()
+    def release_after_use(self, owner: Any, driver: Any = driver) -> None:
+        """Drops `owner`, which holds memory of another library, once the stream has done all work it has so far."""
+        event = self._free_events.pop() if self._free_events else driver.make_event()
         driver.record(event, self.handle)
-        self._borrowed.append((event, lent))
-        self.settle(driver)
+        self._borrowed.append((event, owner))
+        self.release_completed(driver)
 
-    def settle(self, driver: Any = driver) -> None:
-        """Lets go of what was lent and has been used."""
+    def release_completed(self, driver: Any = driver) -> None:
+        """Drops the owners of borrowed memory that the stream has finished using."""
         with contextlib.suppress(IndexError):  # another thread does the same
             while self._borrowed:
-                event, lent = self._borrowed.popleft()
+                event, owner = self._borrowed.popleft()
                 if not driver.has_passed(event):
-                    self._borrowed.appendleft((event, lent))
+                    self._borrowed.appendleft((event, owner))
                     return
-                self._events.append(event)
+                self._free_events.append(event)
 
     def trim(self) -> None:
-        """Frees the workspace until it is needed again, and what is kept."""
+        """Frees the workspace (the next program allocates it again) and all cached blocks."""
         with self.lock:
             self._free_all(driver)
 
     def _free_all(self, driver: Any) -> None:
-        self.free_kept(driver)
+        self.free_cached(driver)
         if self._workspace:
             driver.free(self._workspace, self.handle)
-        self._workspace, self._size = 0, 0
+        self._workspace, self._workspace_bytes = 0, 0
 
     def __del__(self, driver: Any = driver) -> None:
         try:
@@ -165,73 +168,73 @@ class Stream:
         return f"Stream({self.device})"
 
 
-def _streams(device: driver.Device) -> list[Stream]:
-    """Those of a device."""
-    with _naming:
-        return [stream for stream in _known if stream.device is device]
+def _streams_of(device: driver.Device) -> list[Stream]:
+    """The streams of a device."""
+    with _registry_lock:
+        return [stream for stream in _registry if stream.device is device]
 
 
 def synchronize(device: driver.Device) -> None:
-    """Waits until everything on a device is done."""
+    """Waits until all work on a device is done."""
     device.use()
     driver.wait()
-    for stream in _streams(device):
-        stream.settle()
+    for stream in _streams_of(device):
+        stream.release_completed()
 
 
 @atexit.register
-def give_all_back() -> None:
-    """Lets go of what is lent, before the process ends and with it the libraries whose memory that is."""
-    with _naming:
-        borrowing = [stream for stream in _known if stream.borrows]
+def release_all_borrowed() -> None:
+    """Releases all borrowed memory before the process ends, while the libraries that own the memory still work."""
+    with _registry_lock:
+        borrowing = [stream for stream in _registry if stream.has_borrowed]
     for stream in borrowing:
         with contextlib.suppress(driver.CudaError):
             stream.synchronize()
 
 
-def kept(device: driver.Device) -> int:
-    """The bytes of memory given up that streams of a device, and programs on it, keep."""
-    spares = sum(spares.size * len(spares.addresses) for spares in _spares(device))
-    return spares + sum(stream.held() for stream in _streams(device))
+def cached_bytes(device: driver.Device) -> int:
+    """The bytes of freed memory that the streams and programs of a device cache."""
+    pooled = sum(pool.size * len(pool.addresses) for pool in _result_pools(device))
+    return pooled + sum(stream.cached_bytes() for stream in _streams_of(device))
 
 
-def free_kept(device: driver.Device) -> None:
-    """Frees what streams of a device keep."""
+def free_cached(device: driver.Device) -> None:
+    """Frees the cached blocks of all streams of a device."""
     with driver.within(device.context):
-        for stream in _streams(device):
-            stream.free_kept()
+        for stream in _streams_of(device):
+            stream.free_cached()
 
 
 def trim(device: driver.Device) -> None:
-    """Frees the workspaces of streams of a device until they are needed again, and what the streams keep."""
+    """Frees the workspaces and cached blocks of all streams of a device."""
     with driver.within(device.context):
-        for stream in _streams(device):
+        for stream in _streams_of(device):
             stream.trim()
 
 
-class Spares:
-    """Memory of one result of a program that nobody holds any more, for its next runs on a stream; `size` bytes each.
+class ResultPool:
+    """Free blocks of `size` bytes for one result of a program, for its next runs on one stream.
 
-    Where addresses come again, runs need no other graph and no allocation.
+    A run that gets an address of an earlier run needs neither an allocation nor another graph.
     """
 
     __slots__ = ("__weakref__", "addresses", "size", "stream")
-    known: weakref.WeakSet[Spares] = weakref.WeakSet()
+    known: weakref.WeakSet[ResultPool] = weakref.WeakSet()
 
     def __init__(self, stream: Stream, size: int) -> None:
         self.stream, self.size, self.addresses = stream, size, list[int]()
-        with _naming:
+        with _registry_lock:
             self.known.add(self)
 
     def take(self) -> int | None:
-        """Memory for a result, if there is some: threads that run out of memory clear it meanwhile."""
+        """A free block; None if there is none. Another thread may clear the pool at the same time."""
         try:
             return self.addresses.pop()
         except IndexError:
             return None
 
     def clear(self, driver: Any = driver) -> None:
-        """Gives the memory back to the device."""
+        """Frees all blocks of the pool."""
         with driver.within(self.stream.device.context):
             while (address := self.take()) is not None:
                 driver.free(address, self.stream.handle)
@@ -243,33 +246,33 @@ class Spares:
             return
 
 
-def _spares(device: driver.Device) -> list[Spares]:
-    """Those of programs on a device."""
-    with _naming:
-        return [spares for spares in Spares.known if spares.stream.device is device]
+def _result_pools(device: driver.Device) -> list[ResultPool]:
+    """The result pools of all programs on a device."""
+    with _registry_lock:
+        return [pool for pool in ResultPool.known if pool.stream.device is device]
 
 
-def clear_spares(device: driver.Device) -> None:
-    """Gives memory that programs on a device keep for results of their next runs back to it."""
-    for spares in _spares(device):
-        spares.clear()
+def clear_result_pools(device: driver.Device) -> None:
+    """Frees the free blocks of all result pools on a device."""
+    for pool in _result_pools(device):
+        pool.clear()
 
 
 @functools.cache
 def default(device: driver.Device) -> Stream:
-    """The stream of a device that is used where none was chosen."""
+    """The default stream of a device."""
     return Stream(device)
 
 
 def current(device: driver.Device) -> Stream:
-    """The stream that work for a device goes to in this thread."""
+    """The current stream of a device in this thread."""
     chosen = _current.get()
     return chosen if chosen is not None and chosen.device is device else default(device)
 
 
 @contextlib.contextmanager
 def using(stream: Stream) -> Iterator[Stream]:
-    """Makes a stream the present one for its device."""
+    """Makes a stream the current one of its device."""
     token = _current.set(stream)
     try:
         yield stream

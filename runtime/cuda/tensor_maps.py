@@ -122,13 +122,13 @@ class MapArgument:
         """Makes it the map of the tensor that the parameters in `slots` are of."""
         address = slots[self.about.pointer] + self.about.first * self.about.element
         if address != self.of:
-            driver.encode(self.address, address, self._how)
+            driver.encode_tensor_map(self.address, address, self._how)
             self.of = address
 
 
 def tiled(sizes: Sequence[int], strides: Sequence[int], block: Sequence[int], element: int, kind: int,
           swizzle: int) -> tuple[Any, ...]:  # fmt: skip
-    """How `driver.encode` describes a tensor: sizes, strides in elements and blocks, outermost first."""
+    """How `driver.encode_tensor_map` describes a tensor: sizes, strides in elements and blocks, outermost first."""
     rank = len(sizes)
     bounds = (ctypes.c_uint64 * rank)(*reversed(sizes))
     steps = (ctypes.c_uint64 * rank)(*(element * s for s in reversed(strides[:-1])))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import oneflow as flow
-from oneflow.runtime.cuda import cached, compiler, driver
+from oneflow.runtime.cuda import compiler, driver, kernel_cache
 from oneflow.testing.host_cuda import host_cuda
 
 torch = pytest.importorskip("torch", reason="benchmarks compare with PyTorch, which tests do not depend on")
@@ -57,8 +57,8 @@ def test_all_ways_are_compiled_before_any_is_timed(autotune):
     after = []
     with host_cuda(), pytest.MonkeyPatch.context() as patch:
         assert autotune.prepare(small(autotune), driver.device(0).arch) > 8
-        compiled = cached.compile_source
-        patch.setattr(cached, "compile_source", lambda *about: after.append(about[0].name) or compiled(*about))
+        compiled = kernel_cache.compile_source
+        patch.setattr(kernel_cache, "compile_source", lambda *about: after.append(about[0].name) or compiled(*about))
         head, *rows, last = autotune.report(small(autotune), Harness())
     assert set(after) <= {compiler.FIRST.name} and "ratio" in head
     assert [row.split(" | ")[0] for row in rows] == ["| softmax", "| product", "| chain"]

@@ -1,7 +1,7 @@
 """What kernels for Hopper in Gluon have in common: programs that stay, blocks of tensors, and which calls have them.
 
 Gluon keeps no promise of stability. What versions of Triton name differently has one name here, by which of theirs
-there is; where one refuses a kernel all the same, the plain form runs (`runtime.cuda.cached.compile_on`).
+there is; where one refuses a kernel all the same, the plain form runs (`runtime.cuda.kernel_cache.compile_for_arch`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from oneflow.runtime.spans import Placed, Spans, meeting, share
+from oneflow.runtime.spans import SpanMap, Spans, overlap, overlapping_pairs
 
 
 def drawn(count, seed):
@@ -17,10 +17,10 @@ def test_pairs_and_questions_as_if_all_were_compared():
         spans = drawn(seed % 9, seed)
         pairs = itertools.combinations(range(len(spans)), 2)
         wanted = [(a, b) for a, b in pairs if set(range(*spans[a][1:])) & set(range(*spans[b][1:]))]
-        assert sorted(meeting(spans)) == [(a, b) for a, b in wanted if spans[a][0] == spans[b][0]]
-        placed = Placed()
+        assert sorted(overlapping_pairs(spans)) == [(a, b) for a, b in wanted if spans[a][0] == spans[b][0]]
+        placed = SpanMap()
         for number, span in enumerate(spans):
             placed.add(span, number)
         for one in drawn(5, seed + 1000):
-            assert sorted(placed.find(one)) == [n for n, other in enumerate(spans) if share(one, other)]
-            assert Spans(spans).meet(one) == any(share(one, other) for other in spans)
+            assert sorted(placed.find(one)) == [n for n, other in enumerate(spans) if overlap(one, other)]
+            assert Spans(spans).overlaps(one) == any(overlap(one, other) for other in spans)

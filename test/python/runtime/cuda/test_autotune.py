@@ -8,7 +8,7 @@ import pytest
 import oneflow as flow
 from oneflow.frontend.core.devices import CHOSEN
 from oneflow.lowering.triton.names import AUTOTUNE
-from oneflow.runtime.cuda import autotune, cached, driver
+from oneflow.runtime.cuda import autotune, driver, kernel_cache
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.testing.host_cuda import host_cuda
@@ -101,7 +101,7 @@ def test_what_was_measured_is_kept_on_the_disk(cuda, clock):
 
 def test_a_way_that_does_not_compile_is_none(cuda, clock, monkeypatch):
     x, w = floats(70, 40), floats(40, 50)
-    used, compiled = clock(1), cached.compile_source
+    used, compiled = clock(1), kernel_cache.compile_source
 
     def refuse(source, arch):
         if source.stages != first:
@@ -113,7 +113,7 @@ def test_a_way_that_does_not_compile_is_none(cuda, clock, monkeypatch):
     plain(x, w)
     first = next(iter(program_of(plain).sources.values())).stages
     flow.cuda.set_autotune(True)
-    monkeypatch.setattr(cached, "compile_source", refuse)
+    monkeypatch.setattr(kernel_cache, "compile_source", refuse)
     np.testing.assert_allclose(flow.compile(product, device="cuda")(x, w), np.maximum(x @ w, 0), 1e-4, 1e-4)
     assert used.calls < 4
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from oneflow.runtime.cuda.script import OFFSET, order_of
+from oneflow.runtime.cuda.script import OFFSET_MASK, dependencies_of
 
 
 def conflict(a, b):
@@ -14,7 +14,7 @@ def conflict(a, b):
 
 def access(choose):
     start = choose.randrange(20)
-    end = OFFSET if choose.random() < 0.1 else start + choose.randrange(1, 12)
+    end = OFFSET_MASK if choose.random() < 0.1 else start + choose.randrange(1, 12)
     return choose.randrange(3), start, end, choose.random() < 0.4
 
 
@@ -22,7 +22,7 @@ def access(choose):
 def test_conflicting_commands_wait_for_each_other(seed):
     choose = random.Random(seed)
     commands = [[access(choose) for _ in range(choose.randrange(4))] for _ in range(60)]
-    order, before = order_of(commands), []
+    order, before = dependencies_of(commands), []
     for number, waits in enumerate(order):
         assert all(n < number and conflict(commands[n], commands[number]) for n in waits)
         assert not any(n in before[m] for n in waits for m in waits)
@@ -34,8 +34,8 @@ def test_conflicting_commands_wait_for_each_other(seed):
 def test_each_command_is_looked_at_once():
     """Readers of memory that was written again since are named no more."""
     commands = [[(0, 0, 8, n % 10 == 9)] for n in range(1000)]
-    assert sum(map(len, order_of(commands))) <= 2 * 1000
+    assert sum(map(len, dependencies_of(commands))) <= 2 * 1000
 
 
 def test_accesses_of_nothing_wait_for_nothing():
-    assert order_of([[(0, 0, 8, True)], [(0, 4, 4, True)], [(0, 0, 8, False)]]) == ((), (), (0,))
+    assert dependencies_of([[(0, 0, 8, True)], [(0, 4, 4, True)], [(0, 0, 8, False)]]) == ((), (), (0,))

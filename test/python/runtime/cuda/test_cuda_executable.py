@@ -25,7 +25,15 @@ from oneflow.runtime.cuda import stream as streams
 from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, parse_arch
 from oneflow.runtime.cuda.launches import LaunchConfig
-from oneflow.runtime.cuda.stream import Spares, Stream, clear_spares, current, free_kept, kept, using
+from oneflow.runtime.cuda.stream import (
+    ResultPool,
+    Stream,
+    cached_bytes,
+    clear_result_pools,
+    current,
+    free_cached,
+    using,
+)
 from oneflow.runtime.executable import KernelError, PositionError
 from oneflow.testing.host_cuda import host_cuda, in_c
 
@@ -87,7 +95,7 @@ def test_nothing_but_the_program_stays_allocated(cuda):
     for _ in range(3):
         function(floats(6, 9), floats(9, 9))
     assert len(cuda.live) == before
-    clear_spares(driver.device(0))
+    clear_result_pools(driver.device(0))
     assert len(cuda.live) < before
 
 
@@ -122,17 +130,17 @@ def test_memory_kept_for_results_is_given_back_where_it_runs_out(tmp_path, monke
         for _ in range(3):
             function(floats(6, 9), floats(9, 9))
         used = sum(b.size for b in cuda.live.values())
-        clear = sum(len(s.addresses) for s in Spares.known if s.stream.device is driver.device(0))
+        clear = sum(len(s.addresses) for s in ResultPool.known if s.stream.device is driver.device(0))
         assert clear
         array = on(np.zeros((1 << 14) - used + 1, np.uint8))
-        assert not sum(len(s.addresses) for s in Spares.known if s.stream.device is array.device)
+        assert not sum(len(s.addresses) for s in ResultPool.known if s.stream.device is array.device)
 
 
 def test_arrays_on_the_device_are_not_copied_and_results_stay_there(cuda):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
     given = [on(a) for a in (x, w, b)]
-    free_kept(driver.device(0))
+    free_cached(driver.device(0))
     before = len(cuda.live)
     (got,) = compiled(*given)
     assert isinstance(got, DeviceArray) and is_on_device(got) and len(cuda.live) == before + 1
@@ -148,39 +156,39 @@ def test_a_stream_keeps_the_memory_of_results_for_the_next_ones(cuda):
         places.add(got.address)
         live.add(len(cuda.live))
         del got
-    assert len(places) == len(live) == 1 and kept(driver.device(0)) == 4 * 6 * 9
+    assert len(places) == len(live) == 1 and cached_bytes(driver.device(0)) == 4 * 6 * 9
     one, two = (compiled(x, w, b)[0] for _ in range(2))
-    assert one.address in places and two.address not in places and not kept(driver.device(0))
+    assert one.address in places and two.address not in places and not cached_bytes(driver.device(0))
     del one, two
-    free_kept(driver.device(0))
+    free_cached(driver.device(0))
     assert len(cuda.live) == live.pop() - 1
 
 
 @pytest.mark.parametrize(("room", "held"), [(500, 432), (300, 216), (100, 0)])
 def test_what_a_stream_keeps_has_an_end(cuda, monkeypatch, room, held):
     """Where a result is too much beside others, these go."""
-    monkeypatch.setattr(streams, "KEPT", room)
+    monkeypatch.setattr(streams, "MAX_CACHED_BYTES", room)
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
-    free_kept(driver.device(0))
+    free_cached(driver.device(0))
     before = len(cuda.live)
     results = [compiled(x, w, b) for _ in range(2)]
     results.clear()
-    assert kept(driver.device(0)) == held and len(cuda.live) == before + held // 216
+    assert cached_bytes(driver.device(0)) == held and len(cuda.live) == before + held // 216
 
 
 def test_what_a_stream_kept_for_longest_goes_first(cuda, monkeypatch):
     """What was taken and left again has not been there for long."""
-    monkeypatch.setattr(streams, "KEPT", 350)
+    monkeypatch.setattr(streams, "MAX_CACHED_BYTES", 350)
     stream = current(driver.device(0))
-    free_kept(driver.device(0))
+    free_cached(driver.device(0))
     first, second, third = ((stream.allocate(size), size) for size in (100, 120, 140))
-    stream.leave(*first)
-    assert stream.take(100) == first[0] and stream.take(100) is None
+    stream.cache(*first)
+    assert stream.take_cached(100) == first[0] and stream.take_cached(100) is None
     for address, size in (second, first, third):
-        stream.leave(address, size)
-    assert (stream.held(), second[0] in cuda.live) == (240, False)
-    assert [stream.take(size) for _, size in (first, second, third)] == [first[0], None, third[0]]
+        stream.cache(address, size)
+    assert (stream.cached_bytes(), second[0] in cuda.live) == (240, False)
+    assert [stream.take_cached(size) for _, size in (first, second, third)] == [first[0], None, third[0]]
     for address, _ in (first, third):
         driver.free(address, stream.handle)
 
@@ -209,7 +217,7 @@ def test_what_programs_keep_is_not_counted_as_allocated(cuda):
 
     function = flow.compile(chain, device="cuda")
     used = {flow.cuda.memory_allocated() for _ in range(4) if run()}
-    assert len(used) == 1 and any(s.addresses for s in Spares.known if s.stream.device is driver.device(0))
+    assert len(used) == 1 and any(s.addresses for s in ResultPool.known if s.stream.device is driver.device(0))
 
 
 def test_memory_that_another_stream_gives_back_is_waited_for(tmp_path, monkeypatch):
@@ -307,7 +315,7 @@ def test_a_graph_that_could_not_be_changed_is_not_used_again(cuda, monkeypatch, 
     function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
     given = [on(floats(6, 9, seed=seed)) for seed in range(4)]
     kept = [function(x, w) for x in given[:3]]
-    change, numbers = driver.change_launch, iter(range(failing))
+    change, numbers = driver.update_launch, iter(range(failing))
 
     def change_some(*given):
         if next(numbers, None) is None:
@@ -315,7 +323,7 @@ def test_a_graph_that_could_not_be_changed_is_not_used_again(cuda, monkeypatch, 
         change(*given)
 
     with monkeypatch.context() as patch, pytest.raises(driver.CudaError, match="no more"):
-        patch.setattr(driver, "change_launch", change_some)
+        patch.setattr(driver, "update_launch", change_some)
         function(given[3], w)
     del kept
     for x in given * 2:
@@ -324,7 +332,7 @@ def test_a_graph_that_could_not_be_changed_is_not_used_again(cuda, monkeypatch, 
 
 
 def test_launches_that_could_not_be_filled_in_are_filled_in_again(cuda, monkeypatch):
-    monkeypatch.setenv(executable.GRAPHS, "0")
+    monkeypatch.setenv(executable.USE_GRAPHS, "0")
     function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
     one, other = on(floats(6, 9)), on(floats(6, 9, seed=8))
     held = function(one, w)
@@ -345,8 +353,8 @@ def test_launches_that_could_not_be_filled_in_are_filled_in_again(cuda, monkeypa
 
 def test_what_a_node_takes_is_put_together_once(cuda, monkeypatch):
     made, w = [], on(floats(9, 9))
-    real = steps.launch_params
-    monkeypatch.setattr(steps, "launch_params", lambda *given: made.append(given) or real(*given))
+    real = steps.kernel_node_params
+    monkeypatch.setattr(steps, "kernel_node_params", lambda *given: made.append(given) or real(*given))
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
     given = [on(floats(6, 9, seed=seed)) for seed in range(5)]
     for x in given * 2:
@@ -356,7 +364,7 @@ def test_what_a_node_takes_is_put_together_once(cuda, monkeypatch):
 
 
 def test_graphs_can_be_switched_off(cuda, monkeypatch):
-    monkeypatch.setenv(executable.GRAPHS, "0")
+    monkeypatch.setenv(executable.USE_GRAPHS, "0")
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
     filled, real = [], steps.LaunchStep.set
     monkeypatch.setattr(steps.LaunchStep, "set", lambda step, bases: filled.append(step) or real(step, bases))
@@ -374,7 +382,7 @@ def test_graphs_can_be_switched_off(cuda, monkeypatch):
 
 
 def test_launches_one_by_one_go_to_the_present_stream(cuda, monkeypatch):
-    monkeypatch.setenv(executable.GRAPHS, "0")
+    monkeypatch.setenv(executable.USE_GRAPHS, "0")
     seen = []
 
     def launch(config, *given):
@@ -411,7 +419,7 @@ def test_what_a_kernel_raises_on_the_host_comes_through_the_native_library(cuda,
 
 
 def test_only_what_touches_memory_that_moved_is_filled_in_again(cuda, monkeypatch):
-    monkeypatch.setenv(executable.GRAPHS, "0")
+    monkeypatch.setenv(executable.USE_GRAPHS, "0")
     filled, real = [], steps.LaunchStep.set
     monkeypatch.setattr(steps.LaunchStep, "set", lambda step, bases: filled.append(step) or real(step, bases))
     wanted = flow.compile(chain)
@@ -436,9 +444,9 @@ def test_only_what_touches_memory_that_moved_is_filled_in_again(cuda, monkeypatc
 
 
 def test_launches_in_a_row_are_one_call(cuda, monkeypatch):
-    monkeypatch.setenv(executable.GRAPHS, "0")
-    rows, real = [], launches.Launches.launch
-    monkeypatch.setattr(launches.Launches, "launch", lambda row, stream: rows.append(row) or real(row, stream))
+    monkeypatch.setenv(executable.USE_GRAPHS, "0")
+    rows, real = [], launches.LaunchBatch.launch
+    monkeypatch.setattr(launches.LaunchBatch, "launch", lambda row, stream: rows.append(row) or real(row, stream))
     function, x, w = flow.compile(chain, device="cuda"), on(floats(6, 9)), on(floats(9, 9))
     function(x, w)
     assert cuda.log.count("launch") > len(rows) > 0
@@ -576,7 +584,7 @@ def test_arrays_of_other_libraries_are_taken_where_they_are(cuda):
 
 @pytest.mark.parametrize("made", [ForeignDLPack, Foreign])
 @pytest.mark.parametrize(
-    "last", [flow.cuda.synchronize, streams.give_all_back, lambda: from_other(Foreign(floats(2)))]
+    "last", [flow.cuda.synchronize, streams.release_all_borrowed, lambda: from_other(Foreign(floats(2)))]
 )
 def test_memory_of_other_libraries_goes_back_when_it_has_been_used(cuda, made, last):
     """Whoever lent it may write there at once."""
@@ -584,12 +592,12 @@ def test_memory_of_other_libraries_goes_back_when_it_has_been_used(cuda, made, l
     cuda.is_busy, foreign = True, made(floats(4, 3))
     held, got = weakref.ref(foreign.held), function(foreign)
     del foreign
-    stream.settle()
+    stream.release_completed()
     gc.collect()
     assert held() is not None
     cuda.is_busy = False
     last()
-    assert held() is None and not stream.borrows and np.asarray(got).shape == (4, 3)
+    assert held() is None and not stream.has_borrowed and np.asarray(got).shape == (4, 3)
 
 
 def test_a_capsule_keeps_memory_until_it_is_given_back(cuda):
@@ -676,7 +684,7 @@ def test_a_program_seen_before_needs_neither_passes_nor_triton(cuda, monkeypatch
     def refuse(*_):
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr("oneflow.runtime.cuda.cached.compile_source", refuse)
+    monkeypatch.setattr("oneflow.runtime.cuda.kernel_cache.compile_source", refuse)
     monkeypatch.setattr("oneflow.runtime.cuda.executable.read_program", refuse)
     np.testing.assert_array_equal(flow.compile(layer, device="cuda")(x, w, b), want)
 

@@ -57,7 +57,7 @@ def test_kernels_as_written_by_hand():
 
 @pytest.mark.parametrize("graphs", ["0", "1"])
 def test_a_program_goes_to_the_host_and_back(cuda, graphs, monkeypatch):
-    monkeypatch.setenv(executable.GRAPHS, graphs)
+    monkeypatch.setenv(executable.USE_GRAPHS, graphs)
     function = flow.compile(lambda x, w: flow.gelu(x @ w) @ w, device="cuda")
     w = floats(9, 9)
     with pytest.warns(RuntimeWarning, match=r"\(oneflow.gelu\) runs on the host: math.erf"):

@@ -14,9 +14,9 @@ from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import native
-from oneflow.runtime.cuda import cached
+from oneflow.runtime.cuda import kernel_cache
+from oneflow.runtime.cuda.compile_workers import MIN_WORKERS, OPERATIONS_PER_WORKER, CompileWorkers
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, load_function
-from oneflow.runtime.cuda.helpers import FEWEST, OPERATIONS, Helpers
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def program():
 def compiled(program, folder, threads, monkeypatch):
     monkeypatch.setattr(native, "num_threads", lambda: threads)
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(folder / "ours"))
-    return cached.compile_all(program, "sm_90")
+    return kernel_cache.compile_all(program, "sm_90")
 
 
 def test_binaries_and_caches_are_the_same(program, tmp_path, monkeypatch):
@@ -48,7 +48,7 @@ def test_binaries_and_caches_are_the_same(program, tmp_path, monkeypatch):
 
 def test_what_is_on_the_disk_is_not_compiled_again(program, tmp_path, monkeypatch):
     first = compiled(program, tmp_path, 4, monkeypatch)
-    monkeypatch.setattr(cached, "compile_source", None)
+    monkeypatch.setattr(kernel_cache, "compile_source", None)
     again = compiled(program, tmp_path, 4, monkeypatch)
     assert {n: b.cubin for n, b in again.items()} == {n: b.cubin for n, b in first.items()}
 
@@ -63,16 +63,18 @@ def test_a_kernel_that_is_refused_is_named(program, tmp_path, monkeypatch):
 @pytest.fixture
 def unready():
     """Triton as a process finds it that has compiled nothing."""
-    cached.get_ready.cache_clear()
+    kernel_cache.warm_up.cache_clear()
     yield
-    cached.get_ready.cache_clear()
+    kernel_cache.warm_up.cache_clear()
 
 
 def test_triton_gets_ready_beside_what_is_lowered(unready, monkeypatch):
     seen = []
-    monkeypatch.setattr(cached, "compile_source", lambda s, arch: seen.append((s.name, threading.current_thread())))
+    monkeypatch.setattr(
+        kernel_cache, "compile_source", lambda s, arch: seen.append((s.name, threading.current_thread()))
+    )
     for _ in range(2):
-        with cached.getting_ready(Helpers("sm_90"), 1):
+        with kernel_cache.warming_up(CompileWorkers("sm_90"), 1):
             pass
     assert [name for name, _ in seen] == ["first"] and seen[0][1] is not threading.current_thread()
 
@@ -82,12 +84,12 @@ def test_helpers_begin_with_what_is_announced(program, tmp_path, monkeypatch):
     monkeypatch.setattr(native, "num_threads", lambda: 2)
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     sources, begun = list(program.sources.values()), []
-    cached.compile_all(replace(program, sources={sources[0].name: sources[0]}), "sm_90")
-    with Helpers("sm_90") as some, cached.getting_ready(some, FEWEST * OPERATIONS):
+    kernel_cache.compile_all(replace(program, sources={sources[0].name: sources[0]}), "sm_90")
+    with CompileWorkers("sm_90") as some, kernel_cache.warming_up(some, MIN_WORKERS * OPERATIONS_PER_WORKER):
         monkeypatch.setattr(some, "compile", lambda s: begun.append(s) or compile_source(s))
         for source in (*sources, replace(sources[1], name="nothing", grid="0")):
             announce(source)
-        made = cached.compile_all(program, "sm_90", helpers=some)
+        made = kernel_cache.compile_all(program, "sm_90", workers=some)
     assert sorted(s.name for s in begun) == sorted(s.name for s in sources[1:])
     assert {n: b.cubin for n, b in made.items()} == {n: compile_source(s).cubin for n, s in program.sources.items()}
 
@@ -96,8 +98,8 @@ def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_
     def refuse(source, arch):
         raise CompileError("expected the package triton")
 
-    monkeypatch.setattr(cached, "compile_source", refuse)
-    with cached.getting_ready(Helpers("sm_90"), 1):
+    monkeypatch.setattr(kernel_cache, "compile_source", refuse)
+    with kernel_cache.warming_up(CompileWorkers("sm_90"), 1):
         lowered = True
     with pytest.raises(CompileError, match="expected the package triton"):
         compiled(program, tmp_path, 4, monkeypatch)

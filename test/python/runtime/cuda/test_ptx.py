@@ -2,7 +2,7 @@
 
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda.compiler import compile_source
-from oneflow.runtime.cuda.ptx import halves_apart
+from oneflow.runtime.cuda.ptx import split_packed_halves
 
 #: Positions in two dimensions, clamped and compared with themselves: LLVM packs the two.
 CLAMPED = """\
@@ -24,7 +24,7 @@ def clamped(p0, p1):
 
 def test_halves_are_computed_by_themselves():
     text = "\tadd.s16x2 \t%r3, %r1, %r2;\n\tadd.f16x2 \t%r4, %r1, %r2;\n  max.u16x2 %r5, %r3, -1;\n"
-    assert halves_apart(text).split("\n") == [
+    assert split_packed_halves(text).split("\n") == [
         "\t{",
         "\t.reg .b16 %low<2>, %high<2>;",
         "\tmov.b32 {%low0, %high0}, %r1;",

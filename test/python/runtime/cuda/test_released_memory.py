@@ -9,7 +9,7 @@ import pytest
 import oneflow as flow
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.cuda.stream import free_kept
+from oneflow.runtime.cuda.stream import free_cached
 from oneflow.testing.host_cuda import host_cuda
 
 
@@ -59,6 +59,6 @@ def test_amid_work_for_another_device(cuda, make):
     before = len(cuda.live)
     driver.device(0).use()
     drop(held)
-    free_kept(driver.device(1))
+    free_cached(driver.device(1))
     assert len(cuda.live) < before and pinned.issuperset(cuda.pinned) and not cuda.modules
     assert driver.call("cuCtxGetCurrent") == driver.device(0).context

@@ -19,7 +19,7 @@ from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates import hopper_attention, hopper_attention_gradients
 from oneflow.passes.pipeline import Pipeline
-from oneflow.runtime.cuda import cached
+from oneflow.runtime.cuda import kernel_cache
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, triton
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -206,13 +206,13 @@ def test_one_architecture_has_it(program):
 def other_gluon(monkeypatch):
     """A version of Triton whose Gluon lacks a name that kernels use."""
     monkeypatch.delattr("triton.experimental.gluon.language.NVMMADistributedLayout")
-    monkeypatch.setattr(cached, "_version", lambda: "9.8.7")
+    monkeypatch.setattr(kernel_cache, "_version", lambda: "9.8.7")
 
 
 def test_where_triton_refuses_gluon_the_plain_form_runs(program, other_gluon):
     line = rf"^Triton 9\.8\.7 does not compile {NAME} in the form for sm_90, [^\n]*NVMMADistributedLayout[^\n]*$"
     with pytest.warns(RuntimeWarning, match=line) as told:
-        taken, binaries = cached.compile_on(program, "sm_90", cached=False)
+        taken, binaries = kernel_cache.compile_for_arch(program, "sm_90", cached=False)
     assert len(told) == 1 and taken.sources == program.sources and set(binaries) == set(program.sources)
 
 
@@ -222,10 +222,10 @@ def test_other_kernels_keep_their_forms_where_triton_refuses_one(monkeypatch):
             raise CompileError("not this one")
         return compile_source(source, arch)
 
-    monkeypatch.setattr(cached, "compile_source", compiled)
+    monkeypatch.setattr(kernel_cache, "compile_source", compiled)
     program = lower_gradients(*PLAIN)
     with pytest.warns(RuntimeWarning, match=rf"compile {GRADIENTS[0]} in the form for sm_90, .*: not this one"):
-        taken, binaries = cached.compile_on(program, "sm_90", cached=False)
+        taken, binaries = kernel_cache.compile_for_arch(program, "sm_90", cached=False)
     assert [taken.sources[name].language for name in GRADIENTS] == ["triton", GLUON]
     assert set(binaries) == set(program.sources)
 
@@ -234,18 +234,18 @@ def test_what_both_forms_are_refused_for_is_an_error(program, monkeypatch):
     def refuse(source, arch):
         raise CompileError(f"no {source.language}")
 
-    monkeypatch.setattr(cached, "get_ready", lambda arch: None)
-    monkeypatch.setattr(cached, "compile_source", refuse)
+    monkeypatch.setattr(kernel_cache, "warm_up", lambda arch: None)
+    monkeypatch.setattr(kernel_cache, "compile_source", refuse)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(CompileError, match="no triton"):
-            cached.compile_on(program, "sm_90", cached=False)
+            kernel_cache.compile_for_arch(program, "sm_90", cached=False)
 
 
 def test_the_installed_triton_takes_the_forms_in_gluon(program):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        taken, binaries = cached.compile_on(program, "sm_90", cached=False)
+        taken, binaries = kernel_cache.compile_for_arch(program, "sm_90", cached=False)
     assert taken.sources[NAME].language == GLUON and len(binaries[NAME].maps) == 4
 
 

@@ -1,7 +1,7 @@
-"""Compiled kernels and programs kept on disk, so that a program seen before needs neither Triton nor the passes.
+"""The disk cache of compiled kernels and programs: a program in the cache needs neither Triton nor the passes.
 
-A kernel is found by its source, how it is launched, the architecture and Triton's version; a program by its text and
-everything that decides what it becomes.
+The key of a kernel has its source, its launch parameters, the architecture and the version of Triton. The key of a
+program has its text and everything that decides how the program is lowered.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.launch.unsupported import HostKernel
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import cache, native
+from oneflow.runtime.cuda.compile_workers import CompileWorkers, compile_priority
 from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_source
-from oneflow.runtime.cuda.helpers import Helpers, turn
 from oneflow.runtime.cuda.tensor_maps import TensorMap
 
-#: Raised when what is stored, or how kernels are compiled, changes.
+#: The version of the stored format and of the compilation of kernels; a part of every key.
 VERSION = "7"
 
 
 @functools.cache
-def get_ready(arch: str) -> None:
-    """Loads what compiling any kernel needs, which takes as long as compiling many.
+def warm_up(arch: str) -> None:
+    """Loads Triton and compiles a first kernel; this takes as long as the compilation of many kernels.
 
     Raises:
         CompileError: Triton is missing.
@@ -46,20 +46,21 @@ def get_ready(arch: str) -> None:
 
 
 @contextlib.contextmanager
-def getting_ready(helpers: Helpers, operations: int, cached: bool = True) -> Iterator[None]:
-    """Has what compiling needs get ready beside what is done within it: helpers, which begin with kernels that are
-    announced, or for a program with few operations Triton here. What fails there fails again when a kernel is
-    compiled.
+def warming_up(workers: CompileWorkers, operations: int, cached: bool = True) -> Iterator[None]:
+    """Prepares the compilation of kernels while the body of the context runs.
+
+    Workers start and compile the kernels that are announced. For a program with few operations, Triton is loaded in a
+    thread of this process instead. Errors are raised when a kernel is compiled.
     """
-    helpers.start(operations)
-    if helpers:
-        with told_to(lambda source: _begin(source, helpers, cached)):
+    workers.start(operations)
+    if workers:
+        with told_to(lambda source: _compile_early(source, workers, cached)):
             yield
         return
 
     def run() -> None:
         with contextlib.suppress(CompileError):
-            get_ready(helpers.arch)
+            warm_up(workers.arch)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -69,83 +70,87 @@ def getting_ready(helpers: Helpers, operations: int, cached: bool = True) -> Ite
         thread.join()
 
 
-def _begin(source: Source, helpers: Helpers, cached: bool) -> None:
-    """Has helpers compile what a program will need, if it is not on the disk."""
-    source = source.on(helpers.arch)
-    if source.grid != "0" and not (cached and _find(source, helpers.arch)):
-        helpers.begin(source)
+def _compile_early(source: Source, workers: CompileWorkers, cached: bool) -> None:
+    """Submits an announced kernel to the workers if it is not in the cache."""
+    source = source.on(workers.arch)
+    if source.grid != "0" and not (cached and _find(source, workers.arch)):
+        workers.submit(source)
 
 
-def compile_on(
-    program: Program, arch: str, cached: bool = True, helpers: Helpers | None = None
+def compile_for_arch(
+    program: Program, arch: str, cached: bool = True, workers: CompileWorkers | None = None
 ) -> tuple[Program, dict[str, Binary]]:
-    """A program as an architecture runs it, and its kernels: with the special forms of these, but for those that
-    Triton, whose Gluon keeps no promise of stability, refuses.
+    """A program with the kernels specialized for an architecture, and the binaries of these by name.
+
+    Gluon is not a stable interface. Where Triton refuses a specialized kernel, the plain form is compiled, with a
+    warning.
 
     Raises:
         CompileError: Triton is missing or refuses a kernel in its plain form.
     """
-    taken = program.on(arch)
-    binaries, refused = _made(taken, arch, cached, helpers)
+    specialized = program.on(arch)
+    binaries, refused = _find_or_compile(specialized, arch, cached, workers)
     plain = {name: program.sources[name] for name in refused}
     for name, error in refused.items():
-        if plain[name] == taken.sources[name]:
+        if plain[name] == specialized.sources[name]:
             raise error
     if refused:
-        binaries |= compile_all(replace(program, sources=plain), arch, cached, helpers)
-        taken = replace(taken, sources={**taken.sources, **plain})
+        binaries |= compile_all(replace(program, sources=plain), arch, cached, workers)
+        specialized = replace(specialized, sources={**specialized.sources, **plain})
         why = str(next(iter(refused.values()))).strip().rpartition("\n")[2]
         names = f"{', '.join(refused)} in the form for {arch}"
         warnings.warn(f"Triton {_version()} does not compile {names}, the plain one runs: {why}", RuntimeWarning, 4)
-    return taken, binaries
+    return specialized, binaries
 
 
 def compile_all(
-    program: Program, arch: str, cached: bool = True, helpers: Helpers | None = None
+    program: Program, arch: str, cached: bool = True, workers: CompileWorkers | None = None
 ) -> dict[str, Binary]:
-    """Every kernel that is ever launched, from the disk or compiled side by side; those alike share a binary.
+    """The binaries of all launched kernels by name, from the cache or compiled in parallel; equal kernels share one.
 
     Raises:
         CompileError: Triton is missing or refuses a kernel.
     """
-    binaries, refused = _made(program, arch, cached, helpers)
+    binaries, refused = _find_or_compile(program, arch, cached, workers)
     for error in refused.values():
         raise error
     return binaries
 
 
-def _made(
-    program: Program, arch: str, cached: bool, helpers: Helpers | None
+def _find_or_compile(
+    program: Program, arch: str, cached: bool, workers: CompileWorkers | None
 ) -> tuple[dict[str, Binary], dict[str, CompileError]]:
-    """The kernels that compile, and why others do not, by name."""
+    """The binaries of the kernels that compile and the errors of the others, by name."""
     sources = [s for s in program.sources.values() if s.grid != "0"]
-    alike: dict[str, Source] = {}
-    shared = {s.name: alike.setdefault(s.meaning, s) for s in sources}
+    representatives: dict[str, Source] = {}
+    shared = {s.name: representatives.setdefault(s.meaning, s) for s in sources}
     found: dict[str, Binary | CompileError | None] = {
-        s.name: _find(s, arch) if cached else None for s in alike.values()
+        s.name: _find(s, arch) if cached else None for s in representatives.values()
     }
-    missing = [s for s in alike.values() if found[s.name] is None]
-    for source, made in zip(missing, _compile(missing, arch, helpers), strict=True):
-        found[source.name] = made
-        if cached and isinstance(made, Binary):
-            _store(source, arch, made)
-    every = {name: found[source.name] for name, source in shared.items()}
-    binaries = {name: made for name, made in every.items() if isinstance(made, Binary)}
-    return binaries, {name: made for name, made in every.items() if isinstance(made, CompileError)}
+    missing = [s for s in representatives.values() if found[s.name] is None]
+    for source, compiled in zip(missing, _compile(missing, arch, workers), strict=True):
+        found[source.name] = compiled
+        if cached and isinstance(compiled, Binary):
+            _store(source, arch, compiled)
+    by_name = {name: found[source.name] for name, source in shared.items()}
+    binaries = {name: compiled for name, compiled in by_name.items() if isinstance(compiled, Binary)}
+    return binaries, {name: compiled for name, compiled in by_name.items() if isinstance(compiled, CompileError)}
 
 
-def _compile(sources: list[Source], arch: str, helpers: Helpers | None) -> list[Binary | CompileError]:
-    """By helpers, or where there are none by threads here, of which Triton's passes, LLVM and ptxas need no turns."""
-    order = sorted(sources, key=turn)
-    if helpers:
-        helpers.leave(sources)
-        begun = {s.name: helpers.begin(s) for s in order}
-        return [_attempt(begun[s.name].result) for s in sources]
+def _compile(sources: list[Source], arch: str, workers: CompileWorkers | None) -> list[Binary | CompileError]:
+    """Compiles by workers if there are any, otherwise by threads: Triton's passes, LLVM and ptxas run without the
+    GIL.
+    """
+    order = sorted(sources, key=compile_priority)
+    if workers:
+        workers.cancel_except(sources)
+        futures = {s.name: workers.submit(s) for s in order}
+        return [_attempt(futures[s.name].result) for s in sources]
     if sources:
-        get_ready(arch)
+        warm_up(arch)
     with ThreadPoolExecutor(native.num_threads()) as pool:
-        made = pool.map(lambda s: _attempt(lambda: compile_source(s, arch)), order)
-        done = dict(zip((s.name for s in order), made, strict=True))
+        compiled = pool.map(lambda s: _attempt(lambda: compile_source(s, arch)), order)
+        done = dict(zip((s.name for s in order), compiled, strict=True))
     return [done[s.name] for s in sources]
 
 
@@ -158,7 +163,7 @@ def _attempt(make: Callable[[], Binary]) -> Binary | CompileError:
 
 @functools.cache
 def _version() -> str:
-    """Triton's version, which is part of every kernel's key: to read it takes a fifth of a millisecond."""
+    """The version of Triton, a part of the key of every kernel; cached, since reading package metadata is slow."""
     try:
         return importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
@@ -187,7 +192,7 @@ def _store(source: Source, arch: str, binary: Binary) -> None:
 
 
 def find_program(key: str, make: Callable[[], Program]) -> Program:
-    """The program under a key, made and kept where there is none."""
+    """The program under a key; if the cache has none, the result of `make`, which is stored."""
     found = cache.find(key, "npz")
     if found is not None:
         try:
@@ -196,18 +201,18 @@ def find_program(key: str, make: Callable[[], Program]) -> Program:
             pass
     program = make()
     constants = io.BytesIO()
-    np.savez(constants, *(_bits(c) for c in program.constants))
+    np.savez(constants, *(_as_unsigned(c) for c in program.constants))
     cache.store(key, constants.getvalue(), {"program": _description(program)}, "npz")
     return program
 
 
-def _bits(array: np.ndarray) -> np.ndarray:
-    """An array as a type that NumPy's files know."""
+def _as_unsigned(array: np.ndarray) -> np.ndarray:
+    """An array with a dtype that the files of NumPy support."""
     return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
 
 
-def _from_bits(array: np.ndarray) -> np.ndarray:
-    """The array whose `_bits` these are: bf16 is the one type of ours that NumPy's files do not know."""
+def _from_unsigned(array: np.ndarray) -> np.ndarray:
+    """The inverse of `_as_unsigned`: bf16 is the only supported dtype that the files of NumPy do not."""
     return array.view(dtypes.bfloat16.numpy) if array.dtype == np.uint16 else array
 
 
@@ -223,7 +228,7 @@ def _description(program: Program) -> dict[str, Any]:
 def _read(fields: dict[str, Any], constants: bytes) -> Program:
     sources = [Source.from_dict(s) for s in fields["sources"]]
     with np.load(io.BytesIO(constants), allow_pickle=False) as arrays:
-        held = tuple(_from_bits(arrays[f"arr_{i}"]) for i in range(len(arrays.files)))
+        held = tuple(_from_unsigned(arrays[f"arr_{i}"]) for i in range(len(arrays.files)))
     results = tuple(d for d in map(parse_desc, fields["results"]) if d is not None)
     by_name = {s.name: s for s in sources}
     return Program(
@@ -236,24 +241,24 @@ def _read(fields: dict[str, Any], constants: bytes) -> Program:
         held,
         tuple(fields["externals"]),
         tuple(HostKernel(**h) for h in fields["hosts"]),
-        _grouped([Source.from_dict(s) for s in fields["choices"]]),
+        _by_name([Source.from_dict(s) for s in fields["choices"]]),
     )
 
 
-def _grouped(sources: list[Source]) -> dict[str, tuple[Source, ...]]:
-    """Sources by their names."""
+def _by_name(sources: list[Source]) -> dict[str, tuple[Source, ...]]:
+    """Sources grouped by name."""
     return {name: tuple(s for s in sources if s.name == name) for name in dict.fromkeys(s.name for s in sources)}
 
 
-def compile_kernel(source: Source, arch: str, cached: bool, helpers: Helpers | None = None) -> Binary:
-    """One kernel, from the disk or compiled, by helpers where there are some.
+def compile_kernel(source: Source, arch: str, cached: bool, workers: CompileWorkers | None = None) -> Binary:
+    """The binary of one kernel, from the cache or compiled, by workers if there are any.
 
     Raises:
-        CompileError: Triton is missing or refuses it.
+        CompileError: Triton is missing or refuses the kernel.
     """
     binary = _find(source, arch) if cached else None
     if binary is None:
-        binary = helpers.compile(source) if helpers else compile_source(source, arch)
+        binary = workers.compile(source) if workers else compile_source(source, arch)
         if cached:
             _store(source, arch, binary)
     return binary

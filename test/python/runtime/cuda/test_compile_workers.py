@@ -1,0 +1,180 @@
+"""Processes that compile kernels give what this one would, and are gone afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+
+from oneflow.runtime import native
+from oneflow.runtime.cuda import compile_workers, kernel_cache
+from oneflow.runtime.cuda.compile_workers import MIN_WORKERS, OPERATIONS_PER_WORKER, CompileWorkers
+from oneflow.runtime.cuda.compiler import FIRST, CompileError, compile_source
+
+ENOUGH = MIN_WORKERS * OPERATIONS_PER_WORKER
+
+
+def kernel(name, before="", **fields):
+    return replace(FIRST, name=name, text=before + FIRST.text.replace("first", name), **fields)
+
+
+#: The first prints where Triton does.
+SOURCES = [kernel("loud", before="print('noise')\n"), kernel("few", warps=2), kernel("many", warps=8)]
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    monkeypatch.setattr(native, "num_threads", lambda: 2)
+    with CompileWorkers("sm_90") as found:
+        found.start(ENOUGH)
+        assert len(found) == 2
+        yield found
+
+
+def test_kernels_are_those_of_this_process(workers, monkeypatch):
+    monkeypatch.setattr(compile_workers, "compile_source", None)
+    assert kernel_cache._compile(SOURCES, "sm_90", workers) == [compile_source(s) for s in SOURCES]
+
+
+def test_what_a_worker_refuses_is_known_here(workers):
+    bad = replace(FIRST, name="wrong", text="import triton\n@triton.jit\ndef wrong(p0):\n    missing(p0)\n")
+    refused, *binaries = kernel_cache._compile([bad, *SOURCES], "sm_90", workers)
+    assert isinstance(refused, CompileError) and "kernel wrong does not compile for sm_90" in str(refused)
+    assert [binary.name for binary in binaries] == [source.name for source in SOURCES]
+
+
+def test_a_worker_outlives_what_is_no_program(workers, capfd, monkeypatch):
+    with pytest.raises(CompileError, match=r"kernel wrong does not compile for sm_90: invalid syntax .*line 2"):
+        workers.compile(replace(FIRST, name="wrong", text="import triton\n1 +\n"))
+    monkeypatch.setattr(compile_workers, "compile_source", None)
+    assert [workers.compile(SOURCES[1]).name for _ in range(2)] == ["few", "few"]
+    assert "SyntaxError" not in capfd.readouterr().err
+
+
+def test_workers_have_modules_from_where_this_process_has_them(tmp_path, monkeypatch):
+    """Not from the folder that it is in, and none from what is no string."""
+    (tmp_path / "json.py").write_text("raise SystemExit('another json')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*filter(None, sys.path), tmp_path])
+    monkeypatch.setattr(native, "num_threads", lambda: 1)
+    with CompileWorkers("sm_90") as workers:
+        workers.start(ENOUGH)
+        monkeypatch.setattr(compile_workers, "compile_source", None)
+        assert workers.compile(SOURCES[1]).name == "few"
+
+
+def test_kernels_of_a_worker_that_is_gone_are_compiled_here(workers):
+    os.killpg(workers.process.pid, signal.SIGKILL)
+    assert kernel_cache._compile(SOURCES, "sm_90", workers) == [compile_source(s) for s in SOURCES]
+
+
+def test_a_kernel_is_submitted_once_by_whatever_name(workers, monkeypatch):
+    sent = []
+    monkeypatch.setattr(workers, "compile", lambda s: sent.append(s.name))
+    one, other = (workers.submit(kernel(name, before=f"# that is {name}\n")) for name in ("once", "again"))
+    assert one is other and workers.submit(kernel("few", warps=2)) is not one
+    assert one.result() is workers.submit(kernel("few", warps=2)).result() is None
+    assert sorted(sent) == ["few", "once"]
+
+
+def test_what_waits_goes_in_turn_and_may_be_left_out(monkeypatch):
+    monkeypatch.setattr(native, "num_threads", lambda: 1)
+    first, done, sent = threading.Event(), threading.Event(), []
+
+    def wait(source):
+        first.set()
+        done.wait()
+        sent.append(source.name)
+
+    with CompileWorkers("sm_90") as workers:
+        workers.start(ENOUGH)
+        monkeypatch.setattr(workers, "compile", wait)
+        workers.submit(kernel("running"))
+        first.wait()
+        short, product = kernel("short", warps=4), kernel("product", before="dot = 'tl.dot(a, b)'\n")
+        futures = [workers.submit(s) for s in (short, kernel("other", warps=2), product)]
+        workers.cancel_except([short, product])
+        done.set()
+        assert [f.cancelled() for f in futures] == [False, True, False] and futures[0].result() is None
+    assert sent == ["running", "product", "short"]
+
+
+def test_workers_are_gone_after_the_block(monkeypatch):
+    monkeypatch.setattr(native, "num_threads", lambda: 2)
+    with CompileWorkers("sm_90") as workers:
+        workers.start(ENOUGH)
+        kernel_cache._compile(SOURCES, "sm_90", workers)
+        assert workers.process.poll() is None
+    assert workers.process.returncode == 0
+    with pytest.raises(ProcessLookupError):
+        os.killpg(workers.process.pid, 0)
+
+
+def test_there_are_no_more_than_processors(monkeypatch):
+    monkeypatch.setattr(native, "num_threads", lambda: 3)
+    monkeypatch.setattr(compile_workers, "_start_parent", lambda arch, ends: mock.Mock())
+    for _ in range(2):
+        with CompileWorkers("sm_90") as one, CompileWorkers("sm_90") as other:
+            one.start(ENOUGH)
+            other.start(ENOUGH)
+            assert (len(one), len(other)) == (3, 0)
+
+
+def test_there_are_no_more_than_processors_that_this_process_may_use():
+    program = (
+        "import os, oneflow.runtime.cuda.compile_workers as module\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "module._start_parent = lambda *_: None; workers = module.CompileWorkers('sm_90')\n"
+        f"workers.start({ENOUGH}); print(len(workers))"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != native.THREADS}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == "1\n"
+
+
+def test_small_programs_have_none(monkeypatch):
+    monkeypatch.setattr(compile_workers, "_start_parent", None)
+    with CompileWorkers("sm_90") as workers:
+        workers.start(ENOUGH - 1)
+        assert not workers
+
+
+def test_frozen_programs_have_none(monkeypatch):
+    """Their executable is no interpreter."""
+    monkeypatch.setattr(compile_workers, "_start_parent", None)
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with CompileWorkers("sm_90") as workers:
+        workers.start(ENOUGH)
+        assert not workers
+
+
+def test_without_processes_threads_compile(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(compile_workers, "_start_parent", refuse)
+    with CompileWorkers("sm_90") as workers:
+        workers.start(ENOUGH)
+        assert kernel_cache._compile(SOURCES, "sm_90", workers) == [compile_source(s) for s in SOURCES]
+
+
+def test_without_connections_places_are_free_again(monkeypatch):
+    monkeypatch.setattr(compile_workers, "Pipe", mock.Mock(side_effect=OSError("too many open files")))
+    with CompileWorkers("sm_90") as workers:
+        workers.start(ENOUGH)
+        assert not workers and not compile_workers._reserved
+
+
+def test_products_are_compiled_first(monkeypatch):
+    seen = []
+    monkeypatch.setattr(native, "num_threads", lambda: 1)
+    monkeypatch.setattr(kernel_cache, "compile_source", lambda s, arch: seen.append(s.name))
+    long = replace(FIRST, name="long", text=FIRST.text + "# " * 99)
+    described = replace(FIRST, name="described", text=FIRST.text + "# tl.dot(a, b) tl.make_tensor_descriptor(..)")
+    product = replace(FIRST, name="product", text=FIRST.text + "# tl.dot(a, b)")
+    kernel_cache._compile([long, FIRST, described, product], "sm_90", None)
+    assert seen[-4:] == ["product", "described", "long", "first"]
