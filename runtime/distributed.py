@@ -27,9 +27,9 @@ from oneflow.passes.to_physical import physical
 from oneflow.runtime.arguments import Parameter, as_array, bind
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.kernel import Collectives
-from oneflow.runtime.collectives.move import Lying, Move
 from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.operations import carry_out
+from oneflow.runtime.collectives.resharding import Resharding, Sharding
 from oneflow.runtime.collectives.threads import ThreadWorld
 from oneflow.runtime.collectives.transport import Array, World, WorldError
 from oneflow.runtime.cuda.array import DeviceArray
@@ -305,8 +305,8 @@ def collect(
     first = world.here[0]
     if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
         return on_host(world, pieces[ranks.index(first)]) if first in receivers else None
-    after = Lying((len(receivers),), broadcast((1,)), receivers)
-    made = move_pieces(world, layout, Lying(mesh, layout.nd, tuple(ranks)), after, pieces)
+    after = Sharding((len(receivers),), broadcast((1,)), receivers)
+    made = move_pieces(world, layout, Sharding(mesh, layout.nd, tuple(ranks)), after, pieces)
     return made[receivers.index(first)] if first in receivers else None
 
 
@@ -318,14 +318,14 @@ def on_host(world: World, piece: Array | DeviceArray) -> Array:
         return piece.numpy()
 
 
-def move_pieces(world: World, layout: Layout, before: Lying, after: Lying, pieces: Pieces) -> Pieces:
+def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding, pieces: Pieces) -> Pieces:
     """The pieces of this process of an array that goes from some ranks to others; to no partial sums.
 
     Raises:
         WorldError: other ranks want something else.
     """
     world.agree(f"{layout.desc} moved from {before} to {after}", "")
-    move, everyone = Move(layout.shape, before, after), tuple(range(world.size))
+    move, everyone = Resharding(layout.shape, before, after), tuple(range(world.size))
     sources, targets = ({r: p for p, r in enumerate(side.at)} for side in (before, after))
 
     def take(rank: int) -> Array | None:
@@ -343,7 +343,7 @@ def move_pieces(world: World, layout: Layout, before: Lying, after: Lying, piece
     return {targets[r]: a for r, a in zip(world.here, made, strict=True) if a is not None}
 
 
-def _reduced(world: World, before: Lying, place: int, piece: Array) -> Array:
+def _reduced(world: World, before: Sharding, place: int, piece: Array) -> Array:
     """The piece of one place, with what the mesh axes of partial sums and maxima have of it brought together."""
     for letter, kind in (("P", "sum"), ("M", "max")):
         axes = [k for k, s in enumerate(before.nd) if s.kind == letter]

@@ -15,8 +15,8 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, group, p
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives import mpi
-from oneflow.runtime.collectives.move import Lying
 from oneflow.runtime.collectives.nccl import gpus
+from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import Layout, Pieces, collect, move_pieces, world_of
@@ -104,9 +104,9 @@ class Placement:
             return pieces
         return {p: DeviceArray.of(a, gpus(self.world).device) for p, a in pieces.items()}
 
-    def lying(self, nd: NdSbp) -> Lying:
+    def sharding(self, nd: NdSbp) -> Sharding:
         """How a tensor of a layout lies on the job's ranks."""
-        return Lying(self.mesh, nd, self.members)
+        return Sharding(self.mesh, nd, self.members)
 
     def __str__(self) -> str:
         return f"placement(type={self.type!r}, ranks={self.ranks.tolist()})"
@@ -200,8 +200,8 @@ class GlobalArray(Shaped):
         made = move_pieces(
             max(worlds, key=lambda w: w.size),
             self.layout,
-            self.placement.lying(self.nd),
-            placement.lying(nd),
+            self.placement.sharding(self.nd),
+            placement.sharding(nd),
             self.pieces,
         )
         return GlobalArray(placement, layout, placement.put(made))
@@ -229,7 +229,7 @@ def shared(array: np.ndarray, at: Placement, nd: NdSbp) -> np.ndarray:
     if len(world.here) == world.size:
         return array
     desc = TensorDesc(array.shape, dtypes.from_numpy(array.dtype))
-    world.agree(f"{desc} of rank 0 on {at.lying(nd)}", "")
+    world.agree(f"{desc} of rank 0 on {at.sharding(nd)}", "")
     copy = np.array(array, order="C")
     with world.step(world.here[0], 0, "sharing a tensor of rank 0"):
         world.transport(world.here[0], tuple(everyone)).broadcast(copy.reshape(-1), 0)

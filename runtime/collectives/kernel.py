@@ -1,4 +1,4 @@
-"""Collectives as kernels that a compiled program calls between its own, like those of users' libraries."""
+"""Collectives as external kernels, which a compiled program calls like those of user libraries."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Collectives:
     Attributes:
         world: all ranks.
         mesh: the mesh of the program.
-        ranks: the rank of the world at each place of the mesh.
-        place: where in the mesh this program stands.
-        sites: where in the program each collective is, in order.
-        gpus: the ways between devices, where the program runs on those.
+        ranks: the rank of the world at each index of the mesh.
+        place: the index of this program in the mesh.
+        sites: the source location of each collective, in order.
+        gpus: the transports between GPUs, if the program runs on GPUs.
     """
 
     world: World
@@ -33,21 +33,21 @@ class Collectives:
     place: int
     sites: Sequence[str]
     gpus: Gpus | None = None
-    _made: int = field(default=0, init=False)
+    _count: int = field(default=0, init=False)
 
     def kernel(self, op: Call) -> ExternalKernel:
-        """The kernel of the program's next collective, on static descriptions."""
+        """The kernel of the next collective of the program; types are static."""
         axes, stated = list(op.attrs["mesh_axes"]), list(op.attrs["ranks"])
         members = [self.ranks[m] for m in stated or group(self.place, self.mesh, axes)]
-        number = self._made
-        self._made += 1
+        number = self._count
+        self._count += 1
         among = f"between ranks {members}" if stated else f"along mesh axes {axes}"
         text = f"step {number}, oneflow.{op.record.name} {among} ({self.sites[number]})"
         transport = (self.gpus or self.world).transport(self.ranks[self.place], members)
         return _Kernel(op, transport, self.world, self.ranks[self.place], number, text).external()
 
     def launch_scope(self) -> AbstractContextManager[None]:
-        """What all collectives of the program are started in at once, by a device that has them recorded."""
+        """The step in which a device launches graphs that contain all collectives of the program."""
         count = len(self.sites)
         text = f"steps 0 to {count - 1} at once, of a program with {count} collectives ({self.sites[-1]})"
         return self.world.step(self.ranks[self.place], count - 1, text, count)
@@ -55,7 +55,7 @@ class Collectives:
 
 @dataclass
 class _Kernel:
-    """One rank's part in one collective of a program."""
+    """The part of one rank in one collective of a program."""
 
     op: Call
     transport: Transport
@@ -63,29 +63,29 @@ class _Kernel:
     rank: int
     number: int
     text: str
-    room: int = 0
-    seen: tuple[tuple[int, ...], list[Array]] = ((), [])
+    workspace: int = 0
+    viewed: tuple[tuple[int, ...], list[Array]] = ((), [])
 
     def external(self) -> ExternalKernel:
-        """What the program calls."""
+        """The external kernel that the program calls."""
         if not isinstance(self.transport, NcclTransport):
             return python_kernel(self._run)
         sides = self.op.operands, self.op.results
         packed = packing_bytes(self.op.record.name, self.transport, self.op.attrs, *sides)
-        self.room = packed or 0
-        return python_kernel(self._run, True, self.room, packed is not None)
+        self.workspace = packed or 0
+        return python_kernel(self._run, True, self.workspace, packed is not None)
 
     def _run(self, buffers: Sequence[int], stream: int) -> None:
-        """Carries the collective out."""
+        """Runs the collective."""
         count, arrays = len(self.op.operands), self._arrays(buffers)
-        room = buffers[len(arrays)] if self.room else 0
-        with self.world.step(self.rank, self.number, self.text), self.transport.on(stream, room):
+        workspace = buffers[len(arrays)] if self.workspace else 0
+        with self.world.step(self.rank, self.number, self.text), self.transport.on_stream(stream, workspace):
             carry_out(self.op.record.name, self.transport, self.op.attrs, arrays[:count], arrays[count:])
 
     def _arrays(self, buffers: Sequence[int]) -> list[Array]:
-        """The operands and results; runs on the same memory, as those of a training step are, share them."""
+        """The operands and results as arrays; reused while the addresses are the same, as in a training loop."""
         descs = (*self.op.operands, *self.op.results)
         addresses = tuple(buffers[i] for i in range(len(descs)))
-        if addresses != self.seen[0]:
-            self.seen = addresses, list(map(as_array, addresses, descs))
-        return self.seen[1]
+        if addresses != self.viewed[0]:
+            self.viewed = addresses, list(map(as_array, addresses, descs))
+        return self.viewed[1]

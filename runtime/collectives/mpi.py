@@ -1,7 +1,7 @@
-"""Ranks as processes that MPI started: the one module that imports mpi4py.
+"""Ranks as processes of an MPI job: the one module that imports mpi4py.
 
-MPI is loaded when a program of several ranks is first run. Calls block inside of MPI, without the interpreter's lock;
-who waits in vain is found out by the watchman, a process beside the ranks.
+MPI is loaded when a program of several ranks first runs. Calls block inside MPI without the interpreter lock. The
+watchdog, a separate process, detects ranks that wait in vain.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from oneflow.runtime import native
-from oneflow.runtime.collectives import watchman
-from oneflow.runtime.collectives.progress import COMPUTING, ENDED, FAILED, WAITING, Row, Table, now
-from oneflow.runtime.collectives.transport import Array, Parcels, Transport, World, WorldError
+from oneflow.runtime.collectives import watchdog
+from oneflow.runtime.collectives.progress import COMPUTING, ENDED, FAILED, WAITING, ProgressTable, Row, now
+from oneflow.runtime.collectives.transport import Array, Messages, Transport, World, WorldError
 
 T = TypeVar("T")
 HINT = "expected mpi4py and an MPI (pip install oneflow-mlir[mpi])"
-#: Where launchers tell a process how many ranks there are.
-SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
-#: How often a rank that has failed looks for the others, in seconds.
+#: The environment variables in which launchers pass the number of ranks.
+SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+#: The seconds between two looks of a failed rank at the table of the ranks.
 INTERVAL = 0.01
-#: The seconds a rank may wait at one step; `$ONEFLOW_TIMEOUT` says otherwise.
+#: The default of `$ONEFLOW_TIMEOUT`: the seconds that a rank may wait at one step.
 TIMEOUT = 600.0
 
 
 def launched() -> bool:
     """Whether an MPI launcher has started this process, with others or alone."""
-    return any(name in os.environ for name in SIZES)
+    return any(name in os.environ for name in SIZE_VARIABLES)
 
 
 @functools.cache
 def mpi() -> Any:
-    """The module `mpi4py.MPI`; loading it starts MPI.
+    """The module `mpi4py.MPI`; the import initializes MPI.
 
     Raises:
-        WorldError: it is not installed, or finds no MPI.
+        WorldError: mpi4py is not installed, or finds no MPI.
     """
     try:
         return importlib.import_module("mpi4py.MPI")
@@ -70,36 +70,38 @@ def timeout() -> float:
 
 
 class MpiTransport(Transport):
-    """A communicator of the group's members. Sums are MPI's; everything else moves as bytes."""
+    """Collectives by an MPI communicator of the group. MPI computes sums; all other data moves as bytes."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
 
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
-        """MPI's; it has to be told where both are one array."""
+        """`MPI_Allreduce`, in place where source and target are one array."""
         given = mpi().IN_PLACE if source.ctypes.data == target.ctypes.data else source
         self._comm.Allreduce(given, target, mpi().MAX if reduce == "max" else mpi().SUM)
 
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """MPI's."""
+        """`MPI_Reduce_scatter`."""
         self._comm.Reduce_scatter(source, target, list(counts))
 
     def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """MPI's, of bytes."""
-        self._comm.Allgatherv(_bytes(source), (_bytes(target), _scaled(counts, target)))
+        """`MPI_Allgatherv` of bytes."""
+        self._comm.Allgatherv(_bytes(source), (_bytes(target), _byte_counts(counts, target)))
 
     def all_to_all(self, source: Array, target: Array, sent: Sequence[int], received: Sequence[int]) -> None:
-        """MPI's, of bytes."""
-        self._comm.Alltoallv((_bytes(source), _scaled(sent, source)), (_bytes(target), _scaled(received, target)))
+        """`MPI_Alltoallv` of bytes."""
+        self._comm.Alltoallv(
+            (_bytes(source), _byte_counts(sent, source)), (_bytes(target), _byte_counts(received, target))
+        )
 
-    def exchange(self, sends: Parcels, receives: Parcels) -> None:
-        """Sends that wait for nothing, and receives; parcels between two members keep their order."""
+    def exchange(self, sends: Messages, receives: Messages) -> None:
+        """Nonblocking sends and receives; messages between two members keep their order."""
         requests = [self._comm.Irecv(_bytes(array), sender) for sender, array in receives]
         requests += [self._comm.Isend(_bytes(array), receiver) for receiver, array in sends]
         mpi().Request.Waitall(requests)
 
     def broadcast(self, array: Array, root: int) -> None:
-        """MPI's, of bytes."""
+        """`MPI_Bcast` of bytes."""
         self._comm.Bcast(_bytes(array), root)
 
 
@@ -107,45 +109,45 @@ def _bytes(array: Array) -> Array:
     return array.view("u1")
 
 
-def _part(row: int, allowed: Sequence[Set[int]]) -> int:
-    """How many processors a rank uses of those that it is `allowed`: a part where others are allowed some too."""
+def _thread_share(row: int, allowed: Sequence[Set[int]]) -> int:
+    """The number of threads of a rank: its allowed processors, divided by the number of ranks that share them."""
     own = allowed[row]
     return max(len(own) // sum(not own.isdisjoint(other) for other in allowed), 1)
 
 
-def _scaled(counts: Sequence[int], array: Array) -> list[int]:
+def _byte_counts(counts: Sequence[int], array: Array) -> list[int]:
     return [n * array.dtype.itemsize for n in counts]
 
 
 class MpiWorld(World):
-    """The ranks of an MPI job, of which this process is one."""
+    """The ranks of an MPI job; this process is one of them."""
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
         self.rank: int = comm.Get_rank()
         self.size, self.here = comm.Get_size(), (self.rank,)
         self._transports: dict[tuple[int, ...], MpiTransport] = {tuple(range(self.size)): MpiTransport(comm)}
-        self._compared = comm.Dup()
+        self._agreement_comm = comm.Dup()
         self._steps = self._failures = 0
         self._text = ""
         if self.size > 1:
             self._share_table()
 
     def _share_table(self) -> None:
-        """Makes the table of the ranks of this machine, and starts its watchman."""
-        near = self.comm.Split_type(mpi().COMM_TYPE_SHARED)
-        self._row, rows, first = near.Get_rank(), near.Get_size(), near.Get_rank() == 0
-        made = Path(tempfile.mkdtemp(prefix="oneflow-ranks-")) if first else None
-        if made is not None:
-            Table(made / "table", rows, make=True)
-        self.folder: Path = near.bcast(made)
-        self._table = Table(self.folder / "table", rows)
+        """Creates the progress table of the ranks of this node, and starts the watchdog."""
+        node = self.comm.Split_type(mpi().COMM_TYPE_SHARED)
+        self._row, rows, first = node.Get_rank(), node.Get_size(), node.Get_rank() == 0
+        folder = Path(tempfile.mkdtemp(prefix="oneflow-ranks-")) if first else None
+        if folder is not None:
+            ProgressTable(folder / "table", rows, create=True)
+        self.folder: Path = node.bcast(folder)
+        self._table = ProgressTable(self.folder / "table", rows)
         if "ONEFLOW_NUM_THREADS" not in os.environ:
-            native.set_num_threads(_part(self._row, near.allgather(os.sched_getaffinity(0))))
+            native.set_num_threads(_thread_share(self._row, node.allgather(os.sched_getaffinity(0))))
         self._note(COMPUTING)
-        near.Barrier()
+        node.Barrier()
         if first:
-            command = [sys.executable, "-m", watchman.__name__, str(self.folder), str(rows), str(timeout())]
+            command = [sys.executable, "-m", watchdog.__name__, str(self.folder), str(rows), str(timeout())]
             subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
         sys.excepthook = self._fail_with
         atexit.register(self._end)
@@ -160,7 +162,9 @@ class MpiWorld(World):
 
     @contextmanager
     def step(self, rank: int, number: int, text: str, count: int = 1) -> Iterator[None]:
-        """Notes in the table where this rank is; after a failure the others have to have met it as well."""
+        """Notes in the table that this rank waits at a step. After a failure it first waits until all ranks have
+        failed.
+        """
         while self._failures and any(row.failures < self._failures for row in self._table.all()):
             time.sleep(INTERVAL)
         self._steps += count
@@ -170,7 +174,7 @@ class MpiWorld(World):
         self._note(COMPUTING)
 
     def transport(self, rank: int, members: Sequence[int]) -> Transport:
-        """The way through a communicator of these members, made at first use."""
+        """The transport over a communicator of these members, created at first use."""
         key = tuple(members)
         if key not in self._transports:
             group = self.comm.Get_group().Incl(list(key))
@@ -179,7 +183,7 @@ class MpiWorld(World):
         return self._transports[key]
 
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Runs the one task; where it fails here alone the watchman ends those who wait."""
+        """Runs the task of this rank. If it fails on this rank alone, the watchdog ends the ranks that wait."""
         try:
             return [task() for task in tasks]
         except BaseException:
@@ -188,27 +192,27 @@ class MpiWorld(World):
                 self._note(COMPUTING)
             raise
 
-    def near(self) -> tuple[int, int]:
-        """Which of the ranks of this machine this is, and how many there are."""
+    def local_rank(self) -> tuple[int, int]:
+        """The number of this rank among the ranks of this node, and their count."""
         return (self._row, self._table.rows) if self.size > 1 else (0, 1)
 
     def gather(self, text: str, why: str) -> list[str]:
-        """The texts of all ranks, on a way of their own: no other message is taken for one of them."""
+        """The texts of all ranks, over a communicator of their own."""
         with self.step(self.rank, 0, why):
-            return list(self._compared.allgather(text))
+            return list(self._agreement_comm.allgather(text))
 
     def fail(self, message: str) -> NoReturn:
-        """Ends all ranks; the first rank that fails says why."""
-        stream = watchman.stream_of(watchman.launcher_of(os.getpid()))
-        late = watchman.is_file(stream)
+        """Ends all ranks; the first rank that fails reports the reason."""
+        stream = watchdog.stream_of(watchdog.launcher_of(os.getpid()))
+        is_deferred = watchdog.is_file(stream)
         if self.size == 1:
-            print(message, file=sys.stderr if late else stream or sys.stderr, flush=True)
+            print(message, file=sys.stderr if is_deferred else stream or sys.stderr, flush=True)
         else:
-            watchman.say(self.folder, message, stream or sys.stderr, late)
+            watchdog.report(self.folder, message, stream or sys.stderr, is_deferred)
             self._note(FAILED)
         sys.stdout.flush()
         self.comm.Abort(1)
-        os._exit(1)  # MPICH's launcher ends us a little later
+        os._exit(1)  # the launcher of MPICH ends this process with a delay
 
     def _fail_with(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
         text = "".join(traceback.format_exception(kind, error, trace)).rstrip()
@@ -217,7 +221,7 @@ class MpiWorld(World):
 
 @functools.cache
 def world() -> MpiWorld:
-    """The job that this process belongs to.
+    """The MPI job of this process.
 
     Raises:
         WorldError: mpi4py is not installed.

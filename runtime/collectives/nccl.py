@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.runtime.collectives.transport import Array, Parcels, Transport, World, WorldError, units
+from oneflow.runtime.collectives.transport import Array, Messages, Transport, World, WorldError, aligned_bytes
 from oneflow.runtime.cuda import driver
 
 #: NCCL's numbers of element types; anything else is moved as bytes and not added.
@@ -117,7 +117,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 @contextlib.contextmanager
-def together() -> Iterator[None]:
+def group_calls() -> Iterator[None]:
     """Calls that NCCL carries out as one; after a failure the group is closed as well."""
     call("ncclGroupStart")
     try:
@@ -135,12 +135,12 @@ class NcclTransport(Transport):
         count: how many there are.
     """
 
-    adds_short, most_packed = True, 0
+    sums_16_bit, max_packed_bytes = True, 0
 
     def __init__(self, host: Transport, index: int, count: int) -> None:
         self._host, self.index, self.count = host, index, count
         self.stream: Any = 0
-        self._room = 0
+        self._workspace = 0
         self._communicator = POINTER()
         name = UniqueId()
         if index == 0:
@@ -154,27 +154,27 @@ class NcclTransport(Transport):
         return self._host
 
     @contextlib.contextmanager
-    def on(self, stream: Any, room: int = 0) -> Iterator[None]:
-        """Gives what follows to a stream; what is packed lies at `room`, as much as `packing_bytes` says."""
-        self.stream, self._room = stream, room
+    def on_stream(self, stream: Any, workspace: int = 0) -> Iterator[None]:
+        """Gives what follows to a stream; what is packed lies at `workspace`, as much as `packing_bytes` says."""
+        self.stream, self._workspace = stream, workspace
         yield
-        self._room = 0
+        self._workspace = 0
 
     def _call(self, name: str, *arguments: Any) -> None:
         call(name, *arguments, self._communicator, self.stream)
 
-    def together(self) -> contextlib.AbstractContextManager[None]:
+    def grouped(self) -> contextlib.AbstractContextManager[None]:
         """A group of NCCL's: it puts reductions that follow each other in one kernel, where packing would copy."""
-        return together()
+        return group_calls()
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
         """Memory of the device, until the collective is done."""
         count = int(np.prod(shape)) * dtype.itemsize
         if not count:
             return np.empty(shape, dtype)
-        assert self._room, "no memory to pack into"
-        made = np.frombuffer((ctypes.c_char * count).from_address(self._room), dtype).reshape(shape)
-        self._room += units(count)
+        assert self._workspace, "no memory to pack into"
+        made = np.frombuffer((ctypes.c_char * count).from_address(self._workspace), dtype).reshape(shape)
+        self._workspace += aligned_bytes(count)
         return made
 
     def copy(self, target: Array, source: Array) -> None:
@@ -218,7 +218,7 @@ class NcclTransport(Transport):
         if len(set(counts)) == 1:
             self._call("ncclReduceScatter", *_pair(source, target), counts[0], kind, REDUCTIONS["sum"])
             return
-        with together():
+        with group_calls():
             for root, (end, count) in enumerate(zip(ends, counts, strict=True)):
                 piece = source[end - count : end]
                 if count:
@@ -230,7 +230,7 @@ class NcclTransport(Transport):
         if len(set(counts)) == 1:
             self._call("ncclAllGather", *_pair(source, target), source.nbytes, BYTES)
             return
-        with together():
+        with group_calls():
             for root, piece in enumerate(_cut(target, counts)):
                 given = source if root == self.index else piece
                 if piece.size:
@@ -240,9 +240,9 @@ class NcclTransport(Transport):
         """A message to and from each member."""
         self.exchange(list(enumerate(_cut(source, sent))), list(enumerate(_cut(target, received))))
 
-    def exchange(self, sends: Parcels, receives: Parcels) -> None:
-        """Messages, as one; parcels between two members keep their order."""
-        with together():
+    def exchange(self, sends: Messages, receives: Messages) -> None:
+        """Messages, as one; transfers between two members keep their order."""
+        with group_calls():
             for receiver, array in sends:
                 if array.size:
                     self._call("ncclSend", _address(array), array.nbytes, BYTES, receiver)
@@ -264,10 +264,10 @@ class Gpus:
 
     def __init__(self, world: World) -> None:
         self.world, self._transports = world, dict[tuple[int, ...], NcclTransport]()
-        number, near = world.near()
+        number, local_rank = world.local_rank()
         count = driver.device_count()
-        if count < near and (count != 1 or VISIBLE not in os.environ):
-            raise WorldError(f"expected a GPU for each of the {near} ranks of this machine, got {count}")
+        if count < local_rank and (count != 1 or VISIBLE not in os.environ):
+            raise WorldError(f"expected a GPU for each of the {local_rank} ranks of this machine, got {count}")
         self.device = driver.device(number % count)
         atexit.register(finish, self.device)
 

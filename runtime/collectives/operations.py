@@ -15,8 +15,8 @@ import numpy as np
 
 from oneflow.dialect.external import as_array
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.runtime.collectives.move import Lying, Move
-from oneflow.runtime.collectives.transport import Array, Transport, units
+from oneflow.runtime.collectives.resharding import Resharding, Sharding
+from oneflow.runtime.collectives.transport import Array, Transport, aligned_bytes
 
 Attrs = dict[str, Any]
 #: A part of a collective that stops when what it sends is packed, and when it has given the transport its call.
@@ -34,12 +34,12 @@ class _Counter(Transport):
     """Moves nothing, and counts the memory that another transport packs into."""
 
     def __init__(self, other: Transport) -> None:
-        self.adds_short, self.most_packed, self.bytes = other.adds_short, other.most_packed, 0
+        self.sums_16_bit, self.max_packed_bytes, self.bytes = other.sums_16_bit, other.max_packed_bytes, 0
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
         """Memory that nobody touches."""
         made = np.empty(shape, dtype)
-        self.bytes += units(made.nbytes)
+        self.bytes += aligned_bytes(made.nbytes)
         return made
 
     def fetch(self, array: Array) -> Array:
@@ -69,11 +69,11 @@ def packing_bytes(
     return counter.bytes
 
 
-def _together(transport: Transport, parts: Sequence[Part]) -> None:
+def _run_parts(transport: Transport, parts: Sequence[Part]) -> None:
     """Carries out the parts of a collective, whose calls the transport may join."""
     for part in parts:
         next(part)
-    with transport.together():
+    with transport.grouped():
         for part in parts:
             next(part)
     for part in parts:
@@ -85,8 +85,8 @@ def _batches(transport: Transport, wholes: Sequence[Array]) -> list[list[int]]:
 
     All members find the same, since they look at what is whole on each.
     """
-    small = [i for i, a in enumerate(wholes) if 0 < a.nbytes <= transport.most_packed]
-    alone = [[i] for i, a in enumerate(wholes) if a.nbytes > transport.most_packed]
+    small = [i for i, a in enumerate(wholes) if 0 < a.nbytes <= transport.max_packed_bytes]
+    alone = [[i] for i, a in enumerate(wholes) if a.nbytes > transport.max_packed_bytes]
     return [small, *alone] if small else alone
 
 
@@ -97,7 +97,7 @@ def _wide(array: Array) -> Array:
 
 
 def _terms(transport: Transport, array: Array) -> Array:
-    return array if transport.adds_short else _wide(array)
+    return array if transport.sums_16_bit else _wide(array)
 
 
 def ordered(array: Array) -> Array:
@@ -120,7 +120,7 @@ def _all_reduce(transport: Transport, attrs: Attrs, sources: Sequence[Array], ta
         return
     flats, into = ([a.reshape(-1) for a in side] for side in (sources, targets))
     batches = _batches(transport, flats)
-    _together(transport, [_reduced(transport, how, [flats[i] for i in b], [into[i] for i in b]) for b in batches])
+    _run_parts(transport, [_reduced(transport, how, [flats[i] for i in b], [into[i] for i in b]) for b in batches])
 
 
 def _reduced(transport: Transport, how: str, flats: Sequence[Array], into: Sequence[Array]) -> Part:
@@ -201,7 +201,7 @@ def _reduce_scatter(transport: Transport, attrs: Attrs, sources: Sequence[Array]
         yield
         _unpack(transport, total, into)
 
-    _together(transport, [part(b) for b in _batches(transport, sources)])
+    _run_parts(transport, [part(b) for b in _batches(transport, sources)])
 
 
 def _all_gather(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
@@ -216,7 +216,7 @@ def _all_gather(transport: Transport, attrs: Attrs, sources: Sequence[Array], ta
         yield
         _unpack(transport, into, [into] if is_whole else pieces)
 
-    _together(transport, [part(b) for b in _batches(transport, targets)])
+    _run_parts(transport, [part(b) for b in _batches(transport, targets)])
 
 
 def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
@@ -231,9 +231,9 @@ def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array
 
 
 def _send_recv(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    before = Lying(tuple(attrs["mesh"]), attrs["src_nd_sbp"], tuple(attrs["src_members"]))
-    after = Lying(tuple(attrs["dst_mesh"] or attrs["mesh"]), attrs["dst_nd_sbp"], tuple(attrs["dst_members"]))
-    Move(tuple(attrs["shape"]), before, after).carry_out(transport, attrs["index"], source, target)
+    before = Sharding(tuple(attrs["mesh"]), attrs["src_nd_sbp"], tuple(attrs["src_members"]))
+    after = Sharding(tuple(attrs["dst_mesh"] or attrs["mesh"]), attrs["dst_nd_sbp"], tuple(attrs["dst_members"]))
+    Resharding(tuple(attrs["shape"]), before, after).carry_out(transport, attrs["index"], source, target)
 
 
 Rule = Callable[[Transport, Attrs, Sequence[Array], Sequence[Array]], None]

@@ -1,6 +1,6 @@
-"""How far the ranks of one machine have come: a table in a file that they share, which the watchman reads.
+"""The progress of the ranks of one node: a table in a shared file, which the watchdog reads.
 
-Each rank has a row, which it alone writes: its process, what it does, which step it is at.
+Each rank writes its own row: process id, state, step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Rank, process, state, steps begun, when the last began, failed runs; then the length of the text that names it.
+#: Rank, process id, state, steps begun, start of the last step, failed runs, length of the text that names the step.
 _HEAD = struct.Struct("<qqqqdqq")
 TEXT_BYTES = 512
 ROW_BYTES = _HEAD.size + TEXT_BYTES
@@ -20,7 +20,15 @@ COMPUTING, WAITING, ENDED, FAILED = range(4)
 
 @dataclass(frozen=True)
 class Row:
-    """What one rank has noted."""
+    """The row of one rank.
+
+    Attributes:
+        state: COMPUTING, WAITING, ENDED or FAILED.
+        step: the number of steps begun.
+        since: when the state was noted, in seconds of the clock `now`.
+        text: the name of the step.
+        failures: the number of failed runs.
+    """
 
     rank: int
     process: int
@@ -31,11 +39,11 @@ class Row:
     failures: int = 0
 
 
-class Table:
-    """The rows of the ranks of one machine, in a file."""
+class ProgressTable:
+    """The rows of the ranks of one node, in a memory-mapped file."""
 
-    def __init__(self, path: Path, rows: int, make: bool = False) -> None:
-        if make:
+    def __init__(self, path: Path, rows: int, create: bool = False) -> None:
+        if create:
             path.write_bytes(bytes(rows * ROW_BYTES))
         self.rows = rows
         with path.open("r+b") as file:
@@ -48,7 +56,7 @@ class Table:
         self._memory[number * ROW_BYTES : number * ROW_BYTES + len(head) + len(text)] = head + text
 
     def read(self, number: int) -> Row:
-        """Reads a row; one that is being written may read as the mixture of two."""
+        """Reads a row; a row that is being written may be a mixture of two."""
         at = number * ROW_BYTES
         rank, process, state, step, since, failures, length = _HEAD.unpack_from(self._memory, at)
         text = self._memory[at + _HEAD.size : at + _HEAD.size + min(max(length, 0), TEXT_BYTES)]
@@ -60,5 +68,5 @@ class Table:
 
 
 def now() -> float:
-    """The clock of `since`, which all processes of a machine share."""
+    """Seconds of the monotonic clock, which all processes of a node share."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)

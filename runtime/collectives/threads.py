@@ -1,6 +1,6 @@
-"""All ranks in one process, one thread each: for tests, and for meshes larger than the machine.
+"""All ranks as threads of one process: for tests, and for meshes larger than the machine.
 
-Members of a group lay out what they have, wait for each other, and take what they need. Sums are formed in the order
+Members of a group publish their arrays, wait for each other, and copy what they need. Sums are computed in the order
 of the ranks.
 """
 
@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from oneflow.runtime.collectives.mpi import timeout
-from oneflow.runtime.collectives.transport import Array, Parcels, Transport, World, WorldError
+from oneflow.runtime.collectives.transport import Array, Messages, Transport, World, WorldError
 
 T = TypeVar("T")
 
 
-class _Table:
-    """Where the members of one group meet."""
+class _Rendezvous:
+    """The slots and the barrier of one group."""
 
     def __init__(self, count: int) -> None:
         self.slots: list[Any] = [None] * count
@@ -30,61 +30,62 @@ class _Table:
 
 
 class ThreadTransport(Transport):
-    """One thread's way to the others of its group."""
+    """Collectives of one thread with the other threads of its group."""
 
-    def __init__(self, table: _Table, index: int) -> None:
-        self._table, self._index = table, index
+    def __init__(self, rendezvous: _Rendezvous, index: int) -> None:
+        self._rendezvous, self._index = rendezvous, index
 
     @contextmanager
-    def _met(self, laid_out: Any) -> Iterator[list[Any]]:
-        """What all members lay out; they may change it again when everybody has taken what they need.
+    def _exchange(self, contributions: Any) -> Iterator[list[Any]]:
+        """The contributions of all members, valid within the block.
 
         Raises:
             WorldError: another rank has failed.
         """
         try:
-            self._table.slots[self._index] = laid_out
-            self._table.barrier.wait()
-            yield list(self._table.slots)
-            self._table.barrier.wait()
+            self._rendezvous.slots[self._index] = contributions
+            self._rendezvous.barrier.wait()
+            yield list(self._rendezvous.slots)
+            self._rendezvous.barrier.wait()
         except threading.BrokenBarrierError:
             raise WorldError("another rank has failed, or does not come") from None
 
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
         """The sum, in the order of the ranks, or the maximum."""
-        with self._met(source) as terms:
+        with self._exchange(source) as terms:
             total = np.maximum.reduce(terms) if reduce == "max" else _sum(terms)
         target[:] = total
 
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """The same, of this member's elements."""
+        """The sum of the elements of this member."""
         end = sum(counts[: self._index + 1])
-        with self._met(source) as terms:
+        with self._exchange(source) as terms:
             target[:] = _sum([t[end - counts[self._index] : end] for t in terms])
 
     def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
         """All pieces, copied."""
-        with self._met(source) as pieces:
+        with self._exchange(source) as pieces:
             np.concatenate(pieces, out=target)
 
     def all_to_all(self, source: Array, target: Array, sent: Sequence[int], received: Sequence[int]) -> None:
-        """The elements for this member out of everybody's, copied."""
+        """The elements that all members send to this member, copied."""
         pieces = np.split(source, list(itertools.accumulate(sent))[:-1])
-        with self._met(pieces) as laid_out:
-            np.concatenate([p[self._index] for p in laid_out], out=target)
+        with self._exchange(pieces) as contributions:
+            np.concatenate([p[self._index] for p in contributions], out=target)
 
-    def exchange(self, sends: Parcels, receives: Parcels) -> None:
-        """Parcels between two members go in order."""
-        with self._met(sends) as laid_out:
+    def exchange(self, sends: Messages, receives: Messages) -> None:
+        """Messages between two members keep their order."""
+        with self._exchange(sends) as contributions:
             arriving = {
-                sender: iter([a for to, a in parcels if to == self._index]) for sender, parcels in enumerate(laid_out)
+                sender: iter([a for to, a in transfers if to == self._index])
+                for sender, transfers in enumerate(contributions)
             }
             for sender, into in receives:
                 into[:] = next(arriving[sender])
 
     def broadcast(self, array: Array, root: int) -> None:
-        """A copy of the root's."""
-        with self._met(array) as arrays:
+        """A copy of the array of the root."""
+        with self._exchange(array) as arrays:
             if self._index != root:
                 array[:] = arrays[root]
 
@@ -98,24 +99,24 @@ def _sum(terms: Sequence[Array]) -> Array:
 
 
 class ThreadWorld(World):
-    """All ranks in this process."""
+    """A world whose ranks are all threads of this process."""
 
     def __init__(self, size: int) -> None:
         self.size, self.here = size, tuple(range(size))
-        self._tables: dict[tuple[int, ...], _Table] = {}
+        self._rendezvous: dict[tuple[int, ...], _Rendezvous] = {}
         self._lock = threading.Lock()
 
     def transport(self, rank: int, members: Sequence[int]) -> Transport:
-        """The way to other threads."""
+        """The transport to other threads."""
         with self._lock:
-            table = self._tables.setdefault(tuple(members), _Table(len(members)))
-        return ThreadTransport(table, members.index(rank))
+            rendezvous = self._rendezvous.setdefault(tuple(members), _Rendezvous(len(members)))
+        return ThreadTransport(rendezvous, members.index(rank))
 
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Runs every task in a thread; where one fails the others do not wait for it.
+        """Runs every task in a thread; after a failure the other tasks do not wait.
 
         Raises:
-            Exception: what a task raised: the first that is not about another's failure.
+            Exception: the first exception that a task raised.
         """
         failures: list[BaseException] = []
 
@@ -124,18 +125,18 @@ class ThreadWorld(World):
                 return task()
             except BaseException as error:
                 failures.append(error)
-                for table in list(self._tables.values()):
-                    table.barrier.abort()
+                for rendezvous in list(self._rendezvous.values()):
+                    rendezvous.barrier.abort()
                 return None
 
         with ThreadPoolExecutor(len(tasks)) as pool:
             results = list(pool.map(guarded, tasks))
         if failures:
-            for table in self._tables.values():
-                table.barrier.reset()
+            for rendezvous in self._rendezvous.values():
+                rendezvous.barrier.reset()
             raise failures[0]
         return results  # type: ignore[return-value]
 
     def gather(self, text: str, why: str) -> list[str]:
-        """The same text for every rank: one process has made it."""
+        """The text of every rank, which is the same in one process."""
         return [text] * self.size

@@ -21,14 +21,14 @@ import numpy as np
 T = TypeVar("T")
 Array = np.ndarray
 #: How much of lines that differ is shown: characters, and how many of them before the first that differs.
-SHOWN, LEAD = 100, 60
+EXCERPT_LENGTH, EXCERPT_LEAD = 100, 60
 ORDER = "all ranks have to make the same calls, of the same types and layouts, in the same order"
 #: Packages whose frames are no user's.
-OURS = __name__.partition(".")[0], "contextlib"
+OWN_PACKAGES = __name__.partition(".")[0], "contextlib"
 #: Memory to pack into is taken in multiples of so many bytes.
-UNIT = 256
+ALIGNMENT = 256
 #: One side of an exchange: which members, and the arrays that go to them or come from them.
-Parcels = Sequence[tuple[int, Array]]
+Messages = Sequence[tuple[int, Array]]
 
 
 class WorldError(RuntimeError):
@@ -39,24 +39,24 @@ class Transport(ABC):
     """One rank's way to the members of a group, which are numbered from 0; all of them call the same method.
 
     Arrays are flat and contiguous. Sums are of element types that are added as they are: 16-bit floats where
-    `adds_short`. Tensors of at most `most_packed` bytes are packed to be one call: to wait for the others costs more
-    than to copy them. `host` is the way for arrays on the host; where it is another, arrays are a device's, of which
-    nothing but `copy`, `clear`, `fetch` and `store` may touch the elements.
+    `sums_16_bit`. Tensors of at most `max_packed_bytes` bytes are packed to be one call: to wait for the others costs
+    more than to copy them. `host` is the way for arrays on the host; where it is another, arrays are a device's, of
+    which nothing but `copy`, `clear`, `fetch` and `store` may touch the elements.
     """
 
-    adds_short: bool = False
-    most_packed: int = 1 << 14
+    sums_16_bit: bool = False
+    max_packed_bytes: int = 1 << 14
 
     @property
     def host(self) -> Transport:
         """The way between the same members for arrays on the host."""
         return self
 
-    def on(self, stream: int | None, room: int = 0) -> AbstractContextManager[None]:
-        """What a collective is carried out in: the order of a device's stream, with memory of it at `room`."""
+    def on_stream(self, stream: int | None, workspace: int = 0) -> AbstractContextManager[None]:
+        """What a collective is carried out in: the order of a device's stream, with memory of it at `workspace`."""
         return nullcontext()
 
-    def together(self) -> AbstractContextManager[None]:
+    def grouped(self) -> AbstractContextManager[None]:
         """What calls are made in that may be carried out as one when it ends."""
         return nullcontext()
 
@@ -97,7 +97,7 @@ class Transport(ABC):
         """Sends member i the next `sent[i]` elements of `source`; `target` gets `received[i]` from member i."""
 
     @abstractmethod
-    def exchange(self, sends: Parcels, receives: Parcels) -> None:
+    def exchange(self, sends: Messages, receives: Messages) -> None:
         """Sends arrays to members, and receives arrays from members."""
 
     @abstractmethod
@@ -105,9 +105,9 @@ class Transport(ABC):
         """Makes every member's `array` that of member `root`."""
 
 
-def units(size: int) -> int:
+def aligned_bytes(size: int) -> int:
     """The bytes that are taken for `size` bytes of memory to pack into."""
-    return -(-size // UNIT) * UNIT
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 class World(ABC):
@@ -129,7 +129,7 @@ class World(ABC):
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results of tasks, one for each rank in `here`, which may meet."""
 
-    def near(self) -> tuple[int, int]:
+    def local_rank(self) -> tuple[int, int]:
         """The number of this process's rank among those of this machine, and how many these are.
 
         Raises:
@@ -160,7 +160,7 @@ class World(ABC):
             return
         wanted = self.gather(what, "telling what is wanted")
         if len(set(wanted)) > 1:
-            raise WorldError(_all_wishes(self.gather(f"{what} at {_user_line()}", "telling what is wanted")))
+            raise WorldError(_disagreement(self.gather(f"{what} at {_user_line()}", "telling what is wanted")))
         texts = self.gather(text, "telling what is wanted")
         one, other = _difference(texts[0], texts[others[0]])
         raise WorldError(
@@ -169,7 +169,7 @@ class World(ABC):
         )
 
 
-def _all_wishes(wishes: Sequence[str]) -> str:
+def _disagreement(wishes: Sequence[str]) -> str:
     """The message about ranks that want different things."""
     ranks: dict[str, list[str]] = {}
     for rank, wish in enumerate(wishes):
@@ -184,7 +184,7 @@ def _all_wishes(wishes: Sequence[str]) -> str:
 def _user_line() -> str:
     """The line outside of this package that is being run."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN_PACKAGES:
         frame = frame.f_back
     return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -194,5 +194,5 @@ def _difference(one: str, other: str) -> tuple[str, str]:
     lines = itertools.zip_longest(one.splitlines(), other.splitlines(), fillvalue="")
     a, b = next((a.strip(), b.strip()) for a, b in lines if a != b)
     same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
-    begin = max(same - LEAD, 0)
-    return a[begin : begin + SHOWN], b[begin : begin + SHOWN]
+    begin = max(same - EXCERPT_LEAD, 0)
+    return a[begin : begin + EXCERPT_LENGTH], b[begin : begin + EXCERPT_LENGTH]

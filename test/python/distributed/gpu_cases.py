@@ -43,7 +43,7 @@ def boxing(name: str, ranks: list[int]) -> None:
         transport = gpus.transport(rank, ranks)
         count = packing_bytes(name, transport, attrs, *descs) or 0
         room = DeviceArray.of(np.zeros(count + 1, np.uint8), gpus.device)
-        with transport.on(int(room.stream.handle), room.address):
+        with transport.on_stream(int(room.stream.handle), room.address):
             carry_out(name, transport, attrs, *memory)
         return [a.numpy() for a in sides[1]]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import job
 import pytest
 
-from oneflow.runtime.collectives import mpi, watchman
+from oneflow.runtime.collectives import mpi, watchdog
 from oneflow.runtime.collectives.transport import WorldError
 
 MESSAGES = {
@@ -70,11 +70,11 @@ def test_other_programs_are_told_apart() -> None:
 
 def test_ranks_do_not_end_while_another_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message would be lost with the rank that is printing it."""
-    assert watchman.claim(tmp_path)
+    assert watchdog.claim_report(tmp_path)
     found: list[bool] = []
 
     def other() -> None:
-        watchman.say(tmp_path, "another message", sys.stderr)
+        watchdog.report(tmp_path, "another message", sys.stderr)
         found.append((tmp_path / "said").exists())
 
     thread = threading.Thread(target=other)

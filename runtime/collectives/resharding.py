@@ -18,7 +18,7 @@ from oneflow.runtime.collectives.transport import Array, Transport
 
 
 @dataclass(frozen=True)
-class Lying:
+class Sharding:
     """How a tensor lies: `nd` on a `mesh` whose rank i is `members[i]`; by default members are the mesh's ranks."""
 
     mesh: Mesh
@@ -50,7 +50,7 @@ class Lying:
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Transfer:
     """A part of a tensor that goes from one member to another."""
 
     sender: int
@@ -61,14 +61,14 @@ class Parcel:
 
 
 @dataclass(frozen=True)
-class Move:
+class Resharding:
     """A tensor of `shape` from `before` to `after`; neither has partial sums."""
 
     shape: tuple[int, ...]
-    before: Lying
-    after: Lying
+    before: Sharding
+    after: Sharding
 
-    def parcels(self) -> Iterator[Parcel]:
+    def transfers(self) -> Iterator[Transfer]:
         """What goes from whom to whom, in an order that all members agree on."""
         owners = self.before.owners()
         for place, receiver in enumerate(self.after.at):
@@ -79,7 +79,7 @@ class Move:
                 common = _common(held, wanted)
                 if common is not None:
                     slices = _slices(common, held), _slices(common, wanted)
-                    yield Parcel(self.before.at[owner], receiver, common, *slices)
+                    yield Transfer(self.before.at[owner], receiver, common, *slices)
 
     def _owner(self, place: int, places: list[int]) -> int:
         """Which of the owners at `places` sends to the receiver at `place`: itself, or where meshes agree the one at
@@ -100,19 +100,19 @@ class Move:
         sends: list[tuple[int, Array]] = []
         receives: list[tuple[int, Array]] = []
         filled: list[tuple[Any, Array]] = []
-        for parcel in self.parcels():
-            there, here = _within(parcel.source), _within(parcel.target)
-            if parcel.sender == parcel.receiver == me:
+        for transfer in self.transfers():
+            there, here = _within(transfer.source), _within(transfer.target)
+            if transfer.sender == transfer.receiver == me:
                 assert source is not None and target is not None
                 transport.copy(target[here], source[there])
-            elif parcel.sender == me:
+            elif transfer.sender == me:
                 assert source is not None
-                sends.append((parcel.receiver, _contiguous(transport, source[there])))
-            elif parcel.receiver == me:
+                sends.append((transfer.receiver, _contiguous(transport, source[there])))
+            elif transfer.receiver == me:
                 assert target is not None
                 into = target[here]
                 buffer = into if into.flags.c_contiguous else transport.empty(into.shape, into.dtype)
-                receives.append((parcel.sender, buffer.reshape(-1)))
+                receives.append((transfer.sender, buffer.reshape(-1)))
                 if buffer is not into:
                     filled.append((into, buffer))
         transport.exchange(sends, receives)
