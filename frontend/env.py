@@ -31,4 +31,4 @@ def get_local_rank() -> int:
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.
     """
-    return mpi.world().near()[0] if mpi.launched() else 0
+    return mpi.world().local_rank_and_size()[0] if mpi.launched() else 0

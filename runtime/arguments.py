@@ -1,7 +1,7 @@
-"""Arrays in and out: what a caller gives, as contiguous memory of a program's types, and results as arrays.
+"""Arguments of compiled programs: values of a caller as contiguous arrays of the expected dtype.
 
-Takes NumPy arrays, anything with `__array_interface__` or DLPack, and what NumPy makes an array of. No copy
-where the memory is contiguous, aligned and in native byte order.
+NumPy arrays, objects with `__array_interface__` or DLPack, and Python numbers and lists are accepted. Memory that is
+contiguous, aligned and in native byte order is not copied.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from oneflow.runtime.dlpack import to_numpy
 
 
 class ArgumentError(TypeError, ValueError):
-    """An argument that a program does not take: which, what was expected, what came."""
+    """An argument does not match the program; the message names the argument, what was expected and what came."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One input of a program: its name and what is known of it."""
+    """An input of a program: its name and its type."""
 
     name: str
     desc: TensorDesc
@@ -64,10 +64,10 @@ def _listed(parameters: Sequence[Parameter]) -> str:
 
 
 def as_array(parameter: Parameter, value: Any) -> np.ndarray:
-    """The argument as a contiguous array of the parameter's type.
+    """The argument as a contiguous array of the type of the parameter.
 
     Raises:
-        ArgumentError: its element type, rank or sizes are not the parameter's.
+        ArgumentError: the dtype, rank or sizes do not match.
     """
     array = value if isinstance(value, np.ndarray) else _imported(parameter, value)
     wanted = parameter.desc
@@ -87,10 +87,10 @@ def as_array(parameter: Parameter, value: Any) -> np.ndarray:
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where a contiguous array's elements begin.
+    """The address of the first element of a contiguous array.
 
-    Through the buffer protocol, which takes a tenth of the time of NumPy's own ways, where it is offered:
-    not for read-only or empty arrays and foreign element types.
+    The buffer protocol is much faster than the attributes of NumPy. It does not work for read-only or empty arrays
+    and for dtypes that NumPy does not know.
     """
     try:
         return ctypes.addressof(_Byte.from_buffer(array))  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ _Byte = ctypes.c_char
 
 
 def _imported(parameter: Parameter, value: Any) -> np.ndarray:
-    """An array of another library, or what NumPy makes of a Python value."""
+    """An array of another library or a Python value as a NumPy array."""
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
@@ -123,7 +123,7 @@ def _from_dlpack(parameter: Parameter, value: Any) -> np.ndarray:
 
 
 def _from_python(parameter: Parameter, value: Any) -> np.ndarray:
-    """Python numbers take the parameter's type where they fit its kind."""
+    """A Python value as an array; it takes the dtype of the parameter if the conversion keeps the kind."""
     array = np.asarray(value)
     wanted = parameter.desc.dtype.numpy
     exact = isinstance(value, np.generic) or not np.can_cast(array.dtype, wanted, "same_kind")

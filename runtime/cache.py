@@ -1,11 +1,12 @@
-"""The cache of compiled objects on disk: safe to delete, never in the way.
+"""The disk cache of compiled objects. Deleting the cache is always safe.
 
-One entry is a file (a shared object, machine code of a device) and a description, which has the digest of both and of
-the entry's name; both are written under another name and renamed. The folder is its owner's alone, since what lies in
-it is run. Whatever goes wrong with the folder (missing rights, a full disk, rubbish in it), the entry counts as
-absent. Entries that were not used for longest go when all take more than `limit`: looking through a large folder
-takes long, so that is done for a store now and then, on average once for each 32nd part of the limit that all
-processes store.
+An entry is a file (a shared object, or machine code for a device) and a description in JSON. The description has a
+digest of the file, the description and the name of the entry. Both files are written under another name and renamed.
+The folder is readable by its owner alone, since the cached code is executed. After any error (missing rights, a full
+disk, corrupt files) an entry counts as absent.
+
+When all entries exceed `limit` bytes, the least recently used ones are deleted. Scanning a large folder is slow, so a
+store scans it at random: on average once for each 1/32 of the limit that all processes store.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from oneflow.dialect._mlir import VERSION
 from oneflow.lowering.targets.machine import architecture, processor_facts
 from oneflow.runtime import native
 
-#: How many bytes entries take together, where neither `set_limit` nor $ONEFLOW_CACHE_SIZE says it.
+#: The limit in bytes if neither `set_limit` nor $ONEFLOW_CACHE_SIZE sets one.
 DEFAULT_LIMIT = 2 * 2**30
-#: How often the folder is looked through while as many bytes as the limit are stored.
-LOOKS = 32
-#: Apart from the numbers that a user's program seeds and draws.
-_CHANCE = random.SystemRandom()
+#: The expected number of scans of the folder while as many bytes as the limit are stored.
+TRIMS_PER_LIMIT = 32
+#: A generator of its own: the random numbers of the user's program stay reproducible.
+_RANDOM = random.SystemRandom()
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ENTRY = re.compile(r"(?P<key>[0-9a-f]{40})\.")
-_chosen: list[int] = []
+_limit_override: list[int] = []
 
 
 def parse_size(size: int | str) -> int:
     """A number of bytes, or text such as `500M` or `2G`, as bytes.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the size has another form.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(size).strip(), re.IGNORECASE)
     if isinstance(size, bool) or match is None:
@@ -51,23 +52,23 @@ def parse_size(size: int | str) -> int:
 
 
 def set_limit(size: int | str | None) -> None:
-    """Sets how many bytes entries may take together from now on; 0 keeps nothing, None is the default again.
+    """Sets the limit of the cache in bytes; 0 disables the cache, None restores the default.
 
     Raises:
-        ValueError: that is no size.
+        ValueError: the size has another form.
     """
-    _chosen[:] = [] if size is None else [parse_size(size)]
+    _limit_override[:] = [] if size is None else [parse_size(size)]
 
 
 def limit() -> int:
-    """How many bytes entries may take: what was set, $ONEFLOW_CACHE_SIZE, or 2 GiB.
+    """The limit of the cache in bytes: that of `set_limit`, $ONEFLOW_CACHE_SIZE, or 2 GiB.
 
     Raises:
-        ValueError: the variable is no size.
+        ValueError: the variable is not a size.
     """
     given = os.environ.get("ONEFLOW_CACHE_SIZE")
-    if _chosen or not given:
-        return _chosen[0] if _chosen else DEFAULT_LIMIT
+    if _limit_override or not given:
+        return _limit_override[0] if _limit_override else DEFAULT_LIMIT
     try:
         return parse_size(given)
     except ValueError as error:
@@ -75,7 +76,7 @@ def limit() -> int:
 
 
 def folder() -> Path:
-    """Where objects are kept: $ONEFLOW_CACHE_DIR, or `oneflow-mlir` in the user's cache folder."""
+    """The folder of the cache: $ONEFLOW_CACHE_DIR, or `oneflow-mlir` in the cache folder of the user."""
     given = os.environ.get("ONEFLOW_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(given).expanduser() if given else Path(base).expanduser() / "oneflow-mlir"
@@ -83,7 +84,7 @@ def folder() -> Path:
 
 @functools.cache
 def processor() -> str:
-    """The processor's model and features, as far as the system tells them."""
+    """The model and features of the processor, as far as the system reports them."""
     facts = processor_facts()
     wanted = ("model name", "flags", "Features", "CPU part")
     return "\n".join([architecture(), *(facts.get(name, "") for name in wanted)])
@@ -91,7 +92,9 @@ def processor() -> str:
 
 @functools.cache
 def compiler() -> str:
-    """What of this package decides what a program becomes: the contents of its sources, by size and time."""
+    """The version of the compiler: processor, library versions, and the sizes and times of the sources of this
+    package.
+    """
     root = Path(oneflow.__file__).resolve().parent
     parts = [VERSION, str(native.VERSION), processor()]
     for name in ("dialect", "passes", "lowering", "runtime"):
@@ -102,12 +105,12 @@ def compiler() -> str:
 
 
 def key_of(*texts: str) -> str:
-    """The key of a program: its text, options, and everything of `compiler`."""
+    """The key of a program: a digest of its texts and of `compiler()`."""
     return digest_of(compiler(), *texts)
 
 
 def digest_of(*texts: str) -> str:
-    """The key of what is made of nothing but `texts`."""
+    """A digest of texts."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(f"{len(text)}:".encode())
@@ -116,28 +119,28 @@ def digest_of(*texts: str) -> str:
 
 
 def find(key: str, kind: str = "so") -> tuple[Path, dict[str, Any]] | None:
-    """The file and description under a key, or None."""
+    """The file and the description under a key; None if the cache has no intact entry."""
     path = folder() / f"{key}.{kind}"
     try:
         description = json.loads((folder() / f"{key}.json").read_text(encoding="utf-8"))
-        whole = description.pop("sha256") == _digest(path.name, path.read_bytes(), description)
-        _touch(folder() / f"{key}.json")
+        is_intact = description.pop("sha256") == _digest(path.name, path.read_bytes(), description)
+        _mark_used(folder() / f"{key}.json")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return (path, description) if whole else None
+    return (path, description) if is_intact else None
 
 
 def _digest(name: str, data: bytes, description: dict[str, Any]) -> str:
-    """The digest of a whole entry."""
+    """The digest of an entry: of its name, data and description."""
     digest = hashlib.sha256(data)
     digest.update(f"\n{name}\n{json.dumps(description, sort_keys=True)}".encode())
     return digest.hexdigest()
 
 
 def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: str = "so") -> None:
-    """Keeps a file and its description, if the folder lets us, and lets go of what was not used for longest."""
-    most = limit()
-    if not most:
+    """Stores a file and its description; errors are ignored. May delete the least recently used entries."""
+    max_bytes = limit()
+    if not max_bytes:
         return
     try:
         data = compiled if isinstance(compiled, bytes) else compiled.read_bytes()
@@ -146,43 +149,43 @@ def store(key: str, compiled: Path | bytes, description: dict[str, Any], kind: s
         _write(folder() / name, data)
         text = json.dumps({**kept, "sha256": _digest(name, data, kept)})
         _write(folder() / f"{key}.json", text.encode())
-        if _CHANCE.random() * most < LOOKS * len(data):
-            _trim(most)
+        if _RANDOM.random() * max_bytes < TRIMS_PER_LIMIT * len(data):
+            _trim(max_bytes)
     except OSError:
         return
 
 
-def _touch(path: Path) -> None:
-    """Notes that an entry was used; times of access are not kept on every disk."""
+def _mark_used(path: Path) -> None:
+    """Sets the modification time of an entry as its last use; not every file system keeps access times."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
 
-def _trim(most: int) -> None:
-    """Deletes the entries that were used longest ago, until the others take at most `most` bytes."""
+def _trim(max_bytes: int) -> None:
+    """Deletes the least recently used entries until the others take at most `max_bytes` bytes."""
     entries: dict[str, list[os.DirEntry[str]]] = {}
     for file in os.scandir(folder()):
         if match := _ENTRY.match(file.name):
             entries.setdefault(match["key"], []).append(file)
-    facts = [(_used(files), _bytes(files), files) for files in entries.values()]
+    facts = [(_last_use(files), _bytes(files), files) for files in entries.values()]
     total = sum(size for _, size, _ in facts)
     for _, size, files in sorted(facts, key=lambda fact: fact[0]):
-        if total <= most:
+        if total <= max_bytes:
             return
         total -= size
         for file in files:
             Path(file.path).unlink(missing_ok=True)
 
 
-def _used(files: Sequence[os.DirEntry[str]]) -> int:
-    return max(status.st_mtime_ns for status in _states(files))
+def _last_use(files: Sequence[os.DirEntry[str]]) -> int:
+    return max(status.st_mtime_ns for status in _statuses(files))
 
 
 def _bytes(files: Sequence[os.DirEntry[str]]) -> int:
-    return sum(status.st_size for status in _states(files))
+    return sum(status.st_size for status in _statuses(files))
 
 
-def _states(files: Sequence[os.DirEntry[str]]) -> list[os.stat_result]:
+def _statuses(files: Sequence[os.DirEntry[str]]) -> list[os.stat_result]:
     return [file.stat() for file in files]
 
 

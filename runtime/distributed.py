@@ -1,7 +1,7 @@
-"""Programs of many ranks: `compile_distributed(module, ..)` gives a program to call with whole tensors or pieces.
+"""Programs of many ranks: `compile_distributed(module, ..)` returns an executable for whole tensors or their pieces.
 
-A logical program is given its layouts by the passes, then each rank that this process runs compiles its own program;
-collectives are kernels that the compiled code calls.
+The passes assign layouts to a logical program. Then each rank that this process runs compiles its physical program.
+Collectives are external kernels that the compiled code calls.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
 from oneflow.runtime.executable import CpuExecutable, Options, compile_module, signature_of
 
-#: The passes from a program with a few annotations to one in which every operator has its layout.
+#: The passes from a program with some annotations to a program in which every operator has a layout.
 PASSES = (
     "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing,"
     "oneflow-join-boxing"
 )
-#: The pieces of one tensor, on the host or a GPU, by the place in the mesh of each rank that this process runs.
+#: The pieces (shards) of one tensor, on the host or a GPU, by the mesh index of each rank that this process runs.
 Pieces = dict[int, Any]
 
 
 def world_of(size: int, ranks: Sequence[int] | None = None) -> World:
-    """The world in which a program of `size` ranks runs: the MPI job of this process, or one that is simulated.
+    """The world of a program of `size` ranks: the MPI job of this process, or threads of this process.
 
     Args:
-        size: how many ranks the program has.
-        ranks: which ranks of the world they are.
+        size: the number of ranks of the program.
+        ranks: their ranks in the world; by default the first ones.
 
     Raises:
         WorldError: the job is too small, or mpi4py is not installed.
@@ -67,10 +67,10 @@ def world_of(size: int, ranks: Sequence[int] | None = None) -> World:
 
 
 def lay_out(module: ir.Module, strategy: str = "greedy", registry: Registry = REGISTRY) -> ir.Module:
-    """A copy of a program with a mesh, in which every operator has its layout and boxing is inserted.
+    """A copy of a program with a mesh in which every operator has a layout and boxing is inserted.
 
     Raises:
-        PassError: annotations do not fit, or shapes are not static.
+        PassError: annotations are inconsistent, or shapes are not static.
     """
     with module.context, ir.Location.unknown():
         copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
@@ -80,18 +80,20 @@ def lay_out(module: ir.Module, strategy: str = "greedy", registry: Registry = RE
 
 @dataclass(frozen=True)
 class Layout:
-    """How a whole tensor lies on a mesh."""
+    """The type and the layout of a tensor on a mesh."""
 
     desc: TensorDesc
     nd: NdSbp
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The whole shape, which is static."""
+        """The logical shape, which is static."""
         return tuple(d or 0 for d in self.desc.shape or ())
 
     def piece(self, array: Array, mesh: Mesh, place: int) -> Array:
-        """The piece of a whole array at a place of the mesh; of a partial sum the first of a group has it all."""
+        """The piece of a whole array at a mesh index. Of a partial sum the first rank of a group has all, the others
+        zeros.
+        """
         sums = [k for k, s in enumerate(self.nd) if s.kind == "P"]
         if group(place, mesh, sums)[0] != place:
             return self.zeros(mesh, place)
@@ -107,13 +109,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class PlacedLayout(Layout):
-    """How an argument or result of a program lies, on a part of the program's mesh."""
+    """The layout of an argument or result, on a part of the mesh of the program."""
 
     place: Submesh
 
     @property
     def nothing(self) -> Array:
-        """The piece of a rank on which none of it lies."""
+        """The empty piece of a rank outside the placement."""
         return np.empty((0,), self.desc.dtype.numpy)
 
 
@@ -126,20 +128,20 @@ def compile_distributed(
     registry: Registry = REGISTRY,
     device: str = "cpu",
 ) -> DistributedExecutable:
-    """Compiles the programs of those ranks that this process runs.
+    """Compiles the programs of the ranks that this process runs.
 
     Args:
         boxed: a program from `lay_out`.
-        entry: the function.
-        world: where the ranks are.
-        ranks: the rank of the world at each place of the mesh; by default the first ones.
-        options: how each rank's program is compiled.
+        entry: the name of the function.
+        world: the world of the ranks.
+        ranks: the rank of the world at each index of the mesh; by default the first ones.
+        options: the options for compiling the program of each rank.
         registry: the operators.
-        device: "cpu", or "cuda" for a GPU of its own for every rank.
+        device: "cpu", or "cuda" for one GPU for each rank.
 
     Raises:
         PassError: the program is not annotated and boxed.
-        WorldError: other ranks have another program.
+        WorldError: ranks have different programs.
     """
     mesh, submeshes = notes.read_mesh(boxed.operation), read_submeshes(boxed.operation)
     ranks = tuple(range(devices(mesh))) if ranks is None else tuple(ranks)
@@ -150,17 +152,17 @@ def compile_distributed(
     results = _layouts(function, notes.RESULTS, outputs, submeshes)
     places = [p for p, r in enumerate(ranks) if r in world.here]
     programs = {p: _program(boxed, entry, p, registry) for p in places}
-    shown = programs[places[0]] if places else _program(boxed, entry, 0, registry)
+    representative = programs[places[0]] if places else _program(boxed, entry, 0, registry)
     if len(submeshes) == 1:
-        world.agree("collectives", "\n".join(map(meeting, collectives_of(shown, registry))))
+        world.agree("collectives", "\n".join(map(meeting, collectives_of(representative, registry))))
 
-    near = gpus(world) if device == "cuda" else None
+    gpu_group = gpus(world) if device == "cuda" else None
 
     def load(place: int) -> CpuExecutable | CudaExecutable:
         sites = [site_place(op.location) for op in collectives_of(programs[place], registry)]
-        kernels = Collectives(world, mesh, ranks, place, sites, near)
-        if near is not None:
-            return compile_cuda(programs[place], entry, options, registry, near.device.number, kernels)
+        kernels = Collectives(world, mesh, ranks, place, sites, gpu_group)
+        if gpu_group is not None:
+            return compile_cuda(programs[place], entry, options, registry, gpu_group.device.number, kernels)
         return compile_module(programs[place], entry, options, registry, kernels)
 
     made = world.run([functools.partial(load, p) for p in places])
@@ -186,29 +188,29 @@ def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir
 
 @dataclass(frozen=True)
 class Program:
-    """The program of one rank, as text of operators and compiled."""
+    """The program of one rank, as a module of operators and compiled."""
 
     module: ir.Module
     executable: CpuExecutable | CudaExecutable
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The results of a run, on its device."""
+        """Runs the program; the results stay on its device."""
         return self.executable.run(bind(self.executable.inputs, arrays, {}))
 
 
 @dataclass
 class DistributedExecutable:
-    """A program of many ranks. Call it with whole arrays, or `run` it on pieces.
+    """A program of many ranks, called with whole arrays, or run on pieces by `run`.
 
     Attributes:
         boxed: the logical program, with layouts and boxing.
-        world: where its ranks are.
-        mesh: its mesh.
-        ranks: the rank of the world at each place of the mesh.
+        world: the world of the ranks.
+        mesh: the mesh of the program.
+        ranks: the rank of the world at each index of the mesh.
         inputs: the arguments of the logical program.
-        arguments: how they lie.
-        results: how its results lie.
-        programs: those that this process runs, by their place in the mesh.
+        arguments: the layouts of the arguments.
+        results: the layouts of the results.
+        programs: the programs that this process runs, by mesh index.
     """
 
     boxed: ir.Module
@@ -221,9 +223,10 @@ class DistributedExecutable:
     programs: dict[int, Program]
 
     def ir(self, stage: str, place: int | None = None) -> str:
-        """The program at a stage: `sbp` (layouts and boxing), `physical`, or one of the rank's compiled program.
+        """The program at a stage: `sbp` (layouts and boxing), `physical`, or a stage of the compiled program of a
+        rank.
 
-        `place` says whose; by default the first that this process runs.
+        `place` is the mesh index of the rank; by default the first that this process runs.
 
         Raises:
             ValueError: this process does not run that rank, or there is no such stage.
@@ -237,7 +240,7 @@ class DistributedExecutable:
         return str(program.module) if stage == "physical" else program.executable.ir(stage)
 
     def pieces_of(self, number: int, array: Any) -> Pieces:
-        """The pieces of a whole array that is given for argument `number`, by their places in its layout.
+        """The pieces of a whole array for argument `number`, by their mesh indices in its layout.
 
         Raises:
             ArgumentError: it is of another type or shape.
@@ -247,7 +250,7 @@ class DistributedExecutable:
         return {at: layout.piece(whole, layout.place.mesh, at) for at, m in members if m in self.programs}
 
     def cut(self, number: int, array: Any) -> Pieces:
-        """What each program of this process takes of a whole array that is given for argument `number`.
+        """The piece that each program of this process takes of a whole array for argument `number`.
 
         Raises:
             ArgumentError: it is of another type or shape.
@@ -257,11 +260,11 @@ class DistributedExecutable:
         return {p: layout.nothing if at is None else pieces[at] for p, at in places.items()}
 
     def gather(self, layout: PlacedLayout, pieces: Pieces) -> Pieces:
-        """By their places in a layout, the pieces that the programs of this process give."""
+        """The pieces that the programs of this process return, by their mesh indices in a layout."""
         return {at: pieces[m] for at, m in enumerate(layout.place.members) if m in pieces}
 
     def run(self, pieces: Sequence[Pieces]) -> list[Pieces]:
-        """The pieces of all results, from those of all arguments.
+        """Runs the programs on the pieces of all arguments; returns the pieces of all results.
 
         Raises:
             RunError: a check of the data failed on a rank, or a collective did.
@@ -270,7 +273,7 @@ class DistributedExecutable:
         return [{p: results[number] for p, results in made.items()} for number in range(len(self.results))]
 
     def run_programs(self, arguments: Mapping[int, Sequence[Any]]) -> dict[int, list[Any]]:
-        """The results of each program of this process, from its arguments.
+        """Runs each program of this process on its arguments; returns its results.
 
         Raises:
             RunError: a check of the data failed on a rank, or a collective did.
@@ -279,13 +282,13 @@ class DistributedExecutable:
         return dict(zip(self.programs, self.world.run(tasks), strict=True))
 
     def whole(self, number: int, pieces: Pieces, root: int | None = None) -> Array | None:
-        """Result `number` as a whole array: on every rank of the world, or on rank `root` alone, elsewhere None."""
+        """Result `number` as a whole array: on all ranks of the world, or on rank `root` alone (None on the others)."""
         layout = self.results[number]
         ranks = [self.ranks[m] for m in layout.place.members]
         return collect(self.world, layout.place.mesh, ranks, layout, self.gather(layout, pieces), root)
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Array]:
-        """Runs the program on whole arrays, the same on every rank; its results are whole on every rank.
+        """Runs the program on whole arrays, the same on all ranks; the results are whole arrays on all ranks.
 
         Raises:
             ArgumentError: an argument is missing, unknown, or of another type or shape.
@@ -300,7 +303,7 @@ class DistributedExecutable:
 def collect(
     world: World, mesh: Mesh, ranks: Sequence[int], layout: Layout, pieces: Pieces, root: int | None = None
 ) -> Array | None:
-    """The whole array of which this process has `pieces`: on every rank, or on rank `root` alone, elsewhere None."""
+    """Gathers a whole array from `pieces`: on all ranks, or on rank `root` alone (None on the others)."""
     receivers = tuple(range(world.size)) if root is None else (root,)
     first = world.here[0]
     if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
@@ -311,7 +314,7 @@ def collect(
 
 
 def on_host(world: World, piece: Array | DeviceArray) -> Array:
-    """The elements of a piece, when a device has computed them."""
+    """A piece as a host array, after a device has computed it."""
     if not isinstance(piece, DeviceArray):
         return piece
     with world.step(world.here[0], 0, "waiting for a GPU"):
@@ -319,10 +322,10 @@ def on_host(world: World, piece: Array | DeviceArray) -> Array:
 
 
 def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding, pieces: Pieces) -> Pieces:
-    """The pieces of this process of an array that goes from some ranks to others; to no partial sums.
+    """Reshards an array from `before` to `after`, which has no partial sums; returns the pieces of this process.
 
     Raises:
-        WorldError: other ranks want something else.
+        WorldError: other ranks make another call.
     """
     world.agree(f"{layout.desc} moved from {before} to {after}", "")
     move, everyone = Resharding(layout.shape, before, after), tuple(range(world.size))
@@ -344,7 +347,7 @@ def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding,
 
 
 def _reduced(world: World, before: Sharding, place: int, piece: Array) -> Array:
-    """The piece of one place, with what the mesh axes of partial sums and maxima have of it brought together."""
+    """The piece at a mesh index, all-reduced along the mesh axes of partial sums and maxima."""
     for letter, kind in (("P", "sum"), ("M", "max")):
         axes = [k for k, s in enumerate(before.nd) if s.kind == letter]
         members = [before.at[p] for p in group(place, before.mesh, axes)]

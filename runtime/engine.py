@@ -1,6 +1,7 @@
-"""MLIR's execution engine by its C interface: calls through ctypes leave the interpreter's lock.
+"""MLIR's execution engine by its C interface.
 
-So several threads generate code at once, which the bindings do not let them.
+Calls through ctypes release the interpreter lock, so that several threads generate code at once; the bindings do not
+release it.
 """
 
 from __future__ import annotations
@@ -8,15 +9,15 @@ from __future__ import annotations
 import ctypes
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from oneflow.dialect._mlir import C_LIBRARY, ir
 
 
 class _Text(ctypes.Structure):
-    """MLIR's reference to text."""
+    """`MlirStringRef`."""
 
-    _fields_ = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
+    _fields_: ClassVar = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
 
 
 def _text(text: str | Path) -> _Text:
@@ -24,7 +25,7 @@ def _text(text: str | Path) -> _Text:
     return _Text(data, len(data))
 
 
-#: Results and arguments of the functions that are used.
+#: The result types and argument types of the functions that are used.
 _ENGINE = ctypes.c_void_p
 _FUNCTIONS = {
     "Create": (_ENGINE, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool]),
@@ -45,7 +46,7 @@ def _interface() -> dict[str, Any]:
 
 
 def _handle(module: ir.Module) -> int:
-    """The address that the C interface knows a module by."""
+    """The address of a module in the C interface."""
     capsule, interface = module._CAPIPtr, ctypes.pythonapi
     interface.PyCapsule_GetName.restype, interface.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     interface.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -54,27 +55,30 @@ def _handle(module: ir.Module) -> int:
 
 
 class Engine:
-    """Code of a module of the LLVM dialect; made when it is first looked up. Its memory lives as long as this.
+    """The code of a module of the LLVM dialect, generated at the first lookup; its memory lives as long as the
+    engine.
 
-    `level` is LLVM's effort, `pic` makes code that may lie anywhere.
+    `level` is the optimization level of LLVM (0 to 3), `pic` requests position-independent code.
     """
 
     def __init__(self, module: ir.Module, level: int, pic: bool) -> None:
         """Translates and optimises the module.
 
         Raises:
-            RuntimeError: it does not translate.
+            RuntimeError: the module does not translate to LLVM IR.
         """
         self._engine: int | None = _interface()["Create"](_handle(module), level, 0, None, True, pic)
         if not self._engine:
             raise RuntimeError("expected a module of the LLVM dialect that translates; see MLIR's message on stderr")
 
     def declare(self, name: str) -> None:
-        """Has code that calls `name`, which is made elsewhere, link in the process; it is not to be run there."""
+        """Declares the external symbol `name`, so that code that calls it links in the process; such code must not
+        run.
+        """
         _interface()["RegisterSymbol"](self._engine, _text(name), 1)
 
     def address(self, name: str) -> int:
-        """Where a function lies.
+        """The address of a function.
 
         Raises:
             RuntimeError: a symbol is missing.
@@ -85,7 +89,7 @@ class Engine:
         return int(found)
 
     def write(self, path: Path) -> None:
-        """Writes the code, once it is made, as an object file."""
+        """Writes the generated code as an object file."""
         _interface()["DumpToObjectFile"](self._engine, _text(path))
 
     def __del__(self, destroy: Any = _interface) -> None:

@@ -38,7 +38,7 @@ from oneflow.runtime.failures import (
 )
 from oneflow.runtime.fast_path import fast_path
 from oneflow.runtime.footprint import Donated, Footprint
-from oneflow.runtime.results import Form, Memory, described, dynamic_axes
+from oneflow.runtime.results import Memory, ResultFormat, dynamic_axes, parse_result_type
 
 #: The stages that the rules of operators make.
 _BY_RULES = ("oneflow", "linalg", "gpu-linalg")
@@ -245,7 +245,7 @@ class ProgramSource:
     def facts(self, lowered: ir.Module, types: Sequence[TensorDesc]) -> Facts:
         """The facts of a module at the `llvm` stage; `types` are the results' before unsigned types went."""
         attributes = lowered.operation.attributes
-        shapes = [described(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
+        shapes = [parse_result_type(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
         results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
         externals = [str(a) for a in attributes["oneflow.externals"]]
         in_place = [(int(a), int(b)) for a, b in attributes["oneflow.in_place"]]
@@ -275,7 +275,7 @@ class CpuExecutable:
     _collectives: Collectives | None = None
 
     def __post_init__(self) -> None:
-        self._forms = [Form.of(described(text)) for text in self._facts.results]
+        self._forms = [ResultFormat.of(parse_result_type(text)) for text in self._facts.results]
         self._plain = [(p, p.desc.dtype.numpy, p.desc.shape, dynamic_axes(p.desc)) for p in self.inputs]
         self._first = sum(1 + len(dynamic) for *_, dynamic in self._plain)
         self._static = self._first == len(self._plain)
@@ -301,7 +301,7 @@ class CpuExecutable:
     @property
     def memory(self) -> Footprint:
         """The bytes that a run takes, for arguments, results and the workspace; to be printed or compared."""
-        inputs, results = [p.desc for p in self.inputs], [described(text) for text in self._facts.results]
+        inputs, results = [p.desc for p in self.inputs], [parse_result_type(text) for text in self._facts.results]
         return Footprint.of(inputs, results, self._donated.by_result, self._facts.workspace)
 
     def ir(self, stage: str) -> str:
@@ -359,7 +359,7 @@ class CpuExecutable:
             kept.append(array)
         addresses = [address_of(array) for array in kept]
         if self._donated.by_result:
-            self._donated.own(kept, addresses)
+            self._donated.make_writable(kept, addresses)
         io[: self._first] = addresses if self._static else self._with_sizes(kept, addresses)
         if self._called:
             io[self._last :] = self._called

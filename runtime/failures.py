@@ -1,4 +1,4 @@
-"""What a run that does not finish raises, on every device."""
+"""The exceptions of failed runs, for all devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from oneflow.lowering.linalg.checks import BESIDE
 
-#: What is said where sizes differ and one of them is 1.
+#: The advice of a message about differing sizes of which one is 1.
 BROADCAST = (
     "; dimensions that are only known at run time are not broadcast: where one is 1 and is to be repeated, state that"
     " size (TensorSpec((1, 64)) in place of TensorSpec((None, 64)), tensor<1x64xf32> in place of tensor<?x64xf32>)"
@@ -16,34 +16,34 @@ BROADCAST = (
 
 
 class RunError(RuntimeError):
-    """A run that did not finish."""
+    """A run failed."""
 
 
 class PositionError(RunError, IndexError):
-    """A position that came from data was out of range; the text is the operator's."""
+    """A position in the data is out of range; the operator defines the text."""
 
 
 class SizeError(RunError, ValueError):
-    """Sizes that are only known at run time did not fit."""
+    """Sizes that are known at run time only do not match."""
 
 
 class KernelError(RunError):
-    """A kernel made elsewhere failed; the text is its own."""
+    """An external kernel failed; the kernel defines the text."""
 
 
 def position_error(site: str, got: int, size: int, more: str = "") -> PositionError:
-    """The error of a position outside of `[0, size)`; `site` says what it is of and where."""
+    """The error of a position outside `[0, size)`; `site` names the operand and the source location."""
     return PositionError(f"{site}: expected a position in [0, {size}), got {got}{more}")
 
 
 def size_error(site: str, got: int, wanted: int, more: str = "") -> SizeError:
-    """The error of a size that is not the wanted one; `site` says what it is of and where."""
+    """The error of a size that is not the expected one; `site` names the operand and the source location."""
     advice = BROADCAST if 1 in (got, wanted) and BESIDE in site else ""
     return SizeError(f"{site}: expected {wanted}, got {got}{advice}{more}")
 
 
 class Sites(Sequence[str]):
-    """Texts of checks; what one says is looked up with its place in the source when it is asked for."""
+    """The texts of checks. Source locations are added at the first access, since they need another lowering."""
 
     def __init__(self, texts: Sequence[str], located: Callable[[], Sequence[str]]) -> None:
         self._texts, self._located = texts, located
@@ -52,8 +52,8 @@ class Sites(Sequence[str]):
         return len(self._texts)
 
     def __getitem__(self, number: Any) -> Any:
-        return self._whole[number]
+        return self._located_texts[number]
 
     @functools.cached_property
-    def _whole(self) -> Sequence[str]:
+    def _located_texts(self) -> Sequence[str]:
         return self._located()

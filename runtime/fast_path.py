@@ -15,12 +15,12 @@ import numpy as np
 
 from oneflow.runtime import native
 from oneflow.runtime.protocol import FastPath
-from oneflow.runtime.results import Form, Memory
+from oneflow.runtime.results import Memory, ResultFormat
 
 
 def fast_path(
     inputs: Sequence[tuple[np.dtype, tuple[int | None, ...]]],
-    forms: Sequence[Form],
+    forms: Sequence[ResultFormat],
     entry: tuple[int, int],
     called: Sequence[int],
     fail: Callable[[Any, int, Any], None],

@@ -17,9 +17,9 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True)
 class Footprint:
-    """The bytes of one run: of arguments, of results with memory of their own, of results in the memory of arguments
-    (`in_place`), and of the workspace. Tensors whose size only a run knows are not counted; `dynamic` says that there
-    are some.
+    """The bytes of one run: of arguments, of results with memory of their make_writable, of results in the memory of
+    arguments (`in_place`), and of the workspace. Tensors whose size only a run knows are not counted; `dynamic` says
+    that there are some.
     """
 
     arguments: int
@@ -33,10 +33,10 @@ class Footprint:
         cls, arguments: Sequence[TensorDesc], results: Sequence[TensorDesc], donated: Container[int], workspace: int
     ) -> Footprint:
         """The footprint of a program; results `donated` lie in arguments."""
-        own = [d for n, d in enumerate(results) if n not in donated]
-        inside = [d for n, d in enumerate(results) if n in donated]
+        owned = [d for n, d in enumerate(results) if n not in donated]
+        donated_descs = [d for n, d in enumerate(results) if n in donated]
         dynamic = not all(d.is_static for d in (*arguments, *results))
-        return cls(_bytes(arguments), _bytes(own), _bytes(inside), workspace, dynamic)
+        return cls(_bytes(arguments), _bytes(owned), _bytes(donated_descs), workspace, dynamic)
 
     @property
     def total(self) -> int:
@@ -44,10 +44,10 @@ class Footprint:
         return self.arguments + self.results + self.workspace
 
     def __str__(self) -> str:
-        inside = f" and {_readable(self.in_place)} in arguments" if self.in_place else ""
+        donated_descs = f" and {_readable(self.in_place)} in arguments" if self.in_place else ""
         more = ", and what has sizes known only in a run" if self.dynamic else ""
         return (
-            f"arguments {_readable(self.arguments)}, results {_readable(self.results)}{inside}, "
+            f"arguments {_readable(self.arguments)}, results {_readable(self.results)}{donated_descs}, "
             f"workspace {_readable(self.workspace)}{more}"
         )
 
@@ -64,13 +64,13 @@ def _readable(size: float) -> str:
 
 
 class Donated:
-    """The arguments that results lie in, by result; `own` makes sure that a run may write into them."""
+    """The arguments that results lie in, by result; `make_writable` makes sure that a run may write into them."""
 
     def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
         self.by_result: dict[int, int] = dict(pairs)
-        self._apart: list[int] | None = None
+        self._disjoint: list[int] | None = None
 
-    def own(self, arrays: list[np.ndarray], addresses: list[int]) -> None:
+    def make_writable(self, arrays: list[np.ndarray], addresses: list[int]) -> None:
         """Copies donated arrays that are read-only, or share memory with another argument, in both lists.
 
         Then the result is the copy. Arguments at the same places as in the last run are not looked at again.
@@ -78,12 +78,12 @@ class Donated:
         for number in self.by_result.values():
             if not arrays[number].flags.writeable:
                 _copy(arrays, addresses, number)
-        if addresses == self._apart:
+        if addresses == self._disjoint:
             return
         shared = _shared(arrays, addresses) & set(self.by_result.values())
         for number in shared:
             _copy(arrays, addresses, number)
-        self._apart = None if shared else list(addresses)
+        self._disjoint = None if shared else list(addresses)
 
 
 def _copy(arrays: list[np.ndarray], addresses: list[int], number: int) -> None:

@@ -1,4 +1,4 @@
-"""Tensors that lie on a mesh: the pieces that this process has, and where they belong."""
+"""Global arrays: arrays on a mesh of ranks, of which this process has pieces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Placement:
     Attributes:
         type: the kind of device: "cpu", or "cuda" for ranks that are processes with a GPU each.
         mesh: the sizes of the mesh axes.
-        members: the rank of the job at each place of the mesh, row by row.
+        members: the rank of the job at each index of the mesh, in row-major order.
     """
 
     type: str
@@ -63,7 +63,7 @@ class Placement:
 
     @functools.cached_property
     def world(self) -> World:
-        """Where the ranks are: the MPI job of this process, or threads of it.
+        """The world of the ranks: the MPI job of this process, or threads of this process.
 
         Raises:
             WorldError: the job has fewer ranks.
@@ -72,14 +72,14 @@ class Placement:
 
     @property
     def here(self) -> list[int]:
-        """The places of the mesh that this process runs."""
+        """The mesh indices of the ranks that this process runs."""
         return [p for p, r in enumerate(self.members) if r in self.world.here]
 
     def layout(self, sbp: Any, desc: TensorDesc) -> NdSbp:
         """One SBP, or one for each mesh axis, as a layout for tensors of a type.
 
         Raises:
-            ValueError: their number, or an axis, does not fit.
+            ValueError: the number of SBPs or an axis does not match.
         """
         given = (sbp,) if isinstance(sbp, Sbp) else tuple(sbp or ())
         if not given or not all(isinstance(s, Sbp) for s in given):
@@ -95,7 +95,7 @@ class Placement:
         return nd
 
     def put(self, pieces: Pieces) -> Pieces:
-        """The pieces of this process on its GPU, where the placement has one for every rank.
+        """Moves the pieces of this process to its GPU if the placement is of type "cuda".
 
         Raises:
             WorldError: there are too few GPUs.
@@ -105,7 +105,7 @@ class Placement:
         return {p: DeviceArray.of(a, gpus(self.world).device) for p, a in pieces.items()}
 
     def sharding(self, nd: NdSbp) -> Sharding:
-        """How a tensor of a layout lies on the job's ranks."""
+        """The sharding of a layout over the ranks of the job."""
         return Sharding(self.mesh, nd, self.members)
 
     def __str__(self) -> str:
@@ -115,12 +115,12 @@ class Placement:
 
 
 class GlobalArray(Shaped):
-    """An array that lies on the ranks of a placement, as an `nd` SBP says.
+    """An array on the ranks of a placement, with a layout of one SBP for each mesh axis.
 
     Attributes:
         placement: the ranks.
-        layout: what the whole array is, and how it lies.
-        pieces: what ranks of this process have of it, by their places in the mesh.
+        layout: the type of the whole array, and its layout.
+        pieces: the pieces of the ranks of this process, by mesh index.
     """
 
     __slots__ = ("__weakref__", "layout", "pieces", "placement")
@@ -130,16 +130,16 @@ class GlobalArray(Shaped):
 
     @classmethod
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
-        """The pieces of a whole array, which all ranks have."""
+        """A global array from a whole array, which is the same on all ranks."""
         layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
         pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.here}
         return cls(placement, layout, placement.put(pieces))
 
     @classmethod
     def of_piece(cls, piece: np.ndarray | DeviceArray, placement: Placement, layout: Layout) -> GlobalArray:
-        """What this process has of an array, from the piece of its first rank.
+        """A global array from the piece of the first rank of this process.
 
-        Its other ranks have the same where the array is repeated, and zeros elsewhere.
+        Other ranks of this process get the same piece where the array is replicated, and zeros elsewhere.
         """
         first, mesh = placement.here[0], placement.mesh
         alike = group(first, mesh, [k for k, s in enumerate(layout.nd) if s.kind == "B"])
@@ -165,10 +165,10 @@ class GlobalArray(Shaped):
         return f"{self.layout.desc}, {self.placement}, sbp={format_nd_sbp(self.nd)}"
 
     def numpy(self) -> np.ndarray:
-        """The whole array, on every rank: all have to ask for it.
+        """The whole array on every rank. A collective call: all ranks have to make it.
 
         Raises:
-            WorldError: ranks do not meet.
+            WorldError: ranks make different calls.
         """
         at = self.placement
         whole = collect(at.world, at.mesh, at.members, self.layout, self.pieces)
@@ -176,20 +176,20 @@ class GlobalArray(Shaped):
         return whole
 
     def copy(self) -> GlobalArray:
-        """The same values in other memory."""
+        """A copy with memory of its own."""
         return GlobalArray(self.placement, self.layout, {p: a.copy() for p, a in self.pieces.items()})
 
     def take(self, source: np.ndarray | GlobalArray) -> None:
-        """Takes the values of another array of the same shape and type, whose pieces may become this array's."""
+        """Takes the values of another array of the same shape and type; the pieces may be shared."""
         if not isinstance(source, GlobalArray) or source.placement != self.placement or source.nd != self.nd:
             whole = source.numpy() if isinstance(source, GlobalArray) else source
             source = GlobalArray.of(whole, self.placement, self.nd)
         self.pieces = source.pieces
 
     def to(self, placement: Placement, nd: NdSbp) -> GlobalArray:
-        """The same array on another placement or in another layout: all ranks have to ask for it.
+        """The array resharded to another placement or layout. A collective call: all ranks have to make it.
 
-        Ranks send each other what they lack. To partial sums the whole array is brought together first.
+        A layout with partial sums gathers the whole array first.
         """
         if (placement, nd) == (self.placement, self.nd):
             return self
@@ -207,10 +207,10 @@ class GlobalArray(Shaped):
         return GlobalArray(placement, layout, placement.put(made))
 
     def local(self) -> np.ndarray | DeviceArray:
-        """What the first rank of this process has.
+        """The piece of the first rank of this process.
 
         Raises:
-            ValueError: it has nothing.
+            ValueError: this process has no piece.
         """
         if not self.pieces:
             raise ValueError(f"expected a rank of {self.placement}, got rank {self.placement.world.here[0]}")
@@ -219,10 +219,10 @@ class GlobalArray(Shaped):
 
 
 def shared(array: np.ndarray, at: Placement, nd: NdSbp) -> np.ndarray:
-    """The array of rank 0 of the job, on every rank, to lie on a placement.
+    """Broadcasts the array of rank 0 of the job to every rank of a placement.
 
     Raises:
-        WorldError: other ranks want something else.
+        WorldError: other ranks make another call.
     """
     world = at.world
     everyone: Sequence[int] = range(world.size)

@@ -1,7 +1,8 @@
-"""The native library: threads, memory and checks that compiled programs call, and launches on a device.
+"""The native library: the thread pool, memory and checks that compiled programs call, and batched kernel launches.
 
-Looked for at $ONEFLOW_NATIVE, next to this module, in the build folder of a source tree, then where an editable
-installation puts it. Loaded once, with global symbols, because compiled objects find its functions by name.
+The library is searched at $ONEFLOW_NATIVE, next to this module, in the build folder of a source tree, and where an
+editable installation puts it. It is loaded once, with global symbols, since compiled objects find its functions by
+name.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 NAME = "liboneflow_runtime.so"
 VERSION = 5
-#: What sets how many threads parallel loops use.
+#: The variable that sets the number of threads of parallel loops.
 THREADS = "ONEFLOW_NUM_THREADS"
 
 
@@ -23,7 +24,7 @@ class NativeLibraryError(ImportError):
 
 
 def candidates() -> list[Path]:
-    """Where the library may be, in order."""
+    """The paths at which the library is searched, in order."""
     here = Path(__file__).resolve().parent
     installed = Path(sysconfig.get_path("platlib")) / "oneflow" / "runtime" / NAME
     given = os.environ.get("ONEFLOW_NATIVE")
@@ -32,11 +33,11 @@ def candidates() -> list[Path]:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library.
+    """The native library.
 
     Raises:
-        NativeLibraryError: it is not there, or of another version.
-        ValueError: $ONEFLOW_NUM_THREADS is no number of threads.
+        NativeLibraryError: the library is missing, or of another version.
+        ValueError: $ONEFLOW_NUM_THREADS is not a positive number.
     """
     _check_threads(os.environ.get(THREADS))
     for path in candidates():
@@ -71,12 +72,12 @@ def _checked(found: ctypes.CDLL, path: Path) -> ctypes.CDLL:
 
 
 def num_threads() -> int:
-    """How many threads a parallel loop uses; $ONEFLOW_NUM_THREADS sets it, else the processors allowed."""
+    """The number of threads of a parallel loop: $ONEFLOW_NUM_THREADS, or the number of allowed processors."""
     return int(library().oneflow_rt_threads())
 
 
 def set_num_threads(count: int) -> None:
-    """Sets how many threads parallel loops use from now on. Results do not depend on it.
+    """Sets the number of threads of parallel loops. Results do not depend on it.
 
     Raises:
         ValueError: `count` is below 1.

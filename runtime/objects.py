@@ -1,7 +1,7 @@
-"""From the LLVM dialect to machine code in the process, by way of a shared object.
+"""Machine code of a module of the LLVM dialect, by way of a shared object.
 
-An object that can be linked is cached on disk (`cache.py`) and loaded with ctypes. Where there is no linker the
-code is compiled in the process and not cached.
+A shared object is cached on disk (`cache.py`) and loaded with ctypes. Without a linker the code is generated in the
+process and not cached.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from oneflow.runtime import native
 from oneflow.runtime.engine import Engine
 from oneflow.runtime.parts import Part, split
 
-#: Parts for each thread, so that all have work to the end.
-PARTS = 2
-#: Bytes that objects take at most beside two for each character of their text.
-ROOM = 1 << 19
+#: The number of parts for each thread; several parts balance the load.
+PARTS_PER_THREAD = 2
+#: An object file has at most this many bytes, and two more for each byte of bytecode.
+OBJECT_OVERHEAD = 1 << 19
 
 
 @dataclass(frozen=True)
 class Code:
-    """The entry's address, and what has to live as long as it is used."""
+    """The address of the entry, and the owner of its memory."""
 
     address: int
     owner: Any
@@ -39,13 +39,13 @@ class Code:
 
 @functools.cache
 def linker() -> tuple[str, ...] | None:
-    """The command that links a shared object, or None where there is none."""
+    """The command that links a shared object; None if no linker is found."""
     found = (shutil.which(name) for name in ("ld", "ld.lld", "cc", "gcc", "clang"))
     return next(((path, "-shared") for path in found if path), None)
 
 
 def compile_code(module: ir.Module, entry: str, level: int, path: Path | None = None) -> Code:
-    """Compiles a module of the LLVM dialect; with a `path`, to a shared object there if there is a linker.
+    """Compiles a module of the LLVM dialect; with a `path` and a linker, to a shared object at the path.
 
     Raises:
         RuntimeError: a symbol is missing.
@@ -59,11 +59,11 @@ def compile_code(module: ir.Module, entry: str, level: int, path: Path | None = 
 
 
 def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, path: Path) -> bool:
-    """Generates code on as many threads as parallel loops have, and links it; whether that went well."""
+    """Generates code on as many threads as parallel loops use, and links it; returns whether that succeeded."""
     threads = native.num_threads()
-    parts = split(module, entry, PARTS * threads if threads > 1 else 1)
+    parts = split(module, entry, PARTS_PER_THREAD * threads if threads > 1 else 1)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(threads, len(parts))) as pool:
-        if not _has_room(Path(folder) / "room", sum(len(part.code) for part in parts)):
+        if not _has_disk_space(Path(folder) / "space", sum(len(part.code) for part in parts)):
             return False
         files = [Path(folder) / f"part{number}.o" for number in range(len(parts))]
         list(pool.map(lambda part, file: _generate(part, level, file), parts, files))
@@ -73,10 +73,10 @@ def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, pat
     return done.returncode == 0
 
 
-def _has_room(file: Path, characters: int) -> bool:
-    """Whether the code of so much text can be written beside a file: where it cannot, LLVM would end the process."""
+def _has_disk_space(file: Path, characters: int) -> bool:
+    """Whether the disk has space for the code of so many bytes of bytecode; LLVM ends the process if it has not."""
     try:
-        file.write_bytes(bytes(ROOM + 2 * characters))
+        file.write_bytes(bytes(OBJECT_OVERHEAD + 2 * characters))
         file.unlink()
     except OSError:
         file.unlink(missing_ok=True)
@@ -85,13 +85,13 @@ def _has_room(file: Path, characters: int) -> bool:
 
 
 def _generate(part: Part, level: int, file: Path) -> None:
-    """Writes the code of a part as an object file. It is never run where the engine puts it."""
+    """Writes the code of a part as an object file. The copy in the engine never runs."""
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True
         engine = Engine(ir.Module.parse(part.code), level, pic=True)
-    for name in part.missing:
+    for name in part.imported:
         engine.declare(name)
-    engine.address(part.given[0])
+    engine.address(part.exported[0])
     engine.write(file)
 
 
@@ -99,8 +99,8 @@ def load_object(path: Path, entry: str) -> Code:
     """The code of `entry` in a shared object.
 
     Raises:
-        OSError: it cannot be loaded.
-        AttributeError: it has no entry.
+        OSError: the object cannot be loaded.
+        AttributeError: the object has no such entry.
     """
     native.library()
     loaded = ctypes.CDLL(str(path))

@@ -1,4 +1,4 @@
-"""Results of compiled programs as arrays: their memory, which they own, and how NumPy reads it."""
+"""Results of compiled programs as NumPy arrays, and the memory that the arrays own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
 from oneflow.runtime import native
 
-#: More bytes than any result has.
-_MOST = 1 << 46
+#: More bytes than any result has: the type `Memory` has no size of its own.
+_MAX_BYTES = 1 << 46
 
 
 @functools.cache
@@ -21,15 +21,15 @@ def _free() -> Any:
     return native.library().oneflow_rt_free
 
 
-class Memory(ctypes.c_char * _MOST):  # type: ignore[misc]
-    """A result's memory, by `from_address`; given back when no array needs it. Where it ends, arrays know."""
+class Memory(ctypes.c_char * _MAX_BYTES):  # type: ignore[misc]
+    """The memory of a result, made by `from_address` and freed when no array refers to it."""
 
     def __del__(self, free: Any = _free, address_of: Any = ctypes.addressof) -> None:
         free()(address_of(self))
 
 
-def described(text: str) -> TensorDesc:
-    """The type that a text of the facts says."""
+def parse_result_type(text: str) -> TensorDesc:
+    """The tensor type that a text names."""
     desc = parse_desc(text)
     assert desc is not None, text
     return desc
@@ -41,14 +41,14 @@ def dynamic_axes(desc: TensorDesc) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Form:
-    """How a result becomes an array: its sizes (None: from the run) and element type."""
+class ResultFormat:
+    """The shape (None: a size that the run returns), the number of dynamic sizes, and the dtype of a result."""
 
     shape: tuple[int | None, ...]
     dynamic: int
     dtype: np.dtype
 
     @classmethod
-    def of(cls, desc: TensorDesc) -> Form:
-        """The form of results of a type."""
+    def of(cls, desc: TensorDesc) -> ResultFormat:
+        """The format of results of a type."""
         return cls(desc.shape or (), len(dynamic_axes(desc)), desc.dtype.numpy)

@@ -192,7 +192,7 @@ class MpiWorld(World):
                 self._note(COMPUTING)
             raise
 
-    def local_rank(self) -> tuple[int, int]:
+    def local_rank_and_size(self) -> tuple[int, int]:
         """The number of this rank among the ranks of this node, and their count."""
         return (self._row, self._table.rows) if self.size > 1 else (0, 1)
 

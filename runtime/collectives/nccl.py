@@ -1,8 +1,8 @@
 """Ranks with a GPU each: the one module that loads NCCL.
 
-Arrays here are NumPy's in type alone: their memory is the device's, so only addresses, shapes and strides are read.
-NCCL is loaded when a program of several GPUs is first compiled; ranks tell each other its unique id, and what NCCL
-cannot do is done on the host, over the world's own transports.
+Arrays here are NumPy arrays over device memory: only their addresses, shapes and strides are used. NCCL is loaded
+when a program of several GPUs is first compiled. Ranks exchange the unique id of NCCL over the transports of the
+world, which also carry out on the host what NCCL does not offer.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ import numpy as np
 from oneflow.runtime.collectives.transport import Array, Messages, Transport, World, WorldError, aligned_bytes
 from oneflow.runtime.cuda import driver
 
-#: NCCL's numbers of element types; anything else is moved as bytes and not added.
+#: The `ncclDataType_t` of element types; other types are moved as bytes and not added.
 TYPES = {
     "int8": 0, "uint8": 1, "bool": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5,
     "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
-#: Where launchers say which GPUs a rank sees; one that sees a single one has it for itself.
+#: The variable in which launchers set the visible GPUs; a rank that sees one GPU has it for itself.
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-#: The most bytes between rows that the driver copies at once.
+#: The largest pitch in bytes of a copy of rows by the driver.
 MOST_PITCH = 2**31 - 1
 BYTES, REDUCTIONS = 1, {"sum": 0, "max": 2}
 SIZE, POINTER, NUMBER = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
-#: Where NCCL is, if neither NVIDIA's package nor the system has it; and how the file is called.
+#: The variable with the path of NCCL, for machines without NVIDIA's package, and the name of the file.
 LIBRARY, FILE = "ONEFLOW_NCCL_LIBRARY", "libnccl.so.2"
 
 
 class UniqueId(ctypes.Structure):
-    """What the members of a communicator know each other by."""
+    """`ncclUniqueId`."""
 
     _fields_ = (("data", ctypes.c_byte * 128),)
 
 
-#: The functions that are called, with the types of their arguments; all return a status.
+#: The called functions with the types of their arguments; all return a status.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "ncclGetUniqueId": (ctypes.POINTER(UniqueId),),
     "ncclCommInitRank": (ctypes.POINTER(POINTER), NUMBER, UniqueId, NUMBER),
@@ -61,7 +61,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def candidates() -> list[str]:
-    """What NCCL may be loaded from: the file that is named, or else packages, the environment and the system."""
+    """The files from which NCCL may be loaded: the named file, or those of packages, the environment and the system."""
     named = os.environ.get(LIBRARY)
     if named:
         return [named]
@@ -71,7 +71,7 @@ def candidates() -> list[str]:
     return [*dict.fromkeys(map(str, found)), *([str(own)] if own.exists() else []), FILE]
 
 
-#: NCCL would make memory of recorded calls known to all ranks, which had to record the same runs then.
+#: With buffer registration, NCCL would require all ranks to capture the same runs.
 REGISTER = "NCCL_GRAPH_REGISTER"
 
 
@@ -80,7 +80,7 @@ def library() -> Any:
     """NCCL, from the first of `candidates` that loads.
 
     Raises:
-        WorldError: it is not installed.
+        WorldError: NCCL is not installed.
     """
     os.environ.setdefault(REGISTER, "0")
     failures = []
@@ -95,7 +95,7 @@ def library() -> Any:
 
 
 def _declared(loaded: Any) -> Any:
-    """The library with the types of its functions."""
+    """The library with declared function types."""
     for name, types in FUNCTIONS.items():
         getattr(loaded, name).argtypes = types
     loaded.ncclGetErrorString.restype = loaded.ncclGetLastError.restype = ctypes.c_char_p
@@ -107,7 +107,7 @@ def call(name: str, *arguments: Any) -> None:
     """Calls NCCL.
 
     Raises:
-        WorldError: it fails.
+        WorldError: the call fails.
     """
     status = getattr(library(), name)(*arguments)
     if status != 0:
@@ -118,7 +118,7 @@ def call(name: str, *arguments: Any) -> None:
 
 @contextlib.contextmanager
 def group_calls() -> Iterator[None]:
-    """Calls that NCCL carries out as one; after a failure the group is closed as well."""
+    """An NCCL group: calls that NCCL executes as one. The group is closed after a failure, too."""
     call("ncclGroupStart")
     try:
         yield
@@ -127,12 +127,12 @@ def group_calls() -> Iterator[None]:
 
 
 class NcclTransport(Transport):
-    """A communicator of the group's members; what it is given is done in the order of `stream`, not at once.
+    """Collectives by an NCCL communicator of the group, enqueued on `stream`.
 
     Args:
-        host: the way between the same members for arrays on the host.
-        index: which member this is.
-        count: how many there are.
+        host: the transport between the same members for host arrays.
+        index: the number of this member.
+        count: the number of members.
     """
 
     sums_16_bit, max_packed_bytes = True, 0
@@ -150,12 +150,12 @@ class NcclTransport(Transport):
 
     @property
     def host(self) -> Transport:
-        """The world's own way between the same members."""
+        """The transport of the world between the same members."""
         return self._host
 
     @contextlib.contextmanager
     def on_stream(self, stream: Any, workspace: int = 0) -> Iterator[None]:
-        """Gives what follows to a stream; what is packed lies at `workspace`, as much as `packing_bytes` says."""
+        """Enqueues the calls of the block on a stream; `workspace` has the `packing_bytes` of the collective."""
         self.stream, self._workspace = stream, workspace
         yield
         self._workspace = 0
@@ -164,21 +164,21 @@ class NcclTransport(Transport):
         call(name, *arguments, self._communicator, self.stream)
 
     def grouped(self) -> contextlib.AbstractContextManager[None]:
-        """A group of NCCL's: it puts reductions that follow each other in one kernel, where packing would copy."""
+        """An NCCL group: NCCL fuses consecutive reductions into one kernel, without the copies of packing."""
         return group_calls()
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
-        """Memory of the device, until the collective is done."""
+        """Device memory, valid until the collective is done."""
         count = int(np.prod(shape)) * dtype.itemsize
         if not count:
             return np.empty(shape, dtype)
-        assert self._workspace, "no memory to pack into"
+        assert self._workspace, "expected a workspace to pack into"
         made = np.frombuffer((ctypes.c_char * count).from_address(self._workspace), dtype).reshape(shape)
         self._workspace += aligned_bytes(count)
         return made
 
     def copy(self, target: Array, source: Array) -> None:
-        """A copy on the device: of one block, or of rows of what is contiguous in both."""
+        """A copy on the device, of one block or of rows that are contiguous on both sides."""
         if not source.size:
             return
         size, rows, rest = _rows(target, source)
@@ -196,7 +196,7 @@ class NcclTransport(Transport):
             driver.fill(_address(target), b"\0", target.nbytes, 1, self.stream)
 
     def fetch(self, array: Array) -> Array:
-        """A copy on the host, when the work before it is done."""
+        """A copy on the host, after the work before it is done."""
         made = np.empty(array.shape, array.dtype)
         if made.size:
             driver.copy_out(made.ctypes.data, _address(array), made.nbytes, self.stream)
@@ -204,16 +204,16 @@ class NcclTransport(Transport):
         return made
 
     def store(self, target: Array, array: Array) -> None:
-        """From the host."""
+        """A copy from the host."""
         if array.size:
             driver.copy_in(_address(target), array.ctypes.data, array.nbytes, self.stream)
 
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
-        """NCCL's."""
+        """`ncclAllReduce`."""
         self._call("ncclAllReduce", *_pair(source, target), source.size, _type(source), REDUCTIONS[reduce])
 
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """NCCL's, and one sum for each member where pieces differ."""
+        """`ncclReduceScatter`, or one `ncclReduce` for each member if the pieces differ in size."""
         kind, ends = _type(source), list(itertools.accumulate(counts))
         if len(set(counts)) == 1:
             self._call("ncclReduceScatter", *_pair(source, target), counts[0], kind, REDUCTIONS["sum"])
@@ -226,7 +226,7 @@ class NcclTransport(Transport):
                     self._call("ncclReduce", *_pair(piece, into), count, kind, REDUCTIONS["sum"], root)
 
     def all_gather(self, source: Array, target: Array, counts: Sequence[int]) -> None:
-        """NCCL's, of bytes, and one broadcast from each member where pieces differ."""
+        """`ncclAllGather` of bytes, or one `ncclBroadcast` from each member if the pieces differ in size."""
         if len(set(counts)) == 1:
             self._call("ncclAllGather", *_pair(source, target), source.nbytes, BYTES)
             return
@@ -237,11 +237,11 @@ class NcclTransport(Transport):
                     self._call("ncclBroadcast", *_pair(given, piece), piece.nbytes, BYTES, root)
 
     def all_to_all(self, source: Array, target: Array, sent: Sequence[int], received: Sequence[int]) -> None:
-        """A message to and from each member."""
+        """A send to each member and a receive from each member, in one group."""
         self.exchange(list(enumerate(_cut(source, sent))), list(enumerate(_cut(target, received))))
 
     def exchange(self, sends: Messages, receives: Messages) -> None:
-        """Messages, as one; transfers between two members keep their order."""
+        """Sends and receives in one group; messages between two members keep their order."""
         with group_calls():
             for receiver, array in sends:
                 if array.size:
@@ -251,28 +251,28 @@ class NcclTransport(Transport):
                     self._call("ncclRecv", _address(array), array.nbytes, BYTES, sender)
 
     def broadcast(self, array: Array, root: int) -> None:
-        """NCCL's, of bytes."""
+        """`ncclBroadcast` of bytes."""
         self._call("ncclBroadcast", *_pair(array, array), array.nbytes, BYTES, root)
 
 
 class Gpus:
-    """The ways between the ranks of a world that have a GPU each, made at first use.
+    """The NCCL transports of a world whose ranks have a GPU each, created at first use.
 
     Raises:
-        WorldError: the ranks of this machine are more than its GPUs, or all run in one process.
+        WorldError: this node has fewer GPUs than ranks, or all ranks run in one process.
     """
 
     def __init__(self, world: World) -> None:
         self.world, self._transports = world, dict[tuple[int, ...], NcclTransport]()
-        number, local_rank = world.local_rank()
+        local_rank, local_size = world.local_rank_and_size()
         count = driver.device_count()
-        if count < local_rank and (count != 1 or VISIBLE not in os.environ):
-            raise WorldError(f"expected a GPU for each of the {local_rank} ranks of this machine, got {count}")
-        self.device = driver.device(number % count)
+        if count < local_size and (count != 1 or VISIBLE not in os.environ):
+            raise WorldError(f"expected a GPU for each of the {local_size} ranks of this machine, got {count}")
+        self.device = driver.device(local_rank % count)
         atexit.register(finish, self.device)
 
     def transport(self, rank: int, members: Sequence[int]) -> NcclTransport:
-        """The way of `rank` to `members`, of which it is one."""
+        """The transport of `rank` to `members`, which include `rank`."""
         key = tuple(members)
         if key not in self._transports:
             self.device.use()
@@ -283,7 +283,7 @@ class Gpus:
 
 
 def finish(device: driver.Device) -> None:
-    """Waits for a device before this process ends: other ranks need its part in collectives."""
+    """Waits for a device before this process ends, since other ranks depend on its collectives."""
     with contextlib.suppress(driver.CudaError):
         device.use()
         driver.wait()
@@ -294,7 +294,7 @@ def gpus(world: World) -> Gpus:
     """The GPUs of a world.
 
     Raises:
-        WorldError: there are too few, or NCCL is not installed.
+        WorldError: there are too few GPUs, or NCCL is not installed.
     """
     return Gpus(world)
 
@@ -318,12 +318,14 @@ def _cut(array: Array, counts: Sequence[int]) -> list[Array]:
     return [array[e - n : e] for e, n in zip(itertools.accumulate(counts), counts, strict=True)]
 
 
-#: Dimensions of a copy: how many elements, and the bytes between them in the target and in the source.
+#: A dimension of a copy: the number of elements, and the bytes between them in the target and in the source.
 Axis = tuple[int, int, int]
 
 
 def _rows(target: Array, source: Array) -> tuple[int, Axis | None, list[Axis]]:
-    """A copy as blocks of bytes, rows of such blocks, and what is left: axes that lie alike in both are one."""
+    """A copy as a block of bytes, rows of blocks, and the remaining axes; axes that are dense on both sides are
+    merged.
+    """
     size, axes = source.itemsize, list[Axis]()
     for count, to, of in zip(source.shape[::-1], target.strides[::-1], source.strides[::-1], strict=True):
         if count == 1:

@@ -1,4 +1,4 @@
-"""The `ccl_*` operators on arrays: pieces of tensors are packed, moved by a transport and put in their places.
+"""The `ccl_*` operators on arrays: pieces of tensors are packed, moved by a transport and unpacked.
 
 Sums of f16 and bf16 are computed in f32 where the transport does not add them: MPI has no such types, and a sum in 16
 bits would lose more with every rank. Collectives of several tensors are one call of the transport for those that are
@@ -19,31 +19,31 @@ from oneflow.runtime.collectives.resharding import Resharding, Sharding
 from oneflow.runtime.collectives.transport import Array, Transport, aligned_bytes
 
 Attrs = dict[str, Any]
-#: A part of a collective that stops when what it sends is packed, and when it has given the transport its call.
-Part = Generator[None, None, None]
+#: A batch of a collective in phases: it yields after packing, and after the call of the transport.
+Phases = Generator[None, None, None]
 
 
 def carry_out(
     name: str, transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]
 ) -> None:
-    """Carries out one rank's part in collective `name`, from its operands to its results."""
+    """Runs the part of one rank in collective `name`, from its operands to its results."""
     OPERATIONS[name](transport, attrs, sources, targets)
 
 
 class _Counter(Transport):
-    """Moves nothing, and counts the memory that another transport packs into."""
+    """A transport that moves nothing and counts the bytes of the packing buffers of another transport."""
 
     def __init__(self, other: Transport) -> None:
         self.sums_16_bit, self.max_packed_bytes, self.bytes = other.sums_16_bit, other.max_packed_bytes, 0
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
-        """Memory that nobody touches."""
+        """Memory that is counted and not accessed."""
         made = np.empty(shape, dtype)
         self.bytes += aligned_bytes(made.nbytes)
         return made
 
     def fetch(self, array: Array) -> Array:
-        """The host has a part in it."""
+        """Raises `_OnHost`: the collective needs the host."""
         raise _OnHost
 
     def _nothing(self, *_: Any) -> None:
@@ -54,13 +54,13 @@ class _Counter(Transport):
 
 
 class _OnHost(Exception):
-    """Elements are needed on the host."""
+    """A collective needs elements on the host."""
 
 
 def packing_bytes(
     name: str, transport: Transport, attrs: Attrs, operands: Sequence[TensorDesc], results: Sequence[TensorDesc]
 ) -> int | None:
-    """The memory that a collective packs into on a device; None where the host has a part in it."""
+    """The bytes of the packing buffers of a collective on a device; None if the collective needs the host."""
     counter, sides = _Counter(transport), ([as_array(None, d) for d in side] for side in (operands, results))
     try:
         carry_out(name, counter, attrs, *sides)
@@ -69,42 +69,42 @@ def packing_bytes(
     return counter.bytes
 
 
-def _run_parts(transport: Transport, parts: Sequence[Part]) -> None:
-    """Carries out the parts of a collective, whose calls the transport may join."""
-    for part in parts:
-        next(part)
+def _run_phases(transport: Transport, phases: Sequence[Phases]) -> None:
+    """Runs the batches of a collective phase by phase; the transport may execute their calls as one."""
+    for batch in phases:
+        next(batch)
     with transport.grouped():
-        for part in parts:
-            next(part)
-    for part in parts:
-        next(part, None)
+        for batch in phases:
+            next(batch)
+    for batch in phases:
+        next(batch, None)
 
 
-def _batches(transport: Transport, wholes: Sequence[Array]) -> list[list[int]]:
-    """The numbers of tensors that are one call: small ones together, others alone, those of no elements nowhere.
+def _batches(transport: Transport, tensors: Sequence[Array]) -> list[list[int]]:
+    """The numbers of the tensors of each call: small tensors are packed into one call, empty tensors are in none.
 
-    All members find the same, since they look at what is whole on each.
+    All members compute the same batches, since the sizes of whole tensors are the same on each.
     """
-    small = [i for i, a in enumerate(wholes) if 0 < a.nbytes <= transport.max_packed_bytes]
-    alone = [[i] for i, a in enumerate(wholes) if a.nbytes > transport.max_packed_bytes]
+    small = [i for i, a in enumerate(tensors) if 0 < a.nbytes <= transport.max_packed_bytes]
+    alone = [[i] for i, a in enumerate(tensors) if a.nbytes > transport.max_packed_bytes]
     return [small, *alone] if small else alone
 
 
-def _wide(array: Array) -> Array:
-    """The array as it is summed: 16-bit floats in f32."""
+def _widened(array: Array) -> Array:
+    """The array in the type of its sum: 16-bit floats in f32."""
     is_short = array.dtype.itemsize == 2
     return array.astype(np.float32) if is_short else array
 
 
 def _terms(transport: Transport, array: Array) -> Array:
-    return array if transport.sums_16_bit else _wide(array)
+    return array if transport.sums_16_bit else _widened(array)
 
 
 def ordered(array: Array) -> Array:
-    """Integers in the order of floats, NaN the largest; applied to such integers, the bits of the floats.
+    """Maps floats to integers of the same order, with NaN as the largest; applied to such integers, the inverse.
 
-    Libraries order NaN in ways of their own. The bits of negative numbers count downwards, so all but the sign are
-    turned.
+    Libraries differ in the order of NaN. The bits of negative floats decrease with the value, so all bits but the
+    sign are inverted.
     """
     if array.dtype.kind == "f":
         array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array).view(f"i{array.dtype.itemsize}")
@@ -116,15 +116,15 @@ def _all_reduce(transport: Transport, attrs: Attrs, sources: Sequence[Array], ta
     how, kind = attrs["reduce_type"], sources[0].dtype.kind
     if how == "max" and kind not in "iub":
         for source, target in zip(sources, targets, strict=True):
-            _largest_float(transport, source.reshape(-1), target.reshape(-1))
+            _max_of_floats(transport, source.reshape(-1), target.reshape(-1))
         return
     flats, into = ([a.reshape(-1) for a in side] for side in (sources, targets))
     batches = _batches(transport, flats)
-    _run_parts(transport, [_reduced(transport, how, [flats[i] for i in b], [into[i] for i in b]) for b in batches])
+    _run_phases(transport, [_reduced(transport, how, [flats[i] for i in b], [into[i] for i in b]) for b in batches])
 
 
-def _reduced(transport: Transport, how: str, flats: Sequence[Array], into: Sequence[Array]) -> Part:
-    """One sum or maximum of flat arrays."""
+def _reduced(transport: Transport, how: str, flats: Sequence[Array], into: Sequence[Array]) -> Phases:
+    """One all-reduce (sum or maximum) of flat arrays."""
     terms = _terms(transport, packed(transport, flats, flats[0] if len(flats) == 1 else None))
     total = _total(transport, into, terms.dtype)
     yield
@@ -134,30 +134,32 @@ def _reduced(transport: Transport, how: str, flats: Sequence[Array], into: Seque
 
 
 def _total(transport: Transport, into: Sequence[Array], dtype: np.dtype) -> Array:
-    """Where a sum for flat arrays is written: a single one of the type is written at once."""
+    """The array into which a sum is written: the target itself if there is one of this type, otherwise a buffer."""
     if len(into) == 1 and into[0].dtype == dtype:
         return into[0]
     return transport.empty((sum(a.size for a in into),), dtype)
 
 
 def _unpack(transport: Transport, flat: Array, parts: Sequence[Array]) -> None:
-    """Copies what lies one behind the other to its places, if it is not there."""
+    """Copies the parts of a flat array to their targets, unless it is the target itself."""
     if len(parts) == 1 and parts[0] is flat:
         return
     for part, piece in zip(parts, cut_along(flat, 0, [p.size for p in parts]), strict=True):
         transport.copy(part, piece.reshape(part.shape))
 
 
-def _largest_float(transport: Transport, source: Array, target: Array) -> None:
-    """The largest of floats, NaN above all, as the largest of integers on the host."""
-    terms = _wide(transport.fetch(source))
+def _max_of_floats(transport: Transport, source: Array, target: Array) -> None:
+    """The maximum of floats, NaN above all numbers, as the maximum of integers on the host."""
+    terms = _widened(transport.fetch(source))
     found = ordered(terms)
     transport.host.all_reduce(found.copy(), found, "max")
     transport.store(target, ordered(found).view(terms.dtype).astype(target.dtype))
 
 
 def _reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
-    """To the root, whose piece is the whole; a maximum goes to everybody."""
+    """Reduces to the root, as a reduce-scatter in which the piece of the root is everything; a maximum is an all-
+    reduce.
+    """
     is_root = attrs["index"] == attrs["root"]
     if attrs["reduce_type"] == "max":
         _all_reduce(transport, attrs, [source], [target])
@@ -184,14 +186,14 @@ def _sizes(attrs: Attrs, number: int) -> Sequence[int]:
     return sizes
 
 
-def _by_members(attrs: Attrs, wholes: Sequence[Array], batch: Sequence[int]) -> list[list[Array]]:
+def _by_members(attrs: Attrs, tensors: Sequence[Array], batch: Sequence[int]) -> list[list[Array]]:
     """For each member its pieces of the whole tensors of a batch."""
-    by_tensor = [cut_along(wholes[i], attrs["axis"], _sizes(attrs, i)) for i in batch]
+    by_tensor = [cut_along(tensors[i], attrs["axis"], _sizes(attrs, i)) for i in batch]
     return [list(row) for row in zip(*by_tensor, strict=True)]
 
 
 def _reduce_scatter(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
-    def part(batch: Sequence[int]) -> Part:
+    def part(batch: Sequence[int]) -> Phases:
         rows, into = _by_members(attrs, sources, batch), [targets[i].reshape(-1) for i in batch]
         whole = sources[batch[0]] if len(batch) == 1 else None
         terms = _terms(transport, packed(transport, [p for row in rows for p in row], whole))
@@ -201,22 +203,22 @@ def _reduce_scatter(transport: Transport, attrs: Attrs, sources: Sequence[Array]
         yield
         _unpack(transport, total, into)
 
-    _run_parts(transport, [part(b) for b in _batches(transport, sources)])
+    _run_phases(transport, [part(b) for b in _batches(transport, sources)])
 
 
 def _all_gather(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
-    def part(batch: Sequence[int]) -> Part:
+    def part(batch: Sequence[int]) -> Phases:
         rows, given = _by_members(attrs, targets, batch), [sources[i].reshape(-1) for i in batch]
         pieces, counts = [p for row in rows for p in row], [sum(p.size for p in row) for row in rows]
         flat = packed(transport, given, given[0] if len(batch) == 1 else None)
-        is_whole = len(batch) == 1 and _are_blocks(pieces)
+        is_whole = len(batch) == 1 and _are_contiguous(pieces)
         into = targets[batch[0]].reshape(-1) if is_whole else transport.empty((sum(counts),), flat.dtype)
         yield
         transport.all_gather(flat, into, counts)
         yield
         _unpack(transport, into, [into] if is_whole else pieces)
 
-    _run_parts(transport, [part(b) for b in _batches(transport, targets)])
+    _run_phases(transport, [part(b) for b in _batches(transport, targets)])
 
 
 def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
@@ -224,7 +226,7 @@ def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array
     counts = [p.size for p in sent]
     received = cut_along(target, attrs["in_axis"], attrs["in_sizes"])
     given = packed(transport, sent, source)
-    is_whole = _are_blocks(received)
+    is_whole = _are_contiguous(received)
     into = target.reshape(-1) if is_whole else transport.empty((target.size,), target.dtype)
     transport.all_to_all(given, into, counts, [p.size for p in received])
     _unpack(transport, into, [into] if is_whole else received)
@@ -262,8 +264,8 @@ def cut_along(array: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
 
 
 def packed(transport: Transport, pieces: Sequence[Array], whole: Array | None = None) -> Array:
-    """The elements of pieces one behind the other; no copy where they are `whole`, and lie so in it."""
-    if whole is not None and whole.flags.c_contiguous and _are_blocks(pieces):
+    """The concatenated elements of pieces; no copy if the pieces are the contiguous parts of `whole` in order."""
+    if whole is not None and whole.flags.c_contiguous and _are_contiguous(pieces):
         return whole.reshape(-1)
     counts = [p.size for p in pieces]
     flat = transport.empty((sum(counts),), pieces[0].dtype)
@@ -272,5 +274,5 @@ def packed(transport: Transport, pieces: Sequence[Array], whole: Array | None = 
     return flat
 
 
-def _are_blocks(pieces: Sequence[Array]) -> bool:
+def _are_contiguous(pieces: Sequence[Array]) -> bool:
     return all(p.flags.c_contiguous for p in pieces)

@@ -1,7 +1,7 @@
-"""Pieces of one tensor from how they lie on some ranks to how they shall lie on the same or on others.
+"""Resharding: a tensor moves from one sharding to another, on the same ranks or on others.
 
-What a rank needs and does not have it is sent by one of those that have it. Used for exchanges within a program,
-for tensors that go from one placement to another, and for gathering results.
+A rank receives the elements that it lacks from one of the ranks that have them. Exchanges within a program, changes
+of placement and the gathering of results use this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oneflow.runtime.collectives.transport import Array, Transport
 
 @dataclass(frozen=True)
 class Sharding:
-    """How a tensor lies: `nd` on a `mesh` whose rank i is `members[i]`; by default members are the mesh's ranks."""
+    """A layout `nd` on a `mesh` whose rank i is member `members[i]` of a group; by default member i."""
 
     mesh: Mesh
     nd: NdSbp
@@ -31,27 +31,27 @@ class Sharding:
 
     @functools.cached_property
     def at(self) -> tuple[int, ...]:
-        """The member at each place of the mesh."""
+        """The member at each index of the mesh."""
         return self.members or tuple(range(devices(self.mesh)))
 
-    def region(self, shape: tuple[int, ...], place: int) -> Region:
-        """The piece at a place of the mesh, in a tensor of `shape`."""
-        return local_region(shape, self.nd, self.mesh, place)
+    def region(self, shape: tuple[int, ...], index: int) -> Region:
+        """The region of a tensor of `shape` at an index of the mesh."""
+        return local_region(shape, self.nd, self.mesh, index)
 
     @functools.cached_property
     def repeated(self) -> list[int]:
-        """The mesh axes along which the tensor is repeated."""
+        """The mesh axes along which the tensor is replicated."""
         return [k for k, s in enumerate(self.nd) if s.kind != "S"]
 
     def owners(self) -> list[list[int]]:
-        """For each different piece the places that have it."""
-        places = range(devices(self.mesh))
-        return [g for p in places if (g := group(p, self.mesh, self.repeated))[0] == p]
+        """For each distinct piece the mesh indices that have it."""
+        indices = range(devices(self.mesh))
+        return [g for p in indices if (g := group(p, self.mesh, self.repeated))[0] == p]
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """A part of a tensor that goes from one member to another."""
+    """A part of a tensor that one member sends to another."""
 
     sender: int
     receiver: int
@@ -62,41 +62,41 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Resharding:
-    """A tensor of `shape` from `before` to `after`; neither has partial sums."""
+    """Moves a tensor of `shape` from sharding `before` to `after`; neither has partial sums."""
 
     shape: tuple[int, ...]
     before: Sharding
     after: Sharding
 
     def transfers(self) -> Iterator[Transfer]:
-        """What goes from whom to whom, in an order that all members agree on."""
+        """All transfers, in the same order on all members."""
         owners = self.before.owners()
-        for place, receiver in enumerate(self.after.at):
-            wanted = self.after.region(self.shape, place)
-            for places in owners:
-                owner = self._owner(place, places)
+        for index, receiver in enumerate(self.after.at):
+            wanted = self.after.region(self.shape, index)
+            for indices in owners:
+                owner = self._owner(index, indices)
                 held = self.before.region(self.shape, owner)
-                common = _common(held, wanted)
+                common = _intersection(held, wanted)
                 if common is not None:
                     slices = _slices(common, held), _slices(common, wanted)
                     yield Transfer(self.before.at[owner], receiver, common, *slices)
 
-    def _owner(self, place: int, places: list[int]) -> int:
-        """Which of the owners at `places` sends to the receiver at `place`: itself, or where meshes agree the one at
-        its own place.
+    def _owner(self, index: int, indices: list[int]) -> int:
+        """The owner among `indices` that sends to the receiver at `index`: the receiver itself if it is an owner; for
+        equal meshes the owner nearest in the mesh.
         """
-        mine = [p for p in places if self.before.at[p] == self.after.at[place]]
+        mine = [p for p in indices if self.before.at[p] == self.after.at[index]]
         if mine:
             return mine[0]
         if self.before.mesh != self.after.mesh:
-            return places[place % len(places)]
-        at, index = coordinate(place, self.before.mesh), 0
+            return indices[index % len(indices)]
+        at, number = coordinate(index, self.before.mesh), 0
         for axis in self.before.repeated:
-            index = index * self.before.mesh[axis] + at[axis]
-        return places[index]
+            number = number * self.before.mesh[axis] + at[axis]
+        return indices[number]
 
     def carry_out(self, transport: Transport, me: int, source: Array | None, target: Array | None) -> None:
-        """The part of member `me`, which has `source` and gets `target`, where it has or gets anything."""
+        """Runs the part of member `me`, which has `source` and receives `target`; either may be None."""
         sends: list[tuple[int, Array]] = []
         receives: list[tuple[int, Array]] = []
         filled: list[tuple[Any, Array]] = []
@@ -121,7 +121,7 @@ class Resharding:
 
 
 def _contiguous(transport: Transport, part: Array) -> Array:
-    """The elements of a view one behind the other; no copy where they lie so."""
+    """The elements of a view as a flat array; no copy of a contiguous view."""
     packed = part
     if not part.flags.c_contiguous:
         packed = transport.empty(part.shape, part.dtype)
@@ -130,12 +130,12 @@ def _contiguous(transport: Transport, part: Array) -> Array:
 
 
 def _within(slices: tuple[slice, ...]) -> Any:
-    """As an index that leaves a view, also where no axis is."""
+    """An index that yields a view, also for an array of rank 0."""
     return (*slices, ...)
 
 
-def _common(one: Region, other: Region) -> Region | None:
-    """Where two regions overlap; None where they do not."""
+def _intersection(one: Region, other: Region) -> Region | None:
+    """The intersection of two regions; None if it is empty."""
     common = []
     for (a, m), (b, n) in zip(one, other, strict=True):
         begin, end = max(a, b), min(a + m, b + n)
@@ -146,5 +146,5 @@ def _common(one: Region, other: Region) -> Region | None:
 
 
 def _slices(part: Region, of: Region) -> tuple[slice, ...]:
-    """Where `part` lies within the piece `of`."""
+    """The slices of region `part` within region `of`."""
     return tuple(slice(b - a, b - a + n) for (b, n), (a, _) in zip(part, of, strict=True))

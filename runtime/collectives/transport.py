@@ -1,8 +1,7 @@
-"""What carries collectives out: worlds of ranks, and the way between the members of one group of them.
+"""Worlds of ranks, and transports: the communication between the members of a group of ranks.
 
-A `World` is all ranks of a job; one process runs one of them (`mpi`) or all (`threads`). A `Transport` moves and
-adds flat, contiguous arrays between the members of a group; packing pieces of tensors is done above it
-(`operations`).
+A `World` has all ranks of a job; a process runs one of them (`mpi`) or all (`threads`). A `Transport` moves and adds
+flat, contiguous arrays between the members of a group. `operations` packs the pieces of tensors into such arrays.
 """
 
 from __future__ import annotations
@@ -20,28 +19,30 @@ import numpy as np
 
 T = TypeVar("T")
 Array = np.ndarray
-#: How much of lines that differ is shown: characters, and how many of them before the first that differs.
+#: The characters of differing lines that a message shows, and how many of them precede the first difference.
 EXCERPT_LENGTH, EXCERPT_LEAD = 100, 60
 ORDER = "all ranks have to make the same calls, of the same types and layouts, in the same order"
-#: Packages whose frames are no user's.
+#: Packages whose stack frames do not belong to the user.
 OWN_PACKAGES = __name__.partition(".")[0], "contextlib"
-#: Memory to pack into is taken in multiples of so many bytes.
+#: Packing buffers are multiples of this many bytes.
 ALIGNMENT = 256
-#: One side of an exchange: which members, and the arrays that go to them or come from them.
+#: One side of an exchange: the members, and the arrays sent to them or received from them.
 Messages = Sequence[tuple[int, Array]]
 
 
 class WorldError(RuntimeError):
-    """Ranks that do not fit together: other programs, other sizes, a rank that failed or did not come."""
+    """Ranks disagree (different programs or sizes), or a rank failed or did not arrive."""
 
 
 class Transport(ABC):
-    """One rank's way to the members of a group, which are numbered from 0; all of them call the same method.
+    """The collectives of one rank within a group whose members are numbered from 0; all members call the same method.
 
-    Arrays are flat and contiguous. Sums are of element types that are added as they are: 16-bit floats where
-    `sums_16_bit`. Tensors of at most `max_packed_bytes` bytes are packed to be one call: to wait for the others costs
-    more than to copy them. `host` is the way for arrays on the host; where it is another, arrays are a device's, of
-    which nothing but `copy`, `clear`, `fetch` and `store` may touch the elements.
+    Arrays are flat and contiguous. Arrays of a device transport are in device memory: nothing but `copy`, `clear`,
+    `fetch` and `store` may access their elements.
+
+    Attributes:
+        sums_16_bit: whether 16-bit floats are added as they are.
+        max_packed_bytes: tensors of at most this many bytes are packed into one call: the latency exceeds a copy.
     """
 
     sums_16_bit: bool = False
@@ -49,19 +50,19 @@ class Transport(ABC):
 
     @property
     def host(self) -> Transport:
-        """The way between the same members for arrays on the host."""
+        """The transport between the same members for host arrays."""
         return self
 
     def on_stream(self, stream: int | None, workspace: int = 0) -> AbstractContextManager[None]:
-        """What a collective is carried out in: the order of a device's stream, with memory of it at `workspace`."""
+        """The context of a collective: work is enqueued on a device stream, with a packing buffer at `workspace`."""
         return nullcontext()
 
     def grouped(self) -> AbstractContextManager[None]:
-        """What calls are made in that may be carried out as one when it ends."""
+        """The context of calls that the transport may execute as one at its end."""
         return nullcontext()
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
-        """Memory to pack into, until the collective is done."""
+        """A packing buffer, valid until the collective is done."""
         return np.empty(shape, dtype)
 
     def copy(self, target: Array, source: Array) -> None:
@@ -73,11 +74,11 @@ class Transport(ABC):
         target[...] = 0
 
     def fetch(self, array: Array) -> Array:
-        """The elements on the host; not to be written to."""
+        """The elements on the host, read-only."""
         return array
 
     def store(self, target: Array, array: Array) -> None:
-        """Writes elements that the host has to flat `target`."""
+        """Writes elements of a host array to flat `target`."""
         target[...] = array
 
     @abstractmethod
@@ -106,7 +107,7 @@ class Transport(ABC):
 
 
 def aligned_bytes(size: int) -> int:
-    """The bytes that are taken for `size` bytes of memory to pack into."""
+    """The bytes of a packing buffer for `size` bytes."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -114,8 +115,8 @@ class World(ABC):
     """All ranks of a job.
 
     Attributes:
-        size: how many there are.
-        here: those that this process runs.
+        size: the number of ranks.
+        here: the ranks that this process runs.
     """
 
     size: int
@@ -123,17 +124,17 @@ class World(ABC):
 
     @abstractmethod
     def transport(self, rank: int, members: Sequence[int]) -> Transport:
-        """The way of `rank`, which this process runs, to `members`, of which it is one."""
+        """The transport of `rank`, which this process runs, to `members`, which include `rank`."""
 
     @abstractmethod
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """The results of tasks, one for each rank in `here`, which may meet."""
+        """The results of tasks, one for each rank in `here`; the tasks may communicate."""
 
-    def local_rank(self) -> tuple[int, int]:
-        """The number of this process's rank among those of this machine, and how many these are.
+    def local_rank_and_size(self) -> tuple[int, int]:
+        """The local rank of this process (among the ranks of its node), and the number of local ranks.
 
         Raises:
-            WorldError: this process runs several.
+            WorldError: this process runs several ranks.
         """
         raise WorldError(
             f"expected a process for each of the {self.size} ranks on GPUs; run them with mpirun -n {self.size}"
@@ -142,17 +143,17 @@ class World(ABC):
 
     @abstractmethod
     def gather(self, text: str, why: str) -> list[str]:
-        """The texts of all ranks, the same for each that this process runs; `why` they are compared."""
+        """The texts of all ranks; all ranks of this process have the same text. `why` names the step in messages."""
 
     def step(self, rank: int, number: int, text: str, count: int = 1) -> AbstractContextManager[None]:
-        """Notes that `rank` is at a step, the last of `count`, for the message should it not return."""
+        """Notes that `rank` is at a step, the last of `count`; the watchdog names the step if it does not return."""
         return nullcontext()
 
     def agree(self, what: str, text: str) -> None:
-        """Checks that all ranks want `what`, and have the same `text` for it.
+        """Checks that all ranks call this with the same `what` and the same `text`.
 
         Raises:
-            WorldError: they do not; the ranks are named, and where the texts differ or what they want.
+            WorldError: the ranks disagree; the message names the ranks and the difference.
         """
         found = self.gather(hashlib.sha256(f"{what}: {text}".encode()).hexdigest(), f"comparing {what}")
         others = [r for r, t in enumerate(found) if t != found[0]]
@@ -170,19 +171,19 @@ class World(ABC):
 
 
 def _disagreement(wishes: Sequence[str]) -> str:
-    """The message about ranks that want different things."""
+    """The message about ranks that make different calls."""
     ranks: dict[str, list[str]] = {}
     for rank, wish in enumerate(wishes):
         ranks.setdefault(wish, []).append(str(rank))
-    told = [
+    wishes_of_ranks = [
         f"rank{'s' * (len(who) > 1)} {' and '.join(who)} want{'s' * (len(who) == 1)} {wish}"
         for wish, who in ranks.items()
     ]
-    return f"expected all ranks to want the same, but {', '.join(told)}; {ORDER}"
+    return f"expected all ranks to want the same, but {', '.join(wishes_of_ranks)}; {ORDER}"
 
 
 def _user_line() -> str:
-    """The line outside of this package that is being run."""
+    """The innermost line of the stack outside this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN_PACKAGES:
         frame = frame.f_back
@@ -190,7 +191,7 @@ def _user_line() -> str:
 
 
 def _difference(one: str, other: str) -> tuple[str, str]:
-    """The first lines of two texts that differ, from shortly before they do."""
+    """Excerpts of the first lines in which two texts differ."""
     lines = itertools.zip_longest(one.splitlines(), other.splitlines(), fillvalue="")
     a, b = next((a.strip(), b.strip()) for a, b in lines if a != b)
     same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))

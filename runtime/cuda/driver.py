@@ -365,7 +365,7 @@ class Module:
 def load(cubin: bytes, name: str, warps: int, shared: int) -> Function:
     """Loads a kernel; shared memory beyond 48 KB is enabled explicitly."""
     module = Module(cubin)
-    handle = call("cuModuleGetFunction", module.handle, name.encode_tensor_map())
+    handle = call("cuModuleGetFunction", module.handle, name.encode())
     if shared > 48 * 1024:
         attribute = _cuda().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call("cuFuncSetAttribute", handle, attribute, shared)

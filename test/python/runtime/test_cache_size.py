@@ -102,5 +102,5 @@ def test_a_folder_is_looked_through_now_and_then(folder: Path, monkeypatch: pyte
     flow.config.cache_size(1000 * 1000)
     for _ in range(500):
         cache.store(key(0), bytes(100), {})
-    assert cache.LOOKS * 0.05 * 0.2 < len(looks) < cache.LOOKS * 0.05 * 5
+    assert cache.TRIMS_PER_LIMIT * 0.05 * 0.2 < len(looks) < cache.TRIMS_PER_LIMIT * 0.05 * 5
     assert random.getstate() == state
