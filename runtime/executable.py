@@ -1,4 +1,4 @@
-"""Compiled programs: `compile_module(module, entry)` gives an `CpuExecutable` to call with arrays."""
+"""Compiled programs: `compile_module(module, entry)` returns a `CpuExecutable`, which is called with arrays."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from oneflow.runtime.fast_path import fast_path
 from oneflow.runtime.footprint import Donated, Footprint
 from oneflow.runtime.results import Memory, ResultFormat, dynamic_axes, parse_result_type
 
-#: The stages that the rules of operators make.
-_BY_RULES = ("oneflow", "linalg", "gpu-linalg")
-#: What a run gives when a position is out of range, when memory ran out, and when a kernel made elsewhere failed.
+#: The stages that consist of operators and linalg; the rules of user operators take part in reaching them.
+_RULE_STAGES = ("oneflow", "linalg", "gpu-linalg")
+#: The statuses of a run: a position is out of range, memory ran out, an external kernel failed.
 _POSITION, _NO_MEMORY, _KERNEL_FAILED = 1, 3, 4
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a program is compiled: `cached` reads and writes the cache on disk, `level` is LLVM's effort (0 to 3)."""
+    """Compilation options: `cached` uses the disk cache, `level` is the optimization level of LLVM (0 to 3)."""
 
     cached: bool = True
     level: int = 3
@@ -63,10 +63,10 @@ def compile_module(
 ) -> CpuExecutable:
     """Compiles function `entry` of a module of operators, or of linalg on tensors, for the chosen target.
 
-    `collectives` makes the kernels in which the program of one rank meets the others.
+    `collectives` creates the kernels of collectives for the program of one rank.
 
     Raises:
-        PassError: a pass could not do its work.
+        PassError: a pass failed.
         OperatorError: no kernel of a user's operator matches its call.
         ValueError: the module has no such function, or this machine does not run code for the target.
     """
@@ -79,36 +79,38 @@ def compile_module(
     return CpuExecutable(source, *signature, *(found or _compile(source, signature, options, key)), collectives)
 
 
-def _find(key: str, entry: str) -> tuple[Facts, objects.Code] | None:
-    """What was compiled before, if the cache has it and it can be loaded."""
+def _find(key: str, entry: str) -> tuple[CompiledMetadata, objects.Code] | None:
+    """The compiled program in the cache; None if there is none that can be loaded."""
     found = cache.find(key)
     try:
-        return found and (Facts(**found[1]["facts"]), objects.load_object(found[0], entry))
+        return found and (CompiledMetadata(**found[1]["facts"]), objects.load_object(found[0], entry))
     except (OSError, AttributeError, TypeError, KeyError):
         return None
 
 
-def _compile(source: ProgramSource, signature: Any, options: Options, key: str) -> tuple[Facts, objects.Code]:
+def _compile(
+    source: ProgramSource, signature: Any, options: Options, key: str
+) -> tuple[CompiledMetadata, objects.Code]:
     lowered = source.lower("llvm")
-    facts = source.facts(lowered, signature[1])
+    metadata = source.metadata(lowered, signature[1])
     with lowered.context, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.so" if options.cached else None
         code = objects.compile_code(lowered, source.entry, options.level, path)
         if path is not None and path.exists():
-            cache.store(key, path, {"facts": vars(facts)})
-    return facts, code
+            cache.store(key, path, {"facts": vars(metadata)})
+    return metadata, code
 
 
 def program_source(module: ir.Module, entry: str, registry: Registry) -> ProgramSource:
-    """The program of an entry, to lower in its module's context."""
+    """The source of a program, to be lowered in the context of its module."""
     return ProgramSource(str(module), entry, registry, module.context, module.operation.clone())
 
 
 def signature_of(module: ir.Module, entry: str) -> tuple[list[Parameter], list[TensorDesc]]:
-    """What function `entry` of a module takes and gives.
+    """The parameters and result types of function `entry` of a module.
 
     Raises:
-        ValueError: the module has no such function, or an argument is no ranked tensor.
+        ValueError: the module has no such function, or an argument is not a ranked tensor.
     """
     for op in module.body.operations:
         if is_named(op.operation, entry):
@@ -142,16 +144,20 @@ def _results(op: ir.Operation) -> list[TensorDesc]:
 
 @functools.cache
 def _passes(text: str) -> Pipeline:
-    """The pipeline of a text; a context has to be current."""
+    """The parsed pipeline of a text; needs a current MLIR context."""
     return Pipeline.parse(text, ir.Context.current)
 
 
 @dataclass
-class Facts:
-    """What a run needs to know besides the code.
+class CompiledMetadata:
+    """What a run needs besides the code.
 
-    That is workspace bytes, texts of checks, result types, kernels to call, and pairs of a result and the argument
-    that it lies in.
+    Attributes:
+        workspace: the bytes of the workspace.
+        sites: the texts of the checks.
+        results: the types of the results.
+        externals: the calls of external kernels.
+        in_place: pairs of a result and the donated argument whose memory it takes.
     """
 
     workspace: int
@@ -163,9 +169,10 @@ class Facts:
 
 @dataclass
 class ProgramSource:
-    """The program as it was given, to lower again on demand.
+    """The source of a program, lowered on demand.
 
-    `original` has the places in its source, which `text` has not: programs that only lie elsewhere are one.
+    `original` has source locations. `text` has none, so that programs that differ in locations alone share a cache
+    entry.
     """
 
     text: str
@@ -177,7 +184,7 @@ class ProgramSource:
 
     @functools.cached_property
     def reads(self) -> tuple[bool, ...]:
-        """For each argument of the entry whether anything but its sizes is taken of it."""
+        """For each argument of the entry whether the program uses more than its sizes."""
         module = self.lower("linalg")
         with module.context:
             entry = next(o.operation for o in module.body.operations if is_named(o.operation, self.entry))
@@ -185,7 +192,7 @@ class ProgramSource:
         return tuple(any(name != "tensor.dim" for name in names) for names in users)
 
     def fingerprint(self, module: ir.Module) -> str:
-        """The text that the cache's key covers for operators defined outside the package: their linalg and Triton."""
+        """The part of the cache key for operators defined outside the package: their linalg and Triton text."""
         folder = Path(dialect.__file__).parent
         own = (f"{folder}/", f"{folder.resolve()}/")
         names: set[str] = set()
@@ -203,22 +210,22 @@ class ProgramSource:
         return "\n".join([str(self.lower("linalg")), *written])
 
     def places(self) -> list[str]:
-        """Where in the program as it was given each kernel made elsewhere is called."""
+        """The source location of each call of an external kernel."""
         return places(self.located("linalg"))
 
     def sites(self, stage: str, texts: Sequence[str]) -> Sites:
-        """What the checks of a program say, whose texts without places are those; they are made by `stage`."""
+        """The texts of the checks of a program, with source locations; `stage` is the stage that creates the checks."""
         return Sites(texts, lambda: read_sites(self.located(stage)))
 
     def located(self, stage: str) -> ir.Module:
-        """The program at a stage with the places in its source."""
+        """The program at a stage with source locations."""
         return self._lower(stage, str(self.original.get_asm(enable_debug_info=True)))
 
     def lower(self, stage: str) -> ir.Module:
         """A copy of the program at a stage.
 
         Raises:
-            PassError: a pass could not do its work; the place in the program's source is named.
+            PassError: a pass failed; the message names the source location.
         """
         try:
             return self._lower(stage, self.text)
@@ -227,40 +234,40 @@ class ProgramSource:
             raise
 
     def _lower(self, stage: str, text: str) -> ir.Module:
-        """A copy of the program in the form of `text` at a stage.
+        """A copy of the program `text` at a stage.
 
-        Up to linalg, where rules of users take part, operators are verified after each pass.
+        Up to linalg, where rules of user operators take part, the module is verified after each pass.
         """
         with self.context, ir.Location.unknown(), using(self.target):
             module = ir.Module.parse(text)
             keep_entry(module, self.entry)
             first = stage
-            while first not in _BY_RULES:
+            while first not in _RULE_STAGES:
                 first = BEFORE[first]
             _passes(pipeline_between(None, first)).run(module, self.registry)
             if stage != first:
                 _passes(pipeline_between(first, stage)).run(module, self.registry, Watch(lowered=True))
         return module
 
-    def facts(self, lowered: ir.Module, types: Sequence[TensorDesc]) -> Facts:
-        """The facts of a module at the `llvm` stage; `types` are the results' before unsigned types went."""
+    def metadata(self, lowered: ir.Module, types: Sequence[TensorDesc]) -> CompiledMetadata:
+        """The metadata of a module at the `llvm` stage; `types` are the result types with their signedness."""
         attributes = lowered.operation.attributes
         shapes = [parse_result_type(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
         results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
         externals = [str(a) for a in attributes["oneflow.externals"]]
         in_place = [(int(a), int(b)) for a, b in attributes["oneflow.in_place"]]
-        return Facts(
+        return CompiledMetadata(
             ir.IntegerAttr(attributes["oneflow.workspace"]).value, read_sites(lowered), results, externals, in_place
         )
 
 
 @dataclass
 class CpuExecutable:
-    """A compiled program. Call it with arrays, by position or by name; results are a list of arrays.
+    """A compiled program, called with arrays by position or by name; the results are a list of arrays.
 
-    An argument that the program gives up for a result (`oneflow.donated`) is updated in place, and is the result:
-    the array itself, where it is one of the right type that may be written to, else a copy.
-    It may be called from several threads at once; the interpreter's lock is free while it runs.
+    A donated argument (`oneflow.donated`) is updated in place and is the result: the array itself if it is writable
+    and has the expected type, otherwise a copy. Several threads may call an executable at once; a run releases the
+    interpreter lock.
     """
 
     array: ClassVar[type] = np.ndarray
@@ -270,39 +277,39 @@ class CpuExecutable:
     _source: ProgramSource
     inputs: list[Parameter]
     outputs: list[TensorDesc]
-    _facts: Facts
+    _metadata: CompiledMetadata
     _code: objects.Code
     _collectives: Collectives | None = None
 
     def __post_init__(self) -> None:
-        self._forms = [ResultFormat.of(parse_result_type(text)) for text in self._facts.results]
-        self._plain = [(p, p.desc.dtype.numpy, p.desc.shape, dynamic_axes(p.desc)) for p in self.inputs]
-        self._first = sum(1 + len(dynamic) for *_, dynamic in self._plain)
-        self._static = self._first == len(self._plain)
+        self._formats = [ResultFormat.of(parse_result_type(text)) for text in self._metadata.results]
+        self._expected = [(p, p.desc.dtype.numpy, p.desc.shape, dynamic_axes(p.desc)) for p in self.inputs]
+        self._num_input_slots = sum(1 + len(dynamic) for *_, dynamic in self._expected)
+        self._is_static = self._num_input_slots == len(self._expected)
         source = self._source
         self._externals = make_externals(
-            self._facts.externals, source.registry, source.context, source.places, self._collectives
+            self._metadata.externals, source.registry, source.context, source.places, self._collectives
         )
-        self._called = [x for e in self._externals for x in (e.kernel.function, e.kernel.context)]
-        self._last = self._first + sum(1 + form.dynamic for form in self._forms)
-        self._io = ctypes.c_int64 * max(self._last + len(self._called), 1)
+        self._external_words = [x for e in self._externals for x in (e.kernel.function, e.kernel.context)]
+        self._num_slots = self._num_input_slots + sum(1 + form.dynamic for form in self._formats)
+        self._slots_type = ctypes.c_int64 * max(self._num_slots + len(self._external_words), 1)
         self._run = native.library().oneflow_rt_run
-        self._donated = Donated((result, argument) for result, argument in self._facts.in_place)
-        self._sites = source.sites("linalg", self._facts.sites)
-        takes, entry = [x[1:3] for x in self._plain], (self._code.address, self._facts.workspace)
+        self._donated = Donated((result, argument) for result, argument in self._metadata.in_place)
+        self._sites = source.sites("linalg", self._metadata.sites)
+        takes, entry = [x[1:3] for x in self._expected], (self._code.address, self._metadata.workspace)
         updates = bool(self._donated.by_result)
-        self.fast_path = None if updates else fast_path(takes, self._forms, entry, self._called, self._fail)
+        self.fast_path = None if updates else fast_path(takes, self._formats, entry, self._external_words, self._fail)
 
     @property
     def peak_bytes(self) -> int:
-        """The bytes of the workspace that a run takes; results and dynamic buffers come on top."""
-        return self._facts.workspace
+        """The bytes of the workspace of a run, without results and dynamic buffers."""
+        return self._metadata.workspace
 
     @property
     def memory(self) -> Footprint:
-        """The bytes that a run takes, for arguments, results and the workspace; to be printed or compared."""
-        inputs, results = [p.desc for p in self.inputs], [parse_result_type(text) for text in self._facts.results]
-        return Footprint.of(inputs, results, self._donated.by_result, self._facts.workspace)
+        """The memory footprint of a run in bytes: arguments, results and workspace."""
+        inputs, results = [p.desc for p in self.inputs], [parse_result_type(text) for text in self._metadata.results]
+        return Footprint.of(inputs, results, self._donated.by_result, self._metadata.workspace)
 
     def ir(self, stage: str) -> str:
         """The program at a stage: `oneflow`, `linalg`, `kernels` or `llvm`.
@@ -320,22 +327,22 @@ class CpuExecutable:
         Raises:
             ArgumentError: an argument is missing, unknown, or of another type, rank or size.
             PositionError: a position in the data is out of range.
-            SizeError: sizes known only now do not fit.
+            SizeError: sizes known at run time only do not match.
             KernelError: a kernel of a user's operator failed.
 
-        An error of a run says which arguments it had begun to update in place by then, if any.
+        The message of a failed run names the arguments that it had begun to update in place.
         """
         results = None if named or self.fast_path is None else self.fast_path(arrays)
         if results is not None:
             return results
         given = bind(self.inputs, arrays, named) if named or len(arrays) != len(self.inputs) else arrays
-        io = self._io()
-        kept = self._load(io, given)
+        io = self._slots_type()
+        kept = self._write_arguments(io, given)
         failure = (ctypes.c_int64 * 3)()
-        status = self._run(self._code.address, io, self._facts.workspace, failure)
+        status = self._run(self._code.address, io, self._metadata.workspace, failure)
         if status:
             self._fail(io, status, failure)
-        return self._take(io, kept)
+        return self._read_results(io, kept)
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Runs the program on arguments in order; see `__call__`."""
@@ -345,13 +352,15 @@ class CpuExecutable:
         """None: every run checks its arguments."""
 
     def reads(self, number: int) -> bool:
-        """Whether the elements of argument `number` matter, and not its type alone."""
+        """Whether the program reads the elements of argument `number`, not its type alone."""
         return self._source.reads[number]
 
-    def _load(self, io: Any, given: Sequence[Any]) -> list[np.ndarray]:
-        """Writes addresses and dynamic sizes of the arguments into `io`; gives the arrays to keep."""
+    def _write_arguments(self, io: Any, given: Sequence[Any]) -> list[np.ndarray]:
+        """Writes the addresses and dynamic sizes of the arguments to `io`; returns the arrays that have to stay
+        alive.
+        """
         kept = []
-        for value, (parameter, dtype, shape, _) in zip(given, self._plain, strict=True):
+        for value, (parameter, dtype, shape, _) in zip(given, self._expected, strict=True):
             plain = type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
             array = (
                 value if plain and value.flags.c_contiguous and value.flags.aligned else as_array(parameter, value)
@@ -360,19 +369,19 @@ class CpuExecutable:
         addresses = [address_of(array) for array in kept]
         if self._donated.by_result:
             self._donated.make_writable(kept, addresses)
-        io[: self._first] = addresses if self._static else self._with_sizes(kept, addresses)
-        if self._called:
-            io[self._last :] = self._called
+        io[: self._num_input_slots] = addresses if self._is_static else self._with_sizes(kept, addresses)
+        if self._external_words:
+            io[self._num_slots :] = self._external_words
         return kept
 
     def _with_sizes(self, arrays: Sequence[np.ndarray], addresses: Sequence[int]) -> list[int]:
-        """Each address with the dynamic sizes of its array."""
-        given = zip(arrays, addresses, self._plain, strict=True)
+        """Each address, followed by the dynamic sizes of its array."""
+        given = zip(arrays, addresses, self._expected, strict=True)
         return [x for array, at, (*_, dynamic) in given for x in (at, *(array.shape[axis] for axis in dynamic))]
 
-    def _take(self, io: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        slot, results = self._first, []
-        for number, form in enumerate(self._forms):
+    def _read_results(self, io: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        slot, results = self._num_input_slots, []
+        for number, form in enumerate(self._formats):
             if number in self._donated.by_result:
                 results.append(arrays[self._donated.by_result[number]])
                 slot += 1
@@ -386,18 +395,20 @@ class CpuExecutable:
         return results
 
     def _fail(self, io: Any, status: int, failure: Any) -> None:
-        """Frees what the run had made and raises what went wrong."""
-        slot, spoiled = self._first, []
-        for number, form in enumerate(self._forms):
+        """Frees the results that a failed run has allocated, and raises its error."""
+        slot, updated_names = self._num_input_slots, []
+        for number, form in enumerate(self._formats):
             if number not in self._donated.by_result:
                 native.library().oneflow_rt_free(io[slot])
             elif io[slot]:
-                spoiled.append(repr(self.inputs[self._donated.by_result[number]].name))
+                updated_names.append(repr(self.inputs[self._donated.by_result[number]].name))
             slot += 1 + form.dynamic
-        raise self._error(status, failure, f"; updated in place before: {', '.join(spoiled)}" if spoiled else "")
+        raise self._error(
+            status, failure, f"; updated in place before: {', '.join(updated_names)}" if updated_names else ""
+        )
 
     def _error(self, status: int, failure: Any, updated: str) -> Exception:
-        """What went wrong; `updated` says what the run had changed by then."""
+        """The error of a failed run; `updated` names the arguments that it had updated."""
         if status == _NO_MEMORY:
             need = f"expected memory for the program's buffers ({failure[1]} bytes), the system has less"
             return MemoryError(need + updated)

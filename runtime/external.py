@@ -1,4 +1,4 @@
-"""Kernels made elsewhere that a compiled program calls: made when the program is loaded, kept as long as it lives."""
+"""The external kernels of a compiled program, created when the program is loaded and kept as long as it lives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oneflow.runtime.collectives.kernel import Collectives
 
 @dataclass(frozen=True)
 class External:
-    """A kernel and the call it was made for."""
+    """An external kernel and the call for which it was created."""
 
     call: Call
     kernel: ExternalKernel
@@ -30,11 +30,11 @@ def make_externals(
 ) -> list[External]:
     """The kernels of a program, by the `oneflow.external` attributes of its declarations.
 
-    On the `device` "cuda" they take memory of the device where the operator has such a kernel. Collectives are made
-    by `collectives`, which a program of one rank among several needs.
+    On the `device` "cuda", operators with a device kernel get it. `collectives` creates the kernels of collectives;
+    only a program of one rank among several needs it.
 
     Raises:
-        OperatorError: no kernel can be made for a call; its place in the program, one of `places()`, is named.
+        OperatorError: there is no kernel for a call; the message names the source location, one of `places()`.
     """
     made: list[External] = []
     with context, ir.Location.unknown():
@@ -49,14 +49,14 @@ def make_externals(
 def _make(call: Call, collectives: Collectives | None, device: str) -> External:
     record = call.record
     if record.kernel is not None:
-        return External(call, (_of_device(call) if device == "cuda" else None) or record.kernel(call))
+        return External(call, (_device_kernel(call) if device == "cuda" else None) or record.kernel(call))
     if collectives is None:
         raise call.error(f"expected to run between {call.members} ranks (oneflow-run --nproc), got one process")
     return External(call, collectives.kernel(call))
 
 
-def _of_device(call: Call) -> ExternalKernel | None:
-    """The kernel for memory of the device; None where there is none. One in Triton is part of the program."""
+def _device_kernel(call: Call) -> ExternalKernel | None:
+    """The kernel on device memory; None if there is none. A Triton kernel is compiled as a part of the program."""
     if call.record.launch is not None:
         return ExternalKernel(0, 0, str, None, on_device=True)
     return None if call.record.device_kernel is None else call.record.device_kernel(call)

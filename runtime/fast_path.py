@@ -1,8 +1,7 @@
-"""Calls of compiled programs with arrays that are just what they take: one function of few steps.
+"""The fast path: calls of compiled programs with arrays that need no conversion, as one short function.
 
-A kernel over megabytes leaves little of the interpreter in the near caches, and what a call touches comes from afar:
-that takes ten times as long as in a loop over small arrays. Arrays that have to be looked at, copied or updated are
-left to `CpuExecutable`.
+A kernel over megabytes evicts the interpreter from the near caches, so the cost of a call is the memory that it
+touches. Arrays that need a conversion, a copy or an update are left to `CpuExecutable`.
 """
 
 from __future__ import annotations
@@ -20,38 +19,43 @@ from oneflow.runtime.results import Memory, ResultFormat
 
 def fast_path(
     inputs: Sequence[tuple[np.dtype, tuple[int | None, ...]]],
-    forms: Sequence[ResultFormat],
+    formats: Sequence[ResultFormat],
     entry: tuple[int, int],
     called: Sequence[int],
     fail: Callable[[Any, int, Any], None],
 ) -> FastPath | None:
-    """The fast path of a program; None where sizes are known at run time alone.
+    """The fast path of a program; None for a program with dynamic sizes.
 
     Args:
-        inputs: element types and sizes of its arguments.
-        forms: what it gives.
-        entry: the address of its code, and the bytes of its workspace.
-        called: functions and contexts of kernels made elsewhere.
-        fail: raises what went wrong, from the slots, the kind of failure and its numbers.
+        inputs: the dtypes and shapes of the arguments.
+        formats: the formats of the results.
+        entry: the address of the code, and the bytes of the workspace.
+        called: the functions and contexts of external kernels.
+        fail: raises the exception of a failed run, given the slots, the status and the failure words.
     """
-    if any(None in shape for _, shape in inputs) or any(form.dynamic for form in forms):
+    if any(None in shape for _, shape in inputs) or any(form.dynamic for form in formats):
         return None
-    (address, workspace), count, last = entry, len(inputs), len(inputs) + len(forms)
-    wanted = [(slot, dtype, shape, dtype.alignment - 1) for slot, (dtype, shape) in enumerate(inputs)]
-    given = [(slot, form.shape, form.dtype) for slot, form in enumerate(forms, count)]
+    (address, workspace), count, last = entry, len(inputs), len(inputs) + len(formats)
+    expected = [(slot, dtype, shape, dtype.alignment - 1) for slot, (dtype, shape) in enumerate(inputs)]
+    result_slots = [(slot, form.shape, form.dtype) for slot, form in enumerate(formats, count)]
     slots, numbers, element = ctypes.c_int64 * (last + len(called)), ctypes.c_int64 * 3, ctypes.c_char.from_buffer
-    run, plain, memory, at = native.library().oneflow_rt_run, np.ndarray, Memory.from_address, ctypes.addressof
+    run, plain, memory, address_of = (
+        native.library().oneflow_rt_run,
+        np.ndarray,
+        Memory.from_address,
+        ctypes.addressof,
+    )
 
     def call(arrays: Sequence[Any]) -> list[np.ndarray] | None:
         if len(arrays) != count:
             return None
         io = slots()
-        for slot, dtype, shape, mask in wanted:
+        for slot, dtype, shape, mask in expected:
             array = arrays[slot]
             if type(array) is not plain or array.dtype is not dtype or array.shape != shape:
                 return None
             try:
-                io[slot] = place = at(element(array))
+                io[slot] = place = address_of(element(array))
             except (TypeError, ValueError, BufferError):
                 # Read-only, empty, or not contiguous.
                 return None
@@ -63,6 +67,6 @@ def fast_path(
         status = run(address, io, workspace, failure)
         if status:
             fail(io, status, failure)
-        return [plain(shape, dtype, memory(io[slot])) for slot, shape, dtype in given]
+        return [plain(shape, dtype, memory(io[slot])) for slot, shape, dtype in result_slots]
 
     return call

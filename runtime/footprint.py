@@ -1,4 +1,4 @@
-"""The memory of a run: what a program takes by its plan, and arguments whose memory results take."""
+"""The memory footprint of a run, and donated arguments."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True)
 class Footprint:
-    """The bytes of one run: of arguments, of results with memory of their make_writable, of results in the memory of
-    arguments (`in_place`), and of the workspace. Tensors whose size only a run knows are not counted; `dynamic` says
-    that there are some.
+    """The memory of one run in bytes.
+
+    Attributes:
+        arguments: the bytes of arguments.
+        results: the bytes of results with memory of their own.
+        in_place: the bytes of results in the memory of donated arguments.
+        workspace: the bytes of the workspace.
+        dynamic: whether there are tensors of dynamic size, which are not counted.
     """
 
     arguments: int
@@ -32,7 +37,7 @@ class Footprint:
     def of(
         cls, arguments: Sequence[TensorDesc], results: Sequence[TensorDesc], donated: Container[int], workspace: int
     ) -> Footprint:
-        """The footprint of a program; results `donated` lie in arguments."""
+        """The footprint of a program; the results with numbers in `donated` are in the memory of arguments."""
         owned = [d for n, d in enumerate(results) if n not in donated]
         donated_descs = [d for n, d in enumerate(results) if n in donated]
         dynamic = not all(d.is_static for d in (*arguments, *results))
@@ -40,14 +45,14 @@ class Footprint:
 
     @property
     def total(self) -> int:
-        """Everything that is there while the program runs."""
+        """The bytes of arguments, results and workspace."""
         return self.arguments + self.results + self.workspace
 
     def __str__(self) -> str:
-        donated_descs = f" and {_readable(self.in_place)} in arguments" if self.in_place else ""
+        donated = f" and {_readable(self.in_place)} in arguments" if self.in_place else ""
         more = ", and what has sizes known only in a run" if self.dynamic else ""
         return (
-            f"arguments {_readable(self.arguments)}, results {_readable(self.results)}{donated_descs}, "
+            f"arguments {_readable(self.arguments)}, results {_readable(self.results)}{donated}, "
             f"workspace {_readable(self.workspace)}{more}"
         )
 
@@ -64,16 +69,16 @@ def _readable(size: float) -> str:
 
 
 class Donated:
-    """The arguments that results lie in, by result; `make_writable` makes sure that a run may write into them."""
+    """The donated arguments by result."""
 
     def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
         self.by_result: dict[int, int] = dict(pairs)
         self._disjoint: list[int] | None = None
 
     def make_writable(self, arrays: list[np.ndarray], addresses: list[int]) -> None:
-        """Copies donated arrays that are read-only, or share memory with another argument, in both lists.
+        """Replaces donated arrays that are read-only or overlap another argument by copies, in both lists.
 
-        Then the result is the copy. Arguments at the same places as in the last run are not looked at again.
+        The result is then the copy. Arguments at the same addresses as in the last run are not checked again.
         """
         for number in self.by_result.values():
             if not arrays[number].flags.writeable:

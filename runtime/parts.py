@@ -30,7 +30,7 @@ class Part:
 
 @dataclass
 class Function:
-    """A function or constant of a module: how many operations it has, and what it references to."""
+    """A function or constant of a module, with the number of its operations and the symbols that it references."""
 
     op: ir.Operation
     size: int = 0
@@ -74,7 +74,7 @@ def split(module: ir.Module, entry: str, count: int) -> list[Part]:
 
 
 def _reachable(functions: Mapping[str, Function], root: str, without: frozenset[str] = frozenset()) -> set[str]:
-    """A function and what it references to, directly or not."""
+    """A function and all symbols that it references, directly or indirectly."""
     found, rest = set(), [root]
     while rest:
         name = rest.pop()

@@ -1,4 +1,4 @@
-"""What every compiled program offers, wherever it runs: on this processor, on a CUDA device, on several ranks."""
+"""The protocol of compiled programs on the CPU, on a CUDA device and on several ranks."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from typing import Any, ClassVar, Protocol
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.footprint import Footprint
 
-#: Runs a program on arrays that are exactly what it takes; gives None where an array has to be checked or copied.
+#: Runs a program on arrays of exactly the expected types; returns None if an array needs a conversion or a copy.
 FastPath = Callable[[Sequence[Any]], list[Any] | None]
 
 
 class LastRun(Protocol):
-    """What an executable knows of the arguments of its last run."""
+    """What an executable keeps of the arguments of its last run."""
 
     def seen(self, numbers: Sequence[int]) -> Seen | None:
-        """Some of the arguments, to be compared by themselves; None where the run did not keep all of them."""
+        """The arguments of given numbers, for the caller to compare; None if the run did not keep all of them."""
 
 
 class Seen(Protocol):
-    """Some arguments of a run, as they were."""
+    """Some arguments of the last run."""
 
     def holds(self, arrays: Sequence[Any]) -> bool:
-        """Whether they are those arrays."""
+        """Whether `arrays` are these arguments."""
 
 
 class Executable(Protocol):
     """A compiled program.
 
     Attributes:
-        array: the class of the arrays that it takes as they are, and that its results are.
-        is_remote: whether `array` lies in the memory of a device, which NumPy does not read.
-        fast_path: the call for arrays that need no checks; None where there is none.
+        array: the class of the arrays that need no conversion, and of the results.
+        is_remote: whether `array` is in device memory, which NumPy cannot read.
     """
 
     array: ClassVar[type]
@@ -40,30 +39,31 @@ class Executable(Protocol):
 
     @property
     def fast_path(self) -> FastPath | None:
-        """The call for arrays that are exactly what the program takes."""
+        """The call for arrays of exactly the expected types; None if there is none."""
 
     @property
     def outputs(self) -> Sequence[TensorDesc]:
-        """The types of the results; empty where their layouts decide."""
+        """The types of the results; empty if their layouts determine them."""
 
     @property
     def memory(self) -> Footprint:
-        """The bytes that a run takes."""
+        """The memory footprint of a run."""
 
     @property
     def last_run(self) -> LastRun | None:
-        """What is known of the arguments of the last run, if anything."""
+        """The arguments of the last run, if the executable keeps them."""
 
     def ir(self, stage: str) -> str:
         """The program at a stage."""
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The results, where the program runs, of arguments in order."""
+        """Runs the program on arguments in order; the results stay on the device of the program."""
 
     def replay(self, arrays: Sequence[Any], seen: Seen | None = None) -> list[Any] | None:
-        """The same where the arguments are those of the last run but for some new arrays; None where they have to be
-        checked. Arguments that were `seen` to be the same are not compared again.
+        """As `run`, for arguments that are mostly those of the last run; None if the arguments have to be checked.
+
+        Arguments that the caller has compared (`seen`) are not compared again.
         """
 
     def reads(self, number: int) -> bool:
-        """Whether the elements of argument `number` matter, and not its type alone."""
+        """Whether the program reads the elements of argument `number`, not its type alone."""

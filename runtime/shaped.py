@@ -1,4 +1,4 @@
-"""What follows from the shape and the element type of an array, wherever it lies."""
+"""Properties that follow from the shape and dtype of an array."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oneflow.dialect.dtypes import DType
 
 
 class Shaped:
-    """An array with `shape` and `dtype`; one that lies on several ranks counts as a whole."""
+    """An array with `shape` and `dtype`; for an array on several ranks these are those of the whole array."""
 
     __slots__ = ()
 

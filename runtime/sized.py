@@ -1,8 +1,8 @@
-"""Programs with kernels from outside and sizes that are known at run time only: compiled for each set of sizes.
+"""Programs with external kernels and dynamic sizes, compiled for each set of sizes.
 
-Such kernels are chosen and made for static calls, and rules in C++ see numbers alone. So a program that calls one on
-a dynamic tensor is inferred and compiled anew when it is called with sizes that it has not had before; the library's
-functions run with these.
+External kernels are chosen for static calls, and rules in C++ know numbers only. So a program that calls an external
+kernel on a dynamic tensor is inferred and compiled anew for each new set of sizes; the functions of the library run
+with these sizes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ E = TypeVar("E", CpuExecutable, CudaExecutable)
 def compile_program(
     module: ir.Module, entry: str = "main", options: Options | None = None, registry: Registry = REGISTRY
 ) -> CpuExecutable:
-    """Compiles a function of a module for this machine, or for each set of sizes; see `compile_module`."""
+    """Compiles a function of a module for the CPU, for each set of sizes if need be; see `compile_module`."""
     if not needs_sizes(module, registry):
         return compile_module(module, entry, options, registry)
     return SizedExecutable(module, entry, registry, lambda made: compile_module(made, entry, options, registry))
@@ -39,7 +39,7 @@ def compile_program(
 def compile_cuda_program(
     module: ir.Module, entry: str = "main", registry: Registry = REGISTRY, device: int = 0
 ) -> CudaExecutable:
-    """Compiles a function of a module for a device, or for each set of sizes; see `compile_cuda`."""
+    """Compiles a function of a module for a device, for each set of sizes if need be; see `compile_cuda`."""
 
     def compile_static(made: ir.Module) -> CudaExecutable:
         return compile_cuda(made, entry, registry=registry, device=device)
@@ -50,7 +50,7 @@ def compile_cuda_program(
 
 
 def needs_sizes(module: ir.Module, registry: Registry) -> bool:
-    """Whether a kernel from outside is called on a dynamic tensor in a module."""
+    """Whether a module calls an external kernel on a dynamic tensor."""
     found = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -66,7 +66,7 @@ def needs_sizes(module: ir.Module, registry: Registry) -> bool:
 
 
 class _Sized(Generic[E]):
-    """What programs for each set of sizes share: the programs, and questions about the latest."""
+    """The common part of executables that compile for each set of sizes: the programs, and queries of the latest."""
 
     fast_path: ClassVar[None] = None
     last_run: ClassVar[None] = None
@@ -81,35 +81,35 @@ class _Sized(Generic[E]):
 
     def ir(self, stage: str) -> str:
         """The program of the latest call at a stage."""
-        return self._called("ir").ir(stage)
+        return self._latest_program("ir").ir(stage)
 
     @property
     def memory(self) -> Footprint:
-        """The bytes that the latest run has taken."""
-        return self._called("memory").memory
+        """The memory footprint of the latest run."""
+        return self._latest_program("memory").memory
 
     @property
     def peak_bytes(self) -> int:
         """The bytes of the workspace of the latest run."""
-        return self._called("peak_bytes").peak_bytes
+        return self._latest_program("peak_bytes").peak_bytes
 
     def reads(self, number: int) -> bool:
-        """Whether the elements of argument `number` matter to the latest program."""
-        return self._called("reads").reads(number)
+        """Whether the latest program reads the elements of argument `number`."""
+        return self._latest_program("reads").reads(number)
 
     def replay(self, given: Sequence[Any], seen: Any = None) -> None:
-        """None: every run looks at the sizes of its arguments."""
+        """None: every run checks the sizes of its arguments."""
 
-    def _called(self, what: str) -> E:
+    def _latest_program(self, what: str) -> E:
         if self._latest is None:
             raise ValueError(f"{what} is known after the first call: the program is compiled for the sizes of a call")
         return self._latest
 
-    def _for(self, given: Sequence[Any]) -> E:
+    def _program_for(self, given: Sequence[Any]) -> E:
         """The program for the sizes of arguments.
 
         Raises:
-            ArgumentError: an argument has other sizes than the program says.
+            ArgumentError: an argument has a shape that the program does not allow.
         """
         shapes = tuple(tuple(x.shape) if is_on_device(x) else np.shape(x) for x in given)
         for parameter, shape in zip(self.inputs, shapes, strict=True):
@@ -139,7 +139,7 @@ class _Sized(Generic[E]):
 
 
 class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
-    """A program for this machine that is compiled for each set of sizes."""
+    """A program for the CPU, compiled for each set of sizes."""
 
     def __call__(self, *arrays: Any, **named: Any) -> list[np.ndarray]:
         """Runs the program for the sizes of the arguments; see `CpuExecutable`.
@@ -148,17 +148,17 @@ class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
             OperatorError: a user's operator does not allow these sizes, or has no kernel for them.
         """
         given = bind(self.inputs, arrays, named)
-        return self._for(given)(*given)
+        return self._program_for(given)(*given)
 
 
 class SizedCudaExecutable(_Sized[CudaExecutable], CudaExecutable):
-    """A program for a device that is compiled for each set of sizes."""
+    """A program for a device, compiled for each set of sizes."""
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
         """Runs the program for the sizes of the arguments; see `CudaExecutable`."""
         given = bind(self.inputs, arrays, named)
-        return self._for(given)(*given)
+        return self._program_for(given)(*given)
 
     def run(self, given: Sequence[Any]) -> list[DeviceArray]:
         """Starts the program for the sizes of the arguments."""
-        return self._for(given).run(given)
+        return self._program_for(given).run(given)

@@ -2,9 +2,9 @@
 
     kernel = c_kernel("for (int64_t i = 0; i < x_size; ++i) y[i] = x[i] > limit ? limit : x[i];")
 
-The text is the body of a function in which every operand and result is a pointer by its name (`x`), with its number
-of elements (`x_size`) and its sizes (`x_shape`), and every attribute a constant. It is compiled once per call's types
-and attributes with the system's C compiler, and cached on disk.
+The text is the body of a C function. An operand or result `x` is a pointer `x`, with its number of elements `x_size`
+and its shape `x_shape`; an attribute is a constant. The function is compiled by the C compiler of the system, once
+for each set of types and attributes, and cached on disk.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from oneflow.runtime import cache
 from oneflow.runtime.user_ops.guarded import guarded_kernel, is_guarding
 from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
-#: C types by element type; 16-bit floats are their bits.
+#: C types by element type; 16-bit floats are passed as their bits.
 C_TYPES = {
     "float32": "float", "float64": "double", "int8": "int8_t", "int32": "int32_t", "int64": "int64_t",
     "uint8": "uint8_t", "bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t",
 }  # fmt: skip
-#: Names that mean something else in the body: words of C, types and macros of the headers, what holds the tensors.
+#: Reserved names: keywords of C, types and macros of the headers, the parameter of the function.
 RESERVED = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long "
     "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
@@ -54,19 +54,19 @@ const char *last_failure(void) { return failure; }
 
 @dataclass(frozen=True)
 class CKernel:
-    """A kernel that is C source: the body of a function, and what stands before it.
+    """A kernel in C: the body of a function, and the source before the function.
 
-    `return "text";` in the body is a failure with that text.
+    `return "text";` in the body reports a failure.
     """
 
     source: str
     before: str = ""
 
     def __call__(self, op: Call) -> ExternalKernel:
-        """The kernel for a call on static descriptions.
+        """The external kernel of a static call.
 
         Raises:
-            OperatorError: there is no C compiler, the source is not C, or an attribute cannot be a constant.
+            OperatorError: there is no C compiler, the source does not compile, or an attribute cannot be a constant.
         """
         loaded = ctypes.CDLL(str(_compiled(self.text(op), op)))
         loaded.last_failure.restype = ctypes.c_char_p
@@ -77,22 +77,22 @@ class CKernel:
         return ExternalKernel(address, 0, lambda: _failure(loaded), loaded)
 
     def check(self, signature: Signature) -> None:
-        """Checks that an operator's names can be names in C.
+        """Checks that the names of an operator are usable in C.
 
         Raises:
-            SignatureError: one cannot.
+            SignatureError: a name is not.
         """
         check_names(signature, "C", "_size|_shape", RESERVED)
 
     def text(self, op: Call) -> str:
-        """The C file for a call on static descriptions."""
+        """The C source of a static call."""
         lines = [*_tensors(op), *(line for name, value in op.attrs.items() for line in _constant(op, name, value))]
         body = ["static const char *body(void *const *buffers) {", *lines, "{", self.source, "}", "return 0;", "}"]
         return "\n".join([HEAD, self.before, *body, TAIL])
 
 
 def c_kernel(source: str, before: str = "") -> CKernel:
-    """C source as the meaning of an operator: the body of a function, and includes and functions `before` it."""
+    """A kernel in C for an operator: the body of a function, and includes and functions `before` it."""
     return CKernel(source, before)
 
 
@@ -142,7 +142,7 @@ def _literal(value: Any) -> str:
 
 
 def _compiled(text: str, op: Call) -> Path:
-    """The shared object of a C file, from the cache if it is there."""
+    """The shared object of a C source, from the cache or compiled."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise op.error("expected a C compiler for its kernel (cc, gcc or clang), found none")
@@ -157,8 +157,8 @@ def _compiled(text: str, op: Call) -> Path:
     if done.returncode:
         raise op.error(f"its kernel in C cannot be compiled:\n{done.stderr.decode(errors='replace').strip()}")
     cache.store(key, target, {})
-    kept = cache.find(key)
-    if kept is None:
+    cached = cache.find(key)
+    if cached is None:
         return target
     shutil.rmtree(folder, ignore_errors=True)
-    return kept[0]
+    return cached[0]

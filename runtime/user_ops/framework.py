@@ -1,6 +1,6 @@
-"""The C++ framework library that user libraries link: finding it, and its C interface by ctypes.
+"""The C++ framework library, which user libraries link, and its C interface by ctypes.
 
-`sdk/src/abi.h` describes the interface. Results are JSON.
+`sdk/src/abi.h` defines the interface. Results are JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import oneflow
 
 NAME = "liboneflow_framework.so"
-#: Where the headers say which version of the SDK they are.
+#: The header that defines the version of the SDK.
 HEADER = "oneflow/core/framework/registration.h"
 
 
@@ -27,7 +27,7 @@ class FrameworkError(ImportError):
 
 
 class AttrStruct(ctypes.Structure):
-    """One attribute's value."""
+    """An attribute value."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -77,7 +77,7 @@ class TensorStruct(ctypes.Structure):
 
 
 class ArgumentStruct(ctypes.Structure):
-    """An argument of a function: kind 0 is none, 1 tensors, 2 a value."""
+    """An argument of a function; kind 0 is missing, 1 tensors, 2 an attribute value."""
 
     _fields_ = [
         ("kind", ctypes.c_int32),
@@ -87,12 +87,12 @@ class ArgumentStruct(ctypes.Structure):
     ]
 
 
-#: What C++ calls to add an operation to the program.
+#: The callback by which C++ adds an operation to the program.
 Build = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
 def candidates() -> list[Path]:
-    """Where the library may be: at $ONEFLOW_SDK; without it in the package, or a source tree's build folder."""
+    """The paths at which the library is searched: $ONEFLOW_SDK, or the package and the build folder of a source tree."""
     package = Path(oneflow.__file__).parent
     tree = Path(__file__).resolve().parents[2]
     given = os.environ.get("ONEFLOW_SDK", "")
@@ -105,10 +105,10 @@ def candidates() -> list[Path]:
 
 @functools.cache
 def version() -> int:
-    """The version of the SDK that this package's headers are.
+    """The version of the SDK, from the headers of this package.
 
     Raises:
-        FrameworkError: they are not there.
+        FrameworkError: the headers are missing.
     """
     header = Path(oneflow.__file__).parent / "include" / HEADER
     if not header.is_file():
@@ -120,10 +120,10 @@ def version() -> int:
 
 @functools.cache
 def library_path() -> Path:
-    """The file of the library.
+    """The path of the framework library.
 
     Raises:
-        FrameworkError: it is not there.
+        FrameworkError: the library is missing.
     """
     found = next((path for path in candidates() if path.is_file()), None)
     if found is None:
@@ -136,10 +136,10 @@ def library_path() -> Path:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library.
+    """The framework library.
 
     Raises:
-        FrameworkError: it is not there, or of another version.
+        FrameworkError: the library is missing, or of another version.
     """
     found = ctypes.CDLL(str(library_path()))
     built = found.oneflow_sdk_version()
@@ -167,15 +167,15 @@ def library() -> ctypes.CDLL:
 
 
 def last_result() -> str:
-    """The text that the thread's last call has left: JSON, or its error."""
+    """The result of the last call of this thread: JSON, or an error message."""
     return str(library().oneflow_sdk_result().decode("utf-8", "replace"))
 
 
 def ask(name: str, *args: Any, failure: Callable[[str], Exception]) -> Any:
-    """What the function `oneflow_sdk_<name>` finds.
+    """Calls `oneflow_sdk_<name>` and returns its decoded result.
 
     Raises:
-        Exception: it fails; `failure` makes the exception of its text.
+        Exception: the call fails; `failure` creates the exception from the message.
     """
     status = getattr(library(), f"oneflow_sdk_{name}")(*args)
     text = last_result()

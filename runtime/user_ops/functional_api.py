@@ -4,9 +4,9 @@
       signature: "Tensor (Tensor x, Float alpha=0.1, *, Bool inplace=False) => Leaky"
       bind_python: True
 
-A signature may be a list of them; calls take the first that fits. `Int32List[2]` takes one number for both, `=None`
-makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results. A signature
-with a type that has no meaning here (`REFUSED_TYPES`, `REFUSED_RETURNS`) is read; no call fits it.
+A signature may be a list of them; calls convert the first that fits. `Int32List[2]` takes one number for both,
+`=None` makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results. A
+signature with a type that has no meaning here (`REFUSED_TYPES`, `REFUSED_RETURNS`) is read; no call fits it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from oneflow.runtime.user_ops.functions import Argument
 
 
 class FunctionalApiError(ValueError):
-    """A file of functions that is not well formed: file, line, what was expected."""
+    """A malformed file of functions; the message names file, line and what was expected."""
 
 
-#: Types of parameters, and the kind of attribute each is; tensors are no attributes.
+#: The attribute kinds of parameter types; tensors are no attributes.
 _SCALARS = {
     "Scalar": "double", "Int": "int32", "Int32": "int32", "Int64": "int64", "Float": "float", "Double": "double",
     "String": "string", "Bool": "bool", "DataType": "data_type", "Shape": "shape", "Device": "string",
@@ -42,19 +42,19 @@ _LISTS = {
     "DoubleList": "list_double", "BoolList": "list_bool", "ScalarList": "list_double",
     "StringList": "list_string", "DataTypeList": "list_data_type", "ShapeList": "list_shape",
 }  # fmt: skip
-#: Types whose numbers may be whole, and the kinds of attribute they then are.
-_WHOLE = {"Scalar": "int64", "ScalarList": "list_int64"}
+#: The attribute kinds of types whose values may be integers, for integers.
+_INTEGER_KINDS = {"Scalar": "int64", "ScalarList": "list_int64"}
 TYPES: dict[str, str | None] = {"Tensor": None, "TensorTuple": None, **_SCALARS, **_LISTS}
-#: Types of parameters of OneFlow's own functions that have no meaning here, and why.
+#: Parameter types of OneFlow that are not supported, with the reason.
 REFUSED_TYPES = {
     **dict.fromkeys(("Placement", "Sbp", "SbpList"), "functions compute where their tensors lie"),
     **dict.fromkeys(("Layout", "MemoryFormat"), "tensors are contiguous"),
     **dict.fromkeys(("PyObject*", "OpExpr", "TensorIndex"), "functors in C++ do not see Python's objects"),
 }
-#: Types of a sole parameter that takes its elements one by one, too.
-GATHERED = ("Shape", "TensorTuple", "IntList", "Int32List", "Int64List")
+#: Types of a sole parameter whose elements may also be passed as separate arguments.
+UNPACKED = ("Shape", "TensorTuple", "IntList", "Int32List", "Int64List")
 RETURNS = ("Tensor", "TensorTuple", "Void")
-#: What OneFlow's own functions return and functors here do not, and why.
+#: Return types of OneFlow that are not supported, with the reason.
 REFUSED_RETURNS = dict.fromkeys(
     ("Bool", "Int", "Int32", "Int64", "Float", "Double", "String", "Shape"), "functors give tensors"
 )
@@ -66,13 +66,13 @@ _PARAMETER = re.compile(r"(\w+\*?)\s*(?:\[(\d+)\])?\s+(\w+)\s*(?:=\s*(.+))?", re
 _MISSING = object()
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter; `repeat` is the N of a `List[N]`, `keyword` says that it is given by name only."""
+    """A parameter; `repeat` is the N of `List[N]`, `keyword` marks a keyword-only parameter."""
 
     name: str
     type: str
@@ -82,14 +82,14 @@ class Parameter:
 
     @property
     def is_optional(self) -> bool:
-        """Whether None is taken."""
+        """Whether the parameter accepts None."""
         return self.default is None
 
-    def take(self, value: Any, is_tensor: Callable[[Any], bool]) -> Argument:
-        """An argument for the functor.
+    def convert(self, value: Any, is_tensor: Callable[[Any], bool]) -> Argument:
+        """Converts a value to an argument of the functor.
 
         Raises:
-            TypeError: `value` is not what the parameter takes.
+            TypeError: the value does not match the parameter.
         """
         kind = TYPES[self.type]
         if value is None and self.is_optional:
@@ -100,8 +100,10 @@ class Parameter:
             raise TypeError(f'{self.name}: expected a device such as "cpu" or "cuda:0", got {value!r}')
         if self.repeat is not None and not isinstance(value, (list, tuple)):
             value = (value,) * self.repeat
-        if self.type in _WHOLE and all(map(_is_whole, value if isinstance(value, (list, tuple)) else [value])):
-            kind = _WHOLE[self.type]
+        if self.type in _INTEGER_KINDS and all(
+            map(_is_integer, value if isinstance(value, (list, tuple)) else [value])
+        ):
+            kind = _INTEGER_KINDS[self.type]
         try:
             return Argument(kind, KINDS[kind].check(value))
         except ValueError as error:
@@ -121,7 +123,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class FunctionSignature:
-    """One form of a function: what it returns, its parameters, and the functor that it calls."""
+    """An overload of a function: return type, parameters, and the functor that it calls."""
 
     returns: str
     fields: tuple[str, ...]
@@ -130,7 +132,7 @@ class FunctionSignature:
 
     @property
     def refusal(self) -> str:
-        """Why no call fits: a type without meaning here; "" where calls may fit."""
+        """The reason why no call can match (an unsupported type); "" if calls can match."""
         if self.returns in REFUSED_RETURNS:
             return f"the return type {self.returns} has no meaning here, {REFUSED_RETURNS[self.returns]}"
         for p in self.parameters:
@@ -141,15 +143,15 @@ class FunctionSignature:
     def bind(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
     ) -> list[Argument]:
-        """The functor's arguments of a call.
+        """The arguments of the functor for a call.
 
         Raises:
-            TypeError: the call does not fit.
+            TypeError: the call does not match.
         """
         if self.refusal:
             raise TypeError(self.refusal)
         positional = [p for p in self.parameters if not p.keyword]
-        args = self._gathered(args, positional)
+        args = self._packed_sole_argument(args, positional)
         if len(args) > len(positional):
             raise TypeError(f"expected at most {len(positional)} positional arguments, got {len(args)}")
         given = {p.name: value for p, value in zip(positional, args, strict=False)}
@@ -160,7 +162,7 @@ class FunctionSignature:
             if name not in known:
                 raise TypeError(f"unknown argument {name!r}{suggestion(name, known)}")
             given[name] = value
-        return [p.take(self._value(p, given), is_tensor) for p in self.parameters]
+        return [p.convert(self._value(p, given), is_tensor) for p in self.parameters]
 
     @staticmethod
     def _value(parameter: Parameter, given: Mapping[str, Any]) -> Any:
@@ -170,9 +172,9 @@ class FunctionSignature:
         return value
 
     @staticmethod
-    def _gathered(args: Sequence[Any], positional: Sequence[Parameter]) -> Sequence[Any]:
-        """A sole parameter of a list type takes its elements one by one, too."""
-        gathers = len(positional) == 1 and positional[0].type in GATHERED
+    def _packed_sole_argument(args: Sequence[Any], positional: Sequence[Parameter]) -> Sequence[Any]:
+        """The arguments, packed into a tuple for a sole parameter of a list type."""
+        gathers = len(positional) == 1 and positional[0].type in UNPACKED
         return [tuple(args)] if gathers and args and not isinstance(args[0], (list, tuple)) else args
 
     def __str__(self) -> str:
@@ -181,7 +183,7 @@ class FunctionSignature:
 
 @dataclass(frozen=True)
 class FunctionEntry:
-    """One function of a file."""
+    """A function of a file, with its overloads."""
 
     name: str
     signatures: tuple[FunctionSignature, ...]
@@ -191,10 +193,10 @@ class FunctionEntry:
     def bind(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
     ) -> tuple[FunctionSignature, list[Argument]]:
-        """The first signature that a call fits, and the functor's arguments.
+        """The first signature that matches a call, and the arguments of the functor.
 
         Raises:
-            TypeError: it fits none; every one is listed.
+            TypeError: no signature matches; the message lists all.
         """
         refusals = []
         for signature in self.signatures:
@@ -211,7 +213,7 @@ def read_functional_api(path: str | Path) -> list[FunctionEntry]:
     """The functions of a file.
 
     Raises:
-        FunctionalApiError: it cannot be read; file and line are named.
+        FunctionalApiError: the file cannot be read or is malformed; the message names the file and line.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -226,7 +228,7 @@ def parse_functional_api(text: str, file: str = "functional_api.yaml") -> list[F
     """The functions that `text` describes.
 
     Raises:
-        FunctionalApiError: it is not well formed.
+        FunctionalApiError: the text is malformed.
     """
     try:
         root = yaml.compose(text, yaml.SafeLoader)
@@ -282,7 +284,7 @@ def parse_function_signature(text: str, where: str = "signature") -> FunctionSig
     """The signature that `text` writes.
 
     Raises:
-        FunctionalApiError: it is not well formed.
+        FunctionalApiError: the text is malformed.
     """
     match = _SIGNATURE.fullmatch(text)
     if match is None:

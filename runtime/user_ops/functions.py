@@ -1,6 +1,6 @@
-"""Functions over tensors that C++ libraries define: functors, and gradients as classes.
+"""Functions over tensors in C++ libraries: functors, and gradients as classes.
 
-C++ runs while a program is built: its calls of operators come back as builder calls.
+The C++ code runs while a program is built: its operator calls become builder calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oneflow.runtime.user_ops.rules import LibraryRules
 
 @dataclass
 class _Session:
-    """One call into C++: the values it knows, by number."""
+    """One call into C++, with the values that C++ refers to by number."""
 
     ops: Builder
     values: list[Value] = field(default_factory=list)
@@ -34,7 +34,7 @@ class _Session:
         return marshal.encode_tensor(len(self.values) - 1, value.desc)
 
     def build(self, request: bytes) -> None:
-        """Answers a request of C++ for an operation; nothing may be raised through C++."""
+        """Answers a request of C++ for an operation; no exception may pass through C++."""
         reply = framework.library().oneflow_sdk_reply
         try:
             results = [self.encode(value) for value in self._results(json.loads(request))]
@@ -50,10 +50,10 @@ class _Session:
         return tuple(flatten(call_by_name(self.ops, request["op"], inputs, attrs, request["outputs"]).values()))
 
     def ask(self, function: str, *args: Any, failure: Callable[[str], Exception]) -> list[Value | None]:
-        """The values that a function gives.
+        """Calls a function of the framework and returns its values.
 
         Raises:
-            Exception: it fails; one that was raised while building is its cause.
+            Exception: the function fails; an exception raised while building is the cause.
         """
         try:
             found = framework.ask(function, *args, framework.Build(self.build), failure=failure)
@@ -82,10 +82,10 @@ class Argument:
 
 
 def call_function(ops: Builder, name: str, arguments: Sequence[Argument]) -> list[Value]:
-    """The results of the function that a library has added under `name`, built with `ops`.
+    """Calls the function that a library has registered under `name`; its operators are built with `ops`.
 
     Raises:
-        OperatorError: there is none, it takes other arguments, or it fails.
+        OperatorError: there is no such function, its parameters differ, or it fails.
     """
     session = _Session(ops)
     encoded = [argument.encode(session) for argument in arguments]
@@ -115,7 +115,7 @@ def class_gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
 
 
 def _without_sizes(op: Call) -> Call:
-    """The call with static descriptions: C++ reads names, counts and attributes of it, sizes from the tensors."""
+    """The call with rank-0 descriptions: C++ reads names, counts and attributes here, and sizes from the tensors."""
 
     def plain(values: dict[str, Any]) -> dict[str, Any]:
         return {name: marshal.without_sizes(describe(value)) for name, value in values.items()}

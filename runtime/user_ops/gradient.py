@@ -1,6 +1,6 @@
-"""The gradient of an operator from a C++ library: the operations that its function names become builder calls.
+"""Gradients of operators from C++ libraries: the operations of the gradient function become builder calls.
 
-An operation is built when the gradient of an operand that needs it is asked for, and once.
+An operation is built once, when the gradient of an operand needs it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
 
     def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
         op = Call(op.record, op.inputs, op.attrs, rules.by_result(op))
-        described = Call(op.record, _described(op.inputs), op.attrs, _described(op.outputs))
+        described = Call(op.record, _descriptions(op.inputs), op.attrs, _descriptions(op.outputs))
         programs = run_for_sizes(described, lambda call: rules.ask("gradient", call))
         if any(json.dumps(p) != json.dumps(programs[0]) for p in programs):
             raise op.error("the gradient function needs static shapes: what it builds depends on the sizes")
@@ -33,17 +33,17 @@ def gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
         emitter = _Emitter(ops, op, cotangents, {o["name"]: o for o in programs[0]["ops"]})
         exempt = rules.no_gradient(described)
         bindings = [b for b in programs[0]["bindings"] if b[0] not in exempt]
-        return _by_operand(op, {(name, index): emitter.later(tensor) for name, index, tensor in bindings})
+        return _by_operand(op, {(name, index): emitter.deferred(tensor) for name, index, tensor in bindings})
 
     return grad
 
 
-def _described(values: Mapping[str, Any]) -> dict[str, Any]:
+def _descriptions(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: describe(value) for name, value in values.items()}
 
 
 def _by_operand(op: Call, found: Mapping[tuple[str, int], Callable[[], Value]]) -> dict[str, Any]:
-    """Gradients under the operands' names; those of a repeated operand's tensors in a list."""
+    """Gradients by operand name; those of a variadic operand are a list."""
     named: dict[str, Any] = {}
     for name, operand in op.inputs.items():
         grads = [found.get((name, i)) for i in range(len(flatten([operand])))]
@@ -62,22 +62,22 @@ class _Emitter:
     operations: Mapping[str, Mapping[str, Any]]
     built: dict[str, dict[str, Value]] = field(default_factory=dict)
     #: The operations whose operands are being built, outermost first.
-    underway: list[str] = field(default_factory=list)
+    in_progress: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.built["forward"] = {**_numbered(self.op.inputs), **_numbered(self.op.outputs)}
         names = _numbered(self.op.outputs)
         self.built["gradient"] = {n: c for n, c in zip(names, self.cotangents, strict=True) if c is not None}
 
-    def later(self, tensor: str) -> Callable[[], Value]:
-        """A function that gives the named tensor."""
+    def deferred(self, tensor: str) -> Callable[[], Value]:
+        """A function that returns the named tensor."""
         return lambda: self.value(tensor)
 
     def value(self, tensor: str) -> Value:
-        """The named tensor, its operation built if it is not yet.
+        """The named tensor; its operation is built at the first use.
 
         Raises:
-            OperatorError: no operation gives it, or its operation cannot be built.
+            OperatorError: no operation yields the tensor, or its operation cannot be built.
         """
         name, _, part = tensor.rpartition("/")
         if name not in self.built and name in self.operations:
@@ -92,15 +92,15 @@ class _Emitter:
 
     def _build(self, name: str) -> dict[str, Value]:
         operation = self.operations[name]
-        if name in self.underway:
-            circle = " -> ".join([*self.underway[self.underway.index(name) :], name])
+        if name in self.in_progress:
+            circle = " -> ".join([*self.in_progress[self.in_progress.index(name) :], name])
             raise self.op.error(
                 f"the gradient function's operations need their own results: {circle}; bind a tensor that is there "
                 "before them"
             )
-        self.underway.append(name)
+        self.in_progress.append(name)
         inputs = {k: tuple(map(self.value, v)) for k, v in operation["inputs"].items()}
-        self.underway.pop()
+        self.in_progress.pop()
         try:
             attrs = {k: decode_value(v) for k, v in operation["attrs"].items()}
             results = call_by_name(self.ops, operation["op"], inputs, attrs, operation["outputs"])

@@ -1,4 +1,4 @@
-"""Loading libraries of user operators: each of their operators becomes a record like any other."""
+"""Loads libraries of user operators; each operator becomes a record."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from oneflow.runtime.user_ops.operations import DECLARED, count_attribute, opera
 from oneflow.runtime.user_ops.rules import Counts, LibraryRules
 
 _MARK = re.compile(rb"oneflow-sdk-version=(\d+);")
-#: The state of each loaded file when it was loaded, by its path.
+#: The size and time of each loaded file when it was loaded, by path.
 _loaded: dict[Path, tuple[int, int]] = {}
 
 
 class LibraryError(ValueError):
-    """A library that cannot be loaded, or whose operators are not well formed."""
+    """A library cannot be loaded, or its operators are malformed."""
 
 
 def load_library(path: str | Path, registry: Registry = REGISTRY) -> list[Operator]:
-    """Loads a library built with the SDK and registers its operators; gives their records.
+    """Loads a library built with the SDK and registers its operators; returns their records.
 
-    Loading a library again does nothing and gives no operators.
+    Loading a library again does nothing and returns no records.
 
     Raises:
-        LibraryError: it is missing, built with another SDK, lacks a symbol, or registers something wrong. Nothing of
-            it is registered then.
+        LibraryError: the library is missing, built with another SDK, lacks a symbol, or registers a malformed
+            operator.
+            None of its operators is registered then.
     """
     file = Path(path).resolve()
     state = _state(file)
@@ -82,7 +83,7 @@ def _register(described: Sequence[Mapping[str, Any]], registry: Registry, file: 
     try:
         for description in described:
             added.append(_add(make_record(description, registry, file.stem), registry))
-    except BaseException as error:  # whatever stops it: what stayed could not be loaded again
+    except BaseException as error:  # after any failure: operators that stayed registered could not be loaded again
         registry.operators.clear()
         registry.operators.update(before)
         framework.ask("discard", failure=LibraryError)
@@ -93,10 +94,10 @@ def _register(described: Sequence[Mapping[str, Any]], registry: Registry, file: 
 
 
 def _add(record: Operator, registry: Registry) -> Operator:
-    """Adds a record, in place of one that was only declared.
+    """Adds a record; it may replace a declared one.
 
     Raises:
-        SignatureError: the name is taken, or it was declared otherwise.
+        SignatureError: the name is taken, or the declaration differs.
     """
     declared = registry.operators.get(record.name)
     if declared is not None and DECLARED in declared.traits:
@@ -162,12 +163,12 @@ def _signature(description: Mapping[str, Any]) -> Signature:
     names = [part["name"] for part in (*description["inputs"], *description["outputs"], *description["attrs"])]
     _check_names(names, where)
     for name in (part["name"] for part in (*description["inputs"], *description["outputs"])):
-        if name != name.lower():  # MLIR takes none, and would refuse the dialect with every operator in it
+        if name != name.lower():  # MLIR refuses the whole dialect if a name has capitals
             raise SignatureError(
                 f"{where}: expected names without capitals for its inputs and outputs, got {name!r}; rename it to "
                 f"{name.lower()!r}"
             )
-    counting = [AttrDef(count_attribute(c.name), KINDS["int64"], c.fewest) for c in outputs if c.is_open]
+    counting = [AttrDef(count_attribute(c.name), KINDS["int64"], c.default_count) for c in outputs if c.is_variable]
     for attr in counting:
         if attr.name in names:
             raise SignatureError(
@@ -179,13 +180,15 @@ def _signature(description: Mapping[str, Any]) -> Signature:
 
 
 def _arg(counts: Counts) -> ArgDef:
-    """A fixed number other than 1 is a repeated operand whose number the types rule checks."""
-    return ArgDef(counts.name, counts.fewest, 1 if counts.most == 1 else None)
+    """The argument of a signature. A fixed number other than 1 is a variadic operand; the types rule checks its
+    number.
+    """
+    return ArgDef(counts.name, counts.default_count, 1 if counts.max_count == 1 else None)
 
 
 def _check_names(names: Sequence[str], where: str) -> None:
     for name in names:
-        if not (name.isidentifier() and name.isascii()):  # MLIR takes no other letters
+        if not (name.isidentifier() and name.isascii()):  # MLIR allows no other letters
             raise SignatureError(
                 f"{where}: expected names of the letters a to z, digits and underscores for its inputs, outputs and "
                 f"attributes, got {name!r}"

@@ -1,6 +1,6 @@
-"""Calls and attribute values between Python and the C++ framework.
+"""Conversion of calls and attribute values between Python and the C++ framework.
 
-Kinds of attribute and element types have OneFlow's numbers on both sides.
+Attribute kinds and element types have the numbers of OneFlow on both sides.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from oneflow.runtime.user_ops.framework import (
     TensorStruct,
 )
 
-#: OneFlow's numbers of the kinds of attribute.
+#: The attribute kinds by their numbers in OneFlow.
 KIND_CODES = {
     1: "int32", 2: "int64", 3: "bool", 4: "float", 5: "double", 6: "string", 7: "shape", 8: "data_type",
     9: "list_int32", 10: "list_int64", 11: "list_float", 12: "list_data_type", 13: "list_shape", 14: "list_string",
 }  # fmt: skip
-#: Arguments of functions may be further lists, which C++ keeps as it does those of attributes.
+#: Arguments of functions may have further list types, which C++ stores like those of attributes.
 _CODES = {name: code for code, name in KIND_CODES.items()} | {"list_bool": 10, "list_double": 11}
 CPU, CUDA = 1, 2
 
 
 def kind_of(code: int) -> AttrKind:
-    """The kind of attribute with OneFlow's number `code`.
+    """The attribute kind with number `code` in OneFlow.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such kind.
     """
     if code not in KIND_CODES:
         raise ValueError(f"expected a kind of attribute such as kAtInt32, got the number {code}, which is none")
@@ -51,10 +51,10 @@ def _dtype_of(code: int) -> dtypes.DType:
 
 
 def decode_value(value: Mapping[str, Any]) -> AttrValue:
-    """The Python value of an attribute that the framework has written.
+    """The Python value of an attribute from the framework.
 
     Raises:
-        ValueError: it names an element type that tensors do not have.
+        ValueError: the value names an unsupported element type.
     """
     name = kind_of(value["type"]).name
     element = name.removeprefix("list_")
@@ -88,10 +88,10 @@ def _encode_text(text: str) -> bytes:
 
 
 def encode_value(name: str, kind: str, value: AttrValue) -> AttrStruct:
-    """An attribute's value for the framework.
+    """An attribute value for the framework.
 
     Raises:
-        ValueError: it is a text with a NUL character, at which C++ would cut it.
+        ValueError: a string has a NUL character, which would end it in C++.
     """
     items = list(value) if kind == "shape" or kind.startswith("list_") else [value]
     ints: list[int] = []
@@ -125,7 +125,7 @@ def _encode_arg(name: str, descs: Sequence[TensorDesc | None]) -> ArgStruct:
 
 
 def encode_tensor(number: int, desc: TensorDesc | None) -> TensorStruct:
-    """A tensor of a program; None for a missing one."""
+    """A tensor of a program for the framework; None is a missing tensor."""
     if desc is None:
         return TensorStruct(-1, DescStruct(0, 0, None))
     dims = [-1 if d is None else d for d in desc.shape or ()]
@@ -133,7 +133,7 @@ def encode_tensor(number: int, desc: TensorDesc | None) -> TensorStruct:
 
 
 def encode_argument(kind: str | None, value: AttrValue, tensors: Sequence[TensorStruct] = ()) -> ArgumentStruct:
-    """An argument of a function: tensors where there is no `kind`, else an attribute; None for a missing one."""
+    """An argument of a function: tensors if `kind` is None, otherwise an attribute value (None: missing)."""
     if kind is None:
         return ArgumentStruct(1, len(tensors), _array(TensorStruct, tensors))
     if value is None:
@@ -144,10 +144,10 @@ def encode_argument(kind: str | None, value: AttrValue, tensors: Sequence[Tensor
 def encode_call(
     name: str, op: Call, attrs: Sequence[AttrDef], results: Mapping[str, Sequence[TensorDesc | None]], device: int
 ) -> CallStruct:
-    """A call on a device, on static `TensorDesc`s for the framework; results that are not known yet are None.
+    """A static call on a device for the framework; results that are not inferred yet are None.
 
     Raises:
-        OperatorError: an attribute has a value that C++ cannot be given.
+        OperatorError: an attribute value cannot be passed to C++.
     """
     values = [_encode_attr(a, op) for a in attrs]
     inputs = [_encode_arg(name, flatten([x])) for name, x in op.inputs.items()]
@@ -166,12 +166,12 @@ def _encode_attr(attr: AttrDef, op: Call) -> AttrStruct:
 
 
 def without_sizes(descs: Any) -> Any:
-    """Descriptions of scalars of the same types, groups and missing ones kept."""
+    """The descriptions with rank 0; groups and missing tensors stay."""
     if isinstance(descs, tuple):
         return tuple(map(without_sizes, descs))
     return descs and TensorDesc((), descs.dtype)
 
 
 def decode_desc(value: Mapping[str, Any]) -> TensorDesc:
-    """A description that the framework has written."""
+    """A tensor description from the framework."""
     return TensorDesc(tuple(value["dims"]), dtypes.BY_CODE[value["data_type"]])

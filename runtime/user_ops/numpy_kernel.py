@@ -21,27 +21,27 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 @dataclass(frozen=True)
 class NumpyKernel:
-    """A kernel that is a function of arrays.
+    """A kernel that is a function of NumPy arrays.
 
-    It takes an array for each operand (None for a missing one, a tuple for a repeated one), which it may not write,
-    and the attributes that it names as keyword-only parameters. It gives an array for each result, of the inferred
-    shape and element type.
+    The function takes a read-only array for each operand (None for a missing operand, a tuple for a variadic one),
+    and the attributes that it names as keyword-only parameters. It returns an array for each result, of the inferred
+    shape and dtype.
     """
 
     function: Callable[..., Any]
 
     def __call__(self, op: Call) -> ExternalKernel:
-        """The kernel for a call on static descriptions."""
+        """The external kernel of a static call."""
         return python_kernel(functools.partial(_run, self.function, op))
 
 
 def numpy_kernel(function: Callable[..., Any]) -> NumpyKernel:
-    """A function of arrays as the meaning of an operator; see `NumpyKernel`. Also a decorator."""
+    """A function of arrays as the kernel of an operator; see `NumpyKernel`. Also a decorator."""
     return NumpyKernel(function)
 
 
 def _run(function: Callable[..., Any], op: Call, buffers: Any, stream: Any) -> None:
-    """Computes a call on its memory."""
+    """Runs the function on the buffers of a call."""
     arrays = iter([as_array(buffers[i], d) for i, d in enumerate([*op.operands, *op.results])])
     inputs = map_operands(op.inputs, lambda desc: _read_only(next(arrays)))
     with np.errstate(all="ignore"):

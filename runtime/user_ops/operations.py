@@ -1,4 +1,4 @@
-"""Operations that C++ code or a builder of calls asks for, operands and results by name."""
+"""Builds operations that are requested by name, with named operands and results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.record import Operator, OperatorError, Registry, distribute, suggestion
 
-#: Operators that OneFlow's documents call by another name, and what their results are called there.
+#: Older names of operators in the documents of OneFlow, with the older names of their results.
 OLDER_NAMES: dict[str, tuple[str, dict[str, str]]] = {"multiply": ("broadcast_mul", {"out": "z"})}
 
-#: The trait of operators that are only declared: their results are what programs say, and libraries take their place.
+#: The trait of declared operators: programs state their results, and libraries replace them.
 DECLARED = "declared"
 
 
@@ -38,10 +38,10 @@ def call_by_name(
 
 
 def find_operator(registry: Registry, name: str) -> tuple[Operator, dict[str, str]]:
-    """The operator that `name` stands for, and what its results are called in place of older names.
+    """The operator of a name or older name, and the current names of its results by older name.
 
     Raises:
-        OperatorError: there is none.
+        OperatorError: there is no such operator.
     """
     now, renamed = (name, {}) if name in registry else OLDER_NAMES.get(name, (operation_name(name), {}))
     if now not in registry:
@@ -50,7 +50,7 @@ def find_operator(registry: Registry, name: str) -> tuple[Operator, dict[str, st
 
 
 def operation_name(name: str) -> str:
-    """The name of the operation that a library's operator is: `user_my_op` for `MyOp` and `_my_op`, else its own."""
+    """The operation name of an operator of a library: `user_my_op` for `MyOp` and `_my_op`, otherwise its own name."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return name if name == name.lower().lstrip("_") else f"user_{re.sub('_+', '_', words).strip('_').lower()}"
 

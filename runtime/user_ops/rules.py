@@ -1,4 +1,4 @@
-"""The rules of an operator from a C++ library: its functions, asked through the framework."""
+"""The rules of an operator from a C++ library, called through the framework."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from oneflow.runtime.user_ops.sizes import common_desc, run_for_sizes
 
 @dataclass
 class Counts:
-    """How many tensors an operand or result takes: `least` to `most` (None: any number), or none if `optional`."""
+    """The number of tensors of an operand or result: `min_count` to `max_count` (None: any), or none if `optional`."""
 
     name: str
-    least: int
-    most: int | None
+    min_count: int
+    max_count: int | None
     optional: bool
 
     @property
-    def is_open(self) -> bool:
-        """Whether the number differs between calls."""
-        return self.optional or self.most != self.least
+    def is_variable(self) -> bool:
+        """Whether the number of tensors differs between calls."""
+        return self.optional or self.max_count != self.min_count
 
     @property
-    def fewest(self) -> int:
-        """How many there are where nothing says so."""
-        return 0 if self.optional else self.least
+    def default_count(self) -> int:
+        """The number of tensors if a call does not state it."""
+        return 0 if self.optional else self.min_count
 
     def check(self, count: int, op: Call) -> int:
-        """`count`.
+        """Returns `count` if it is allowed.
 
         Raises:
-            OperatorError: it is not a right number.
+            OperatorError: `count` is not allowed.
         """
         if not self.allows(count):
             raise op.error(f"expected {self} for {self.name}, got {count}")
         return count
 
     def allows(self, count: int) -> bool:
-        """Whether `count` tensors are a right number."""
-        most = count if self.most is None else self.most
-        return (self.optional and count == 0) or self.least <= count <= most
+        """Whether `count` tensors are allowed."""
+        max_count = count if self.max_count is None else self.max_count
+        return (self.optional and count == 0) or self.min_count <= count <= max_count
 
     def __str__(self) -> str:
-        number = str(self.least) if self.most == self.least else f"at least {self.least}"
+        number = str(self.min_count) if self.max_count == self.min_count else f"at least {self.min_count}"
         return f"none or {number}" if self.optional else number
 
 
 class _Owner:
-    """Destroys a kernel with itself, or before Python ends."""
+    """Owns a kernel state, which is destroyed with this object or at exit."""
 
     def __init__(self, handle: int) -> None:
         weakref.finalize(self, framework.library().oneflow_sdk_kernel_destroy, handle)
@@ -67,63 +67,63 @@ class _Owner:
 
 @dataclass
 class LibraryRules:
-    """The slots of one operator, which its library calls `name`, but for gradients."""
+    """The rules of one operator (`name` in its library), without gradients."""
 
     name: str
     inputs: list[Counts]
     outputs: list[Counts]
 
     def by_result(self, op: Call) -> dict[str, tuple[Any, ...]]:
-        """The results of a call by name; None for those that are not known yet.
+        """The results of a call by name; None for results that are not inferred yet.
 
         Raises:
-            OperatorError: a result is asked for in a wrong number.
+            OperatorError: the number of tensors of a result is not allowed.
         """
         rest, named = iter(op.results), {}
         for counts in self.outputs:
-            asked = op.attrs[count_attribute(counts.name)] if counts.is_open else counts.least
+            asked = op.attrs[count_attribute(counts.name)] if counts.is_variable else counts.min_count
             size = counts.check(int(asked), op)
             named[counts.name] = tuple(next(rest, None) for _ in range(size))
         return named
 
     def encode(self, op: Call, device: int = marshal.CPU) -> framework.CallStruct:
-        """A static call for the framework, which knows nothing of attributes that count results."""
-        counting = {count_attribute(c.name) for c in self.outputs if c.is_open}
+        """A static call for the framework, without the attributes that count results."""
+        counting = {count_attribute(c.name) for c in self.outputs if c.is_variable}
         attrs = [a for a in op.record.signature.attrs if a.name not in counting]
         return marshal.encode_call(self.name, op, attrs, self.by_result(op), device)
 
     def ask(self, function: str, op: Call, *args: Any) -> Any:
-        """What the framework says of a static call.
+        """Calls a function of the framework on a static call.
 
         Raises:
-            OperatorError: the operator's function fails.
+            OperatorError: the function of the operator fails.
         """
         call = self.encode(op)
         return framework.ask(function, ctypes.byref(call), *args, failure=op.error)
 
     def types(self, op: Call) -> tuple[TensorDesc, ...]:
-        """The results by the infer functions.
+        """The result types, by the infer functions.
 
         Raises:
-            OperatorError: a count is wrong, or a function refuses the call.
+            OperatorError: a number of tensors is not allowed, or a function refuses the call.
         """
         for counts, given in zip(self.inputs, op.inputs.values(), strict=True):
             counts.check(len(given) if isinstance(given, tuple) else int(given is not None), op)
-        bare = Call(op.record, op.inputs, op.attrs)
-        found = run_for_sizes(bare, lambda call: self.ask("infer", call)["results"])
+        call_without_results = Call(op.record, op.inputs, op.attrs)
+        found = run_for_sizes(call_without_results, lambda call: self.ask("infer", call)["results"])
         results = [tuple(map(marshal.decode_desc, result)) for result in found]
         return tuple(common_desc(descs, op) for descs in zip(*results, strict=True))
 
     def no_gradient(self, op: Call) -> Sequence[str]:
         """The operands that the modify function exempts from differentiation."""
-        bare = Call(op.record, op.inputs, op.attrs)
-        return list(run_for_sizes(bare, lambda call: self.ask("infer", call)["no_grad"])[0])
+        call_without_results = Call(op.record, op.inputs, op.attrs)
+        return list(run_for_sizes(call_without_results, lambda call: self.ask("infer", call)["no_grad"])[0])
 
     def sbp(self, op: Call) -> list[SbpSignature]:
         """The signatures of the SBP function.
 
         Raises:
-            OperatorError: it fails, or splits an axis that is not there.
+            OperatorError: the function fails, or splits an axis that does not exist.
         """
         found = [[_signature(s, op) for s in one] for one in run_for_sizes(op, lambda call: self.ask("sbp", call))]
         return [s for s in found[0] if all(s in other for other in found)]
@@ -162,19 +162,19 @@ class LibraryRules:
         """The kernel that matches a call, with a state of its own.
 
         Raises:
-            OperatorError: none matches; the text lists each and what it failed.
+            OperatorError: no kernel matches; the message lists each kernel and its failed condition.
         """
         return self._create(op, marshal.CPU)
 
     def device_kernel(self, op: Call) -> ExternalKernel | None:
-        """The kernel that matches a call on a CUDA device; None where there is none."""
+        """The kernel that matches a call on a CUDA device; None if there is none."""
         on_device = framework.ask("kernel_matches", ctypes.byref(self.encode(op, marshal.CUDA)), failure=op.error)
         return self._create(op, marshal.CUDA) if on_device else None
 
     def in_place(self, op: Call) -> list[tuple[int, int]]:
-        """Which results, by number, share the memory of which operands, as the kernel for the CPU proposes.
+        """Pairs of a result and the operand whose memory it may take, as the CPU kernel proposes.
 
-        A proposal that fails is none here: making the kernel says what is wrong.
+        A failing proposal is ignored here; the creation of the kernel reports it.
         """
         call = ctypes.byref(self.encode(op))
         try:
@@ -195,12 +195,12 @@ class LibraryRules:
 
 
 def _nd_signature(tensors: Sequence[Sequence[Sequence[Any]]], op: Call) -> NdSignature:
-    every = [tuple(Sbp(kind, axis if kind == "S" else None) for kind, axis in along) for along in tensors]
+    sbps = [tuple(Sbp(kind, axis if kind == "S" else None) for kind, axis in along) for along in tensors]
     count = len(op.operands)
-    return NdSignature(tuple(every[:count]), tuple(every[count:]))
+    return NdSignature(tuple(sbps[:count]), tuple(sbps[count:]))
 
 
 def _signature(entries: Sequence[Sequence[Any]], op: Call) -> SbpSignature:
-    every = [Sbp(kind, axis if kind == "S" else None) for kind, axis in entries]
+    sbps = [Sbp(kind, axis if kind == "S" else None) for kind, axis in entries]
     count = len(op.operands)
-    return SbpSignature(tuple(every[:count]), tuple(every[count:]))
+    return SbpSignature(tuple(sbps[:count]), tuple(sbps[count:]))

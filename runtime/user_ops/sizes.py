@@ -1,7 +1,7 @@
-"""Rules written for known sizes, run on calls whose sizes are partly unknown.
+"""Rules written for static sizes, applied to calls with dynamic sizes.
 
-C++ functions see numbers only. A rule is therefore run with several numbers in place of the unknown ones; what it
-says each time is true, what changes is unknown. Numbers that the operator refuses are left out.
+C++ functions see numbers only. A rule therefore runs with several numbers in place of the dynamic sizes. What all
+runs agree on holds; what differs is dynamic. Numbers that the operator refuses are skipped.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 R = TypeVar("R")
 _SIZES = (2, 3, 5, 16, 1021)
-#: Gives a number for an unknown axis of a shape.
+#: Chooses a number for a dynamic axis of a shape.
 Choice = Callable[[Shape, int], int]
 
 
 def run_for_sizes(op: Call, rule: Callable[[Call], R]) -> list[R]:
-    """What `rule` says of `op` with numbers for unknown sizes, for every choice that the operator takes.
+    """The results of `rule` on `op` with numbers for dynamic sizes, for every choice that the operator accepts.
 
     Raises:
-        OperatorError: it refuses the call whatever the sizes are, or needs static shapes to tell.
+        OperatorError: the operator refuses all choices.
     """
     shapes = [d.shape or () for d in (*op.operands, *op.results)]
     if not any(None in shape for shape in shapes):
@@ -41,7 +41,7 @@ def run_for_sizes(op: Call, rule: Callable[[Call], R]) -> list[R]:
 
 
 def _choices(shapes: list[Shape]) -> Iterator[Choice]:
-    """All unknown sizes equal; all different; those equal that other operands have along the same axis."""
+    """Choices: all dynamic sizes equal, all different, and the size of other operands along the same axis."""
     known = {d for shape in shapes for d in shape if d is not None}
     for size in (*_SIZES, *sorted(known - {0, 1, *_SIZES})):
         different = itertools.count(size)
@@ -51,7 +51,7 @@ def _choices(shapes: list[Shape]) -> Iterator[Choice]:
 
 
 def _aligned(shapes: list[Shape], shape: Shape, axis: int) -> int | None:
-    """The size that a shape of the same rank has along an axis."""
+    """The static size along an axis of another shape of the same rank."""
     alike = (s[axis] for s in shapes if len(s) == len(shape))
     return next((size for size in alike if size is not None), None)
 
@@ -68,10 +68,10 @@ def _filled(op: Call, choose: Choice) -> Call:
 
 
 def common_desc(descs: tuple[TensorDesc, ...], op: Call) -> TensorDesc:
-    """What is true of all descriptions of one result.
+    """The common description of one result: sizes that differ are dynamic.
 
     Raises:
-        OperatorError: the rank or the data type changes with the sizes.
+        OperatorError: the rank or the data type depends on the sizes.
     """
     shapes = [d.shape or () for d in descs]
     if len({(len(s), d.dtype) for s, d in zip(shapes, descs, strict=True)}) > 1:

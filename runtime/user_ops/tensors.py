@@ -1,4 +1,4 @@
-"""The tensors of a call by the names that kernels in Triton and C have for them."""
+"""The names of tensors in kernels in Triton and C."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def named_tensors(table: Mapping[str, Any]) -> Iterator[tuple[str, TensorDesc | None]]:
-    """Operands or results by name; those of a repeated one `x` are `x_0`, `x_1` .., a missing one is None."""
+    """Operands or results by name. The tensors of a variadic operand `x` are `x_0`, `x_1` ..; a missing one is None."""
     for name, given in table.items():
         if isinstance(given, tuple):
             yield from ((f"{name}_{i}", desc) for i, desc in enumerate(given))
@@ -19,24 +19,26 @@ def named_tensors(table: Mapping[str, Any]) -> Iterator[tuple[str, TensorDesc | 
             yield name, given
 
 
-def check_names(signature: Signature, language: str, beside: str, reserved: Collection[str] = ()) -> None:
-    """Checks that every name in a kernel means one thing.
+def check_names(signature: Signature, language: str, suffixes: str, reserved: Collection[str] = ()) -> None:
+    """Checks that the names in a kernel are unambiguous.
 
     Args:
-        signature: the operator's.
-        language: what the kernel is written in.
-        beside: the endings, as a pattern, of names that are derived from those of operands, results and lists.
-        reserved: names that mean something else.
+        signature: the signature of the operator.
+        language: the language of the kernel.
+        suffixes: a pattern of the suffixes of names that are derived from operands, results and lists.
+        reserved: reserved names of the language.
 
     Raises:
-        SignatureError: a name is reserved, or is derived from another one.
+        SignatureError: a name is reserved, or equals a derived name.
     """
     where = f"operator {signature.name}: the slot kernel: "
     tensors = [*signature.inputs, *signature.outputs]
     names = [*(a.name for a in tensors), *(a.name for a in signature.attrs)]
     lists = [a.name for a in signature.attrs if a.kind.name == "shape" or a.kind.name.startswith("list_")]
-    derived = {a.name: rf"{a.name}(_\d+)({beside})?" if a.is_variadic else rf"{a.name}({beside})" for a in tensors}
-    derived |= {name: rf"{name}({beside})" for name in lists}
+    derived = {
+        a.name: rf"{a.name}(_\d+)({suffixes})?" if a.is_variadic else rf"{a.name}({suffixes})" for a in tensors
+    }
+    derived |= {name: rf"{name}({suffixes})" for name in lists}
     for name in names:
         if name in reserved:
             raise SignatureError(f"{where}expected names that {language} leaves free, got {name!r}; rename it")

@@ -6,10 +6,10 @@
         tl.store(y + at, 2 * tl.load(x + at, at < x_size), at < x_size)
     ''', grid="cdiv(x_size, BLOCK)")
 
-The first function's parameters are taken by name: an operand or result is a pointer (`x_0`, `x_1` .. where it is
-repeated, None where it is missing), `x_size` its number of elements, `x_shape0` its size along axis 0, `x_rank` its
-rank; an attribute is a constant, and others need a default. The kernel is compiled once per call's types and
-attributes.
+The parameters of the first function are bound by name. An operand or result `x` is a pointer (`x_0`, `x_1` .. for a
+variadic one, None for a missing one), `x_size` its number of elements, `x_shape0` its size along axis 0, `x_rank` its
+rank. An attribute is a constant. Other parameters need a default. The kernel is compiled once for each set of types
+and attributes.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source, cdiv
 from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
-#: Where kernels run without a device; `testing` comes after the runtime, and is loaded when it is needed.
+#: The interpreter for kernels without a device. `testing` is a later layer, so it is imported when needed.
 INTERPRETER = "oneflow.testing.triton_interpreter"
 
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A kernel that is a function of Triton: its text, the number of programs, and how they are compiled.
+    """A kernel in Triton: the source, the grid and the compilation parameters.
 
-    On a CUDA device it is one launch of a program. Elsewhere Triton's interpreter runs it, which is slow: give the
-    operator another `kernel` for the host, and this as `triton`.
+    On a CUDA device it is one launch of the program. On the host it runs in the interpreter of Triton, which is slow;
+    an operator can have another `kernel` for the host and this one as `triton`.
     """
 
     text: str
@@ -51,23 +51,23 @@ class TritonKernel:
     stages: int = 3
 
     def __call__(self, op: Call) -> ExternalKernel:
-        """The kernel for a call on static descriptions, interpreted on memory of the host."""
+        """The external kernel of a static call, interpreted on host memory."""
         source = self.source(op, "interpreted")
         return python_kernel(functools.partial(_interpret, source, len(source.parameters)))
 
     def check(self, signature: Signature) -> None:
-        """Checks that every name of an operator means one thing in the kernel.
+        """Checks that the names of an operator are unambiguous in the kernel.
 
         Raises:
-            SignatureError: one is also that of a number of a tensor.
+            SignatureError: a name equals a derived name of a tensor.
         """
         check_names(signature, "Triton", r"_size|_rank|_shape\d+")
 
     def source(self, op: Call, name: str) -> Source:
-        """The kernel for a call on static descriptions as a file of Triton, whose main function is `name`.
+        """The Triton source of a static call; its main function is `name`.
 
         Raises:
-            OperatorError: a parameter is no tensor, number of a tensor or attribute, or the grid cannot be computed.
+            OperatorError: a parameter is unknown and has no default, or the grid cannot be computed.
         """
         tensors = {**dict(named_tensors(op.inputs)), **dict(named_tensors(op.outputs))}
         pointers = {n: POINTERS[_element(d)] for n, d in tensors.items() if d is not None}
@@ -92,7 +92,7 @@ class TritonKernel:
 
     @functools.cached_property
     def function(self) -> ast.FunctionDef:
-        """The main function, which stands first."""
+        """The main function, which is the first one."""
         return next(n for n in ast.parse(self.text).body if isinstance(n, ast.FunctionDef))
 
     def _programs(self, op: Call, values: dict[str, Any]) -> str:

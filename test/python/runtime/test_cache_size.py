@@ -94,13 +94,13 @@ def test_what_is_no_size(text: int | str, folder: Path, monkeypatch: pytest.Monk
 
 def test_a_folder_is_looked_through_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as the bytes stored ask for, not at every store; the user's random numbers stay."""
-    looks: list[int] = []
-    monkeypatch.setattr(cache, "_trim", looks.append)
-    monkeypatch.setattr(cache, "_CHANCE", random.Random(0))
+    scans: list[int] = []
+    monkeypatch.setattr(cache, "_trim", scans.append)
+    monkeypatch.setattr(cache, "_RANDOM", random.Random(0))
     random.seed(1)
     state = random.getstate()
     flow.config.cache_size(1000 * 1000)
     for _ in range(500):
         cache.store(key(0), bytes(100), {})
-    assert cache.TRIMS_PER_LIMIT * 0.05 * 0.2 < len(looks) < cache.TRIMS_PER_LIMIT * 0.05 * 5
+    assert cache.TRIMS_PER_LIMIT * 0.05 * 0.2 < len(scans) < cache.TRIMS_PER_LIMIT * 0.05 * 5
     assert random.getstate() == state

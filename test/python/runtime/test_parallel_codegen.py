@@ -72,9 +72,9 @@ def test_each_launch_is_in_one_part_with_what_it_calls(lowered):
     assert len(parts) == 4
     found = [names(part.code) for part in parts]
     launches = [name for made, _ in found for name in made if name.endswith("_launch")]
-    assert sorted(launches) == sorted(set(launches)) == sorted(parts[-1].missing)
+    assert sorted(launches) == sorted(set(launches)) == sorted(parts[-1].imported)
     for part, (made, declared) in zip(parts, found, strict=True):
-        assert set(part.given) <= made
+        assert set(part.exported) <= made
         assert all(n.startswith("oneflow_rt_") or n in part.missing for n in declared)
     assert sum("oneflow_exp_16" in made for made, _ in found) > 1
 
@@ -82,7 +82,7 @@ def test_each_launch_is_in_one_part_with_what_it_calls(lowered):
 @pytest.mark.parametrize("count", [0, 1])
 def test_one_part_is_the_whole(lowered, count):
     (part,) = split(lowered, "f", count)
-    assert part.given == ("oneflow_entry_f",) and not part.missing
+    assert part.exported == ("oneflow_entry_f",) and not part.missing
 
 
 def test_few_launches_are_not_worth_parts():
