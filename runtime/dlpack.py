@@ -136,7 +136,7 @@ def to_numpy(value: Any) -> np.ndarray:
     count = last + size if strides else math.prod(imported.shape) * size
     memory = (ctypes.c_char * count).from_address(imported.address)
     memory.owner = imported  # type: ignore[attr-defined]  # which the array holds through its memory
-    return np.ndarray(imported.shape, imported.dtype.numpy, memory, strides=strides)
+    return np.ndarray(imported.shape, imported.dtype.numpy, memoryview(memory), strides=strides)
 
 
 def capsule_of(array: Any, options: dict[str, Any]) -> Any:

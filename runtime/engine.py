@@ -27,7 +27,7 @@ def _text(text: str | Path) -> _Text:
 
 #: The result types and argument types of the functions that are used.
 _ENGINE = ctypes.c_void_p
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "Create": (_ENGINE, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool]),
     "Destroy": (None, [_ENGINE]),
     "Lookup": (ctypes.c_void_p, [_ENGINE, _Text]),

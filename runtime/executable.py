@@ -19,7 +19,8 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
 from oneflow.lowering.linalg.external import places
 from oneflow.lowering.pipelines import BEFORE, STAGES, pipeline_between
-from oneflow.lowering.targets.choice import CpuTarget, cpu_target, expect_runs_here, using
+from oneflow.lowering.targets.choice import cpu_target, expect_runs_here, using
+from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline, Watch
@@ -296,7 +297,8 @@ class CpuExecutable:
         self._run = native.library().oneflow_rt_run
         self._donated = Donated((result, argument) for result, argument in self._metadata.in_place)
         self._sites = source.sites("linalg", self._metadata.sites)
-        takes, entry = [x[1:3] for x in self._expected], (self._code.address, self._metadata.workspace)
+        takes = [(dtype, shape or ()) for _, dtype, shape, _ in self._expected]
+        entry = self._code.address, self._metadata.workspace
         updates = bool(self._donated.by_result)
         self.fast_path = None if updates else fast_path(takes, self._formats, entry, self._external_words, self._fail)
 

@@ -37,7 +37,9 @@ def fast_path(
         return None
     (address, workspace), count, last = entry, len(inputs), len(inputs) + len(formats)
     expected = [(slot, dtype, shape, dtype.alignment - 1) for slot, (dtype, shape) in enumerate(inputs)]
-    result_slots = [(slot, form.shape, form.dtype) for slot, form in enumerate(formats, count)]
+    result_slots = [
+        (slot, tuple(n for n in form.shape if n is not None), form.dtype) for slot, form in enumerate(formats, count)
+    ]
     slots, numbers, element = ctypes.c_int64 * (last + len(called)), ctypes.c_int64 * 3, ctypes.c_char.from_buffer
     run, plain, memory, address_of = (
         native.library().oneflow_rt_run,
@@ -62,7 +64,7 @@ def fast_path(
             if place & mask:
                 return None
         if called:
-            io[last:] = called
+            io[last:] = [*called]
         failure = numbers()
         status = run(address, io, workspace, failure)
         if status:

@@ -12,8 +12,15 @@ class Shaped:
 
     __slots__ = ()
 
-    shape: tuple[int, ...]
-    dtype: DType
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dimensions."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        raise NotImplementedError
 
     @property
     def ndim(self) -> int:

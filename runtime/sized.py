@@ -25,6 +25,7 @@ from oneflow.runtime.executable import CpuExecutable, Options, compile_module, i
 from oneflow.runtime.footprint import Footprint
 
 E = TypeVar("E", CpuExecutable, CudaExecutable)
+Module = ir.Module
 
 
 def compile_program(
@@ -74,7 +75,8 @@ class _Sized(Generic[E]):
     def __init__(self, module: ir.Module, entry: str, registry: Registry, compile: Callable[[ir.Module], E]) -> None:
         self.inputs, self.outputs = signature_of(module, entry)
         self._text, self._context = module.operation.get_asm(enable_debug_info=True), module.context
-        self._entry, self._registry, self._compile = entry, registry, compile
+        self._entry, self._registry = entry, registry
+        self._compile: Callable[[Module], E] = compile
         self._programs: dict[tuple[tuple[int, ...], ...], E] = {}
         self._latest: E | None = None
         self._lock = threading.Lock()
@@ -123,7 +125,7 @@ class _Sized(Generic[E]):
             self._latest = self._programs[shapes]
         return self._latest
 
-    def _specialized(self, shapes: Sequence[tuple[int, ...]]) -> ir.Module:
+    def _specialized(self, shapes: Sequence[tuple[int, ...]]) -> Module:
         """The program for arguments of these shapes."""
         with self._context, ir.Location.unknown():
             module = ir.Module.parse(self._text)

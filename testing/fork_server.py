@@ -44,7 +44,8 @@ def serve(listener: socket.socket, alive: int, modules: list[str]) -> None:
         __import__(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        ready, _, _ = select.select([listener, alive], [], [])
+        sources: list[socket.socket | int] = [listener, alive]
+        ready, _, _ = select.select(sources, [], [])
         if alive in ready:
             return
         connection, _ = listener.accept()

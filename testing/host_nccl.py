@@ -25,7 +25,8 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.runtime.collectives import nccl
-from oneflow.testing.host_cuda import SUCCESS, HostCuda
+from oneflow.testing.host_cuda import HostCuda
+from oneflow.testing.host_graphs import SUCCESS
 
 #: NumPy's types by NCCL's numbers.
 KINDS = {nccl.TYPES[d.numpy.name]: d.numpy for d in dtypes.DTYPES if d.numpy.name in nccl.TYPES and d.kind != "bool"}

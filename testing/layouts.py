@@ -208,7 +208,8 @@ def planned_bytes(module: ir.Module) -> int:
     for op in casts:
         (source,), (target,) = (notes.read_operation(op, side) or () for side in (notes.IN, notes.OUT))
         desc = dialect.desc_of(op.operands[0])
-        total += boxing.cost(source, target, desc.shape, width_of(desc))  # type: ignore[arg-type]
+        assert desc.shape is not None
+        total += boxing.cost(source, target, desc.shape, width_of(desc))
     return total
 
 

@@ -20,7 +20,7 @@ from oneflow.tools.command import UsageError
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag: what its value is called (None: it takes none), what it does, whether the value may be left out.
+    """A flag: the name of its value (None: no value), its help, whether the value is optional.
 
     `check` raises a `PipelineError` for a value that the flag does not take.
     """
@@ -35,7 +35,7 @@ class Flag:
         return f"-{self.name}" if len(self.name) == 1 else f"--{self.name}"
 
 
-#: What `--verify-diagnostics` holds against the comments: everything, or only what comments expect.
+#: The modes of `--verify-diagnostics`: unexpected diagnostics are errors, or ignored.
 MODES = ("all", "only-expected")
 
 
@@ -107,7 +107,7 @@ FLAGS = {
 
 @dataclass
 class Arguments:
-    """A command line taken apart: flags by name, passes in order, and the input file."""
+    """A parsed command line: flags by name, passes in order, and the input file."""
 
     flags: dict[str, str] = field(default_factory=dict)
     passes: list[tuple[str, str]] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Arguments:
         return name in self.flags
 
     def names(self, when: str) -> frozenset[str]:
-        """The passes to print the program at; `*` for all."""
+        """The passes at which the program is printed; `*` for all."""
         if f"mlir-print-ir-{when}-all" in self.flags:
             return frozenset("*")
         return frozenset(filter(None, self.flags.get(f"mlir-print-ir-{when}", "").split(",")))
@@ -174,7 +174,7 @@ def _pass_name(name: str) -> str:
 
 
 def help_text() -> str:
-    """What `--help` prints: the flags, and our passes with their options."""
+    """The text of `--help`: the flags, and the passes of this project with their options."""
     lines = ["usage: oneflow-opt [FILE] [flags and passes]", "", "Flags:"]
     lines += [_row(f"{f}" + _value(f), f.text) for f in FLAGS.values()]
     lines += ["", "Passes and pipelines of oneflow (MLIR's are named by --list-passes):"]

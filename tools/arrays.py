@@ -15,7 +15,7 @@ from safetensors import numpy as safetensors
 from oneflow.tools.files import FileError
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
-#: How a file of each kind begins.
+#: The first bytes of a file of each kind.
 _BEGINNINGS = {".npy": b"\x93NUMPY", ".npz": b"PK"}
 
 
@@ -43,12 +43,12 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
         return {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except MemoryError as error:
         raise FileError(f"cannot read {path}: expected arrays that fit in memory: {error}") from None
-    except Exception as error:  # Readers of broken files raise all kinds of errors.
+    except Exception as error:  # Readers of corrupt files raise all kinds of exceptions.
         raise FileError(f"cannot read {path}: not a valid {suffix} file: {error}") from None
 
 
 def _expect_format(path: str, suffix: str) -> None:
-    """Refuses a file that is of another kind than its name says.
+    """Refuses a file whose content does not match its suffix.
 
     Raises:
         FileError: it is, or it cannot be read.
@@ -65,7 +65,7 @@ def _expect_format(path: str, suffix: str) -> None:
 
 
 def check_output(path: str, names: Sequence[str]) -> None:
-    """Refuses a file that arrays of these names cannot be written to, before they are computed.
+    """Refuses, before a run, a file to which results of these names cannot be written.
 
     Raises:
         FileError: its suffix is none of ours, an .npy file has to hold one array, or its folder does not exist.

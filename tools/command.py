@@ -1,4 +1,4 @@
-"""What the commands share: errors that end them, and ending.
+"""The common part of the commands: errors and exit statuses.
 
 Whatever happens, a command ends with a line that says what went wrong; $ONEFLOW_TRACEBACK=1 lets faults of the
 project itself show where they came from.
@@ -19,27 +19,27 @@ from oneflow.passes.pipeline import unforeseen
 
 
 class CommandError(ValueError):
-    """An error that ends a command; its text is all that is printed."""
+    """An error that ends a command; only its message is printed."""
 
 
 class UsageError(CommandError):
-    """A command line that cannot be understood."""
+    """An invalid command line."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are those of commands."""
+    """A parser that raises `UsageError`."""
 
     def error(self, message: str) -> NoReturn:
         """Ends the command."""
         raise UsageError(f"{message.removeprefix('argument ')}; see --help")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Ends the command after `--help` and its like."""
+        """Ends the command, for example after `--help`."""
         raise Done(status)
 
 
 class Done(Exception):
-    """A command that has done what it was asked for."""
+    """Ends a command with an exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -52,7 +52,9 @@ def print_error(message: str) -> None:
 
 
 def run_command(name: str, work: Callable[[], int], report: Callable[[str], None] = print_error) -> int:
-    """The exit status of a command: that of `work`, or 1 after an error, which is reported; 130 when interrupted."""
+    """Runs a command; returns the exit status of `work`, 1 after an error, which is reported, or 130 when
+    interrupted.
+    """
     try:
         status = work()
         if sys.stdout is not None:
@@ -60,10 +62,10 @@ def run_command(name: str, work: Callable[[], int], report: Callable[[str], None
     except Done as done:
         return done.status
     except (CommandError, PassError, PipelineError) as error:
-        report(f"{name}: error: {_said(error)}")
+        report(f"{name}: error: {_message(error)}")
         return 1
     except OSError as error:
-        _leave_output()
+        _discard_output()
         if not isinstance(error, BrokenPipeError):
             report(f"{name}: error: {error.filename or 'cannot write the output'}: {error.strerror or error}")
         return 1
@@ -77,14 +79,14 @@ def run_command(name: str, work: Callable[[], int], report: Callable[[str], None
     return status
 
 
-def _said(error: Exception) -> str:
-    """An error as it is printed: with its place, where a pass tells that apart."""
+def _message(error: Exception) -> str:
+    """The message of an error, with its source location if a pass reports one separately."""
     if isinstance(error, PassError) and error.location is not None:
         return f"{place_of(error.location)}: error: {error}"
     return str(error)
 
 
-def _leave_output() -> None:
-    """Lets standard output go nowhere: Python would complain once more when it closes one that is gone or full."""
+def _discard_output() -> None:
+    """Redirects standard output to the null device: closing a broken one at exit would raise another error."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Operators that are declared in ODS and implemented nowhere yet: records by which programs are read and verified.
+"""Operators that are declared in ODS without an implementation: records to read and verify programs.
 
 A library that registers an operator of the same signature takes its place. Operators of mixed case have the names
 that those of libraries have, and names of operands are lower case.
@@ -23,7 +23,7 @@ _ARGS = {"": (1, 1), "Optional": (0, 1), "Variadic": (0, None)}
 
 
 def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operator]:
-    """Registers declared operators, those of the same file again; gives their records.
+    """Registers declared operators and returns their records; operators of the same file may be registered again.
 
     Raises:
         OdsError: an operator exists, has a name that MLIR does not take, or a default is no value of its attribute.
@@ -42,7 +42,7 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
 
 
 def declare_missing(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operator]:
-    """Registers the declared operators that are not implemented yet; warns of those that differ from what is.
+    """Registers the declared operators without implementation; warns of declarations that differ from one.
 
     Raises:
         OdsError: as `declare` does.
@@ -64,7 +64,7 @@ def declare_missing(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list
 
 
 def _is_implemented(op: OdsOp, signature: Signature) -> bool:
-    """Whether `signature` has what the declaration has, and otherwise attributes with defaults alone."""
+    """Whether `signature` matches the declaration; additional attributes need defaults."""
     declared, attrs = _signature(op), signature.attr_by_name
     names = {a.name for a in op.attrs}
     return (
@@ -117,7 +117,7 @@ def _attr(attr: OdsAttr, op: OdsOp) -> AttrDef:
 
 
 def _default(text: str, kind: str) -> AttrValue:
-    """The value that C++ text such as `{1, 2}`, `"mean"`, `0.5` or `DataType::kFloat` writes."""
+    """The value of a C++ literal such as `{1, 2}`, `"mean"`, `0.5` or `DataType::kFloat`."""
     if kind == "shape" or kind.startswith("list_"):
         items = re.sub(r"[\w:<>]*[({]+|[)}]+", "", text).split(",")
         return tuple(_constant(item) for item in items if item.strip())
@@ -125,7 +125,7 @@ def _default(text: str, kind: str) -> AttrValue:
 
 
 def _converted(value: AttrValue, kind: str) -> AttrValue:
-    """A default that C++ converts without loss: `0.` is 0 of an integer and false of a bool."""
+    """A default after the lossless conversions of C++: `0.` is the integer 0 and the bool false."""
     if isinstance(value, float) and value.is_integer() and kind.startswith("int"):
         return int(value)
     return bool(value) if kind == "bool" and value in (0, 1) else value

@@ -1,4 +1,4 @@
-"""What oneflow-opt prints of passes, operators and dialects.
+"""Descriptions of passes, operators and dialects for oneflow-opt.
 
 Everything is read from the registries.
 """
@@ -26,7 +26,7 @@ def version_text(version: str) -> str:
 
 
 def list_passes() -> str:
-    """Our passes with their options, our pipelines, and the names of MLIR's passes."""
+    """The passes of this project with options, its pipelines, and the names of the passes of MLIR."""
     lines = []
     for name, cls in sorted(PASSES.items()):
         lines.append(f"{name}: {cls.summary()}")
@@ -36,7 +36,7 @@ def list_passes() -> str:
 
 
 def list_targets() -> str:
-    """What is known of every processor that programs can be compiled for."""
+    """The facts of every target."""
     return "\n\n".join(map(_show_target, map(cpu_target_named, NAMES)))
 
 
@@ -73,14 +73,14 @@ def _known_dialects(context: ir.Context) -> Iterator[str]:
             yield name
 
 
-#: Names to ask a context for: it cannot list its dialects.
+#: Candidate names of dialects: a context cannot list its dialects.
 CANDIDATES = """acc affine amdgpu amx arith arm_neon arm_sme arm_sve async bufferization builtin cf complex dlti emitc
     func gpu index irdl linalg llvm math memref ml_program mpi nvgpu nvvm omp pdl pdl_interp ptr quant rocdl scf
     shape shard smt sparse_tensor spirv tensor tosa transform ub vcix vector wasmssa x86vector xegpu xevm""".split()
 
 
 def show_operator(record: Operator) -> str:
-    """Everything a record says: signature, meaning, each slot and where it is written, laws."""
+    """A record: signature, meaning, each slot and its source location, laws."""
     rows = {slot: _slot(record, slot) for slot in ("types", "sbp", "grad", "reference")}
     meaning_slot = record.meaning
     rows[meaning_slot] = _formula(record) if meaning_slot == "scalar" else place(getattr(record, meaning_slot))
@@ -107,7 +107,7 @@ def _slot(record: Operator, slot: str) -> str:
 
 
 def place(rule: object) -> str:
-    """The file and line of a rule, or its name where it is NumPy's."""
+    """The file and line of a rule, or the name of a NumPy function."""
     code = getattr(rule, "__code__", None)
     if code is None:
         return str(getattr(rule, "__name__", rule))
@@ -115,7 +115,7 @@ def place(rule: object) -> str:
 
 
 def _formula(record: Operator) -> str:
-    """The scalar body in f32, or in the first type the operator takes; else the rule's place."""
+    """The scalar body in f32 or in the first supported type; otherwise the source location of the rule."""
     for dtype in (dtypes.float32, dtypes.int32, dtypes.bool_):
         try:
             return meaning.scalar_formula(_plain_call(record, TensorDesc((), dtype)))

@@ -18,7 +18,7 @@ class Source:
     text: str
 
     def format(self, severity: str, message: str, line: int, column: int) -> str:
-        """One message with the line it speaks of and a caret under the column."""
+        """A message with the quoted line and a caret under the column."""
         lines = self.text.split("\n")
         head = f"{self.name}:{line}:{column}: {severity}: {message}"
         if not 0 < line <= len(lines):
@@ -26,8 +26,8 @@ class Source:
         return f"{head}\n{lines[line - 1]}\n{' ' * (column - 1)}^"
 
     def render(self, diagnostic: Diagnostic) -> str:
-        """A diagnostic and its notes; the line is quoted where it is of this file."""
-        file, line, column = split_place(diagnostic.location)
+        """A diagnostic and its notes; lines of this file are quoted."""
+        file, line, column = split_location(diagnostic.location)
         if file == self.name:
             own = self.format(diagnostic.severity, diagnostic.message, line, column)
         else:
@@ -35,8 +35,8 @@ class Source:
         return "\n".join([own, *map(self.render, diagnostic.notes)])
 
 
-def split_place(place: str) -> tuple[str, int, int]:
-    """`file:line:col` apart; line and column are 0 where the place is unknown."""
+def split_location(place: str) -> tuple[str, int, int]:
+    """Splits `file:line:col`; line and column are 0 if the location is unknown."""
     match = re.fullmatch(r"(.*):(\d+):(\d+)", place)
     return (match[1], int(match[2]), int(match[3])) if match else ("", 0, 0)
 
@@ -49,7 +49,7 @@ _EXPECTED = re.compile(
 
 @dataclass
 class Expectation:
-    """One `expected-..` comment: `line` is where the diagnostic has to be, 0 for nowhere in the file."""
+    """An `expected-..` comment; `line` is the line of the diagnostic, 0 if it is not in the file."""
 
     severity: str
     pattern: re.Pattern[str]
@@ -64,7 +64,7 @@ class Expectation:
 
 
 def _pattern(text: str, is_regex: bool) -> re.Pattern[str]:
-    """The text as a pattern; with `-re`, what stands in double braces is a regular expression."""
+    """The text as a pattern; with `-re`, text in double braces is a regular expression."""
     if not is_regex:
         return re.compile(re.escape(text))
     parts = re.split(r"\{\{(.*?)\}\}", text)
@@ -99,7 +99,7 @@ def parse_expectations(source: Source) -> Iterator[Expectation]:
 
 @dataclass
 class Expectations:
-    """The expectations of one file, held against what is diagnosed; `unexpected` says whether others are problems."""
+    """The expectations of a file, compared with its diagnostics; with `unexpected`, other diagnostics are errors."""
 
     source: Source
     unexpected: bool = True
@@ -123,17 +123,17 @@ class Expectations:
 
     def _unexpected(self, diagnostic: Diagnostic) -> list[str]:
         for note in diagnostic.notes:
-            self._meet(note)
-        if self._meet(diagnostic):
+            self._match(note)
+        if self._match(diagnostic):
             return []
-        file, line, column = split_place(diagnostic.location)
+        file, line, column = split_location(diagnostic.location)
         text = f"unexpected {diagnostic.severity}: {diagnostic.message}"
         if file != self.source.name:
             return [f"{diagnostic.location}: error: {text}"]
         return [self.source.format("error", text, line, column)]
 
-    def _meet(self, diagnostic: Diagnostic) -> bool:
-        file, line, _ = split_place(diagnostic.location)
+    def _match(self, diagnostic: Diagnostic) -> bool:
+        file, line, _ = split_location(diagnostic.location)
         where = line if file == self.source.name else 0
         fitting = [e for e in self.pending if e.accepts(diagnostic.severity, diagnostic.message, where)]
         chosen = next((e for e in fitting if not e.met), fitting[0] if fitting else None)

@@ -21,12 +21,12 @@ from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
 from oneflow.tools.command import CommandError
 
 NAME = "oneflow.name"
-#: What MLIR takes as the name of a value.
+#: The name of a value in MLIR.
 _ARGUMENT = re.compile(r"%([\w$.-]+)")
 
 
 class EntryError(CommandError):
-    """An entry point that does not exist or cannot be run with what is given."""
+    """An entry point does not exist, or the inputs do not match it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Entry:
     outputs: tuple[str, ...]
 
     def input_name(self, given: str) -> str:
-        """The name of the argument that is meant: its own, or `arg<n>`."""
+        """The argument for a given name: its own name, or `arg<n>`."""
         numbered = {f"arg{number}": name for number, name in enumerate(self.inputs)}
         return given if given in self.inputs else numbered.get(given, given)
 
@@ -87,7 +87,7 @@ def _describe(name: str, op: ir.Operation, text: str) -> Entry:
 
 
 def _names(op: ir.Operation, attribute: str, others: Sequence[str]) -> list[str]:
-    """The names that attributes give, and the others where they do not."""
+    """The names from attributes, or from `others` where an attribute is missing."""
     known = list(op.attributes[attribute]) if attribute in op.attributes else [{}] * len(others)
     return [_text(a[NAME]) if NAME in a else other for a, other in zip(known, others, strict=True)]
 
@@ -99,7 +99,7 @@ def _text(attribute: ir.Attribute) -> str:
 
 
 def _written(op: ir.Operation, text: str) -> list[str]:
-    """What the text calls the arguments: MLIR keeps where they stand in it, not their names; numbers are none."""
+    """The names of the arguments in the text. MLIR keeps their locations, not their names; numbers are no names."""
     arguments, lines = op.regions[0].blocks[0].arguments, text.splitlines()
     found = [_word_at(lines, place_of(a.location)) for a in arguments]
     names = [name if name and not name.isdigit() else f"arg{number}" for number, name in enumerate(found)]
@@ -133,7 +133,7 @@ def match_inputs(entry: Entry, given: Mapping[str, np.ndarray]) -> list[np.ndarr
 
 
 def _named(entry: Entry, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays by the names of arguments, for numbers too."""
+    """Arrays by argument name, where argument numbers are resolved."""
     named: dict[str, np.ndarray] = {}
     for name, array in given.items():
         if (own := entry.input_name(name)) in named:
@@ -155,7 +155,7 @@ def _fit(name: str, desc: TensorDesc, array: np.ndarray) -> np.ndarray:
 
 
 def _conversion(wanted: DType, got: np.dtype) -> str:
-    """How the element type can be had, where it is one that programs can have."""
+    """Advice on converting to the expected dtype, if there is a conversion."""
     try:
         known = dtypes.from_numpy(got)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Reading programs from files and running files that define operators, with errors that say what is wrong."""
+"""Reads and writes programs, and loads files that define operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMENT = re.compile(r"//.*")
 
 
 class FileError(CommandError):
-    """A file that cannot be read, written or run."""
+    """A file cannot be read, written or run."""
 
 
 def read_text(path: str) -> str:
@@ -70,7 +70,7 @@ def write_text(path: str, text: str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and those above it, where they are missing.
+    """Creates a folder and its missing parents.
 
     Raises:
         FileError: it cannot be made.
@@ -92,7 +92,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def load_operators(path: str) -> None:
-    """Runs a Python file that defines operators, loads a library that does, or declares those of an ODS file.
+    """Loads operators: runs a Python file, loads a library, or declares the operators of an ODS file.
 
     `path` may be several, with commas between them.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oneflow.runtime.user_ops.functional_api import FunctionEntry, FunctionSignature, Parameter
 
-#: C++ types of parameters by the type they are declared with; lists are vectors of what stands in them.
+#: C++ types by declared parameter type; lists are vectors of their element type.
 CPP_TYPES = {
     "Scalar": "Scalar", "Int": "int32_t", "Int32": "int32_t", "Int64": "int64_t", "Float": "float",
     "Double": "double", "String": "std::string", "Bool": "bool", "DataType": "DataType", "Shape": "Shape",
@@ -16,7 +16,7 @@ RETURNS = {"Tensor": "Tensor", "TensorTuple": "TensorTuple", "Void": "void"}
 
 
 def functional_text(entries: Sequence[FunctionEntry], file: str) -> str:
-    """The C++ header that declares every function of a file, also those that Python does not get."""
+    """The C++ header that declares every function of a file, including those without a Python binding."""
     lines = [f"// Generated from {file} by oneflow-translate --gen-functional-api.", "#pragma once"]
     lines += ['#include "oneflow/core/functional/function_library.h"', ""]
     lines += ["namespace oneflow {", "namespace one {", "namespace functional {", ""]

@@ -21,7 +21,7 @@ from oneflow.tools.ods_records import BASE_OP, Record, read_records
 
 @dataclass(frozen=True)
 class AttrType:
-    """A type of attribute: in C++ ("" where the SDK has none), and the kind of attribute that it is here."""
+    """A type of attribute: its C++ type ("" if the SDK has none), and its attribute kind."""
 
     cpp: str
     kind: str
@@ -43,21 +43,21 @@ ATTR_TYPES = {
     "ComplexDoubleAttr": AttrType("", "list_double"), "BytesAttr": AttrType("", "string"),
     "FlatSymbolRefAttr": AttrType("", "string"), "OneFlow_MemoryFormat": AttrType("", "int32"),
 }  # fmt: skip
-#: Types of operands and results, beside those that are a `TensorOf`.
+#: Types of operands and results, in addition to definitions of `TensorOf`.
 TENSORS = frozenset(["OneFlow_Tensor", "AnyType"])
-#: The operand by which OneFlow orders operators without operands: the order of a program does that here.
+#: The operand by which OneFlow orders operators without operands; it is not needed here.
 TICK = "UserSourceOpTickInput"
-#: Registrations by trait; the other traits say nothing to the framework.
+#: Registrations by trait; other traits do not concern the framework.
 TRAITS = {"NoGrad": "NoGrad", "CpuOnly": "SupportCpuOnly", "SupportNonContiguous": "SupportNonContiguous"}
 SILENT_TRAITS = frozenset(
     """NoMemoryEffect NoSideEffect Pure Commutative Idempotent Involution SameOperandsAndResultType
     AttrSizedOperandSegments AttrSizedResultSegments DeclareOpInterfaceMethods UserOpCompatibleInterface
     CallOpInterface""".split()
 )
-#: The trait of operations that stand for OneFlow's jobs, such as their variables; these are no operators.
+#: The trait of operations that represent parts of OneFlow jobs, such as variables; these are no operators.
 IMPORTED = "OneFlow_IsImportCompatible"
 _INFER, _CONF = "user_op::InferContext *ctx", "const user_op::UserOpConfWrapper &conf"
-#: What each bit asks the user to implement: the function, its parameters, and the registration it goes to.
+#: The function that each bit requires: its name, its parameters, and the registration that receives it.
 FUNCTIONS = {
     "has_logical_tensor_desc_infer_fn": ("InferLogicalTensorDesc", _INFER, "SetLogicalTensorDescInferFn"),
     "has_physical_tensor_desc_infer_fn": ("InferPhysicalTensorDesc", _INFER, "SetPhysicalTensorDescInferFn"),
@@ -84,14 +84,14 @@ FUNCTIONS = {
         "ModifyOutputArg", f"const user_op::GetOutputArgModifier &modifier, {_CONF}", "SetOutputArgModifyFn",
     ),
 }  # fmt: skip
-#: Fields that say nothing here: documentation, MLIR's own hooks, how many buffers a result has, and operands and
+#: Ignored fields: documentation, MLIR's own hooks, how many buffers a result has, and operands and
 #: attributes that every operation of OneFlow's compiler has.
 IGNORED = frozenset(
     """summary description hasCanonicalizer hasCanonicalizeMethod hasFolder hasVerifier assemblyFormat
     hasCustomAssemblyFormat builders extraClassDeclaration extraClassDefinition arguments results
     same_output_regst_num trait_attrs user_op_attrs op_conf_attrs ctrl_input ctrl_output""".split()
 )
-#: Bits whose functions have no meaning here, and what to do instead of implementing them.
+#: Bits whose functions are not supported, and what to do instead.
 REFUSED = {
     "has_dump_nd_sbp_signature_for_op_conf_fn": "programs carry their signatures as attributes; remove it",
     "has_set_tensor_desc_infer_fn": "set has_logical_tensor_desc_infer_fn and has_physical_tensor_desc_infer_fn",
@@ -102,7 +102,7 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class OdsArg:
-    """An operand or result: how it is registered ("", "Optional" or "Variadic")."""
+    """An operand or result; `kind` is "", "Optional" or "Variadic"."""
 
     name: str
     kind: str
@@ -118,7 +118,7 @@ class OdsAttr:
 
     @property
     def type(self) -> str:
-        """Its C++ type."""
+        """The C++ type."""
         return ATTR_TYPES[self.ods_type].cpp
 
 
@@ -204,7 +204,7 @@ def _attr(term: Term, name: str, where: str) -> OdsAttr:
 
 
 def _check_writable(ops: Iterable[OdsOp]) -> None:
-    """Refuses what the SDK has no C++ for.
+    """Refuses operators that the SDK cannot express in C++.
 
     Raises:
         OdsError: an operator has a function or an attribute of that kind.

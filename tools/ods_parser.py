@@ -1,4 +1,4 @@
-"""The part of TableGen's language that definitions of operators are written in."""
+"""A parser for the part of TableGen that defines operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKEN = re.compile(
 
 
 class OdsError(CommandError):
-    """A `.td` file that cannot be understood; file and line are named."""
+    """A malformed `.td` file; the message names file and line."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Dag:
-    """`(ins OneFlow_Tensor:$x)`: a kind, and values with the names that stand behind them ("" where none does)."""
+    """`(ins OneFlow_Tensor:$x)`: a kind, and values with names ("" for an unnamed value)."""
 
     kind: str
     args: tuple[tuple[Any, str], ...] = ()
@@ -117,8 +117,8 @@ class _Parser:
     def unexpected(self, wanted: str) -> OdsError:
         return OdsError(f"{self.where()}: expected {wanted}, got {self.peek() or 'the end of the file'}")
 
-    def goes_on(self, sign: str) -> bool:
-        """Takes the next token if it is `sign`."""
+    def accept(self, sign: str) -> bool:
+        """Consumes the next token if it is `sign`."""
         if self.peek() != sign:
             return False
         self.at += 1
@@ -146,15 +146,15 @@ class _Parser:
 
     def template(self, keyword: str, where: str) -> Template:
         name = self.word("a name")
-        parameters = self.listed(">", self.parameter) if self.goes_on("<") else []
-        bases = [self.term()] if self.goes_on(":") else []
-        while bases and self.goes_on(","):
+        parameters = self.listed(">", self.parameter) if self.accept("<") else []
+        bases = [self.term()] if self.accept(":") else []
+        while bases and self.accept(","):
             bases.append(self.term())
         fields: dict[str, Any] = {}
         declared = set()
         if self.take("{", ";") == "{":
-            while not self.goes_on("}"):
-                if not self.goes_on("let"):
+            while not self.accept("}"):
+                if not self.accept("let"):
                     self.kind()
                     declared.add(self.peek())
                 field = self.word("a field")
@@ -165,7 +165,7 @@ class _Parser:
     def kind(self) -> None:
         """The type of a parameter or field, such as `bits<8>`."""
         self.word("let or a type")
-        if self.goes_on("<"):
+        if self.accept("<"):
             self.listed(">", self.kind)
 
     def parameter(self) -> tuple[str, Any]:
@@ -179,9 +179,9 @@ class _Parser:
     def value(self) -> Any:
         """A dag, a list, an operation, text, a number or a name."""
         token = self.peek()
-        if self.goes_on("("):
+        if self.accept("("):
             return Dag(self.word("ins or outs"), tuple(self.listed(")", self.named)))
-        if self.goes_on("["):
+        if self.accept("["):
             return self.listed("]", self.value)
         if token.startswith('"'):
             return "".join(self.strings())
@@ -204,7 +204,7 @@ class _Parser:
         if self.peek().startswith("$"):
             return None, self.take()[1:]
         value = self.value()
-        if not self.goes_on(":"):
+        if not self.accept(":"):
             return value, ""
         name = self.word("$name")
         if not name.startswith("$"):
@@ -213,12 +213,12 @@ class _Parser:
 
     def term(self) -> Term:
         name = self.word("a value")
-        return Term(name, tuple(self.listed(">", self.value))) if self.goes_on("<") else Term(name)
+        return Term(name, tuple(self.listed(">", self.value))) if self.accept("<") else Term(name)
 
     def listed(self, closing: str, read: Callable[[], Any]) -> list[Any]:
-        """What `read` finds up to the closing bracket, separated by commas."""
+        """Comma-separated items, each parsed by `read`, up to the closing bracket."""
         found: list[Any] = []
-        while not self.goes_on(closing):
+        while not self.accept(closing):
             found.append(read())
             if self.peek() != closing:
                 self.take(",", closing)

@@ -17,10 +17,10 @@ from oneflow.tools.command import CommandError
 from oneflow.tools.ods_parser import Bang, Dag, Include, OdsError, Template, Term, parse
 
 BASE_FILE = "OneFlowBase.td"
-#: What user operators are where no `OneFlowBase.td` says it.
+#: The base class of user operators without a `OneFlowBase.td`.
 BASE_OP = "OneFlow_BaseOp"
 BUILT_IN = "class OneFlow_BaseOp<string mnemonic, list<Trait> traits = []> : Op<OneFlow_Dialect, mnemonic, traits>;"
-#: Classes of MLIR's own files; what they define says nothing about operators but for what `Op` is given.
+#: Classes of the files of MLIR. Only the arguments of `Op` describe operators.
 MLIR_CLASSES = frozenset(
     """Op Dialect TypeDef AttrDef TensorOf TypedArrayAttrBase StringBasedAttr FloatElementsAttr I32EnumAttr
     I32EnumAttrCase NativeOpTrait OpInterface AttrInterface TypeInterface Pass InterfacePass Pat Pattern""".split()
@@ -35,7 +35,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 @dataclass
 class Record:
-    """A definition: the classes it comes from with their arguments, its fields, and those that classes declare."""
+    """A definition: its classes with arguments, its fields, and the fields that the classes declare."""
 
     name: str
     where: str
@@ -44,7 +44,7 @@ class Record:
     declared: set[str] = field(default_factory=set)
 
     def dag(self, name: str, kind: str) -> tuple[tuple[Any, str], ...]:
-        """The types and names of a field such as `(ins OneFlow_Tensor:$x)`, none where it is missing.
+        """The types and names of a field such as `(ins OneFlow_Tensor:$x)`, none if it is missing.
 
         Raises:
             OdsError: the field is something else.
@@ -70,7 +70,7 @@ def read_records(text: str, file: str) -> tuple[list[Record], list[Record]]:
 
 
 class _Reader:
-    """Files read so far, each once."""
+    """Reads files, each once."""
 
     def __init__(self, file: Path) -> None:
         self.classes: dict[str, Template] = {}
@@ -88,7 +88,7 @@ class _Reader:
         self.read(text, str(path))
 
     def read_base(self, base: Path) -> None:
-        """Reads the classes that a file uses and neither defines nor includes."""
+        """Reads the base file for classes that a file uses and neither defines nor includes."""
         self.base = None
         own, self.records = self.records, self.given
         if base.is_file() and base.resolve() not in self.started:
@@ -119,7 +119,7 @@ class _Reader:
             self.read_file(path)
 
     def require(self, name: str, user: Template) -> None:
-        """Checks that a class is known; classes refer to those before them alone."""
+        """Checks that a class is defined before its use."""
         if name not in self.classes and name not in MLIR_CLASSES and self.base is not None:
             self.read_base(self.base)
         if name not in self.classes and name not in MLIR_CLASSES:
@@ -133,7 +133,7 @@ class _Reader:
         return record
 
     def inherit(self, record: Record, template: Template, env: Mapping[str, Any]) -> None:
-        """Adds what a class says, after what its own classes say; fields are computed when all are known."""
+        """Adds the fields of a class after those of its base classes; fields are evaluated when all are known."""
         for base in template.bases:
             args = tuple(evaluate(a, {}, env) for a in base.args)
             record.bases[base.name] = args
@@ -145,7 +145,7 @@ class _Reader:
 
 
 def _bind(template: Template, args: tuple[Any, ...], where: str) -> dict[str, Any]:
-    """The values of a class's parameters."""
+    """The parameters of a class, bound to arguments."""
     if len(args) > len(template.parameters):
         raise OdsError(f"{where}: expected at most {len(template.parameters)} arguments of {template.name}")
     env: dict[str, Any] = {}
@@ -157,7 +157,7 @@ def _bind(template: Template, args: tuple[Any, ...], where: str) -> dict[str, An
 
 
 def evaluate(value: Any, fields: Mapping[str, Any], env: Mapping[str, Any]) -> Any:
-    """A value whose parameters (`env`) and fields are put in; other names stay as they are."""
+    """A value with parameters (`env`) and fields substituted; other names stay."""
     if isinstance(value, Bang):
         return _operate(value, [evaluate(a, fields, env) for a in value.args])
     if isinstance(value, list):

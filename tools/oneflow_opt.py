@@ -28,7 +28,7 @@ from oneflow.tools.target import for_target
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; 0 if all went well, 1 after an error, which is printed on standard error."""
+    """Runs the command; returns 0, or 1 after an error, which is printed on standard error."""
     return run_command("oneflow-opt", lambda: _run(parse_arguments(sys.argv[1:] if argv is None else argv)))
 
 
@@ -47,7 +47,7 @@ def _run(arguments: Arguments) -> int:
 
 
 def _show(arguments: Arguments) -> str | None:
-    """What a flag that only prints asks for."""
+    """The text of a flag that only prints; None without such a flag."""
     flags = arguments.flags
     if "show-op" in flags:
         name = flags["show-op"].removeprefix("oneflow.")
@@ -80,7 +80,7 @@ def _pipeline(arguments: Arguments, context: ir.Context) -> Pipeline:
 
 
 def _drawing(pipeline: Pipeline, file: str) -> Pipeline:
-    """The pipeline with the inference of SBP writing a drawing to `file`."""
+    """The pipeline, whose SBP inference writes a drawing to `file`."""
     inferring = [step.name == InferSbp.name for step in pipeline.steps]
     if not any(inferring):
         raise UsageError(f"--view-sbp: expected the pass --{InferSbp.name}, whose choice is drawn")

@@ -48,21 +48,21 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, value)
 
 
-def _number(least: int, most: int) -> Callable[[str], int]:
+def _number(minimum: int, maximum: int) -> Callable[[str], int]:
     """Reads an integer within limits."""
 
     def read(text: str) -> int:
         try:
-            if least <= (number := int(text)) <= most:
+            if minimum <= (number := int(text)) <= maximum:
                 return number
         except ValueError:
             pass
-        raise argparse.ArgumentTypeError(f"expected an integer from {least} to {most}, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected an integer from {minimum} to {maximum}, got {text!r}")
 
     return read
 
 
-#: Options by name: what argparse is told of each.
+#: The arguments of `add_argument` by option.
 OPTIONS: dict[str, dict[str, Any]] = {
     "file": {"help": "the program; - is standard input"},
     "--entry-point": {"metavar": "NAME", "help": "the function to run (default: the only public one)"},
@@ -102,8 +102,8 @@ def _parser() -> argparse.ArgumentParser:
     text = "Compiles one function of an MLIR program and runs it on arrays from files."
     parser = Parser(prog="oneflow-run", description=text, allow_abbrev=False)
     for name, details in OPTIONS.items():
-        once = {} if "action" in details or not name.startswith("-") else {"action": _Once}
-        parser.add_argument(name, **details, **once)
+        is_repeatable = "action" in details or not name.startswith("-")
+        parser.add_argument(name, **(details if is_repeatable else {**details, "action": _Once}))
     parser.add_argument("--version", action="version", version=version_text(oneflow.__version__))
     return parser
 
@@ -123,13 +123,13 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; 0 if all went well, 1 after an error, which is printed on standard error."""
+    """Runs the command; returns 0, or 1 after an error, which is printed on standard error."""
     words = list(sys.argv[1:] if argv is None else argv)
     return run_command("oneflow-run", lambda: _start(words, parse_arguments(words)), ranks.report)
 
 
 def _start(words: Sequence[str], arguments: argparse.Namespace) -> int:
-    """Runs the program, here or as ranks with the same command line."""
+    """Runs the program in this process, or starts ranks with the same command line."""
     if arguments.nproc is None or ranks.is_rank():
         return _run(arguments)
     if arguments.simulate:
@@ -138,7 +138,7 @@ def _start(words: Sequence[str], arguments: argparse.Namespace) -> int:
 
 
 def _read_program(file: str, text: str) -> ir.Module | None:
-    """The program; None after errors in it, which have been printed as oneflow-opt does."""
+    """The program; None after errors, which are printed in the format of oneflow-opt."""
     name = "<stdin>" if file == "-" else file
     try:
         return read_module(text, create_context(REGISTRY), name)
@@ -153,7 +153,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _run_program(arguments: argparse.Namespace) -> int:
-    place = _place(arguments)
+    place = _device(arguments)
     if arguments.load_ops is not None:
         load_operators(arguments.load_ops)
     text = read_text(arguments.file)
@@ -186,7 +186,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _place(arguments: argparse.Namespace) -> Device:
+def _device(arguments: argparse.Namespace) -> Device:
     """The device of a command line.
 
     Raises:
@@ -199,12 +199,12 @@ def _place(arguments: argparse.Namespace) -> Device:
 
 
 def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, mesh: Mesh) -> int:
-    """Runs the ranks that this process has; the first one delivers what the whole results are."""
+    """Runs the ranks of this process; the first rank delivers the whole results."""
     for name in arguments.print_ir_after:
         expect_known(name, ranks.STAGES, "--print-ir-after: expected a stage")
     arrays = [] if arguments.print_ir_after else match_inputs(entry, _read_inputs(arguments.input))
     start = time.perf_counter()
-    where = _place(arguments)
+    where = _device(arguments)
     if where.type == "cuda" and arguments.simulate:
         raise UsageError("expected --nproc with --device cuda, where every rank has a GPU, got --simulate")
     program = _guarded(lambda: ranks.prepare(module, entry.name, mesh, arguments.sbp, arguments.simulate, where.type))
@@ -214,10 +214,10 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
         print(f"// -----// IR at stage {name} //----- //\n{_guarded(lambda n=name: program.ir(n))}")
     arrays = arrays or match_inputs(entry, _read_inputs(arguments.input))
     pieces = [program.cut(i, a) for i, a in enumerate(arrays)]
-    made = _guarded(lambda: program.run(pieces))
+    results = _guarded(lambda: program.run(pieces))
     if arguments.time is not None:
         _report_times(compiled, lambda: program.run(pieces), arguments.time, is_first)
-    whole = _guarded(lambda: [program.whole(i, p, root=0) for i, p in enumerate(made)])
+    whole = _guarded(lambda: [program.whole(i, p, root=0) for i, p in enumerate(results)])
     if is_first:
         _deliver(arguments.output, dict(zip(entry.outputs, whole, strict=True)))
     return 0
@@ -261,7 +261,7 @@ def print_after(module: ir.Module, name: str, file: str) -> None:
 
 
 def expect_known(name: str, known: Collection[str], text: str) -> None:
-    """Refuses a name that is none of those known.
+    """Refuses an unknown name.
 
     Raises:
         UsageError: it is not; the nearest is suggested, or all are named.
@@ -271,7 +271,7 @@ def expect_known(name: str, known: Collection[str], text: str) -> None:
 
 
 def _guarded(call: Callable[[], Any]) -> Any:
-    """Compiles or runs; what is raised about the program or its data is said as an error of the command."""
+    """Compiles or runs; exceptions about the program or its data become errors of the command."""
     try:
         return call()
     except (ArithmeticError, ImportError, LookupError, MemoryError, RuntimeError, ValueError) as error:

@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; 0 if all went well, 1 after an error, which is printed on standard error."""
+    """Runs the command; returns 0, or 1 after an error, which is printed on standard error."""
     return run_command(
         "oneflow-translate", lambda: _run(_parser().parse_args(sys.argv[1:] if argv is None else argv))
     )

@@ -1,4 +1,4 @@
-"""Programs of many ranks on the command line: starting the ranks, running them, and saying once what went wrong."""
+"""Programs of many ranks on the command line: starts ranks, runs them, and reports errors once."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from oneflow.runtime.collectives.transport import World, WorldError
 from oneflow.runtime.distributed import DistributedExecutable, compile_distributed, lay_out, world_of
 from oneflow.tools.command import UsageError
 
-#: What launchers say themselves when a rank ends, after the message of ours.
-_NOISE = re.compile(
+#: The lines that launchers print when a rank ends.
+_LAUNCHER_OUTPUT = re.compile(
     r"(^=+|^=   .*|^YOUR APPLICATION TERMINATED.*|^This typically refers to a problem.*|^Please see the FAQ page.*"
     r"|Abort\(\d+\) on node.*|^MPI_ABORT was invoked.*|^-{20,}|^prterun .*|^mpirun noticed.*"
     r"|\[(mpiexec|proxy)[@:].*)$"
 )
 _RANK = "ONEFLOW_RUN_RANK"
-#: Where `--print-ir-after` shows a program of many ranks.
+#: The stages at which `--print-ir-after` prints a program of many ranks.
 STAGES = ("sbp", "physical", *RANK_STAGES)
 
 
 def start_ranks(command: Sequence[str], count: int) -> int:
-    """Runs a command of the package as `count` ranks of one MPI job; the exit status.
+    """Runs a command of the package as `count` ranks of an MPI job; returns the exit status.
 
     Raises:
         UsageError: there is no launcher.
@@ -52,9 +52,9 @@ def start_ranks(command: Sequence[str], count: int) -> int:
 
 
 def _forward(source: TextIO, target: TextIO) -> None:
-    """Passes lines on, but what launchers say themselves."""
+    """Forwards lines, without the lines of launchers."""
     for text in source:
-        said = _NOISE.sub("", text.rstrip("\n"))
+        said = _LAUNCHER_OUTPUT.sub("", text.rstrip("\n"))
         if said or text == "\n":
             print(said, file=target, flush=True)
 
@@ -65,7 +65,7 @@ def is_rank() -> bool:
 
 
 def launcher() -> list[str]:
-    """The command that starts ranks: the one beside the interpreter, or on the path.
+    """The command that starts ranks: `mpiexec` next to the interpreter, or on the path.
 
     Raises:
         UsageError: there is none.
@@ -79,12 +79,12 @@ def launcher() -> list[str]:
     if "HYDRA" in version:
         return [found]
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    # Open MPI gives each of two ranks a single core, on which all its threads would run.
+    # Open MPI would bind each of two ranks to a single core for all its threads.
     return [found, "--oversubscribe", "--bind-to", "none", *root]
 
 
 def report(message: str) -> None:
-    """Prints an error; in a job the first rank that has one prints it, and all ranks end."""
+    """Prints an error. In a job, the first rank with an error prints it and ends all ranks."""
     if is_rank():
         try:
             job = mpi.world()
@@ -97,7 +97,7 @@ def report(message: str) -> None:
 
 
 def find_mesh(module: ir.Module, given: str | None) -> Mesh | None:
-    """The mesh of a program, or the one that an option gives it; None where it has none.
+    """The mesh of a program, or the mesh of the option; None without a mesh.
 
     Raises:
         PassError: it is not a list of positive sizes.
@@ -112,7 +112,7 @@ def find_mesh(module: ir.Module, given: str | None) -> Mesh | None:
 def prepare(
     module: ir.Module, entry: str, mesh: Mesh, strategy: str, simulate: bool, device: str = "cpu"
 ) -> DistributedExecutable:
-    """The program of those ranks that this process runs.
+    """Compiles the programs of the ranks that this process runs.
 
     Raises:
         UsageError: there is no job of as many ranks as the mesh has.

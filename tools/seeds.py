@@ -1,4 +1,4 @@
-"""Seeds for random operators that state none."""
+"""Seeds for random operators without one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY, Registry
 
-#: The golden ratio in 64 bits: seeds of successive operators lie far apart.
+#: The golden ratio in 64 bits, which spreads the seeds of successive operators.
 _STRIDE = 0x9E3779B97F4A7C15
 
 
 def set_seed(module: ir.Module, seed: int, registry: Registry = REGISTRY) -> None:
-    """Gives each operator with the trait `random` and without a seed its own, which `seed` and its place decide."""
+    """Sets a seed on each operator with the trait `random` that has none, from `seed` and the position of the
+    operator.
+    """
     numbers = itertools.count()
 
     def visit(op: ir.Operation) -> None:

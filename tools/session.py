@@ -35,7 +35,7 @@ class Session:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def run(self, text: str) -> int:
-        """Processes the file; the exit status."""
+        """Processes the file; returns the exit status."""
         self.source = Source("<stdin>" if self.arguments.input == "-" else self.arguments.input, text)
         self.verifying = self.arguments.is_on("verify-diagnostics")
         self.watch = self._watch()
@@ -54,11 +54,11 @@ class Session:
 
     @property
     def gpu(self) -> GpuTarget:
-        """What kernels of the triton stage are for."""
+        """The target of kernels of the triton stage."""
         return gpu_target_named(self.arguments.flags.get("gpu-arch", DEFAULT))
 
     def _chunks(self, text: str) -> list[str]:
-        """The parts of the file, each with empty lines before it so that line numbers stay."""
+        """The parts of a split file, each preceded by empty lines so that line numbers stay."""
         if "split-input-file" not in self.arguments.flags:
             return [text]
         marker = self.arguments.flags["split-input-file"] or MARKER
@@ -70,7 +70,7 @@ class Session:
         return chunks
 
     def _process(self, text: str) -> str | None:
-        """The program after all passes as text; None after an error, which has been reported."""
+        """The text of the program after all passes; None after an error, which is reported."""
         try:
             module = read_module(text, self.context, self.source.name)
             if self.arguments.is_on("autotune"):

@@ -1,4 +1,4 @@
-"""The option `--target` of the commands: which processor programs are compiled for."""
+"""The option `--target`: the processor for which programs are compiled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HELP = f"compile for a processor: {', '.join(NAMES)} (default: ${VARIABLE}, else
 
 @contextmanager
 def for_target(name: str | None) -> Iterator[None]:
-    """Has programs compiled inside for the target that `--target` names, or for the default.
+    """Within the block, programs are compiled for the target that `--target` names, or for the default.
 
     Raises:
         UsageError: there is no such target.

@@ -145,7 +145,7 @@ class NcclTransport(Transport):
         name = UniqueId()
         if index == 0:
             call("ncclGetUniqueId", ctypes.byref(name))
-        host.broadcast(np.frombuffer(name, np.uint8), 0)
+        host.broadcast(np.ctypeslib.as_array(name.data).view(np.uint8), 0)
         call("ncclCommInitRank", ctypes.byref(self._communicator), count, name, index)
 
     @property
@@ -173,7 +173,8 @@ class NcclTransport(Transport):
         if not count:
             return np.empty(shape, dtype)
         assert self._workspace, "expected a workspace to pack into"
-        made = np.frombuffer((ctypes.c_char * count).from_address(self._workspace), dtype).reshape(shape)
+        memory = np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(self._workspace))
+        made: Array = memory.view(dtype).reshape(shape)
         self._workspace += aligned_bytes(count)
         return made
 
