@@ -40,13 +40,10 @@ def fast_path(
     result_slots = [
         (slot, tuple(n for n in form.shape if n is not None), form.dtype) for slot, form in enumerate(formats, count)
     ]
-    slots, numbers, element = ctypes.c_int64 * (last + len(called)), ctypes.c_int64 * 3, ctypes.c_char.from_buffer
-    run, plain, memory, address_of = (
-        native.library().oneflow_rt_run,
-        np.ndarray,
-        Memory.from_address,
-        ctypes.addressof,
-    )
+    slots, numbers = ctypes.c_int64 * (last + len(called)), ctypes.c_int64 * 3
+    element: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+    run, plain = native.library().oneflow_rt_run, np.ndarray
+    memory, address_of = Memory.from_address, ctypes.addressof
 
     def call(arrays: Sequence[Any]) -> list[np.ndarray] | None:
         if len(arrays) != count:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from oneflow.runtime.executable import CpuExecutable, Options, compile_module, i
 from oneflow.runtime.footprint import Footprint
 
 E = TypeVar("E", CpuExecutable, CudaExecutable)
-Module = ir.Module
+Module: TypeAlias = ir.Module
 
 
 def compile_program(

@@ -1,7 +1,7 @@
-"""Testing operators and programs: samples, the checks every operator gets, and lit's configuration.
+"""Testing of operators and programs: samples, the checks of every operator, and the configuration of lit.
 
-`flow.testing.check_op`, `Sample`, `t` and `v` are what tests of a user's operators need; they are loaded at their
-first use, so that lit's configuration stays light.
+`flow.testing.check_op`, `Sample`, `t` and `v` are for tests of user operators. They are imported at first use, so
+that the configuration of lit loads quickly.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The check of a backend: a sample compiled and run gives the reference's results."""
+"""The check of the CPU backend: a compiled sample gives the results of the reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_backend(
     options: Options | None = None,
     registry: Registry = REGISTRY,
 ) -> None:
-    """The compiled operator gives the reference's results; with `dynamic`, compiled for every size.
+    """Checks a compiled operator against the reference; with `dynamic`, all sizes are dynamic.
 
     Raises:
         AssertionError: a result differs by more than the sample's tolerance.
@@ -42,7 +42,7 @@ def check_backend(
 
 
 def check_backend_edges(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """The compiled operator gives the reference's results for operands with NaN, infinities and subnormal numbers.
+    """Checks a compiled operator against the reference on operands with NaN, infinities and subnormal numbers.
 
     Raises:
         AssertionError: a result differs.
@@ -55,7 +55,7 @@ def check_backend_edges(sample: Sample, dtype: DType, registry: Registry = REGIS
 
 
 def _check_results(executable: CpuExecutable, op: Call, tolerance: tuple[float, float], text: str) -> None:
-    """What a compiled call gives is what the reference does."""
+    """Compares the results of a compiled call with the reference."""
     got = executable(*flatten(op.inputs.values()))
     want = [np.asarray(r) for r in run_reference(op)]
     assert len(got) == len(want), f"{text}: expected {len(want)} results, got {len(got)}"
@@ -66,7 +66,7 @@ def _check_results(executable: CpuExecutable, op: Call, tolerance: tuple[float, 
 def compile_call(
     op: Call, *, dynamic: bool = False, options: Options | None = None, registry: Registry = REGISTRY
 ) -> CpuExecutable:
-    """A call on arrays, compiled as a program of one operator."""
+    """Compiles a call on arrays as a program of one operator."""
     with _context(registry, len(registry)), ir.Location.unknown():
         module = call_module(op, dynamic, registry)
         return compile_program(module, "main", options or Options(cached=False), registry)
@@ -74,12 +74,12 @@ def compile_call(
 
 @functools.cache
 def _context(registry: Registry, count: int) -> ir.Context:
-    """One context for all programs of a registry while it has `count` operators: making one takes a while."""
+    """One context for all programs of a registry with `count` operators, since a context is slow to create."""
     return create_context(registry)
 
 
 def call_module(op: Call, dynamic: bool, registry: Registry = REGISTRY) -> ir.Module:
-    """The program of one call, in the current context; every size unknown if `dynamic`."""
+    """The program of one call, in the current context; all sizes are dynamic if `dynamic`."""
     operands = [_loose(d, dynamic) for d in flatten(described(op).inputs.values())]
     module = ir.Module.parse(
         f"func.func @main({', '.join(f'%x{i}: {d}' for i, d in enumerate(operands))}) {{ return }}"

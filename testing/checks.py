@@ -1,7 +1,7 @@
-"""What is checked of every sample: types, meaning, SBP, text; gradients are in `testing.gradients`.
+"""The checks of every sample: types, meaning, SBP, text; `testing.gradients` has those of gradients.
 
-Each check takes a `Sample` and raises AssertionError with the operator, element type and what differed. The
-same functions serve this project's operators and users' own.
+Each check takes a `Sample` and raises AssertionError with the operator, element type and difference. The same
+functions serve the operators of this project and of users.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Array = np.ndarray
 
 
 def make_call(sample: Sample | Bad, arrays: Sequence[Any], attrs: dict[str, Any], registry: Registry) -> Call:
-    """The sample as a call whose operands are arrays."""
+    """A call of the sample on arrays."""
     record = registry[sample.op]
     names = [a.name for a in record.signature.inputs]
     given = [*arrays, *[None] * (len(names) - len(arrays))]
@@ -53,7 +53,7 @@ def make_call(sample: Sample | Bad, arrays: Sequence[Any], attrs: dict[str, Any]
 
 
 def described(op: Call) -> Call:
-    """A call on arrays as a call on descriptions, its results inferred."""
+    """A call on arrays as a call on tensor descriptions, with inferred results."""
 
     def describe(x: Any) -> Any:
         if isinstance(x, tuple):
@@ -66,7 +66,7 @@ def described(op: Call) -> Call:
 
 
 def make_case(sample: Sample, dtype: DType, registry: Registry) -> Call:
-    """A sample run with `dtype` as a call on arrays."""
+    """A call of the sample on arrays of `dtype`."""
     return make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
 
 
@@ -86,7 +86,7 @@ def assert_close(got: Array, want: Array, tolerance: tuple[float, float], text: 
 
 
 def check_types(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """The inferred types are those of the reference's results, also when dimensions are dynamic."""
+    """Checks the inferred types against the results of the reference, for static and dynamic dimensions."""
     op = make_case(sample, dtype, registry)
     call = described(op)
     text = f"{sample} {dtype}"
@@ -98,7 +98,7 @@ def check_types(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> 
 
 
 def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
-    """With one dimension unknown, types are what the static ones refine, or the call is refused."""
+    """Checks that with one dynamic dimension the static types refine the inferred ones, or that the call is refused."""
     counter = itertools.count()
 
     def loosen(desc: TensorDesc) -> TensorDesc:
@@ -120,7 +120,7 @@ def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
 
 
 def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """The meaning, evaluated with NumPy (a kernel: run), and `sharded_decomposition` give the reference's results."""
+    """Checks the meaning (evaluated by NumPy, or the kernel) and `sharded_decomposition` against the reference."""
     op = make_case(sample, dtype, registry)
     wanted = run_reference(op)
     ways = {"": run_meaning(op)}
@@ -132,7 +132,7 @@ def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -
             assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), text)
 
 
-#: Numbers at which functions end, bend or underflow; the reciprocal of 8e-39, which is subnormal, is finite in f32.
+#: Special values: poles, kinks and underflow. 8e-39 is subnormal in f32 with a finite reciprocal.
 EDGES = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 8e-39, 1e-308, -3e-5, 50.0, -50.0)
 
 
@@ -145,7 +145,7 @@ def with_edges(array: Array, rng: np.random.Generator) -> Array:
 
 
 def edge_case(sample: Sample, dtype: DType, seed: int, registry: Registry = REGISTRY) -> Call:
-    """The sample's call with NaN, infinities, zeros of both signs and subnormal numbers in its operands."""
+    """A call of the sample with NaN, infinities, zeros of both signs and subnormal numbers in its operands."""
     rng = np.random.default_rng(seed)
 
     def edged(x: Any) -> Any:
@@ -155,7 +155,7 @@ def edge_case(sample: Sample, dtype: DType, seed: int, registry: Registry = REGI
 
 
 def check_edges(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """The meaning gives the reference's results for operands with `EDGES`, NaN where it has NaN."""
+    """Checks the meaning against the reference on operands with `EDGES`, including NaN."""
     for seed in range(3):
         op = edge_case(sample, dtype, seed, registry)
         for number, (got, want) in enumerate(zip(run_meaning(op), run_reference(op), strict=True)):
@@ -164,13 +164,13 @@ def check_edges(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> 
 
 
 def edge_tolerance(sample: Sample, dtype: DType) -> tuple[float, float]:
-    """That of the sample; results of f32 that go through e^50 have more rounded digits."""
+    """The tolerance of the sample; wider for f32, where results that involve e^50 lose digits."""
     relative, absolute = sample.tolerance(dtype)
     return max(relative, 1e-5), max(absolute, 1e-6)
 
 
 def run_meaning(op: Call) -> list[Array]:
-    """The results of a call on arrays by the operator's meaning, not its reference."""
+    """The results of a call on arrays by the meaning of the operator."""
     if op.record.kernel is not None:
         return list(run_kernel(op))
     call = described(op)
@@ -181,7 +181,7 @@ def run_meaning(op: Call) -> list[Array]:
 
 
 def _run_rule(rule: Rule, op: Call) -> list[Array]:
-    """The results of a call on arrays by a rule that writes it with other operators, these by their meanings."""
+    """The results of a call on arrays by a decomposition rule, whose operators are evaluated by their meanings."""
     ops = _MeaningBuilder()
     wrap = {k: tuple(map(ops.wrap, x)) if isinstance(x, tuple) else None if x is None else ops.wrap(x)
             for k, x in op.inputs.items()}  # fmt: skip
@@ -190,10 +190,10 @@ def _run_rule(rule: Rule, op: Call) -> list[Array]:
 
 
 class _MeaningBuilder(NumpyBuilder):
-    """Computes every operator by its meaning, so that decompositions are checked to the bottom."""
+    """Evaluates every operator by its meaning, so that nested decompositions are checked."""
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Evaluates the operator's meaning."""
+        """Evaluates the meaning of the operator."""
         inputs = {
             k: tuple(v.handle for v in x) if isinstance(x, tuple) else None if x is None else x.handle
             for k, x in op.inputs.items()
@@ -203,13 +203,13 @@ class _MeaningBuilder(NumpyBuilder):
 
 
 def sbp_case(sample: Sample, registry: Registry = REGISTRY) -> Call:
-    """The call that `check_sbp` cuts: in f64 where the sample runs with floats first, so that sums are close."""
+    """The call that `check_sbp` shards: in f64 if the first type of the sample is a float, so that sums are accurate."""
     dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
     return make_case(sample, dtype, registry)
 
 
 def check_sbp(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignature]:
-    """Every signature on 2 and 3 devices: cut, computed by the reference, reassembled, equals the whole.
+    """Checks every signature on 2 and 3 devices: sharded results of the reference reassemble to the whole.
 
     In f64 where the sample runs with floats first, and then in its first type of integers or 16 bits too.
     Gives the signatures that were computed. Others have an axis shorter than the devices, or partial sums of values
@@ -222,7 +222,7 @@ def check_sbp(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignatur
 
 
 def _check_signatures(sample: Sample, op: Call, dtype: DType = dtypes.float64) -> list[SbpSignature]:
-    """Those of the call's signatures that were computed, and held; floats of 16 bits are not summed up here."""
+    """The checked signatures of a call; signatures with sums of 16-bit floats are skipped."""
     whole = [np.asarray(r) for r in run_reference(op)]
     close = sample.tolerance(dtype) if dtype.is_float and dtype.bits == 16 else (1e-9, 1e-9)
     signatures = [s for s in op.record.signatures(described(op)) if dtype.bits != 16 or not _has_sums(s)]
@@ -241,7 +241,7 @@ def _check_signature(
     devices: int,
     close: tuple[float, float],
 ) -> bool:
-    """Whether the call could be cut for the signature; where it could, the parts are checked."""
+    """Checks a signature; returns whether the call can be sharded for it."""
     operands = flatten(op.inputs.values())
     text = f"{sample} on {devices} devices with {signature}"
     assert len(signature.inputs) == len(operands), f"{text}: {len(operands)} operands"
@@ -272,7 +272,7 @@ def _check_signature(
 
 
 def _cut(x: Array, sbp: Sbp, devices: int, seed: int) -> list[Array]:
-    """Pieces of an operand; `seed` differs between operands, since equal noise could cancel."""
+    """The pieces of an operand; `seed` differs between operands, since equal noise could cancel."""
     if sbp.kind == "S":
         return [np.take(x, range(*r), axis=sbp.axis) for r in balanced_ranges(x.shape[sbp.axis], devices)]
     if sbp.kind == "B":
@@ -313,7 +313,7 @@ def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, close: tuple[
 
 
 def check_round_trip(sample: Sample, dtype: DType, context: ir.Context, registry: Registry = REGISTRY) -> None:
-    """Printed and read again, the operation is the same."""
+    """Checks that a printed operation reads back as the same operation."""
     op = make_case(sample, dtype, registry)
     call = described(op)
     with context, ir.Location.unknown():
@@ -335,7 +335,7 @@ def _program(name: str, call: Call) -> str:
 
 
 def check_bad(bad: Bad, registry: Registry = REGISTRY) -> None:
-    """The call is refused with its message, which names the operator."""
+    """Checks that a call is refused with the expected message, which names the operator."""
     sample = Sample(bad.op, bad.operands, bad.attrs)
     try:
         infer_bad(bad, sample, registry)

@@ -1,4 +1,4 @@
-"""What functions of a device's libraries compute, by NumPy and SciPy."""
+"""Functions of device libraries, by NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import ml_dtypes
 import numpy as np
 import scipy.special
 
-#: Types in memory by those of pointers.
+#: Element types by pointer type.
 POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
             "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
-#: NumPy's types by the names of the language.
+#: NumPy types by type names of Triton.
 KINDS: dict[str, Any] = {
     "int1": np.bool_, **{k: getattr(np, k, None) or getattr(ml_dtypes, k) for k in POINTEES.values()}
 }  # fmt: skip
-#: libdevice's functions whose names differ from NumPy's.
+#: Functions of libdevice whose names differ from those of NumPy.
 LIBDEVICE: dict[str, Callable[..., Any]] = {
     "pow": np.power, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erfc": scipy.special.erfc,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
-#: Instructions that kernels name.
+#: PTX instructions in inline assembly of kernels.
 INSTRUCTIONS: dict[str, Callable[..., Any]] = {
     "tanh.approx.f32": np.tanh, "rcp.approx.ftz.f32": np.reciprocal, "ex2.approx.ftz.f32": np.exp2,
     "div.rn.f32": lambda a, b, inverse: np.divide(a, b),
@@ -35,5 +35,5 @@ def libdevice(name: str) -> Callable[..., Any]:
 
 
 def instruction(text: str) -> Callable[..., Any]:
-    """What an instruction computes, or several with one that says what all are for, without their error."""
+    """The function of an instruction, or of a sequence with one of `INSTRUCTIONS`, without its rounding error."""
     return next(function for name, function in INSTRUCTIONS.items() if name in text)

@@ -1,4 +1,4 @@
-"""Runs the commands of a lit suite without starting Python anew for each: a server that has them loaded forks.
+"""A fork server for the commands of a lit suite: a process with the commands loaded forks for each run.
 
 The server's file is also its client: `python fork_server.py SOCKET MODULE ARGUMENTS` hands its streams, folder
 and environment to the server, waits, and ends as the command did. Without a server it becomes the command
@@ -57,7 +57,7 @@ def serve(listener: socket.socket, alive: int, modules: list[str]) -> None:
 
 
 def _answer(connection: socket.socket) -> None:
-    """Runs one command in a process of its own and sends the client how it ended."""
+    """Runs a command in a forked process and sends its exit status to the client."""
     header, streams, _, _ = socket.recv_fds(connection, 4, 3)
     text = b""
     size = int.from_bytes(header, "little")
@@ -73,7 +73,7 @@ def _answer(connection: socket.socket) -> None:
 
 
 def _become(request: dict[str, object], streams: list[int]) -> None:
-    """Runs the command with the client's streams, folder and environment; does not return."""
+    """Runs the command with the streams, folder and environment of the client; does not return."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.chdir(str(request["folder"]))
@@ -94,7 +94,7 @@ def _become(request: dict[str, object], streams: list[int]) -> None:
 
 
 def ask(path: str, module: str, arguments: list[str]) -> int:
-    """Lets the server run a command; its exit status, negative for a signal.
+    """Runs a command on the server; returns its exit status, negative for a signal.
 
     Raises:
         OSError: there is no server.
@@ -112,7 +112,7 @@ def ask(path: str, module: str, arguments: list[str]) -> int:
 
 
 def _client(path: str, module: str, arguments: list[str]) -> None:
-    """Ends as the command does; does not return."""
+    """Runs a command and exits with its status; does not return."""
     try:
         status = ask(path, module, arguments)
     except (ConnectionRefusedError, FileNotFoundError):

@@ -1,9 +1,8 @@
-"""Runs kernels in Gluon on NumPy memory: the warps that a kernel starts side by side are threads.
+"""Interprets Gluon kernels on NumPy memory; specialized warps are threads.
 
-Barriers wait as a device's do, and a wait that nothing ends raises; memory shared by warps holds NaN before it is
-written, and blocks past a tensor's end hold 0. Copies of a thread are done when they are waited for. Copies of blocks
-and products are done at once, and layouts mean nothing: what goes wrong on a device because it is done later is not
-seen.
+Barriers block as on a device, and a wait that never ends raises. Shared memory holds NaN before it is written, and
+blocks beyond the end of a tensor hold 0. Asynchronous copies of a thread execute when they are waited for. TMA copies
+and products execute at once, and layouts are ignored, so faults of asynchronous execution are not found.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "erf": scipy.special.erf, "rsqrt": libdevice("rsqrt"), "sqrt_rn": np.sqrt, "div_rn": np.divide,
     "fma": lambda a, b, c: a * b + c,
 }  # fmt: skip
-#: How many seconds a barrier is waited for.
-PATIENCE = 60.0
+#: The seconds after which a wait for a barrier fails.
+TIMEOUT_SECONDS = 60.0
 
 
 class Block(np.ndarray):
@@ -51,7 +50,7 @@ def block(values: Any) -> Block:
 
 
 class Shared:
-    """Memory that warps share, or a part of it."""
+    """Shared memory, or a part of it."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array, self.dtype, self.type = array, array.dtype, SimpleNamespace(shape=array.shape)
@@ -73,7 +72,7 @@ class Shared:
 
 
 class Barrier:
-    """A barrier that completes phase after phase: after so many arrivals, and when all bytes expected have come."""
+    """An mbarrier: a phase completes after all arrivals, when all expected bytes have arrived."""
 
     def __init__(self) -> None:
         self.count = self.pending = self.bytes = self.phase = 0
@@ -84,7 +83,7 @@ class Barrier:
 
     def wait(self, phase: int, pred: bool = True) -> None:
         with self.changed:
-            if pred and not self.changed.wait_for(lambda: self.phase & 1 != phase, PATIENCE):
+            if pred and not self.changed.wait_for(lambda: self.phase & 1 != phase, TIMEOUT_SECONDS):
                 raise TimeoutError("expected a barrier to complete its phase")
 
     def arrive(self, count: int = 1, pred: bool = True, size: int = 0) -> None:
@@ -97,7 +96,7 @@ class Barrier:
 
 
 class Barriers(list[Barrier]):
-    """Barriers that lie behind each other."""
+    """An array of barriers."""
 
     def index(self, number: int) -> Barrier:  # type: ignore[override]
         return self[number]
@@ -174,7 +173,7 @@ class Descriptor:
 
 @dataclass
 class Copies:
-    """Copies to shared memory that are underway: those of the open group, and of groups that are on their way."""
+    """Asynchronous copies to shared memory: those of the open group, and of committed groups."""
 
     open: list[Callable[[], None]] = field(default_factory=list)
     groups: list[list[Callable[[], None]]] = field(default_factory=list)
@@ -200,7 +199,7 @@ class Libdevice:
 
 
 def extreme(passing: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
-    """The larger or the smaller of two: NaN passes where that is asked for, else what is no number gives way."""
+    """A maximum or minimum: NaN propagates with `propagate_nan`, otherwise the number wins."""
     return lambda a, b, propagate_nan=None: block((passing if propagate_nan else other)(a, b))
 
 
@@ -212,22 +211,22 @@ def reduced(values: np.ndarray, axis: int, combine: Callable[..., Any]) -> Block
 
 
 def multiply(a: Any, b: Shared, acc: Block, use_acc: bool = True, is_async: bool = False) -> Block:
-    """A product of blocks of 16-bit floats, added to another unless that is dropped."""
+    """A product of blocks of 16-bit floats, added to `acc` if `use_acc`."""
     left = a.array if isinstance(a, Shared) else np.asarray(a)
     product = left.astype(np.float32) @ b.array.astype(np.float32)
     return block(acc + product if use_acc else product)
 
 
 def allocate(kind: Any, shape: Sequence[int], layout: Any) -> Any:
-    """Barriers, or memory that nothing has been written to."""
+    """Barriers, or uninitialized shared memory."""
     return Barriers(Barrier() for _ in range(shape[0])) if kind is np.int64 else Shared(np.full(shape, np.nan, kind))
 
 
 def specialize(calls: Sequence[tuple[Callable[..., None], tuple[Any, ...]]], warps: Any, registers: Any) -> None:
-    """Runs functions side by side.
+    """Runs the functions of warp specialization as threads.
 
     Raises:
-        TimeoutError: one waits for a barrier in vain.
+        TimeoutError: a function waits for a barrier in vain.
     """
 
     def run(call: tuple[Callable[..., None], tuple[Any, ...]]) -> None:

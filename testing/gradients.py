@@ -1,7 +1,7 @@
-"""Gradients against finite differences, to second order.
+"""Checks gradients against finite differences, to second order.
 
-The gradient slots are run by a builder that computes with the NumPy references and keeps a tape, so that a
-gradient's own gradient is taken by the same slots.
+The gradient slots run on a builder that evaluates the NumPy references and records a tape, so that the same slots
+differentiate a gradient.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ STEP = 1e-6
 
 
 class Tape(NumpyBuilder):
-    """Computes with the references and remembers every call, so that it can be gone back over."""
+    """A builder that evaluates the references and records every call for a backward pass."""
 
     def __init__(self, registry: Registry) -> None:
         super().__init__(registry)
         self.calls: list[Call] = []
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Runs the reference and keeps the call with its results."""
+        """Runs the reference and records the call with its results."""
         values = super().emit(op, results)
         outputs = distribute(op.record.signature.outputs, values, None)
         self.calls.append(Call(op.record, op.inputs, op.attrs, outputs))
@@ -44,7 +44,7 @@ def _seed(ops: NumpyBuilder, result: Value, cotangent: Array) -> Value | None:
 
 
 def gradient(tape: Tape, op: Call, cotangents: Sequence[Array]) -> tuple[list[Value], list[Value | None]]:
-    """The operands of a call on arrays as values of `tape`, and the gradient of each, None where there is none."""
+    """The operands of a call on arrays as values of `tape`, and the gradient of each (None: no gradient)."""
 
     def wrap(x: Any) -> Any:
         return tuple(map(tape.wrap, x)) if isinstance(x, tuple) else None if x is None else tape.wrap(x)
@@ -65,7 +65,7 @@ def gradient(tape: Tape, op: Call, cotangents: Sequence[Array]) -> tuple[list[Va
 
 
 def gradient_arrays(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
-    """The gradients of a call on arrays by operand name; zeros where the rule leaves one out."""
+    """The gradients of a call on arrays by operand name; zeros if the rule omits one."""
     operands, grads = gradient(Tape(REGISTRY), op, cotangents)
     arrays = [np.zeros_like(x.handle) if g is None else g.handle for x, g in zip(operands, grads, strict=True)]
     sizes = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
@@ -73,9 +73,9 @@ def gradient_arrays(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
 
 
 def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
-    """The gradient slot in f64 gives central finite differences of the reference, for a random cotangent.
+    """Checks the gradient slot in f64 against central finite differences of the reference, for a random cotangent.
 
-    With `second_order`, so does the gradient of the gradient.
+    With `second_order`, the gradient of the gradient is checked, too.
     """
     op = make_case(sample, dtypes.float64, registry)
     rng = np.random.default_rng(7)

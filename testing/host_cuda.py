@@ -1,11 +1,11 @@
-"""A CUDA driver made of host memory, its kernels run by Triton's interpreter: programs for a device without one.
+"""A fake CUDA driver on host memory, whose kernels run in the interpreter of Triton.
 
     with host_cuda() as cuda:
         flow.compile(f, device="cuda")(x)
         assert not cuda.live
 
-It has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. Memory that was not allocated is not
-touched: a copy or a fill beyond a block fails. What is recorded is done when its graph is launched.
+It has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. A copy or a fill outside an allocated
+block fails. Captured work runs when its graph is launched.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from oneflow.testing.triton_interpreter import interpret_kernel, interpreting
 
 NO_CONTEXT = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_CONTEXT"),)
 INVALID: tuple[Any, ...] = (types.SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
-#: Attributes of the device by a part of their names; others are 0.
+#: Attributes of the device by a part of their name; others are 0.
 ATTRIBUTES = {"CAPABILITY_MAJOR": 8, "MULTIPROCESSOR_COUNT": 108}
 EXHAUSTED = (types.SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
 
@@ -59,16 +59,22 @@ class _Params(types.SimpleNamespace):
 
 
 class HostCuda(HostGraphs):
-    """The driver. `live` are blocks that were not freed, by address; `log` the names of functions called.
+    """The driver.
 
-    `limit` is how many bytes can be allocated, `late` how many of those a stream has given back that others have not
-    yet: they do when the host has waited for it; while it `is_busy` no event has passed; `orders` are the pairs of
-    streams of which the second waits; `recording` is what streams were given since they record.
+    Attributes:
+        live: the allocated blocks by address.
+        log: the names of called functions.
+        limit: the bytes that can be allocated.
+        pending_frees: the bytes that a stream has freed and that other streams get after a synchronization of the
+            host.
+        is_busy: while true, no event completes.
+        stream_waits: the pairs of streams of which the second waits for the first.
+        captured_work: the work of streams that are capturing.
     """
 
     CU_MEMHOSTALLOC_DEVICEMAP = CU_MEMHOSTALLOC_PORTABLE = 0
     cuuint64_t = int
-    #: Pinned memory is the process's: programs of an earlier driver that are freed late do no harm.
+    #: Pinned memory is shared by all drivers: programs of an earlier driver may be freed later.
     pinned: ClassVar[dict[int, np.ndarray]] = {}
     CUgraphInstantiate_flags = types.SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY=8)
     CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
@@ -78,12 +84,12 @@ class HostCuda(HostGraphs):
         super().__init__()
         self.devices, self.limit = devices, limit
         self.live: dict[int, np.ndarray] = {}
-        self.late: collections.Counter[int] = collections.Counter()
-        self.orders: list[tuple[int, int]] = []
+        self.pending_frees: collections.Counter[int] = collections.Counter()
+        self.stream_waits: list[tuple[int, int]] = []
         self.modules: dict[int, Source] = {}
         self.events: dict[int, int] = {}
         self.streams: set[int] = set()
-        self.recording: dict[int, list[Callable[[], Any]]] = {}
+        self.captured_work: dict[int, list[Callable[[], Any]]] = {}
         self.peak, self._contexts, self.is_busy = 0, threading.local(), False
         self.raised: BaseException | None = None
         self.cuLaunchKernelEx = in_c(self.launch)
@@ -112,7 +118,7 @@ class HostCuda(HostGraphs):
         return 0, handle
 
     def cuDeviceGetAttribute(self, name: str, handle: int) -> tuple[int, int]:  # noqa: N802
-        """Those of an A100: kernels have no special forms for it, which cannot be interpreted."""
+        """The attributes of an A100, for which kernels have no specialized forms; those cannot be interpreted."""
         return 0, next((value for part, value in ATTRIBUTES.items() if part in name), 0)
 
     @property
@@ -136,7 +142,7 @@ class HostCuda(HostGraphs):
         return 0, self.contexts[-1] if self.contexts else 0
 
     def cuCtxSynchronize(self) -> tuple[Any, ...]:  # noqa: N802
-        self.late.clear()
+        self.pending_frees.clear()
         return SUCCESS if self.contexts else NO_CONTEXT
 
     def cuMemPoolGetAttribute(self, pool: int, name: str) -> tuple[int, int]:  # noqa: N802
@@ -165,26 +171,26 @@ class HostCuda(HostGraphs):
 
     def cuStreamBeginCapture(self, handle: int, mode: Any) -> tuple[Any, ...]:  # noqa: N802
         self.log.append("record")
-        self.recording[handle] = []
+        self.captured_work[handle] = []
         return SUCCESS
 
     def cuStreamEndCapture(self, handle: int) -> tuple[int, int]:  # noqa: N802
         number = next(self.numbers)
-        self.graphs[number] = [[[], self.recording.pop(handle)]]
+        self.graphs[number] = [[[], self.captured_work.pop(handle)]]
         return 0, number
 
-    def give(self, handle: Any, act: Callable[[], Any]) -> Any:
-        """What a stream is given is done at once, or recorded."""
-        recorded = self.recording.get(int(handle or 0))
+    def enqueue(self, handle: Any, act: Callable[[], Any]) -> Any:
+        """Runs work of a stream at once, or captures it."""
+        recorded = self.captured_work.get(int(handle or 0))
         if recorded is None:
             return act()
         recorded.append(act)
         return SUCCESS
 
     def cuStreamSynchronize(self, handle: int) -> tuple[Any, ...]:  # noqa: N802
-        if handle in self.recording:
+        if handle in self.captured_work:
             return INVALID
-        self.late.pop(int(handle), None)
+        self.pending_frees.pop(int(handle), None)
         return SUCCESS
 
     def cuEventCreate(self, flags: Any) -> tuple[int, int]:  # noqa: N802
@@ -204,13 +210,18 @@ class HostCuda(HostGraphs):
         return SUCCESS
 
     def cuStreamWaitEvent(self, handle: int, event: int, flags: int) -> tuple[Any, ...]:  # noqa: N802
-        self.orders.append((self.events[event], int(handle)))
+        self.stream_waits.append((self.events[event], int(handle)))
         return SUCCESS
 
     def cuMemAllocAsync(self, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
-        if handle in self.recording:
+        if handle in self.captured_work:
             return INVALID
-        if self._used() + size + sum(late for user, late in self.late.items() if user != int(handle)) > self.limit:
+        if (
+            self._used()
+            + size
+            + sum(pending_frees for user, pending_frees in self.pending_frees.items() if user != int(handle))
+            > self.limit
+        ):
             return EXHAUSTED
         whole = np.full(size + 256, 0xAB, np.uint8)
         start = -whole.ctypes.data % 256
@@ -223,7 +234,7 @@ class HostCuda(HostGraphs):
         block = self.live.pop(address, None) if handle in self.streams else None
         if block is None:
             return INVALID
-        self.late[int(handle)] += block.size
+        self.pending_frees[int(handle)] += block.size
         return SUCCESS
 
     def cuMemHostAlloc(self, size: int, flags: int) -> tuple[int, int]:  # noqa: N802
@@ -251,12 +262,12 @@ class HostCuda(HostGraphs):
 
     def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         self.log.append("copy")
-        return self.give(handle, lambda: self._move(target, source, size, target, source))
+        return self.enqueue(handle, lambda: self._move(target, source, size, target, source))
 
     def cuMemcpy3DAsync(self, params: Any, handle: int) -> tuple[Any, ...]:  # noqa: N802
         assert min(params.srcPitch, params.dstPitch) >= params.WidthInBytes
         self.log.append("copy")
-        return self.give(handle, lambda: self._move_rows(params))
+        return self.enqueue(handle, lambda: self._move_rows(params))
 
     def _move_rows(self, params: Any) -> tuple[Any, ...]:
         for row in range(params.Height):
@@ -272,7 +283,7 @@ class HostCuda(HostGraphs):
         return SUCCESS
 
     def cuMemsetD8Async(self, target: int, value: int, count: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
-        return self.give(handle, lambda: self._set(target, value, 1, count, 1))
+        return self.enqueue(handle, lambda: self._set(target, value, 1, count, 1))
 
     def cuMemsetD16Async(self, target: int, value: int, count: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         return self._set(target, value, 2, count, 2)
@@ -312,7 +323,7 @@ class HostCuda(HostGraphs):
     cuTensorMapEncodeTiled = staticmethod(host_maps.encode)  # noqa: N815
 
     def launch(self, config: int, function: int, parameters: int, extra: None) -> int:
-        """As the library has it: the status alone. What a kernel raises cannot pass through C and is kept."""
+        """`cuLaunchKernelEx`. An exception of a kernel cannot pass through C, so it is stored."""
         self.log.append("launch")
         try:
             blocks = LaunchConfig.from_address(config).blocks
@@ -367,7 +378,7 @@ def _compile(source: Source, arch: str) -> Binary:
 
 @contextlib.contextmanager
 def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
-    """Makes this the driver of the process."""
+    """Installs the fake driver in this process."""
     made = HostCuda(devices, limit)
     before = dict(driver._devices)
     _forget()

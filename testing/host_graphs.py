@@ -1,4 +1,4 @@
-"""The graphs of `host_cuda`: nodes are run in another order than they were added in, as far as edges allow."""
+"""The CUDA graphs of `host_cuda`: nodes run in an order that differs from that of insertion, as far as edges allow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HostGraphs:
     `log` are the names of functions called.
     """
 
-    #: Handles are unique to the process: objects of an earlier driver that are freed late do no harm.
+    #: Handles are unique in the process: objects of an earlier driver may be freed later.
     numbers = itertools.count(100)
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class HostGraphs:
 
     def _add(self, graph: int, after: Sequence[int], count: int, params: Any) -> tuple[int, int]:
         assert len(after) == count
-        self.graphs[graph].append([list(after), self._taken(params)])
+        self.graphs[graph].append([list(after), self._copied_params(params)])
         return 0, len(self.graphs[graph]) - 1
 
     def cuGraphAddKernelNode(self, graph: int, after: Any, count: int, params: Any) -> Any:  # noqa: N802
@@ -46,8 +46,8 @@ class HostGraphs:
         ((_, recorded),) = self.graphs[child]
         return self._add(graph, after, count, recorded)
 
-    def _taken(self, params: Any) -> Any:
-        """The driver's copy of what a node does, with the values of parameters."""
+    def _copied_params(self, params: Any) -> Any:
+        """A copy of the parameters of a node, as the driver makes one."""
         taken = copy.copy(params)
         if hasattr(params, "kernelParams"):
             taken.values = self._arguments(params.func, params.kernelParams)
@@ -60,7 +60,7 @@ class HostGraphs:
 
     def _change(self, program: int, node: int, params: Any, *_: Any) -> tuple[Any, ...]:
         self.log.append("change")
-        self.graphs[program][node][1] = self._taken(params)
+        self.graphs[program][node][1] = self._copied_params(params)
         return SUCCESS
 
     cuGraphExecKernelNodeSetParams = cuGraphExecMemcpyNodeSetParams = cuGraphExecMemsetNodeSetParams = _change  # noqa: N815

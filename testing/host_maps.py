@@ -1,6 +1,6 @@
-"""Tensor maps of `host_cuda`'s driver: the address that each is of, checked at every launch.
+"""Tensor maps of the driver of `host_cuda`: the address of each map, checked at every launch.
 
-Kernels make their own descriptors in the interpreter, so that a map of other memory would not be noticed there.
+Interpreted kernels create their own descriptors, so that a map of wrong memory would not be noticed there.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from typing import Any
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda.tensor_maps import LEAST, TensorMap, lift
 
-#: The bytes of an element that maps are of.
+#: The bytes of an element of a map.
 ELEMENT = 2
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 
 def maps_of(source: Source) -> tuple[TensorMap, ...]:
-    """The maps that a kernel takes, its blocks as large as its tensors."""
+    """The maps of a kernel, with blocks as large as the tensors."""
     return tuple(TensorMap(*about, about[2], ELEMENT, 9, 0) for about in lift(source, LEAST)[1])
 
 
 def encode(target: Any, kind: int, rank: int, address: Any, *_: Any) -> int:
-    """Makes a map, which is no more than the address."""
+    """Writes a map, which has the address alone."""
     ctypes.c_int64.from_address(target.value).value = address.value
     return 0
 
 
 def check(source: Source, parameters: int, values: Sequence[Any]) -> None:
-    """Fails where a map is of other memory than its tensor; `parameters` is where the pointer to the first one is."""
+    """Checks that each map has the address of its tensor; `parameters` is the address of the pointer to the first
+    map.
+    """
     for about in maps_of(source):
         place = ctypes.c_void_p.from_address(parameters).value or 0
         begin = values[about.pointer] + about.first * ELEMENT

@@ -1,10 +1,10 @@
-"""NCCL made of files: ranks, each with the driver of `host_cuda`, leave messages for each other in a folder.
+"""A fake NCCL on files: ranks, each with the driver of `host_cuda`, exchange messages in a folder.
 
     with host_cuda(devices=2) as cuda, host_nccl(cuda):
         flow.compile(f, placement=flow.placement("cuda", [0, 1]))(x)
 
-It has the functions that `runtime.collectives.nccl` calls. Within a group all messages are left before the first is
-awaited, as NCCL allows; memory that is not the device's is refused.
+It has the functions that `runtime.collectives.nccl` calls. Within a group all messages are sent before the first is
+awaited, as NCCL allows. Memory outside the device is refused.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from oneflow.runtime.collectives import nccl
 from oneflow.testing.host_cuda import HostCuda
 from oneflow.testing.host_graphs import SUCCESS
 
-#: NumPy's types by NCCL's numbers.
+#: NumPy dtypes by `ncclDataType_t`.
 KINDS = {nccl.TYPES[d.numpy.name]: d.numpy for d in dtypes.DTYPES if d.numpy.name in nccl.TYPES and d.kind != "bool"}
 REDUCTIONS: dict[int, Callable[..., Any]] = {0: np.add, 2: np.maximum}
 INVALID = 4
-#: The seconds that a message is awaited.
-PATIENCE = 60.0
+#: The seconds after which a receive fails.
+TIMEOUT_SECONDS = 60.0
 
 
 class _Communicator:
-    """The folder of the members' messages, and how many went to and came from each."""
+    """The folder of messages, and the numbers of messages sent to and received from each member."""
 
     def __init__(self, folder: Path, count: int, index: int) -> None:
         self.folder, self.count, self.index = folder, count, index
         self.sent, self.received = Counter[int](), Counter[int]()
 
     def send(self, data: bytes, receiver: int) -> None:
-        """Leaves a message."""
+        """Sends a message."""
         file = self.folder / f"{self.index}-{receiver}-{self.sent[receiver]}"
         self.sent[receiver] += 1
         made = file.with_suffix(".part")
@@ -52,8 +52,11 @@ class _Communicator:
         made.rename(file)
 
     def receive(self, sender: int) -> bytes:
-        """Takes the next message of a member away."""
-        file, limit = self.folder / f"{sender}-{self.index}-{self.received[sender]}", time.monotonic() + PATIENCE
+        """Receives the next message of a member."""
+        file, limit = (
+            self.folder / f"{sender}-{self.index}-{self.received[sender]}",
+            time.monotonic() + TIMEOUT_SECONDS,
+        )
         self.received[sender] += 1
         while not file.exists():
             assert time.monotonic() < limit, f"no message {file.name}"
@@ -96,28 +99,30 @@ class HostNccl:
     def ncclGroupEnd(self) -> int:  # noqa: N802
         self.depth -= 1
         if not self.depth:
-            self._finish()
+            self._receive_all()
         return 0
 
-    def _finish(self) -> None:
+    def _receive_all(self) -> None:
         waiting, self.waiting = self.waiting, []
         for take in waiting:
             take()
 
-    def _later(self, take: Callable[[], None]) -> int:
-        """What awaits messages: now, or at the end of the group."""
+    def _when_received(self, take: Callable[[], None]) -> int:
+        """Receives messages now, or at the end of the group."""
         self.waiting.append(take)
         if not self.depth:
-            self._finish()
+            self._receive_all()
         return 0
 
-    def _meet(self, stream: Any, name: str, communicator: Any, *what: Any) -> int:
-        """Meets the others at once, or where a stream records, when that is done."""
-        status = self.cuda.give(stream, lambda: self._meet_now(name, communicator, *what))
+    def _collective(self, stream: Any, name: str, communicator: Any, *what: Any) -> int:
+        """Runs a collective at once, or captures it if the stream is capturing."""
+        status = self.cuda.enqueue(stream, lambda: self._run_collective(name, communicator, *what))
         return 0 if status == SUCCESS else int(status)
 
-    def _meet_now(self, name: str, communicator: Any, sends: Any, receives: Any, target: int, combine: Any) -> int:
-        """Leaves `sends` (address, bytes, receiver) and writes what `combine` makes of what comes to `target`."""
+    def _run_collective(
+        self, name: str, communicator: Any, sends: Any, receives: Any, target: int, combine: Any
+    ) -> int:
+        """Sends `sends` (address, bytes, receiver) and writes the combined received messages to `target`."""
         self.log.append(name)
         at = self.known[communicator.value]
         if not all(self.cuda._is_live(address, size) for address, size, _ in sends):
@@ -131,38 +136,40 @@ class HostNccl:
             assert not data or self.cuda._is_live(target, len(data)), f"{name}: no memory of the device"
             ctypes.memmove(target, data, len(data))
 
-        return self._later(take) if receives else 0
+        return self._when_received(take) if receives else 0
 
     def ncclSend(self, source: int, count: int, kind: int, peer: int, at: Any, stream: Any) -> int:  # noqa: N802
-        return self._meet(stream, "send", at, [(source, count, peer)], [], 0, b"".join)
+        return self._collective(stream, "send", at, [(source, count, peer)], [], 0, b"".join)
 
     def ncclRecv(self, target: int, count: int, kind: int, peer: int, at: Any, stream: Any) -> int:  # noqa: N802
-        return self._meet(stream, "receive", at, [], [peer], target, b"".join)
+        return self._collective(stream, "receive", at, [], [peer], target, b"".join)
 
     def ncclAllGather(self, source: int, target: int, count: int, kind: int, at: Any, stream: Any) -> int:  # noqa: N802
         everyone = range(self.known[at.value].count)
-        return self._meet(
+        return self._collective(
             stream, "all_gather", at, [(source, count, r) for r in everyone], everyone, target, b"".join
         )
 
     def ncclBroadcast(self, source: int, target: int, count: int, kind: int, root: int, at: Any, stream: Any) -> int:  # noqa: N802
         known = self.known[at.value]
         sends = [(source, count, r) for r in range(known.count)] if known.index == root else []
-        return self._meet(stream, "broadcast", at, sends, [root], target, b"".join)
+        return self._collective(stream, "broadcast", at, sends, [root], target, b"".join)
 
     def ncclAllReduce(  # noqa: N802
         self, source: int, target: int, count: int, kind: int, how: int, at: Any, stream: Any
     ) -> int:
         everyone, size = range(self.known[at.value].count), count * KINDS[kind].itemsize
         sends = [(source, size, r) for r in everyone]
-        return self._meet(stream, "all_reduce", at, sends, everyone, target, functools.partial(_combined, kind, how))
+        return self._collective(
+            stream, "all_reduce", at, sends, everyone, target, functools.partial(_combined, kind, how)
+        )
 
     def ncclReduceScatter(  # noqa: N802
         self, source: int, target: int, count: int, kind: int, how: int, at: Any, stream: Any
     ) -> int:
         everyone, size = range(self.known[at.value].count), count * KINDS[kind].itemsize
         sends = [(source + r * size, size, r) for r in everyone]
-        return self._meet(
+        return self._collective(
             stream, "reduce_scatter", at, sends, everyone, target, functools.partial(_combined, kind, how)
         )
 
@@ -172,7 +179,7 @@ class HostNccl:
         known, size = self.known[at.value], count * KINDS[kind].itemsize
         receives = range(known.count) if known.index == root else []
         combine = functools.partial(_combined, kind, how)
-        return self._meet(stream, "reduce", at, [(source, size, root)], receives, target, combine)
+        return self._collective(stream, "reduce", at, [(source, size, root)], receives, target, combine)
 
 
 def _combined(kind: int, how: int, terms: list[bytes]) -> bytes:
@@ -183,7 +190,7 @@ def _combined(kind: int, how: int, terms: list[bytes]) -> bytes:
 
 @contextlib.contextmanager
 def host_nccl(cuda: HostCuda) -> Iterator[HostNccl]:
-    """Makes this the NCCL of the process; other processes of the job do the same."""
+    """Installs the fake NCCL in this process; the other processes of the job do the same."""
     made, before = HostNccl(cuda, Path(tempfile.gettempdir())), nccl.library
     nccl.library = lambda: made
     nccl.gpus.cache_clear()

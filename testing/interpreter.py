@@ -1,4 +1,4 @@
-"""Runs a function of a module with the operators' NumPy references, without a compiler."""
+"""Interprets a function of a module by the NumPy references of operators."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _results(
 
 
 def _typed(value: ir.Value, array: Array) -> Array:
-    """`array` in the element type of `value`, whose shape it has to have."""
+    """`array` in the element type of `value`; the shapes have to match."""
     desc = dialect.stated_desc(value)
     found = np.asarray(array, desc.dtype.numpy)
     fits = desc.shape is None or (

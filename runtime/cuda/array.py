@@ -104,6 +104,9 @@ class DeviceArray(Shaped):
 
     __slots__ = ("__weakref__", "address", "check", "dtype", "owner", "shape", "stream")
 
+    shape: tuple[int, ...]
+    dtype: DType
+
     def __init__(self, owner: Any, address: int, shape: tuple[int, ...], dtype: DType, stream: Stream,
                  check: Callable[[], None] | None = None) -> None:  # fmt: skip
         self.owner, self.address, self.shape, self.dtype = owner, address, shape, dtype

@@ -60,7 +60,7 @@ def test_warps_wait_for_copies_and_blocks_end_where_tensors_do():
 @pytest.mark.parametrize("missing", [16, -16])
 def test_a_wait_that_nothing_ends_raises(missing, monkeypatch):
     """Where fewer bytes come than were expected, or more."""
-    monkeypatch.setattr(gluon_interpreter, "PATIENCE", 0.2)
+    monkeypatch.setattr(gluon_interpreter, "TIMEOUT_SECONDS", 0.2)
     with pytest.raises(TimeoutError, match="expected a barrier to complete its phase"):
         run(missing)
 

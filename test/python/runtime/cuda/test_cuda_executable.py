@@ -522,12 +522,12 @@ def test_another_stream_waits_for_the_values(cuda):
     held, usual = on(x), current(driver.device(0))
     with using(Stream(driver.device(0))) as other:
         (got,) = compiled(held, w, b)
-    assert (usual.handle, other.handle) in cuda.orders and got.stream is other
-    cuda.orders.clear()
+    assert (usual.handle, other.handle) in cuda.stream_waits and got.stream is other
+    cuda.stream_waits.clear()
     held.__dlpack__(stream=77)
-    assert cuda.orders == [(usual.handle, 77)]
+    assert cuda.stream_waits == [(usual.handle, 77)]
     del held
-    assert (other.handle, usual.handle) in cuda.orders
+    assert (other.handle, usual.handle) in cuda.stream_waits
 
 
 def test_threads(cuda):
@@ -578,7 +578,7 @@ def test_arrays_of_other_libraries_are_taken_where_they_are(cuda):
     assert isinstance(got, DeviceArray)
     np.testing.assert_allclose(np.asarray(got), flow.compile(layer)(x, w, b), 1e-5, 1e-6)
     stream = current(driver.device(0)).handle
-    assert foreign.streams == [stream] and (55, stream) in cuda.orders
+    assert foreign.streams == [stream] and (55, stream) in cuda.stream_waits
     assert from_other(foreign).address == foreign.held.address
 
 

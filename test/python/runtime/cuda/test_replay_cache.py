@@ -160,18 +160,18 @@ def test_an_array_of_another_stream_is_waited_for_at_every_run(arrays, cuda):
         foreign = on(W)
     program = Program(chain, x, foreign, r)
     for _ in range(3):
-        cuda.orders.clear()
+        cuda.stream_waits.clear()
         program(x, foreign, r)
-        assert (int(other.handle), int(x.stream.handle)) in cuda.orders
+        assert (int(other.handle), int(x.stream.handle)) in cuda.stream_waits
 
 
 def test_runs_on_another_stream_are_that_ones(program, arrays, cuda):
     x, w, r = arrays
     with using(Stream(driver.device(0))) as other:
         for _ in range(3):
-            cuda.orders.clear()
+            cuda.stream_waits.clear()
             (got,) = program(x, w, r)
-            assert got.stream is other and (int(x.stream.handle), int(other.handle)) in cuda.orders
+            assert got.stream is other and (int(x.stream.handle), int(other.handle)) in cuda.stream_waits
     assert program(x, w, r)[0].stream is x.stream
 
 
