@@ -282,7 +282,9 @@ class DistributedExecutable:
         return dict(zip(self.programs, self.world.run(tasks), strict=True))
 
     def whole(self, number: int, pieces: Pieces, root: int | None = None) -> Array | None:
-        """Result `number` as a whole array: on all ranks of the world, or on rank `root` alone (None on the others)."""
+        """Result `number` as a whole array: on all ranks of the world, or on rank `root` alone (None on the
+        others).
+        """
         layout = self.results[number]
         ranks = [self.ranks[m] for m in layout.place.members]
         return collect(self.world, layout.place.mesh, ranks, layout, self.gather(layout, pieces), root)

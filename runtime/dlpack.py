@@ -63,7 +63,9 @@ _deleter, _destructor = _DELETER(_delete), _DESTRUCTOR(_destroy)
 
 
 def export(owner: Any, address: int, shape: tuple[int, ...], dtype: DType, device: tuple[int, int]) -> Any:
-    """A capsule of contiguous memory on `device` (device type, number); `owner` lives until the consumer deletes it."""
+    """A capsule of contiguous memory on `device` (device type, number); `owner` lives until the consumer
+    deletes it.
+    """
     key, rank = next(_numbers), len(shape)
     sizes = (ctypes.c_int64 * rank)(*shape)
     strides = (ctypes.c_int64 * rank)(*(math.prod(shape[axis + 1 :]) for axis in range(rank)))

@@ -215,7 +215,9 @@ class ProgramSource:
         return places(self.located("linalg"))
 
     def sites(self, stage: str, texts: Sequence[str]) -> Sites:
-        """The texts of the checks of a program, with source locations; `stage` is the stage that creates the checks."""
+        """The texts of the checks of a program, with source locations; `stage` is the stage that creates the
+        checks.
+        """
         return Sites(texts, lambda: read_sites(self.located(stage)))
 
     def located(self, stage: str) -> ir.Module:

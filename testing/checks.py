@@ -98,7 +98,9 @@ def check_types(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> 
 
 
 def _check_dynamic(call: Call, number: int, axis: int, text: str) -> None:
-    """Checks that with one dynamic dimension the static types refine the inferred ones, or that the call is refused."""
+    """Checks that with one dynamic dimension the static types refine the inferred ones, or that the call is
+    refused.
+    """
     counter = itertools.count()
 
     def loosen(desc: TensorDesc) -> TensorDesc:
@@ -203,7 +205,9 @@ class _MeaningBuilder(NumpyBuilder):
 
 
 def sbp_case(sample: Sample, registry: Registry = REGISTRY) -> Call:
-    """The call that `check_sbp` shards: in f64 if the first type of the sample is a float, so that sums are accurate."""
+    """The call that `check_sbp` shards: in f64 if the first type of the sample is a float, so that sums are
+    accurate.
+    """
     dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
     return make_case(sample, dtype, registry)
 

@@ -14,6 +14,16 @@ import select
 import signal
 import socket
 import sys
+from typing import TypedDict
+
+
+class Request(TypedDict):
+    """A command of a client."""
+
+    module: str
+    arguments: list[str]
+    folder: str
+    environment: dict[str, str]
 
 
 def start(path: str, modules: list[str], environment: dict[str, str]) -> int:
@@ -72,16 +82,16 @@ def _answer(connection: socket.socket) -> None:
     connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "little", signed=True))
 
 
-def _become(request: dict[str, object], streams: list[int]) -> None:
+def _become(request: Request, streams: list[int]) -> None:
     """Runs the command with the streams, folder and environment of the client; does not return."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
-    os.chdir(str(request["folder"]))
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(request["environment"])  # type: ignore[arg-type]
+    os.environ.update(request["environment"])
     status = 1
     try:
-        status = sys.modules[str(request["module"])].main(request["arguments"])
+        status = sys.modules[request["module"]].main(request["arguments"])
         sys.stdout.flush()
     except SystemExit as end:
         status = int(end.code or 0)

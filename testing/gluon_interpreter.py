@@ -37,7 +37,8 @@ class Block(np.ndarray):
 
     def to(self, kind: Any, bitcast: bool = False) -> Block:
         """The elements as another type, or their bits."""
-        return self.view(kind) if bitcast else self.astype(kind)
+        converted: Block = self.view(kind) if bitcast else self.astype(kind)
+        return converted
 
     def permute(self, *order: int) -> Block:
         """The axes in another order."""

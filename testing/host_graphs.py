@@ -1,4 +1,6 @@
-"""The CUDA graphs of `host_cuda`: nodes run in an order that differs from that of insertion, as far as edges allow."""
+"""The CUDA graphs of `host_cuda`: nodes run in an order that differs from that of insertion, as far as edges
+allow.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,18 @@ class HostGraphs:
     def __init__(self) -> None:
         self.graphs: dict[int, list[Any]] = {}
         self.log: list[str] = []
+
+    def _arguments(self, function: int, parameters: int) -> list[Any]:
+        raise NotImplementedError
+
+    def _run(self, function: int, programs: int, arguments: Sequence[Any]) -> None:
+        raise NotImplementedError
+
+    def _move(self, target: int, source: int, size: int, *places: int) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def _set(self, target: int, value: int, size: int, count: int, pitch: int) -> tuple[Any, ...]:
+        raise NotImplementedError
 
     def cuGraphCreate(self, flags: int) -> tuple[int, int]:  # noqa: N802
         number = next(self.numbers)
@@ -48,10 +62,10 @@ class HostGraphs:
 
     def _copied_params(self, params: Any) -> Any:
         """A copy of the parameters of a node, as the driver makes one."""
-        taken = copy.copy(params)
+        copied = copy.copy(params)
         if hasattr(params, "kernelParams"):
-            taken.values = self._arguments(params.func, params.kernelParams)
-        return taken
+            copied.values = self._arguments(params.func, params.kernelParams)
+        return copied
 
     def cuGraphInstantiate(self, graph: int, flags: int) -> tuple[int, int]:  # noqa: N802
         number = next(self.numbers)

@@ -91,7 +91,8 @@ def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
         for axis in [k for k, s in enumerate(nd) if s.kind == "P"]:
             pieces = _into_sums(pieces, mesh, axis, rng)
     regions = [local_region(array.shape, nd, mesh, rank) for rank in range(devices(mesh))]
-    return [p[(*_slices(r), ...)] for p, r in zip(pieces, regions, strict=True)]
+    indices: list[Any] = [(*_slices(r), ...) for r in regions]
+    return [p[i] for p, i in zip(pieces, indices, strict=True)]
 
 
 def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:

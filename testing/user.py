@@ -51,7 +51,8 @@ def _check_sample(record: Operator, sample: Sample, registry: Registry) -> None:
         checks.check_types(sample, dtype, registry)
         checks.check_meaning(sample, dtype, registry)
         checks.check_round_trip(sample, dtype, create_context(registry), registry)
-        for check in [check_backend, *([check_triton] if TRITON else [])]:
+        backends: list[Callable[..., None]] = [check_backend, *([check_triton] if TRITON else [])]
+        for check in backends:
             check(sample, dtype, registry=registry)
             _check_dynamic(check, sample, dtype, registry)
     checks.check_sbp(sample, registry)

@@ -6,6 +6,7 @@ oneflow-run model.mlir --entry-point f --input x=x.npy --input weights.safetenso
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import sys
 import time
@@ -211,7 +212,7 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
     compiled = time.perf_counter() - start
     is_first = 0 in program.programs
     for name in arguments.print_ir_after if is_first else ():
-        print(f"// -----// IR at stage {name} //----- //\n{_guarded(lambda n=name: program.ir(n))}")
+        print(f"// -----// IR at stage {name} //----- //\n{_guarded(functools.partial(program.ir, name))}")
     arrays = arrays or match_inputs(entry, _read_inputs(arguments.input))
     pieces = [program.cut(i, a) for i, a in enumerate(arrays)]
     results = _guarded(lambda: program.run(pieces))

@@ -61,7 +61,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def candidates() -> list[str]:
-    """The files from which NCCL may be loaded: the named file, or those of packages, the environment and the system."""
+    """The files from which NCCL may be loaded: the named file, or those of packages, the environment and the
+    system.
+    """
     named = os.environ.get(LIBRARY)
     if named:
         return [named]

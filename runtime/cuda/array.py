@@ -187,7 +187,9 @@ class DeviceArray(Shaped):
         return result
 
     def take(self, other: DeviceArray | np.ndarray) -> None:
-        """Overwrites the elements with those of `other`, an array of the same dtype and size on any device or host."""
+        """Overwrites the elements with those of `other`, an array of the same dtype and size on any device or
+        host.
+        """
         self.device.use()
         if isinstance(other, np.ndarray) or other.device is not self.device:
             host = np.ascontiguousarray(other if isinstance(other, np.ndarray) else other.numpy())

@@ -233,7 +233,9 @@ class CudaExecutable:
             return results
 
     def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[DeviceArray]:
-        """Numbered arguments as arrays on the device. An array of the expected type on the stream is passed as it is."""
+        """Numbered arguments as arrays on the device. An array of the expected type on the stream is passed
+        as it is.
+        """
         found = []
         for number, value in numbered:
             shape, dtype = self._signature[number]

@@ -377,7 +377,9 @@ def dependencies_of(commands: Sequence[Sequence[Access]]) -> tuple[tuple[int, ..
 
 
 def _transitive_reduction(waits: Collection[int], before: Sequence[int]) -> tuple[int, ...]:
-    """The numbers in `waits` that do not precede another of them; `before` has the predecessors of commands as bits."""
+    """The numbers in `waits` that do not precede another of them; `before` has the predecessors of commands
+    as bits.
+    """
     needed, known = [], 0
     for number in sorted(waits, reverse=True):
         if not known >> number & 1:
@@ -387,7 +389,9 @@ def _transitive_reduction(waits: Collection[int], before: Sequence[int]) -> tupl
 
 
 class History:
-    """The last writer of each part of a region, and the readers since. Part `i` extends from `starts[i]` to the next."""
+    """The last writer of each part of a region, and the readers since. Part `i` extends from `starts[i]` to
+    the next.
+    """
 
     def __init__(self) -> None:
         self.starts, self.writers, self.readers = [0], [NO_COMMAND], [frozenset[int]()]

@@ -43,11 +43,11 @@ void oneflow_rt_call(int64_t function, int64_t context, int64_t buffers, int32_t
   if (status != 0) current_run()->fail(4, number, status, 0);
 }
 
-int64_t oneflow_rt_launch_all(int32_t (*give)(const void *, void *, void **, void **),
+int64_t oneflow_rt_launch_all(int32_t (*launch)(const void *, void *, void **, void **),
                               const oneflow_rt_launch *launches, int64_t count, int32_t *status) {
   *status = 0;
   for (int64_t i = 0; i < count; ++i) {
-    *status = give(launches[i].config, launches[i].function, launches[i].parameters, nullptr);
+    *status = launch(launches[i].config, launches[i].function, launches[i].parameters, nullptr);
     if (*status != 0) return i;
   }
   return count;

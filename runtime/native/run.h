@@ -1,4 +1,4 @@
-// The state of one run of a program: shared by the threads that work for it.
+// The state of one run of a program, shared by its threads.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace oneflow {
 
-/// The first failed check, and memory that the run still holds. Kernels take and give back memory on every thread.
+/// The first failed check, and the temporary memory of the run. Kernels allocate and free memory on every thread.
 struct Run {
   std::atomic<bool> failed{false};
   int64_t kind = 0, site = 0, got = 0, wanted = 0;
@@ -34,16 +34,16 @@ struct Run {
   }
 };
 
-/// The run that the calling thread works for.
+/// The run of the calling thread.
 Run *&current_run();
 
-/// Where the calling thread goes when compiled code cannot go on; null outside runs.
+/// The jump target of the calling thread for a failure in compiled code; null outside runs.
 std::jmp_buf *&landing();
 
-/// Leaves compiled code for the innermost `land` of this thread. Frames between must not own anything.
+/// Jumps from compiled code to the innermost `land` of this thread. Frames in between must not own resources.
 [[noreturn]] void leave();
 
-/// Calls `code`; false if it was left.
+/// Calls `code`; returns false if `leave` ended it.
 template <class Code>
 bool land(const Code &code) {
   std::jmp_buf here;

@@ -92,7 +92,9 @@ Build = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
 def candidates() -> list[Path]:
-    """The paths at which the library is searched: $ONEFLOW_SDK, or the package and the build folder of a source tree."""
+    """The paths at which the library is searched: $ONEFLOW_SDK, or the package and the build folder of a
+    source tree.
+    """
     package = Path(oneflow.__file__).parent
     tree = Path(__file__).resolve().parents[2]
     given = os.environ.get("ONEFLOW_SDK", "")

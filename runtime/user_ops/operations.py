@@ -50,7 +50,9 @@ def find_operator(registry: Registry, name: str) -> tuple[Operator, dict[str, st
 
 
 def operation_name(name: str) -> str:
-    """The operation name of an operator of a library: `user_my_op` for `MyOp` and `_my_op`, otherwise its own name."""
+    """The operation name of an operator of a library: `user_my_op` for `MyOp` and `_my_op`, otherwise its own
+    name.
+    """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return name if name == name.lower().lstrip("_") else f"user_{re.sub('_+', '_', words).strip('_').lower()}"
 

@@ -21,7 +21,9 @@ from oneflow.runtime.user_ops.sizes import common_desc, run_for_sizes
 
 @dataclass
 class Counts:
-    """The number of tensors of an operand or result: `min_count` to `max_count` (None: any), or none if `optional`."""
+    """The number of tensors of an operand or result: `min_count` to `max_count` (None: any), or none if
+    `optional`.
+    """
 
     name: str
     min_count: int

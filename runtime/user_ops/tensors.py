@@ -11,7 +11,9 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def named_tensors(table: Mapping[str, Any]) -> Iterator[tuple[str, TensorDesc | None]]:
-    """Operands or results by name. The tensors of a variadic operand `x` are `x_0`, `x_1` ..; a missing one is None."""
+    """Operands or results by name. The tensors of a variadic operand `x` are `x_0`, `x_1` ..; a missing one
+    is None.
+    """
     for name, given in table.items():
         if isinstance(given, tuple):
             yield from ((f"{name}_{i}", desc) for i, desc in enumerate(given))
