@@ -278,6 +278,7 @@ def _check_signature(
 def _cut(x: Array, sbp: Sbp, devices: int, seed: int) -> list[Array]:
     """The pieces of an operand; `seed` differs between operands, since equal noise could cancel."""
     if sbp.kind == "S":
+        assert sbp.axis is not None
         return [np.take(x, range(*r), axis=sbp.axis) for r in balanced_ranges(x.shape[sbp.axis], devices)]
     if sbp.kind == "B":
         return [x] * devices

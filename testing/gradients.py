@@ -88,7 +88,7 @@ def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
 
     for number, (operand, grad) in enumerate(zip(operands, grads, strict=True)):
         if operand.dtype.is_float:
-            got = np.zeros(operand.shape) if grad is None else grad.handle
+            got = np.zeros(operand.handle.shape) if grad is None else grad.handle
             assert grad is None or grad.desc == operand.desc, f"{sample}: gradient {grad.desc} for {operand.desc}"
             np.testing.assert_allclose(got, _differences(loss, op, number), 1e-4, 1e-5, err_msg=f"{sample}: {number}")
     if sample.second_order:
@@ -99,7 +99,7 @@ def _check_second_order(
     sample: Sample, op: Call, weights: list[Array], tape: Tape, operands: list[Value], grads: list[Value | None]
 ) -> None:
     rng = np.random.default_rng(11)
-    probes = [None if g is None else rng.uniform(-1, 1, g.shape) for g in grads]
+    probes = [None if g is None else rng.uniform(-1, 1, g.handle.shape) for g in grads]
     seeds = [(g, tape.wrap(p)) for g, p in zip(grads, probes, strict=True) if g is not None and p is not None]
     floats = [x for x in operands if x.dtype.is_float]
     found = iter(pull_back(NumpyBuilder(tape.registry), tape.calls, seeds, floats))
@@ -113,7 +113,7 @@ def _check_second_order(
         if operand.dtype.is_float:
             want = _differences(slope, op, number)
             second = next(found)
-            got = np.zeros(operand.shape) if second is None else second.handle
+            got = np.zeros(operand.handle.shape) if second is None else second.handle
             np.testing.assert_allclose(got, want, 1e-4, 1e-5, err_msg=f"{sample}: second order, operand {number}")
 
 

@@ -46,9 +46,13 @@ def _results(
     if op.name == dialect.CAST:
         return operands
     if op.name == "arith.constant":
-        return [np.array(op.attributes["value"]).reshape(dialect.desc_of(op.results[0]).shape)]
+        return [np.array(op.attributes["value"]).reshape(_static_shape(op.results[0]))]
     record = dialect.record_of(op, registry)
     return list(run_reference(dialect.operand_call(op, record, values.__getitem__)))
+
+
+def _static_shape(value: ir.Value) -> tuple[int, ...]:
+    return tuple(size for size in dialect.desc_of(value).shape or () if size is not None)
 
 
 def _typed(value: ir.Value, array: Array) -> Array:

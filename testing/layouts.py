@@ -124,7 +124,8 @@ def _attention(ops: Tape, x: Value, q: Value, k: Value, v: Value, out: Value, dy
     depth = HIDDEN // HEADS
 
     def heads(weight: Value) -> Value:
-        return ops.transpose(ops.reshape(ops.matmul(x, weight), shape=[ROWS, HEADS, depth]), perm=[1, 0, 2])
+        split: Value = ops.transpose(ops.reshape(ops.matmul(x, weight), shape=[ROWS, HEADS, depth]), perm=[1, 0, 2])
+        return split
 
     scores = ops.batch_matmul(heads(q), heads(k), transpose_b=True, alpha=depth**-0.5)
     mixed = ops.transpose(ops.batch_matmul(ops.softmax(scores), heads(v)), perm=[1, 0, 2])
@@ -208,8 +209,7 @@ def planned_bytes(module: ir.Module) -> int:
     for op in casts:
         (source,), (target,) = (notes.read_operation(op, side) or () for side in (notes.IN, notes.OUT))
         desc = dialect.desc_of(op.operands[0])
-        assert desc.shape is not None
-        total += boxing.cost(source, target, desc.shape, width_of(desc))
+        total += boxing.cost(source, target, tuple(size or 0 for size in desc.shape or ()), width_of(desc))
     return total
 
 
@@ -231,12 +231,12 @@ def _received(op: ir.Operation, registry: Registry) -> int:
 
 def _all_reduce(size: int, _: int, attrs: Mapping[str, Any]) -> int:
     """Its balanced part from every other rank, and the parts of the others."""
-    piece = size // attrs["members"] + (attrs["index"] < size % attrs["members"])
-    return piece * (attrs["members"] - 1) + size - piece
+    piece = size // int(attrs["members"]) + (attrs["index"] < size % attrs["members"])
+    return piece * (int(attrs["members"]) - 1) + size - piece
 
 
 def _all_to_all(before: int, after: int, attrs: Mapping[str, Any]) -> int:
-    kept = attrs["in_sizes"][attrs["index"]]
+    kept = int(attrs["in_sizes"][attrs["index"]])
     return after - after * kept // max(sum(attrs["in_sizes"]), 1)
 
 
