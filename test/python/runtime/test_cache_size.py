@@ -39,7 +39,7 @@ def kept(count: int) -> list[int]:
     return [n for n in range(count) if cache.find(key(n)) is not None]
 
 
-def test_the_oldest_go(folder: Path) -> None:
+def test_the_least_recently_used_entries_are_deleted(folder: Path) -> None:
     """Whole entries, until the rest is below the limit."""
     fill(6)
     flow.config.cache_size(4 * 1200)
@@ -48,7 +48,7 @@ def test_the_oldest_go(folder: Path) -> None:
     assert sum(f.stat().st_size for f in folder.iterdir()) <= 4 * 1200
 
 
-def test_use_keeps_an_entry(folder: Path) -> None:
+def test_a_used_entry_stays(folder: Path) -> None:
     """Reading counts."""
     fill(4)
     assert cache.find(key(0)) is not None
@@ -66,7 +66,7 @@ def test_foreign_files_stay(folder: Path) -> None:
     assert (folder / "notes.txt").exists() and kept(3) == [2]
 
 
-def test_nothing_is_kept_with_0(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_0_disables_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the variable; programs run all the same."""
     monkeypatch.setenv("ONEFLOW_CACHE_SIZE", "0")
     got = flow.compile(lambda x: x * 3.25)(np.ones(3, np.float32))
@@ -83,7 +83,7 @@ def test_sizes(text: int | str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "much", -1, "2X", True, "1e9"])
-def test_what_is_no_size(text: int | str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_sizes(text: int | str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the setting and by the variable."""
     with pytest.raises(ValueError, match=r"expected a number of bytes such as 500000000, 500M or 2G, got"):
         flow.config.cache_size(text)
@@ -92,7 +92,7 @@ def test_what_is_no_size(text: int | str, folder: Path, monkeypatch: pytest.Monk
         cache.limit()
 
 
-def test_a_folder_is_looked_through_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_scanned_at_random(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as the bytes stored ask for, not at every store; the user's random numbers stay."""
     scans: list[int] = []
     monkeypatch.setattr(cache, "_trim", scans.append)

@@ -126,7 +126,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_an_argument_that_is_needed_longer_is_kept(name):
+def test_an_argument_that_is_read_later_is_not_overwritten(name):
     body, given, reference = KEPT[name]
     executable, x = donating(body, results=given.count("%"), given=given), square()
     before = x.copy()
@@ -187,7 +187,7 @@ def test_arguments_that_share_memory(two, make):
         a[:], b[:] = kept
 
 
-def test_sharing_is_seen_again_after_arguments_that_do_not(two):
+def test_overlaps_are_checked_again_after_disjoint_arguments(two):
     apart = np.ones(64, np.float32), np.ones(64, np.float32)
     two(*apart)
     two(*apart)
@@ -208,7 +208,7 @@ def test_read_only_and_strided_arguments_are_copied():
     np.testing.assert_array_equal(got, np.full((40, 40), 9, np.float32))
 
 
-def test_a_run_that_fails_before_the_update_spoils_nothing():
+def test_a_run_that_fails_before_the_update_changes_nothing():
     body = (
         call("gather", "%t", "%x, %i", f"{SQUARE}, tensor<40xi64>", "{axis = 0 : si64} ")
         + call("matmul", "%p", "%t, %t")
@@ -239,7 +239,7 @@ def test_a_run_that_fails_after_the_update_says_so():
 
 
 @pytest.mark.parametrize("shape", [(6, 16), (64, 16), (5, 3)], ids=str)
-def test_an_update_before_a_sweep_that_reads_the_old_value(shape):
+def test_an_update_before_a_loop_that_reads_the_old_value(shape):
     """A number of each column is updated by the column's sum, and every element of the column needs the old one."""
     whole, column = f"tensor<{shape[0]}x{shape[1]}xf32>", f"tensor<{shape[1]}xf32>"
     run = build(f"""

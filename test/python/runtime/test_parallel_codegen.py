@@ -80,12 +80,12 @@ def test_each_launch_is_in_one_part_with_what_it_calls(lowered):
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_one_part_is_the_whole(lowered, count):
+def test_one_part_is_the_whole_module(lowered, count):
     (part,) = split(lowered, "f", count)
     assert part.exported == ("oneflow_entry_f",) and not part.missing
 
 
-def test_few_launches_are_not_worth_parts():
+def test_few_launches_are_one_part():
     module = flow.trace(lambda x: x + 1.0, flow.TensorSpec((5, 3), flow.float32), name="f")
     assert len(split(program_source(module, "f", dialect.REGISTRY).lower("llvm"), "f", 8)) == 1
 

@@ -12,7 +12,7 @@ def drawn(count, seed):
     return [(made.choice([None, "device"]), at, at + made.choice([0, 1, 4, 15])) for at in begins]
 
 
-def test_pairs_and_questions_as_if_all_were_compared():
+def test_overlaps_equal_those_of_all_comparisons():
     for seed in range(200):
         spans = drawn(seed % 9, seed)
         pairs = itertools.combinations(range(len(spans)), 2)

@@ -60,7 +60,7 @@ def program_of(function):
 
 
 @pytest.mark.parametrize("way", [1, 2, 3])
-def test_the_fastest_way_of_a_product(cuda, clock, way):
+def test_the_fastest_candidate_of_a_product(cuda, clock, way):
     x, w = floats(70, 40), floats(40, 50)
     used, texts = clock(way), []
     function = flow.compile(product, device="cuda")
@@ -87,7 +87,7 @@ def test_rows_differ_in_warps(cuda, clock):
     assert used.calls == 3 and warps[0] == 2 * warps[1]
 
 
-def test_what_was_measured_is_kept_on_the_disk(cuda, clock):
+def test_choices_are_cached_on_disk(cuda, clock):
     x, w = floats(70, 40), floats(40, 50)
     first = clock(2)
     one = flow.compile(product, device="cuda")
@@ -99,7 +99,7 @@ def test_what_was_measured_is_kept_on_the_disk(cuda, clock):
     assert flow.compile(product, device="cuda")(floats(7, 40), w).shape == (7, 50) and second.calls
 
 
-def test_a_way_that_does_not_compile_is_none(cuda, clock, monkeypatch):
+def test_a_candidate_that_does_not_compile_is_skipped(cuda, clock, monkeypatch):
     x, w = floats(70, 40), floats(40, 50)
     used, compiled = clock(1), kernel_cache.compile_source
 

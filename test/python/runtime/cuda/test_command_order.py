@@ -31,7 +31,7 @@ def test_conflicting_commands_wait_for_each_other(seed):
         assert wanted <= before[number]
 
 
-def test_each_command_is_looked_at_once():
+def test_dependencies_are_a_transitive_reduction():
     """Readers of memory that was written again since are named no more."""
     commands = [[(0, 0, 8, n % 10 == 9)] for n in range(1000)]
     assert sum(map(len, dependencies_of(commands))) <= 2 * 1000

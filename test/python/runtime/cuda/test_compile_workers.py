@@ -35,19 +35,19 @@ def workers(monkeypatch):
         yield found
 
 
-def test_kernels_are_those_of_this_process(workers, monkeypatch):
+def test_workers_compile_as_this_process_does(workers, monkeypatch):
     monkeypatch.setattr(compile_workers, "compile_source", None)
     assert kernel_cache._compile(SOURCES, "sm_90", workers) == [compile_source(s) for s in SOURCES]
 
 
-def test_what_a_worker_refuses_is_known_here(workers):
+def test_errors_of_a_worker_are_returned(workers):
     bad = replace(FIRST, name="wrong", text="import triton\n@triton.jit\ndef wrong(p0):\n    missing(p0)\n")
     refused, *binaries = kernel_cache._compile([bad, *SOURCES], "sm_90", workers)
     assert isinstance(refused, CompileError) and "kernel wrong does not compile for sm_90" in str(refused)
     assert [binary.name for binary in binaries] == [source.name for source in SOURCES]
 
 
-def test_a_worker_outlives_what_is_no_program(workers, capfd, monkeypatch):
+def test_a_worker_survives_a_syntax_error(workers, capfd, monkeypatch):
     with pytest.raises(CompileError, match=r"kernel wrong does not compile for sm_90: invalid syntax .*line 2"):
         workers.compile(replace(FIRST, name="wrong", text="import triton\n1 +\n"))
     monkeypatch.setattr(compile_workers, "compile_source", None)
@@ -55,7 +55,7 @@ def test_a_worker_outlives_what_is_no_program(workers, capfd, monkeypatch):
     assert "SyntaxError" not in capfd.readouterr().err
 
 
-def test_workers_have_modules_from_where_this_process_has_them(tmp_path, monkeypatch):
+def test_workers_import_from_the_paths_of_this_process(tmp_path, monkeypatch):
     """Not from the folder that it is in, and none from what is no string."""
     (tmp_path / "json.py").write_text("raise SystemExit('another json')")
     monkeypatch.chdir(tmp_path)
@@ -72,7 +72,7 @@ def test_kernels_of_a_worker_that_is_gone_are_compiled_here(workers):
     assert kernel_cache._compile(SOURCES, "sm_90", workers) == [compile_source(s) for s in SOURCES]
 
 
-def test_a_kernel_is_submitted_once_by_whatever_name(workers, monkeypatch):
+def test_equal_kernels_of_different_names_are_compiled_once(workers, monkeypatch):
     sent = []
     monkeypatch.setattr(workers, "compile", lambda s: sent.append(s.name))
     one, other = (workers.submit(kernel(name, before=f"# that is {name}\n")) for name in ("once", "again"))
@@ -81,7 +81,7 @@ def test_a_kernel_is_submitted_once_by_whatever_name(workers, monkeypatch):
     assert sorted(sent) == ["few", "once"]
 
 
-def test_what_waits_goes_in_turn_and_may_be_left_out(monkeypatch):
+def test_waiting_kernels_are_ordered_and_can_be_cancelled(monkeypatch):
     monkeypatch.setattr(native, "num_threads", lambda: 1)
     first, done, sent = threading.Event(), threading.Event(), []
 
@@ -103,7 +103,7 @@ def test_what_waits_goes_in_turn_and_may_be_left_out(monkeypatch):
     assert sent == ["running", "product", "short"]
 
 
-def test_workers_are_gone_after_the_block(monkeypatch):
+def test_workers_end_with_the_context(monkeypatch):
     monkeypatch.setattr(native, "num_threads", lambda: 2)
     with CompileWorkers("sm_90") as workers:
         workers.start(ENOUGH)
@@ -114,7 +114,7 @@ def test_workers_are_gone_after_the_block(monkeypatch):
         os.killpg(workers.process.pid, 0)
 
 
-def test_there_are_no_more_than_processors(monkeypatch):
+def test_workers_are_limited_to_the_processors(monkeypatch):
     monkeypatch.setattr(native, "num_threads", lambda: 3)
     monkeypatch.setattr(compile_workers, "_start_parent", lambda arch, ends: mock.Mock())
     for _ in range(2):
@@ -124,7 +124,7 @@ def test_there_are_no_more_than_processors(monkeypatch):
             assert (len(one), len(other)) == (3, 0)
 
 
-def test_there_are_no_more_than_processors_that_this_process_may_use():
+def test_workers_are_limited_to_the_allowed_processors():
     program = (
         "import os, oneflow.runtime.cuda.compile_workers as module\n"
         "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
@@ -136,14 +136,14 @@ def test_there_are_no_more_than_processors_that_this_process_may_use():
     assert run.stdout == "1\n"
 
 
-def test_small_programs_have_none(monkeypatch):
+def test_small_programs_have_no_workers(monkeypatch):
     monkeypatch.setattr(compile_workers, "_start_parent", None)
     with CompileWorkers("sm_90") as workers:
         workers.start(ENOUGH - 1)
         assert not workers
 
 
-def test_frozen_programs_have_none(monkeypatch):
+def test_frozen_programs_have_no_workers(monkeypatch):
     """Their executable is no interpreter."""
     monkeypatch.setattr(compile_workers, "_start_parent", None)
     monkeypatch.setattr(sys, "frozen", True, raising=False)
@@ -162,7 +162,7 @@ def test_without_processes_threads_compile(monkeypatch):
         assert kernel_cache._compile(SOURCES, "sm_90", workers) == [compile_source(s) for s in SOURCES]
 
 
-def test_without_connections_places_are_free_again(monkeypatch):
+def test_a_failed_start_releases_its_reservation(monkeypatch):
     monkeypatch.setattr(compile_workers, "Pipe", mock.Mock(side_effect=OSError("too many open files")))
     with CompileWorkers("sm_90") as workers:
         workers.start(ENOUGH)

@@ -75,7 +75,7 @@ def on(array):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "int64", "float64"])
-def test_an_element_that_repeats_is_sent_once(dtype, cuda, monkeypatch):
+def test_a_broadcast_host_array_copies_one_element(dtype, cuda, monkeypatch):
     monkeypatch.setattr(driver, "copy_in", None)
     array = np.broadcast_to(np.array(3, dtype), (5, 7))
     np.testing.assert_array_equal(on(array).numpy(), array)
@@ -87,7 +87,7 @@ def test_a_compiled_function(cuda):
     np.testing.assert_allclose(got, flow.compile(layer)(x, w, b), 1e-5, 1e-6)
 
 
-def test_nothing_but_the_program_stays_allocated(cuda):
+def test_a_run_leaves_no_allocations(cuda):
     function = flow.compile(chain, device="cuda")
     for _ in range(2):
         function(floats(6, 9), floats(9, 9))
@@ -99,7 +99,7 @@ def test_nothing_but_the_program_stays_allocated(cuda):
     assert len(cuda.live) < before
 
 
-def test_a_step_whose_results_replace_those_before_is_one_launch_of_a_graph(cuda):
+def test_a_training_step_is_one_graph_launch(cuda):
     x, w = on(floats(6, 9)), on(floats(9, 9))
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)(x.numpy(), w.numpy())
     for _ in range(4):
@@ -114,7 +114,7 @@ def test_a_step_whose_results_replace_those_before_is_one_launch_of_a_graph(cuda
         np.testing.assert_allclose(one.numpy(), other, 1e-4, 1e-5)
 
 
-def test_results_that_are_held_are_not_written_again(cuda):
+def test_live_results_are_not_overwritten(cuda):
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
     given = [(floats(6, 9, seed=i), floats(9, 9, seed=i)) for i in range(6)]
     kept = [function(on(x), on(w)) for x, w in given]
@@ -123,7 +123,7 @@ def test_results_that_are_held_are_not_written_again(cuda):
             np.testing.assert_allclose(one.numpy(), other, 1e-4, 1e-5)
 
 
-def test_memory_kept_for_results_is_given_back_where_it_runs_out(tmp_path, monkeypatch):
+def test_result_pools_are_freed_when_memory_runs_out(tmp_path, monkeypatch):
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     with host_cuda(limit=1 << 14) as cuda:
         function = flow.compile(chain, device="cuda")
@@ -147,7 +147,7 @@ def test_arrays_on_the_device_are_not_copied_and_results_stay_there(cuda):
     np.testing.assert_allclose(got.numpy(), flow.compile(layer)(x, w, b), 1e-5, 1e-6)
 
 
-def test_a_stream_keeps_the_memory_of_results_for_the_next_ones(cuda):
+def test_a_stream_caches_the_memory_of_results(cuda):
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
     places, live = set(), set()
@@ -165,7 +165,7 @@ def test_a_stream_keeps_the_memory_of_results_for_the_next_ones(cuda):
 
 
 @pytest.mark.parametrize(("room", "held"), [(500, 432), (300, 216), (100, 0)])
-def test_what_a_stream_keeps_has_an_end(cuda, monkeypatch, room, held):
+def test_the_cache_of_a_stream_is_limited(cuda, monkeypatch, room, held):
     """Where a result is too much beside others, these go."""
     monkeypatch.setattr(streams, "MAX_CACHED_BYTES", room)
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
@@ -177,7 +177,7 @@ def test_what_a_stream_keeps_has_an_end(cuda, monkeypatch, room, held):
     assert cached_bytes(driver.device(0)) == held and len(cuda.live) == before + held // 216
 
 
-def test_what_a_stream_kept_for_longest_goes_first(cuda, monkeypatch):
+def test_the_oldest_cached_block_is_freed_first(cuda, monkeypatch):
     """What was taken and left again has not been there for long."""
     monkeypatch.setattr(streams, "MAX_CACHED_BYTES", 350)
     stream = current(driver.device(0))
@@ -193,7 +193,7 @@ def test_what_a_stream_kept_for_longest_goes_first(cuda, monkeypatch):
         driver.free(address, stream.handle)
 
 
-def test_a_stream_that_nobody_has_gives_its_workspace_back(cuda):
+def test_a_dropped_stream_frees_its_workspace(cuda):
     before, stream = len(cuda.live), Stream(driver.device(0))
     stream.workspace(800)
     with stream.lock:
@@ -211,7 +211,7 @@ def test_the_cache_of_streams_is_emptied(cuda):
     assert len(cuda.live) < before and stream.workspace(800)
 
 
-def test_what_programs_keep_is_not_counted_as_allocated(cuda):
+def test_cached_memory_is_not_counted_as_allocated(cuda):
     def run():
         return [r.numpy() for r in function(on(floats(6, 9)), on(floats(9, 9)))]
 
@@ -220,7 +220,7 @@ def test_what_programs_keep_is_not_counted_as_allocated(cuda):
     assert len(used) == 1 and any(s.addresses for s in ResultPool.known if s.stream.device is driver.device(0))
 
 
-def test_memory_that_another_stream_gives_back_is_waited_for(tmp_path, monkeypatch):
+def test_an_allocation_waits_for_frees_on_other_streams(tmp_path, monkeypatch):
     """That of arrays and of the workspace."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     with host_cuda(limit=1 << 10):
@@ -234,7 +234,7 @@ def test_memory_that_another_stream_gives_back_is_waited_for(tmp_path, monkeypat
             driver.free(address, stream.handle)
 
 
-def test_from_the_second_run_on_it_is_a_graph(cuda):
+def test_the_second_run_is_a_graph(cuda):
     function, want = flow.compile(chain, device="cuda"), flow.compile(chain)
     for run in range(4):
         x, w = floats(6, 9, seed=run), floats(9, 9, seed=run + 9)
@@ -264,7 +264,7 @@ def negate(cuda):
     del known["t_negate"]
 
 
-def test_kernels_made_elsewhere_part_a_graph(cuda, negate):
+def test_external_kernels_split_a_graph(cuda, negate):
     def layers(x, w):
         a, b = negate(flow.softmax(x @ w)), flow.softmax(x @ (w * 2.0))
         return negate((a + b) @ w), flow.softmax(a.sum(0))
@@ -284,7 +284,7 @@ def test_kernels_made_elsewhere_part_a_graph(cuda, negate):
         np.testing.assert_allclose(got[1].numpy(), softmax(-a.sum(0, keepdims=True))[0], 1e-4, 1e-5)
 
 
-def test_a_graph_is_changed_where_memory_lies_elsewhere(cuda):
+def test_a_graph_is_updated_for_moved_memory(cuda):
     x, w = floats(6, 9), floats(9, 9)
     compiled = executable_of(flow.compile(chain, device="cuda"), x, w)
     first, weights = on(x), on(w)
@@ -299,7 +299,7 @@ def test_a_graph_is_changed_where_memory_lies_elsewhere(cuda):
         np.testing.assert_allclose(one.numpy(), want, 1e-4, 1e-5)
 
 
-def test_two_sets_of_memory_in_turn_have_a_graph_each(cuda):
+def test_two_alternating_sets_of_addresses_have_a_graph_each(cuda):
     function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
     given = [on(floats(6, 9, seed=seed)) for seed in range(3)]
     for x in (*given, *given[:2] * 4):
@@ -311,7 +311,7 @@ def test_two_sets_of_memory_in_turn_have_a_graph_each(cuda):
 
 
 @pytest.mark.parametrize("failing", range(2))
-def test_a_graph_that_could_not_be_changed_is_not_used_again(cuda, monkeypatch, failing):
+def test_a_graph_after_a_failed_update_is_not_used(cuda, monkeypatch, failing):
     function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
     given = [on(floats(6, 9, seed=seed)) for seed in range(4)]
     kept = [function(x, w) for x in given[:3]]
@@ -331,7 +331,7 @@ def test_a_graph_that_could_not_be_changed_is_not_used_again(cuda, monkeypatch, 
             np.testing.assert_allclose(got.numpy(), other, 1e-4, 1e-5)
 
 
-def test_launches_that_could_not_be_filled_in_are_filled_in_again(cuda, monkeypatch):
+def test_launches_after_a_failed_update_are_resolved_again(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
     function, want, w = flow.compile(chain, device="cuda"), flow.compile(chain), on(floats(9, 9))
     one, other = on(floats(6, 9)), on(floats(6, 9, seed=8))
@@ -351,7 +351,7 @@ def test_launches_that_could_not_be_filled_in_are_filled_in_again(cuda, monkeypa
         np.testing.assert_allclose(got.numpy(), result, 1e-4, 1e-5)
 
 
-def test_what_a_node_takes_is_put_together_once(cuda, monkeypatch):
+def test_node_parameters_are_created_once(cuda, monkeypatch):
     made, w = [], on(floats(9, 9))
     real = steps.kernel_node_params
     monkeypatch.setattr(steps, "kernel_node_params", lambda *given: made.append(given) or real(*given))
@@ -381,7 +381,7 @@ def test_graphs_can_be_switched_off(cuda, monkeypatch):
     assert counts[-1] < counts[3] + 5 * counts[0], "memory of results comes again"
 
 
-def test_launches_one_by_one_go_to_the_present_stream(cuda, monkeypatch):
+def test_single_launches_go_to_the_current_stream(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
     seen = []
 
@@ -399,7 +399,7 @@ def test_launches_one_by_one_go_to_the_present_stream(cuda, monkeypatch):
         assert len(seen) > 3 and set(seen) == {int(stream.handle)}
 
 
-def test_a_launch_that_is_refused_says_so_and_is_the_last(cuda, monkeypatch):
+def test_a_refused_launch_is_an_error_and_the_last(cuda, monkeypatch):
     given = []
 
     def launch(config, function, *rest):
@@ -412,13 +412,13 @@ def test_a_launch_that_is_refused_says_so_and_is_the_last(cuda, monkeypatch):
     assert len(given) == 3 and f"cuLaunchKernelEx of {given[-1]}: 701" in str(caught.value)
 
 
-def test_what_a_kernel_raises_on_the_host_comes_through_the_native_library(cuda, monkeypatch):
+def test_an_exception_of_a_host_kernel_passes_the_native_library(cuda, monkeypatch):
     monkeypatch.setattr(cuda, "_run", lambda *given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         flow.compile(chain, device="cuda")(floats(6, 9), floats(9, 9))
 
 
-def test_only_what_touches_memory_that_moved_is_filled_in_again(cuda, monkeypatch):
+def test_only_steps_with_moved_memory_are_resolved_again(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
     filled, real = [], steps.LaunchStep.set
     monkeypatch.setattr(steps.LaunchStep, "set", lambda step, bases: filled.append(step) or real(step, bases))
@@ -443,7 +443,7 @@ def test_only_what_touches_memory_that_moved_is_filled_in_again(cuda, monkeypatc
         np.testing.assert_allclose(total.cpu().numpy(), before + added, 1e-4, 1e-5)
 
 
-def test_launches_in_a_row_are_one_call(cuda, monkeypatch):
+def test_consecutive_launches_are_one_batch(cuda, monkeypatch):
     monkeypatch.setenv(executable.USE_GRAPHS, "0")
     rows, real = [], launches.LaunchBatch.launch
     monkeypatch.setattr(launches.LaunchBatch, "launch", lambda row, stream: rows.append(row) or real(row, stream))
@@ -452,7 +452,7 @@ def test_launches_in_a_row_are_one_call(cuda, monkeypatch):
     assert cuda.log.count("launch") > len(rows) > 0
 
 
-def test_other_sizes_of_one_program(cuda):
+def test_dynamic_sizes_have_a_script_each(cuda):
     spec = [flow.TensorSpec((None, 9), flow.float32), flow.TensorSpec((9, 9), flow.float32)]
     function, w = flow.compile(chain, specs=spec, device="cuda"), floats(9, 9)
     for rows in (3, 7, 3, 7, 3):
@@ -504,7 +504,7 @@ def test_a_position_out_of_range_is_raised_and_frees_what_was_made(cuda):
     np.testing.assert_array_equal(function(x, ids), x[ids])
 
 
-def test_a_failure_of_a_run_that_stays_on_the_device_is_raised_by_what_comes_next(cuda):
+def test_a_failed_check_is_raised_by_the_next_use(cuda):
     x, ids = floats(5, 4), np.array([0, 4, 2])
     compiled = executable_of(flow.compile(lambda x, i: flow.index_select(x, 0, i), device="cuda"), x, ids)
     (bad,) = compiled(on(x), np.array([0, 7, 2]))
@@ -542,7 +542,7 @@ def test_threads(cuda):
         np.testing.assert_array_equal(got[0], want[0])
 
 
-def test_memory_that_runs_out_says_how_much_there_is(tmp_path, monkeypatch):
+def test_out_of_memory_names_the_bytes(tmp_path, monkeypatch):
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     with host_cuda(limit=10_000), pytest.raises(MemoryError, match=r"expected 40000 bytes.* of 10000 bytes are free"):
         flow.compile(layer, device="cuda")(floats(500, 20), floats(20, 9), floats(9))
@@ -571,7 +571,7 @@ class ForeignDLPack:
         return self.held.__dlpack__(stream=stream)
 
 
-def test_arrays_of_other_libraries_are_taken_where_they_are(cuda):
+def test_arrays_of_other_libraries_are_not_copied(cuda):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
     function, foreign = flow.compile(layer, device="cuda"), ForeignDLPack(x)
     got = function(foreign, Foreign(w, stream=55), b)
@@ -586,7 +586,7 @@ def test_arrays_of_other_libraries_are_taken_where_they_are(cuda):
 @pytest.mark.parametrize(
     "last", [flow.cuda.synchronize, streams.release_all_borrowed, lambda: from_other(Foreign(floats(2)))]
 )
-def test_memory_of_other_libraries_goes_back_when_it_has_been_used(cuda, made, last):
+def test_borrowed_memory_is_released_after_use(cuda, made, last):
     """Whoever lent it may write there at once."""
     function, stream = flow.compile(lambda x: x * 2.0, device="cuda"), current(driver.device(0))
     cuda.is_busy, foreign = True, made(floats(4, 3))
@@ -600,7 +600,7 @@ def test_memory_of_other_libraries_goes_back_when_it_has_been_used(cuda, made, l
     assert held() is None and not stream.has_borrowed and np.asarray(got).shape == (4, 3)
 
 
-def test_a_capsule_keeps_memory_until_it_is_given_back(cuda):
+def test_a_capsule_keeps_memory_until_it_is_deleted(cuda):
     array = on(floats(4, 3))
     taken = array.__dlpack__(stream=-1)
     before = len(cuda.live)
@@ -637,7 +637,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("library", ["interface", "capsule"])
-def test_arrays_with_gaps_are_copied(cuda, name, library):
+def test_strided_arrays_are_copied(cuda, name, library):
     base = floats(6, 8)
     view = VIEWS[name](base)
     at = view.__array_interface__["data"][0] - base.__array_interface__["data"][0]
@@ -660,13 +660,13 @@ def test_arrays_are_refused_while_pytorch_captures_a_graph(cuda, monkeypatch):
     assert len(given.streams) == 1
 
 
-def test_texts_of_kernels_do_not_stay_after_they_are_compiled():
+def test_sources_of_kernels_are_dropped_after_compilation():
     before = set(linecache.cache)
     assert compile_source(compiler.FIRST).cubin
     assert not [name for name in linecache.cache if name.startswith("<") and name not in before]
 
 
-def test_kernels_say_where_in_the_users_file_they_come_from(cuda):
+def test_kernels_name_their_source_locations(cuda):
     """Programs that only lie elsewhere have the same kernels, from the cache, and say where each lies."""
     first = lambda x, w: flow.gelu(x @ w)  # noqa: E731
     second = lambda x, w: flow.gelu(x @ w)  # noqa: E731
@@ -677,7 +677,7 @@ def test_kernels_say_where_in_the_users_file_they_come_from(cuda):
             assert f"# oneflow.{op} ({__file__}:{line})\n" in function.ir("triton")
 
 
-def test_a_program_seen_before_needs_neither_passes_nor_triton(cuda, monkeypatch):
+def test_a_cached_program_needs_neither_passes_nor_triton(cuda, monkeypatch):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
     want = flow.compile(layer, device="cuda")(x, w, b)
 

@@ -68,7 +68,7 @@ def unready():
     kernel_cache.warm_up.cache_clear()
 
 
-def test_triton_gets_ready_beside_what_is_lowered(unready, monkeypatch):
+def test_triton_is_loaded_while_the_program_is_lowered(unready, monkeypatch):
     seen = []
     monkeypatch.setattr(
         kernel_cache, "compile_source", lambda s, arch: seen.append((s.name, threading.current_thread()))
@@ -79,7 +79,7 @@ def test_triton_gets_ready_beside_what_is_lowered(unready, monkeypatch):
     assert [name for name, _ in seen] == ["first"] and seen[0][1] is not threading.current_thread()
 
 
-def test_helpers_begin_with_what_is_announced(program, tmp_path, monkeypatch):
+def test_workers_start_with_announced_kernels(program, tmp_path, monkeypatch):
     """Kernels that are on the disk, or have nothing to do, are left out, and none is compiled twice."""
     monkeypatch.setattr(native, "num_threads", lambda: 2)
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
