@@ -1,6 +1,6 @@
-"""What the fuzzers share: seeds, a pool of worker processes with a time limit, shrinking, and the report.
+"""The common part of the fuzzers: seeds, a pool of worker processes with a time limit, shrinking, and the report.
 
-A fuzzer is a module-level class with the methods of `Fuzzer`; a case is text, so that it can be sent to a worker,
+A fuzzer is a module-level class with the methods of `Fuzzer`. A case is text, so that it can be sent to a worker,
 written to a file and run again:
 
     if __name__ == "__main__":

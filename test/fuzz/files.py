@@ -1,9 +1,8 @@
 """Mutated programs through all stages: `python test/fuzz/files.py --count 100000`.
 
-A case is one of the repository's programs (lit tests and examples) with some of its tokens and lines changed. The
-case is read, verified, and taken through each of `STAGES`. Right is an error with a message, or a program that
-verifies. Faults are a crash, a hang, an exception that nobody raised on purpose, and a pass whose program MLIR's
-verifier refuses.
+A case is a program of the repository (a lit test or example) with some tokens and lines changed. It is read, verified
+and taken through each of `STAGES`. The expected outcome is an error with a message, or a program that verifies.
+Faults are a crash, a hang, an unintended exception, and a pass whose result the verifier of MLIR refuses.
 """
 
 from __future__ import annotations

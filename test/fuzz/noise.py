@@ -1,10 +1,10 @@
-"""The results of a program by the references, and how far rounding may carry them.
+"""The results of a program by the references, and the error bounds of rounding.
 
-A program is also run with what every inexact operation reads and gives moved by a few units in the last place.
-What the compiled program gives may differ from the reference as much as those runs do: where two large numbers
-cancel, or a sum is close to an integer that it is rounded to, that is far. What is NaN or infinite in all runs has to
-be so. One more run is of the operators' meanings in the types that they are computed in: references in f64 overflow
-later.
+The program also runs with perturbed operands and results of every inexact operation, by a few units in the last
+place. A compiled program may differ from the reference as much as these runs do: cancellation, or a sum near a
+rounding boundary, makes the difference large. Values that are NaN or infinite in all runs have to be so in the
+compiled program. One more run evaluates the meanings of the operators in the computed types, since references in f64
+overflow later.
 """
 
 from __future__ import annotations

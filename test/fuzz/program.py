@@ -1,4 +1,4 @@
-"""A program as data: inputs, calls of operators, results. A failing one is written to a file that runs alone."""
+"""A program as data: inputs, operator calls, results. A failing program is written to a file that runs by itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random programs out of the sample table: a sample says how its operator is called.
+"""Random programs from the table of samples, which say how operators are called.
 
-Each call takes values that are there already. Where the operator refuses their shapes and types, values are brought
-to those of the sample by casts, padding, slices and reshapes, which programs have around operators anyway.
+Each call takes existing values. Where the operator refuses their shapes or types, casts, padding, slices and reshapes
+convert the values to those of the sample; real programs have such operators, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random programs of operators against the references: `python test/fuzz/programs.py --count 10000`.
 
-A case is a `Program` as text. Its way is `cpu`, where it is compiled; `gradient`, where its gradient is, which is
-also compared with finite differences where all is f64; `triton`, where Triton's interpreter runs its kernels; or
-`ranks`, where tensors lie on a mesh in random layouts. What is NaN or infinite has to be so in each.
+A case is the text of a `Program`. Its kind is `cpu` (compiled), `gradient` (the compiled gradient, in f64 also
+compared with finite differences), `triton` (kernels in the interpreter of Triton), or `ranks` (tensors on a mesh in
+random layouts). NaN and infinities have to agree in each.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Random programs with views and updates in place: `python test/fuzz/torch_programs.py --count 10000`.
+"""Random programs with views and in-place updates: `python test/fuzz/torch_programs.py --count 10000`.
 
-A case is Python text that PyTorch and this package run: tensors that are given, views and results of them, updates
-in place. Every tensor has to have PyTorch's values at the end: in eager mode, as a compiled function of the tensors
-that are given, and as one that finds them outside. With `# gradient` the gradients by the tensors that are given have
-to be PyTorch's. What PyTorch refuses is no case. Needs PyTorch.
+A case is Python text that PyTorch and this package run: given tensors, views and results of them, in-place updates.
+At the end every tensor has to have the value of PyTorch: in eager mode, as a compiled function of the given tensors,
+and as a compiled function that captures them. With `# gradient` the gradients by the given tensors have to agree,
+too. Programs that PyTorch refuses are no cases. Needs PyTorch.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def test_conflicting_commands_wait_for_each_other(seed):
         assert wanted <= before[number]
 
 
-def test_dependencies_are_a_transitive_reduction():
+def test_the_number_of_dependencies_is_linear():
     """Readers of memory that was written again since are named no more."""
     commands = [[(0, 0, 8, n % 10 == 9)] for n in range(1000)]
     assert sum(map(len, dependencies_of(commands))) <= 2 * 1000
