@@ -180,8 +180,8 @@ class Apart:
             CallError: one of them shares memory with what is updated.
         """
         spans = self._spans()
-        found = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.meet(span_of(a))]
-        found += [(n, region) for n, v in views.items() if spans.meet((region := region_of(v)).span)]
+        found = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.overlaps(span_of(a))]
+        found += [(n, region) for n, v in views.items() if spans.overlaps((region := region_of(v)).span)]
         for number, region in found:
             if any(region_of(t).meets(region) for t in self._updated):
                 raise CallError(

@@ -227,10 +227,10 @@ def test_an_allocation_waits_for_frees_on_other_streams(tmp_path, monkeypatch):
         device = driver.device(0)
         for take in (lambda stream: stream.allocate(800), lambda stream: stream.workspace(800)):
             other = Stream(device)
-            other.leave(other.allocate(800), 800)
+            other.cache(other.allocate(800), 800)
             stream = Stream(device)
             address = take(stream)
-            assert address and not other.held()
+            assert address and not other.cached_bytes()
             driver.free(address, stream.handle)
 
 
@@ -622,7 +622,7 @@ class Strided(ForeignDLPack):
         capsule = dlpack.export(
             self, self.held.address + at, self.view.shape, self.held.dtype, self.__dlpack_device__()
         )
-        *_, strides, _ = dlpack._given[max(dlpack._given)]
+        *_, strides, _ = dlpack._exported[max(dlpack._exported)]
         strides[:] = [s // self.view.itemsize for s in self.view.strides]
         return capsule
 
