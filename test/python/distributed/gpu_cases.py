@@ -136,7 +136,7 @@ def graphs(name: str, ranks: list[int]) -> None:
 
 def moving(name: str, ranks: list[int]) -> None:
     """What collectives give lies elsewhere at each run: they are called again, or have graphs where it comes back."""
-    at, elements = flow.placement("cuda", ranks), script.SMALL // 2
+    at, elements = flow.placement("cuda", ranks), script.MAX_STAGED_BYTES // 2
     steps.MIN_GRAPH_COMMANDS = 1
 
     @flow.compile

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oneflow.runtime.collectives.mpi import _part
+from oneflow.runtime.collectives.mpi import _thread_share
 
 ALL = frozenset(range(8))
 HALVES = frozenset(range(4)), frozenset(range(4, 8))
@@ -20,4 +20,4 @@ HALVES = frozenset(range(4)), frozenset(range(4, 8))
     ],
 )
 def test_ranks_share_what_they_may_use(allowed, parts):
-    assert [_part(row, allowed) for row in range(len(allowed))] == parts
+    assert [_thread_share(row, allowed) for row in range(len(allowed))] == parts
