@@ -24,7 +24,7 @@ from oneflow.dialect.ops.matmul import expect_addend, with_addend
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -100,16 +100,15 @@ class Normalization:
         expect_addend(op, y)
         return [y, *[channel] * (2 * op.training), *[channel] * (2 * _moves(op))]
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axis = op.axis % op.x.rank
         x = ["_" if op.training and i != axis else f"d{i}" for i in range(op.x.rank)]
         given = ["x", *(name for name in PARAMS if op[name] is not None)]
         more = len(op.results) - 1
-        text = f"{' '.join(x)}{f', {x[axis]}' * (len(given) - 1)} -> {' '.join(x)}{f', {x[axis]}' * more}"
-        found = Factors(text).signatures([d.shape for d in op.operands[: len(given)]])
-        linear = [("gamma", "beta")] if op.training else [("gamma", "beta"), ("x", "moving_mean", "beta")]
-        sums = [tuple(P if n in names else B for n in given) for names in linear]
-        return with_addend(op, [*found, *(SbpSignature(side, (P, *[B] * more)) for side in sums)])
+        y = " ".join(x)
+        found = Factors(f"{y}{f', {x[axis]}' * (len(given) - 1)} -> {y}{f', {x[axis]}' * more}")
+        found = found.linear_in(op, "gamma", "beta")
+        return with_addend(op, found if op.training else found.linear_in(op, "x", "moving_mean", "beta"), y)
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         x = widen(ops, op.x)
@@ -258,11 +257,11 @@ class NormalizationGrad:
         expect_type(op, "dy", x)
         return [channel, channel, x.meet(op.dy)]
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axis = op.axis % op.x.rank
         x = " ".join("c" if i == axis else "_" for i in range(op.x.rank))
-        split = Factors(f"{x}, {x}, c, c, c -> c, c, {x}").signatures([d.shape for d in op.operands])
-        return [*split, SbpSignature((B, P, B, B, B), (P, P, P)), SbpSignature((B, B, B, B, P), (B, B, P))]
+        split = Factors(f"{x}, {x}, c, c, c -> c, c, {x}")
+        return split.linear_in(op, "dy", results=(0, 1, 2)).linear_in(op, "gamma", results=(2,))
 
     def sharded_decomposition(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         x, dy = widen(ops, op.x), widen(ops, op.dy)

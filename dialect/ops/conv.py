@@ -16,7 +16,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.group_norm import expect_groups
-from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend, with_bias
+from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend
 from oneflow.dialect.ops.phases import transposed
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.spatial import (
@@ -32,7 +32,7 @@ from oneflow.dialect.ops.spatial import (
     numpy_windows,
 )
 from oneflow.dialect.record import Call, Operator, define, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, same_dtype
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
@@ -113,12 +113,12 @@ def _types(spatial: int) -> Any:
     return types
 
 
-def _sbp(op: Call) -> list[SbpSignature]:
+def _sbp(op: Call) -> Factors:
     """Batch and filters stay split; splitting the channels of the images leaves partial sums."""
     layout = layout_of(op, op.in_.rank - 2)
     x, weight, y = factor_names(op, layout)
-    found = Factors(f"{x}, {weight} -> {y}", "each").signatures([op.in_.shape, op.weight.shape])
-    return with_addend(op, found if op.bias is None else with_bias(found, layout.channel))
+    found = Factors(f"{x}, {weight} -> {y}", "each")
+    return with_addend(op, found if op.bias is None else found.plus(y.split()[layout.channel]), y)
 
 
 def local_groups(op: Call, x: Any, weight: Any) -> dict[str, Any]:
@@ -264,11 +264,10 @@ class ConvDataGrad:
         expect_addend(op, dx)
         return dx
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         x, weight, y = factor_names(op, layout_of(op, op.num_spatial_dims))
-        found = Factors(f"{y}, {weight}, {x} -> {x}").signatures([d.shape for d in op.operands[:3]])
-        linear = [SbpSignature(row, (P,)) for row in ((P, B, B), (B, P, B))]
-        return with_addend(op, [*found, *linear])
+        found = Factors(f"{y}, {weight}, {x} -> {x}").linear_in(op, "dy").linear_in(op, "filter")
+        return with_addend(op, found, x)
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return local_groups(op, shard.inputs[2], shard.inputs[1])

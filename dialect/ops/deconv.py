@@ -39,7 +39,7 @@ from oneflow.dialect.ops.spatial import (
     numpy_windows,
 )
 from oneflow.dialect.record import Call, Operator, define
-from oneflow.dialect.sbp import Factors, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.shapes import expect_dim, expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -90,10 +90,10 @@ def _types(spatial: int) -> Any:
     return types
 
 
-def _sbp(op: Call) -> list[SbpSignature]:
+def _sbp(op: Call) -> Factors:
     """Batch and filters of a group stay split; splitting the channels of the images leaves partial sums."""
     out, weight, x = factor_names(op, layout_of(op, op.in_.rank - 2))
-    return Factors(f"{x}, {weight} -> {out}", "each").signatures([op.in_.shape, op.weight.shape])
+    return Factors(f"{x}, {weight} -> {out}", "each")
 
 
 def _local(op: Call, shard: Shard) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import elementwise
 from oneflow.dialect.ops.update import first, regularized, weighed
 from oneflow.dialect.record import Call, Rule, define, flatten, no_grad, no_sbp, operator
-from oneflow.dialect.sbp import P, S, SbpSignature
+from oneflow.dialect.sbp import Factors, common_axes
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -34,11 +34,9 @@ def _tensors(op: Call) -> list[Any]:
     return flatten([op.x])
 
 
-def _split(op: Call) -> list[SbpSignature]:
-    """Every tensor along the same axis; the sums are parts."""
-    tensors = _tensors(op)
-    axes = [i for i in range(min(x.rank for x in tensors)) if all(x.shape[i] != 1 for x in tensors)]
-    return [SbpSignature((S(i),) * len(tensors), (P,)) for i in axes]
+def _split(op: Call) -> Factors:
+    """Every tensor is split along the same axis; the result is a partial sum."""
+    return Factors(f"{', '.join(common_axes(_tensors(op)))} -> ")
 
 
 def total(

@@ -17,7 +17,7 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops import optimizer  # noqa: F401  (the updates of one parameter)
 from oneflow.dialect.ops.update import COPY, NO_GRAD, NUMBERS
 from oneflow.dialect.record import REGISTRY, Call, Operator, OperatorError, define, infer
-from oneflow.dialect.sbp import B, S, SbpSignature
+from oneflow.dialect.sbp import Factors, common_axes
 from oneflow.dialect.signature import AttrDef
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -79,19 +79,16 @@ def _by_name(results: Sequence[Sequence[Any]]) -> list[Any]:
     return [r for group in zip(*results, strict=True) for r in group]
 
 
-def _sbp(op: Call) -> list[SbpSignature]:
-    """All tensors of parameters split along the same axis."""
-    axes = [i for i in range(min(m.rank for m in op.model)) if all(m.shape[i] != 1 for m in op.model)]
-    shared = [sbp for given in op.inputs.values() for sbp in _kept(given)]
-    return [
-        SbpSignature(tuple(S(axis) if sbp is None else sbp for sbp in shared), (S(axis),) * len(op.results))
-        for axis in axes
+def _sbp(op: Call) -> Factors:
+    """All tensors of parameters are split along the same axis; numbers are repeated."""
+    models = common_axes(op.model)
+    sides = [
+        factors
+        for given in op.inputs.values()
+        if given is not None
+        for factors in (models if isinstance(given, tuple) else [" ".join("_" * given.rank)])
     ]
-
-
-def _kept(given: Any) -> list[Any]:
-    """How the tensors of one operand lie: None for those of parameters, which are split."""
-    return [None] * len(given) if isinstance(given, tuple) else [] if given is None else [B]
+    return Factors(f"{', '.join(sides)} -> {', '.join(models * (len(op.results) // len(models)))}")
 
 
 def _register(name: str, one: Operator, names: Sequence[str]) -> None:

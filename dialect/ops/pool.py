@@ -26,7 +26,7 @@ from oneflow.dialect.ops.spatial import (
     layout_of,
 )
 from oneflow.dialect.record import Call, Operator, define
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc, count
@@ -380,11 +380,9 @@ def _avg_pool(spatial: int) -> tuple[Operator, Operator]:
     return forward, backward
 
 
-def linear_in_dy(op: Call) -> list[SbpSignature]:
+def linear_in_dy(op: Call) -> Factors:
     """Signatures of a linear map of the last operand, to the shape of x."""
-    x, count = factors(op), len(op.operands)
-    found = Factors(f"{', '.join([x] * count)} -> {x}").signatures([d.shape for d in op.operands])
-    return [*found, SbpSignature((*[B] * (count - 1), P), (P,))]
+    return repeated_factors(factors(op), len(op.operands)).linear_in(op, list(op.inputs)[-1])
 
 
 for _spatial in (1, 2, 3):

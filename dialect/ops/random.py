@@ -23,7 +23,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.source import NO_OPERAND, filled
 from oneflow.dialect.philox import MASK, kept_scale, numpy_philox, philox
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, letters
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -338,8 +338,8 @@ def _numpy_keep(x: Any, mask: Any, scale: float, added: Any = None) -> Any:
 class Dropout:
     """Zeros in place of elements with the probability `rate`, the others over 1 - rate; and the mask of those."""
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        return [*_split_anywhere(op).signatures(), SbpSignature((P,) * len(op.operands), (P, B))]
+    def sbp(op: Call) -> Factors:
+        return _split_anywhere(op).linear_in(op, *op.inputs)
 
     local = _part
     traits = RANDOM
@@ -373,9 +373,8 @@ class DropoutGrad:
             raise op.error(f"expected mask of type {TensorDesc(op.dy.shape, dtypes.bool_)}, got {op.mask}")
         return TensorDesc(op.dy.meet(TensorDesc(op.mask.shape, op.dy.dtype)).shape, op.dy.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        text = " ".join(letters(op.dy.shape))
-        return [*Factors(f"{text}, {text} -> {text}").signatures(), SbpSignature((P, B), (P,))]
+    def sbp(op: Call) -> Factors:
+        return repeated_factors(" ".join(letters(op.dy.shape)), 2).linear_in(op, "dy")
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         return {"dy": lambda: ops.dropout_grad(ddx, op.mask, scale=op.scale)}

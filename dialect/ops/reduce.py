@@ -14,7 +14,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Absent, Call, Operator, Rule, define, no_grad, operator
-from oneflow.dialect.sbp import B, Factors, M, P, S, Sbp, SbpSignature
+from oneflow.dialect.sbp import Factors, M, S, Sbp, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
@@ -134,10 +134,13 @@ def reduction(
         taken = (lambda e: s.cast(element(e), dtypes.float64)) if is_wide else element
         return fold_axes(x, reduction_axes(op, x.rank), op.keepdims, init(x.dtype), combine, result or x.dtype, taken)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors | list[SbpSignature]:
         shape = op.input_tensor.shape
-        found = reduction_factors(op, linear, linear is not None or split_only).signatures([shape])
-        return [*found, *(SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, len(shape)) if partial)]
+        found = reduction_factors(op, linear, linear is not None or split_only)
+        if partial is None:
+            return found
+        by_axis = (SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, len(shape)))
+        return [*found.signatures([shape]), *by_axis]
 
     def run(x: Any, *, axis: Any, keepdims: Any, allow_empty: bool = False) -> Any:
         initial = {"initial": init(dtypes.from_numpy(x.dtype))} if allow_empty else {}
@@ -244,11 +247,6 @@ def aligned_axes(rank: int, apart: Sequence[int], small: int) -> list[int]:
     return kept if len(kept) == small else list(range(rank - small, rank))
 
 
-def like_signatures(op: Call, text: str) -> list[SbpSignature]:
-    """Signatures of a map that is linear in its first operand and takes only the shape of the second."""
-    return [*Factors(text).signatures([d.shape for d in op.operands]), SbpSignature((P, B), (P,))]
-
-
 @operator("reduce_sum_like(x, like, axis: list_int32) -> y")
 class ReduceSumLike:
     """The sum over `axis`, in the shape of `like`: the adjoint of broadcasting."""
@@ -266,11 +264,11 @@ class ReduceSumLike:
             shape.append(expect_dim(op, f"dimension {dim} of like", op.like.shape[dim], wanted))
         return TensorDesc(tuple(shape), op.x.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axes = op.normalize_axes(op.axis, op.x.rank)
         names = [f"d{i}" for i in range(op.x.rank)]
         like = " ".join("_" if i in axes else names[i] for i in aligned_axes(op.x.rank, axes, op.like.rank))
-        return like_signatures(op, f"{' '.join(names)}, {like} -> {like}")
+        return Factors(f"{' '.join(names)}, {like} -> {like}").linear_in(op, "x")
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         axes = op.normalize_axes(op.axis, op.x.rank)
@@ -303,11 +301,11 @@ class BroadcastLike:
                 shape[axis] = expect_dim(op, f"dimension {dim} of x", op.x.shape[dim], shape[axis])
         return TensorDesc(tuple(shape), op.x.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names = [f"d{i}" for i in range(op.like.rank)]
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
         x = " ".join(names[i] for i in aligned_axes(op.like.rank, axes, op.x.rank))
-        return like_signatures(op, f"{x}, {' '.join(names)} -> {' '.join(names)}")
+        return Factors(f"{x}, {' '.join(names)} -> {' '.join(names)}").linear_in(op, "x")
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank)

@@ -9,10 +9,10 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops.indexing import factors, names, nd_depth, nd_position, numpy_nd
+from oneflow.dialect.ops.indexing import names, nd_depth, nd_position, numpy_nd
 from oneflow.dialect.ops.scattering import expect_type
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, P, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -49,12 +49,12 @@ class TensorScatterNdUpdate:
         expect_type(op, "updates", (*op.indices.shape[:-1], *op.params.shape[depth:]))
         return op.params
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         depth = op.indices.shape[-1]
         d = letters(op.params.shape, range(depth))
         whole = ["_"] * (op.indices.rank - 1)
         text = f"{names(d)}, {names(whole, d[depth:])}, {names(whole, ['_'])} -> {names(d)}"
-        return factors(op, text, SbpSignature((P, P, B), (P,)))
+        return Factors(text).linear_in(op, "params", "updates")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {

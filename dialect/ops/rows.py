@@ -18,7 +18,6 @@ from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.softmax import narrow
 from oneflow.dialect.record import Call
-from oneflow.dialect.sbp import B, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
@@ -53,20 +52,6 @@ def expect_present(op: Call, name: str, attribute: str) -> None:
 def letters(rank: int, split: int) -> str:
     """Factors of a tensor whose first `split` dimensions can be split."""
     return " ".join(f"d{i}" if i < split else "_" for i in range(rank))
-
-
-def linear_in(op: Call, operands: Sequence[str], results: Sequence[int] = (0,)) -> list[SbpSignature]:
-    """The signature of a map that is linear in all of `operands` together: sums of them give sums of `results`."""
-    named = [n for n, v in op.inputs.items() if v is not None]
-    if not any(n in operands for n in named):
-        return []
-    sums = (P if i in results else B for i in range(len(op.results)))
-    return [SbpSignature(tuple(P if n in operands else B for n in named), tuple(sums))]
-
-
-def linear_in_first(signatures: Sequence[SbpSignature], inputs: int, outputs: int) -> list[SbpSignature]:
-    """Signatures of a map that is linear in its first operand, the partial sums of that one included."""
-    return [*signatures, SbpSignature((P, *[B] * (inputs - 1)), (P,) * outputs)]
 
 
 def reciprocal(count: Size, dtype: DType) -> Expr:

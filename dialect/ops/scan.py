@@ -16,7 +16,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.reduce import fold_axes, reduction_axes, wide
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -92,9 +92,8 @@ class CumProdGrad:
         op.normalize_axis(op.dim, op.dy.rank, "dim")
         return op.dy.meet(op.output).meet(op.input)
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        names = _whole_along_dim(op.dy.rank, op.dim)
-        return [*Factors(f"{names}, {names}, {names} -> {names}").signatures(), SbpSignature((P, B, B), (P,))]
+    def sbp(op: Call) -> Factors:
+        return repeated_factors(_whole_along_dim(op.dy.rank, op.dim), 3).linear_in(op, "dy")
 
     grad = composed_gradient
 

@@ -14,7 +14,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
 from oneflow.dialect.record import Call, Law, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard, repeated_factors
 from oneflow.dialect.shapes import letters
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
@@ -116,10 +116,9 @@ class NarrowGrad:
             raise op.error(f"expected dy of type {part}, got {op.dy}")
         return TensorDesc(op.like.shape, op.dy.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names, _, _ = _narrow_sbp(op, op.like).text.partition(" ->")
-        split = Factors(f"{names}, {names} -> {names}", "joint").signatures()
-        return [*split, SbpSignature((P, B), (P,))]
+        return repeated_factors(names, 2, linear="joint").linear_in(op, "dy")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return {"length": (shard.inputs[0].shape or ())[op.dim]}

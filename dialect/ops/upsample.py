@@ -19,7 +19,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.sampling import Centres, Cubics, Slopes, Steps, keys
 from oneflow.dialect.record import Call, Operator, define
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -239,9 +239,8 @@ def _sbp(op: Call) -> Factors:
     return Factors(f"{_names(op)} -> {_names(op)}", "joint")
 
 
-def _grad_sbp(op: Call) -> list[SbpSignature]:
-    found = Factors(f"{_names(op)}, {_names(op)} -> {_names(op)}").signatures([op.dy.shape, op.x.shape])
-    return [*found, SbpSignature((P, B), (P,))]
+def _grad_sbp(op: Call) -> Factors:
+    return repeated_factors(_names(op), 2).linear_in(op, "dy")
 
 
 def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Operator, Operator]:
