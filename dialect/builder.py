@@ -101,12 +101,12 @@ class Builder(ABC):
         """What a rule may be given as an operand, as a `Value` of this builder."""
 
     def retype(self, value: Value, desc: TensorDesc) -> Value:
-        """`value` as a tensor of type `desc`, which says more or less of the same shape."""
+        """`value` as a tensor of type `desc`, in which more or fewer sizes of the same shape are known."""
         assert value.desc.compatible(desc), f"{value.desc} as {desc}"
         return value
 
-    def beside(self, value: Value, like: Value) -> Value:
-        """`value` on the ranks that `like` lies on."""
+    def placed_like(self, value: Value, like: Value) -> Value:
+        """`value` on the ranks of the placement of `like`."""
         return (
             self.call("hierarchical_parallel_cast_like", value, like, nd_sbp=())[0] if self.has_placements else value
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 #: How deep brackets may nest, and how many elements a tensor has that is parsed without a trial.
 DEEPEST, MANY = 512, 1 << 28
 #: Bytes that a trial may take beside some for each of the text.
-ROOM, ROOM_PER_BYTE = 4 << 30, 64
+TRIAL_MEMORY, MEMORY_PER_BYTE = 4 << 30, 64
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
@@ -85,8 +85,8 @@ def _too_large(text: str) -> tuple[str, int] | None:
     large = next((m for m in _SHAPE.finditer(text) if _elements(m[0]) > MANY), None)
     if large is None:
         return None
-    room = str(ROOM + ROOM_PER_BYTE * len(text))
-    command = [sys.executable, "-c", _TRIAL, room]
+    limit = str(TRIAL_MEMORY + MEMORY_PER_BYTE * len(text))
+    command = [sys.executable, "-c", _TRIAL, limit]
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     trial = subprocess.run(command, input=text, env=found, capture_output=True, text=True, check=False)
     if trial.returncode >= 0:

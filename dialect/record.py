@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
-from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything, sums_bools, sums_of_shapes
+from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partial_bools, with_partial_shape_operands
 from oneflow.dialect.signature import (
     ArgDef,
     AttrDef,
@@ -141,16 +141,16 @@ class Operator:
     def signatures(self, op: Call) -> list[SbpSignature]:
         """Every SBP signature of a call whose operands are `TensorDesc`s, the all-broadcast one last."""
         inputs, outputs = len(op.operands), len(op.results)
-        everywhere = broadcast_everything(inputs, outputs)
+        repeated = all_broadcast(inputs, outputs)
         if isinstance(self.sbp, Absent):
             rule: Any = []
         else:
             rule = self.sbp if isinstance(self.sbp, Factors) else self.sbp(op)
         if isinstance(rule, Factors):
             rule = rule.signatures([d.shape for d in op.operands])
-        rule = [*rule, *sums_of_shapes([*rule, everywhere], self._shape_only(op))]
+        rule = [*rule, *with_partial_shape_operands([*rule, repeated], self._shape_only(op))]
         bools = [d.dtype.kind == "bool" for d in (*op.operands, *op.results)]
-        return [s for s in dict.fromkeys((*rule, everywhere)) if not sums_bools(s, bools)]
+        return [s for s in dict.fromkeys((*rule, repeated)) if not has_partial_bools(s, bools)]
 
     def _shape_only(self, op: Call) -> list[int]:
         """The positions of the operands of which only the shape is read."""

@@ -227,7 +227,7 @@ class _Reverse:
         grad = self.ops.retype(grad, value.desc)
         self.users.setdefault(id(value), user)
         if known is not None:
-            grad = self.ops.retype(self.ops.beside(known, value) + self.ops.beside(grad, value), value.desc)
+            grad = self.ops.retype(self.ops.placed_like(known, value) + self.ops.placed_like(grad, value), value.desc)
         self.grads[id(value)] = grad
 
     def _visit(self, entry: Entry, cotangents: Sequence[Value | None]) -> None:

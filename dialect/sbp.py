@@ -94,7 +94,9 @@ SbpRule = Callable[..., Sequence[SbpSignature]]
 class NamedOperands(Protocol):
     """A call, of which combinators of factors read the operands by name: one, a tuple of them, or None."""
 
-    inputs: Mapping[str, Any]
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """The operands by name."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,8 @@ class Factors:
         if shapes is not None:
             shapes = shapes[: len(shapes) - len(self.addends)]
             ins = [_mark_broadcast(f, s, self.text) for f, s in zip(ins, shapes, strict=True)]
-        gone = _names(written) - _names(ins)
-        names = dict.fromkeys(f for factors in (*ins, *outs) for f in factors if f not in gone)
+        size_one = _names(written) - _names(ins)
+        names = dict.fromkeys(f for factors in (*ins, *outs) for f in factors if f not in size_one)
         split = [_split_by(n, ins, outs) for n in names if not n.startswith("_")]
         found = dict.fromkeys((*split, *self.partial_sums(len(ins), len(outs)), *self.sums))
         return [_with_addends(s, outs[0], self.addends) for s in found]
@@ -201,25 +203,25 @@ def _split_by(name: str, ins: list[list[str]], outs: list[list[str]]) -> SbpSign
     return SbpSignature(inputs, outputs, int(name.partition("*")[2] or 0))
 
 
-def sums_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
-    """Whether a signature has partial values of tensors marked as bool, which cannot be added."""
+def has_partial_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
+    """Whether a signature has partial values of tensors of bools, which cannot be added."""
     everything = (*signature.inputs, *signature.outputs)
     return any(b and sbp.is_partial for sbp, b in zip(everything, bools, strict=True))
 
 
-def sums_of_shapes(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:
-    """`signatures` with partial sums for whole operands at `positions` in all ways: only their shape is read."""
-    return [s for given in signatures for s in _sums_in_place_of_wholes(given, positions) if s != given]
+def with_partial_shape_operands(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:
+    """Further signatures, with partial sums for repeated operands at `positions`, of which only the shape is read."""
+    return [s for given in signatures for s in _partial_alternatives(given, positions) if s != given]
 
 
-def _sums_in_place_of_wholes(signature: SbpSignature, positions: Sequence[int]) -> Iterator[SbpSignature]:
-    kinds = [(s, P) if i in positions and s == B else (s,) for i, s in enumerate(signature.inputs)]
-    every = itertools.product(*kinds)
-    return (SbpSignature(inputs, signature.outputs, signature.multiple) for inputs in every)
+def _partial_alternatives(signature: SbpSignature, positions: Sequence[int]) -> Iterator[SbpSignature]:
+    alternatives = [(s, P) if i in positions and s == B else (s,) for i, s in enumerate(signature.inputs)]
+    combinations = itertools.product(*alternatives)
+    return (SbpSignature(inputs, signature.outputs, signature.multiple) for inputs in combinations)
 
 
-def broadcast_everything(inputs: int, outputs: int) -> SbpSignature:
-    """The signature that every operator has: all tensors whole on all devices."""
+def all_broadcast(inputs: int, outputs: int) -> SbpSignature:
+    """The signature that every operator has: all tensors are repeated on all devices."""
     return SbpSignature((B,) * inputs, (B,) * outputs)
 
 

@@ -13,7 +13,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect import reverse
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
-from oneflow.dialect.integer_ways import refuse_integers
+from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import OperatorError, Registry, suggestion
 from oneflow.dialect.tensor_desc import from_mlir

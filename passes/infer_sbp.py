@@ -21,8 +21,8 @@ from oneflow.passes.sbp.cost import Choice, Costs, Machine
 from oneflow.passes.sbp.explain import explain
 from oneflow.passes.sbp.graph import Graph, GraphReader, Node
 from oneflow.passes.sbp.greedy import choose_greedily
-from oneflow.passes.sbp.parts import split_against_their_will, write_out, written_out
 from oneflow.passes.sbp.placements import assign_placements
+from oneflow.passes.sbp.sharded_decomposition import decomposable_operators, decompose_operators, operators_to_reshard
 from oneflow.passes.sbp.submeshes import placements_of, read_submeshes
 from oneflow.passes.sbp.view import Drawing, view
 from oneflow.passes.structure import Function, Structure
@@ -128,22 +128,22 @@ class InferSbp(Pass):
         end = time.monotonic() + self.time_limit
         graph = reader.read(function)
         choice = self._choose(function, graph, costs, end)
-        while found := self._to_write_out(function, reader, costs, graph, choice, end):
-            _write_out(function, found, reader)
+        while found := self._operators_to_decompose(function, reader, costs, graph, choice, end):
+            _decompose(function, found, reader)
             graph = reader.read(function)
             choice = self._choose(function, graph, costs, end)
         return graph, choice
 
-    def _to_write_out(
+    def _operators_to_decompose(
         self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
     ) -> list[Node]:
         """The operators that are better written out: greedily those whose operands lie otherwise than they want."""
         if self.strategy == "greedy":
-            return split_against_their_will(graph, choice, reader.registry)
-        found = written_out(graph, reader.registry)
-        return found if found and self._is_cheaper_written_out(function, reader, costs, graph, choice, end) else []
+            return operators_to_reshard(graph, choice, reader.registry)
+        found = decomposable_operators(graph, reader.registry)
+        return found if found and self._is_cheaper_decomposed(function, reader, costs, graph, choice, end) else []
 
-    def _is_cheaper_written_out(
+    def _is_cheaper_decomposed(
         self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
     ) -> bool:
         """Whether operators that want axes whole cost less, moving and computing, as those they consist of."""
@@ -151,8 +151,8 @@ class InferSbp(Pass):
             copy = ir.Module.parse(function.op.parent.get_asm(assume_verified=True))
         twin = Structure.of(copy.operation).functions[function.name]
         other = reader.read(twin)
-        while nodes := written_out(other, reader.registry):
-            _write_out(twin, nodes, reader)
+        while nodes := decomposable_operators(other, reader.registry):
+            _decompose(twin, nodes, reader)
             other = reader.read(twin)
         return costs.total(other, self._choose(twin, other, costs, end)) < costs.total(graph, choice)
 
@@ -171,9 +171,9 @@ class InferSbp(Pass):
         return found
 
 
-def _write_out(function: Function, nodes: list[Node], reader: GraphReader) -> None:
+def _decompose(function: Function, nodes: list[Node], reader: GraphReader) -> None:
     """Writes operators out; what they become is where they were."""
-    write_out(nodes, reader.registry)
+    decompose_operators(nodes, reader.registry)
     if len(reader.submeshes) > 1:
         assign_placements(function, reader.submeshes, reader.registry)
 

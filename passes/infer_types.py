@@ -175,7 +175,7 @@ class _Refiner:
     def _across_calls(self, function: Function) -> list[Function]:
         """Refines what `function` returns and passes on; the functions for which that is news."""
         news = []
-        for number in range(0 if function.name in self.structure.taken else len(function.results)):
+        for number in range(0 if function.name in self.structure.referenced else len(function.results)):
             known = self._known([Operand(op, number) for op in function.returns])
             if known is not None and function.refine_result(number, known, self.type_of):
                 news += [c.function for c in self.structure.calls_of(function)]
@@ -195,7 +195,7 @@ class _Refiner:
 
     def _pass_arguments(self, callee: Function) -> bool:
         """Refines the arguments of `callee` to what all calls pass; whether that is news."""
-        stays = callee.name in self.structure.taken or (self.keep_public and callee.is_public)
+        stays = callee.name in self.structure.referenced or (self.keep_public and callee.is_public)
         if callee.is_declaration or stays:
             return False
         calls = self.structure.calls_of(callee)

@@ -69,14 +69,14 @@ class _Boxer:
             self._replace(op)
             return
         if not self.layouts.passes_on(op):
-            for index, nd in enumerate(self.layouts.wanted(self.function, op)):
+            for index, nd in enumerate(self.layouts.operand_layouts(self.function, op)):
                 if nd is not None and self.layouts.values[op.operands[index]] != nd:
                     self._box_operand(op, index, nd)
         self.layouts.leave(op)
 
     def _replace(self, op: ir.Operation) -> None:
         """Writes a cast of the program as steps."""
-        (nd,) = self.layouts.made(op)
+        (nd,) = self.layouts.result_layouts(op)
         assert nd is not None
         boxed = self._box(op, self._source(op.operands[0]), nd)
         op.results[0].replace_all_uses_with(boxed)

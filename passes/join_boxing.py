@@ -87,7 +87,7 @@ class _Reader:
             layouts.leave(op)
 
     def _read(self, op: ir.Operation) -> None:
-        value, (target,) = op.operands[0], self.layouts.made(op)
+        value, (target,) = op.operands[0], self.layouts.result_layouts(op)
         source, desc, place = self.layouts.values[value], self.layouts.descs[value], self.layouts.places[value]
         assert target is not None
         shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]

@@ -109,12 +109,12 @@ class _Local:
     types: Sequence[ir.Type]
 
 
-def _written(local: Call) -> dict[str, ir.Attribute | None]:
+def _attributes_of(local: Call) -> dict[str, ir.Attribute | None]:
     """The attributes of a call, None in place of those that are left out."""
     attrs = local.record.signature.attrs
     values = {a.name: a.kind.check(local.attrs[a.name]) for a in attrs}
-    said = {a.name for a in attrs if a.is_mandatory or values[a.name] != a.default}
-    return {a.name: a.kind.write(values[a.name]) if a.name in said else None for a in attrs}
+    stated = {a.name for a in attrs if a.is_mandatory or values[a.name] != a.default}
+    return {a.name: a.kind.write(values[a.name]) if a.name in stated else None for a in attrs}
 
 
 class _Lowering:
@@ -143,7 +143,7 @@ class _Lowering:
     def _check_operands(self, op: ir.Operation) -> None:
         if self.layouts.passes_on(op):
             return
-        for value, nd in zip(op.operands, self.layouts.wanted(self.function, op), strict=True):
+        for value, nd in zip(op.operands, self.layouts.operand_layouts(self.function, op), strict=True):
             if nd is not None and nd != self.layouts.values[value]:
                 raise PassError(f"{op.name}: operands lie otherwise; run oneflow-insert-boxing first", op.location)
 
@@ -166,7 +166,7 @@ class _Lowering:
     def _plan_crossing(self, op: ir.Operation) -> Callable[[], None]:
         """The part of this rank in taking a tensor to another placement."""
         value = op.operands[0]
-        (nd,), source = self.layouts.made(op), self.layouts.places[value]
+        (nd,), source = self.layouts.result_layouts(op), self.layouts.places[value]
         shape: tuple[int, ...] = self.layouts.descs[value].shape  # type: ignore[assignment]
         assert nd is not None
         crossing = Crossing(shape, source, self.layouts.values[value], self.submeshes[placement_of(op)], nd)
@@ -191,12 +191,12 @@ class _Lowering:
         def write() -> None:
             for number in missing:
                 if not isinstance(op.operands[number].owner, ir.Block):
-                    op.operands[number] = _nothing(op, op.operands[number])
+                    op.operands[number] = _empty_tensor(op, op.operands[number])
 
         return write
 
     def _plan_cast(self, op: ir.Operation, place: Submesh) -> Callable[[], None]:
-        source, (target,) = self.layouts.values[op.operands[0]], self.layouts.made(op)
+        source, (target,) = self.layouts.values[op.operands[0]], self.layouts.result_layouts(op)
         desc = self.layouts.descs[op.operands[0]]
         shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]
         assert target is not None
@@ -224,8 +224,8 @@ class _Lowering:
         """The part of a cast in a collective of several tensors, which is written in place of the last of them."""
         joined = self.joined.setdefault(number, _Joined(self.layouts.registry))
         alike = len(places) == 1 and places[0].step.kind in JOINED
-        beside = not joined.ops or self.before == joined.ops[-1]
-        if not alike or not beside or (joined.ops and not _same_collective(joined.places[0], places[0])):
+        adjacent = not joined.ops or self.before == joined.ops[-1]
+        if not alike or not adjacent or (joined.ops and not _same_collective(joined.places[0], places[0])):
             raise PassError(
                 f"{op.name}: expected casts of one {notes.JOINED}, {number}, to stand side by side and to be the same"
                 f" collective, one of {', '.join(JOINED)}; got {', '.join(p.step.kind for p in places) or 'nothing'}",
@@ -266,11 +266,11 @@ class _Lowering:
         record = dialect.record_of(op, self.layouts.registry)
         call = dialect.operand_call(op, record, self.layouts.descs.__getitem__)
         call = dialect.bind_results(op, call, descs)
-        sides = (self.layouts.wanted(self.function, op), self.layouts.made(op))
+        sides = (self.layouts.operand_layouts(self.function, op), self.layouts.result_layouts(op))
         ins, outs = (tuple(nd for nd in side if nd is not None) for side in sides)
         local = localize(call, NdSignature(ins, outs), place.mesh, self._rank(place))
         _check_local(op, local)
-        return _Local(record, _written(local), [d.to_mlir() for d in local.results])
+        return _Local(record, _attributes_of(local), [d.to_mlir() for d in local.results])
 
     @staticmethod
     def _drop(op: ir.Operation) -> None:
@@ -310,7 +310,7 @@ class _Lowering:
 
         notes.annotate_values(self.function.op, name, len(kinds), attributes)
         places = [self.submeshes[p] for p in placements_of(self.function.op, name, len(kinds))]
-        return [self._local_type(*lying) for lying in zip(kinds, descs, stated, places, strict=True)]
+        return [self._local_type(*row) for row in zip(kinds, descs, stated, places, strict=True)]
 
     def _local_type(self, kind: ir.Type, desc: TensorDesc | None, nd: NdSbp | None, place: Submesh) -> ir.Type:
         return kind if desc is None or nd is None else local_desc(desc, nd, place, self.rank).to_mlir()
@@ -344,7 +344,7 @@ def _same_collective(one: Place, other: Place) -> bool:
     return len(kinds) == 1
 
 
-def _nothing(op: ir.Operation, value: ir.Value) -> ir.Value:
+def _empty_tensor(op: ir.Operation, value: ir.Value) -> ir.Value:
     """An empty tensor before `op`, of the element type of `value`."""
     with op.location:
         kind = ir.RankedTensorType.get((0,), ir.RankedTensorType(value.type).element_type)

@@ -73,10 +73,10 @@ def _statistics(op: Call) -> TensorDesc:
     return TensorDesc(op.query.shape[:3], op.query.dtype.accumulator)
 
 
-def _lying(op: Call, lying: Mapping[str, Sbp], results: Sequence[Sbp], multiple: int = 0) -> SbpSignature:
-    """The signature by which operands lie as said, others whole."""
+def _signature(op: Call, layouts: Mapping[str, Sbp], results: Sequence[Sbp], multiple: int = 0) -> SbpSignature:
+    """The signature with `layouts` of operands by name; other operands are repeated."""
     given = (n for n, x in op.inputs.items() if x is not None)
-    return SbpSignature(tuple(lying.get(n, B) for n in given), tuple(results), multiple)
+    return SbpSignature(tuple(layouts.get(n, B) for n in given), tuple(results), multiple)
 
 
 def _split(op: Call, axis: int, keys: Sbp) -> dict[str, Sbp]:
@@ -207,11 +207,11 @@ class Attention:
 
     def sbp(op: Call) -> list[SbpSignature]:
         keys, groups = _of_heads(op)
-        rows = [] if op.causal else [_lying(op, _split(op, 2, B), (S(2), S(2)))]
+        rows = [] if op.causal else [_signature(op, _split(op, 2, B), (S(2), S(2)))]
         return [
-            _lying(op, _split(op, 0, S(0)), (S(0), S(0))),
-            _lying(op, _split(op, 1, keys), (S(1), S(1)), groups),
-            *(_lying(op, {"value": columns}, (columns, B)) for columns in (S(3), P)),
+            _signature(op, _split(op, 0, S(0)), (S(0), S(0))),
+            _signature(op, _split(op, 1, keys), (S(1), S(1)), groups),
+            *(_signature(op, {"value": columns}, (columns, B)) for columns in (S(3), P)),
             *rows,
         ]
 
@@ -266,8 +266,8 @@ def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Val
 def _lengths(op: Call) -> list[SbpSignature]:
     """The splits of queries and of keys, between which other gradients are summed up: where no row counts."""
     mask = {} if op.mask is None else {"mask": _along_mask(op, 3)}
-    by_keys = _lying(op, {"key": S(2), "value": S(2), **mask}, (P, S(2), S(2)))
-    return [_lying(op, _split(op, 2, B), (S(2), P, P)), by_keys]
+    by_keys = _signature(op, {"key": S(2), "value": S(2), **mask}, (P, S(2), S(2)))
+    return [_signature(op, _split(op, 2, B), (S(2), P, P)), by_keys]
 
 
 @operator(f"attention_grad(dy, query, key, value, mask?, offset?, logsumexp, delta, {FLAGS}) -> dquery, dkey, dvalue")
@@ -289,11 +289,11 @@ class AttentionGrad:
     def sbp(op: Call) -> list[SbpSignature]:
         keys, groups = _of_heads(op)
         found = [
-            _lying(op, _split(op, 0, S(0)), [S(0)] * 3),
-            _lying(op, _split(op, 1, keys), (S(1), *[P if keys == B else keys] * 2), groups),
-            _lying(op, {"dy": S(3), "value": S(3), "delta": P}, (P, P, S(3))),
-            _lying(op, {"dy": P, "delta": P}, (P, P, P)),
-            _lying(op, {"value": P, "delta": P}, (P, P, B)),
+            _signature(op, _split(op, 0, S(0)), [S(0)] * 3),
+            _signature(op, _split(op, 1, keys), (S(1), *[P if keys == B else keys] * 2), groups),
+            _signature(op, {"dy": S(3), "value": S(3), "delta": P}, (P, P, S(3))),
+            _signature(op, {"dy": P, "delta": P}, (P, P, P)),
+            _signature(op, {"value": P, "delta": P}, (P, P, B)),
         ]
         return found if op.causal else [*found, *_lengths(op)]
 

@@ -114,11 +114,11 @@ class Normalization:
         x = widen(ops, op.x)
         of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
         mean = of.shared(of.total(x)) if op.training else op.moving_mean
-        apart = x - of.spread(mean)
-        squares = of.total(apart * apart) if op.training else None
+        deviation = x - of.spread(mean)
+        squares = of.total(deviation * deviation) if op.training else None
         variance = op.moving_variance if squares is None else of.shared(squares)
         inv = ops.call("rsqrt", variance + float(op.epsilon))[0]
-        y = narrow(ops, apart * of.spread(inv * op.gamma) + of.spread(op.beta), op.x.dtype)
+        y = narrow(ops, deviation * of.spread(inv * op.gamma) + of.spread(op.beta), op.x.dtype)
         y = y if op._add_to_output is None else y + op._add_to_output
         if squares is None:
             return [y]
@@ -197,22 +197,22 @@ def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
 
     total = fold_channels(x, axis, lambda *i: x[i])
     mean = shared(total, count)
-    in_one = x.dtype == dtypes.bfloat16
-    squares = _squares_together(x, axis, total, mean) if in_one else _squares_apart(x, axis, mean)
+    one_pass = x.dtype == dtypes.bfloat16
+    squares = _one_pass_squares(x, axis, total, mean) if one_pass else _two_pass_squares(x, axis, mean)
     return mean, shared(squares, count), shared(squares, count - 1)
 
 
-def _squares_apart(x: Stage, axis: int, mean: Stage) -> Stage:
+def _two_pass_squares(x: Stage, axis: int, mean: Stage) -> Stage:
     """The sum of squares of distances from the mean, in a second reading."""
 
     def square(*i: Expr) -> Expr:
-        apart = x[i] - mean[(i[axis],)]
-        return apart * apart
+        deviation = x[i] - mean[(i[axis],)]
+        return deviation * deviation
 
     return fold_channels(x, axis, square)
 
 
-def _squares_together(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
+def _one_pass_squares(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
     """The same from sums that one reading gives.
 
     The difference loses digits where elements are far from 0 for how far they are from each other: up to 16 bits of

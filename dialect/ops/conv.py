@@ -25,7 +25,7 @@ from oneflow.dialect.ops.spatial import (
     channels_back,
     channels_first,
     expect_images,
-    expect_room,
+    expect_window_fits,
     expect_windows,
     layout_of,
     numpy_groups,
@@ -106,7 +106,7 @@ def _types(spatial: int) -> Any:
             expect_rank(op, "bias", op.bias, 1)
             filters = expect_dim(op, "dimension 0 of bias", op.bias.shape[0], filters)
         lead, _, sizes = layout.split(op.in_.shape)
-        out = TensorDesc(layout.arrange(lead, [filters], expect_room(op, windows_of(op), sizes)), op.in_.dtype)
+        out = TensorDesc(layout.arrange(lead, [filters], expect_window_fits(op, windows_of(op), sizes)), op.in_.dtype)
         expect_addend(op, out)
         return out
 
@@ -241,7 +241,7 @@ def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
     (batch,), (channels,), got = layout.split(op.dy.shape)
     lead, _, sizes = layout.split(x.shape or ())
     expect_dim(op, "dimension 0 of dy", batch, lead[0])
-    for axis, (count, wanted) in enumerate(zip(got, expect_room(op, windows_of(op), sizes), strict=True)):
+    for axis, (count, wanted) in enumerate(zip(got, expect_window_fits(op, windows_of(op), sizes), strict=True)):
         expect_dim(op, f"spatial dimension {axis} of dy", count, wanted)
     return layout, channels
 

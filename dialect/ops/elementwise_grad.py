@@ -217,8 +217,10 @@ class BroadcastDivGrad:
 
     def reference(y: Any, z: Any, dz: Any) -> Any:
         whole = -dz.astype(np.float64) * z / y
-        apart = tuple(i for i in range(z.ndim) if i < z.ndim - y.ndim or y.shape[i - z.ndim + y.ndim] != z.shape[i])
-        return whole.sum(apart).reshape(y.shape).astype(y.dtype)
+        broadcast = tuple(
+            i for i in range(z.ndim) if i < z.ndim - y.ndim or y.shape[i - z.ndim + y.ndim] != z.shape[i]
+        )
+        return whole.sum(broadcast).reshape(y.shape).astype(y.dtype)
 
 
 def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:

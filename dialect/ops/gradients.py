@@ -69,8 +69,8 @@ def total(
 
     slots: dict[str, Any] = {"types": types, "sbp": _split, "grad": grad, "compute": compute, "reference": run}
     define(f"{name}(x) -> y", doc=doc, depth=2, **slots)
-    apart = "tensors split each along an axis of its own"
-    define(f"multi_{name}(x+) -> y", doc=f"{doc[:-1]}, of all tensors together.", depth=2, unoffered=apart, **slots)
+    why = "tensors split each along an axis of its own"
+    define(f"multi_{name}(x+) -> y", doc=f"{doc[:-1]}, of all tensors together.", depth=2, unoffered=why, **slots)
 
 
 def _square_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:

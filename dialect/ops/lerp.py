@@ -97,8 +97,8 @@ class LerpGrad:
         return op.out_diff - share, share, op.out_diff * (op.end - op.start)
 
     def reference(start: Any, end: Any, weight: Any, out_diff: Any) -> Any:
-        dy, apart = out_diff.astype(np.float64), end.astype(np.float64) - start
-        return tuple(a.astype(start.dtype) for a in (dy * (1.0 - weight), dy * weight, dy * apart))
+        dy, difference = out_diff.astype(np.float64), end.astype(np.float64) - start
+        return tuple(a.astype(start.dtype) for a in (dy * (1.0 - weight), dy * weight, dy * difference))
 
 
 def _shares(op: Call) -> tuple[float, float]:

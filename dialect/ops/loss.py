@@ -107,16 +107,16 @@ elementwise(
 
 def _smooth_l1(x: Expr, target: Expr, *, beta: float) -> Expr:
     difference = x - target
-    apart = abs(difference)
+    distance = abs(difference)
     if beta <= 0:
-        return apart
-    return s.where(apart >= beta, apart - 0.5 * beta, difference * difference * (0.5 / beta))
+        return distance
+    return s.where(distance >= beta, distance - 0.5 * beta, difference * difference * (0.5 / beta))
 
 
 @_in_double
 def _smooth_l1_reference(x: Any, target: Any, *, beta: Any) -> Any:
-    apart = np.abs(x - target)
-    return np.where(apart < beta, 0.5 * apart**2 / (beta or 1), apart - 0.5 * beta)
+    distance = np.abs(x - target)
+    return np.where(distance < beta, 0.5 * distance**2 / (beta or 1), distance - 0.5 * beta)
 
 
 elementwise(

@@ -226,8 +226,8 @@ def _rmsprop_reference(
     step, rate = Reference(model, diff, lr, scale_by, skip, attrs), attrs["decay_rate"]
     new = rate * wide(square) + (1 - rate) * step.g**2
     new_mean = 0.0 if mean is None else rate * wide(mean) + (1 - rate) * step.g
-    under, beside = (0.0, attrs["epsilon"]) if attrs["epsilon_apart"] else (attrs["epsilon"], 0.0)
-    direction = step.g / (np.sqrt(new - new_mean**2 + under) + beside)
+    inside, outside = (0.0, attrs["epsilon"]) if attrs["epsilon_apart"] else (attrs["epsilon"], 0.0)
+    direction = step.g / (np.sqrt(new - new_mean**2 + inside) + outside)
     states = [(square, new)] if mean is None else [(square, new), (mean, new_mean)]
     if momentum is not None:
         direction = attrs["beta"] * wide(momentum) + direction

@@ -22,14 +22,14 @@ from oneflow.dialect.scalar import Expr
 class Phase:
     """Every `stride`-th element of images, from `begin` on, and the `offsets` of the window elements that see those.
 
-    Element q of the phase is the m-th of these in window `shift` + q - `apart` * m.
+    Element q of the phase is the m-th of these in window `shift` + q - `advance` * m.
     """
 
     begin: tuple[int, ...]
     stride: tuple[int, ...]
     offsets: tuple[range, ...]
     shift: tuple[int, ...]
-    apart: tuple[int, ...]
+    advance: tuple[int, ...]
 
     @property
     def kernel(self) -> tuple[int, ...]:
@@ -39,8 +39,8 @@ class Phase:
     @property
     def before(self) -> tuple[int, ...]:
         """How many windows before the first one the first elements would be in."""
-        rows = zip(self.kernel, self.apart, self.shift, strict=True)
-        return tuple(max((kernel - 1) * apart - shift, 0) for kernel, apart, shift in rows)
+        rows = zip(self.kernel, self.advance, self.shift, strict=True)
+        return tuple(max((kernel - 1) * advance - shift, 0) for kernel, advance, shift in rows)
 
     def counts(self, sizes: Sequence[Size]) -> tuple[Size, ...]:
         """The number of its elements along each dimension of images of these sizes."""
@@ -49,8 +49,8 @@ class Phase:
 
     def windows(self, positions: Sequence[Expr], elements: Sequence[Expr]) -> tuple[Expr, ...]:
         """The windows that see elements of the phase by `elements` of its kernel."""
-        rows = zip(positions, self.shift, elements, self.apart, strict=True)
-        return tuple(q + shift - m * apart for q, shift, m, apart in rows)
+        rows = zip(positions, self.shift, elements, self.advance, strict=True)
+        return tuple(q + shift - m * advance for q, shift, m, advance in rows)
 
     def filters(self, weight: Stage, layout: Layout) -> Stage:
         """The part of filters that sees the phase."""

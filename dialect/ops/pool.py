@@ -21,7 +21,7 @@ from oneflow.dialect.ops.spatial import (
     channels_back,
     channels_first,
     expect_images,
-    expect_room,
+    expect_window_fits,
     expect_windows,
     layout_of,
 )
@@ -67,7 +67,7 @@ def _expect_windows(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorD
     layout = layout_of(op, spatial)
     expect_images(op, "x", op.x, spatial)
     lead, channels, sizes = layout.split(op.x.shape)
-    return TensorDesc(layout.arrange(lead, channels, expect_room(op, _windows(op), sizes)), op.x.dtype)
+    return TensorDesc(layout.arrange(lead, channels, expect_window_fits(op, _windows(op), sizes)), op.x.dtype)
 
 
 def _window_shape(op: Call, layout: Layout) -> tuple[Size, ...]:
@@ -97,8 +97,8 @@ def numpy_windows(sizes: Sequence[int], op: dict[str, Any]) -> Iterator[tuple[tu
     rows = zip(sizes, op["kernel_size"], op["stride"], dilations, op["padding"], strict=True)
     axes = []
     for size, kernel, stride, dilation, padding in rows:
-        room = size + 2 * padding - dilation * (kernel - 1) - 1
-        windows = -(-room // stride) + 1 if op["ceil_mode"] else room // stride + 1
+        last_begin = size + 2 * padding - dilation * (kernel - 1) - 1
+        windows = -(-last_begin // stride) + 1 if op["ceil_mode"] else last_begin // stride + 1
         if op["ceil_mode"] and (windows - 1) * stride >= size + padding:
             windows -= 1
         begins = [i * stride - padding for i in range(windows)]

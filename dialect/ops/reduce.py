@@ -238,12 +238,12 @@ reduction(
 )  # fmt: skip
 
 
-def aligned_axes(rank: int, apart: Sequence[int], small: int) -> list[int]:
+def aligned_axes(rank: int, reduced: Sequence[int], small: int) -> list[int]:
     """For each of the `small` dimensions of the smaller tensor, the dimension of the larger one it stands for.
 
-    Those in order that are not set `apart`, where counts agree, else the last ones as NumPy broadcasts.
+    Those in order that are not `reduced`, where counts agree, else the last ones as NumPy broadcasts.
     """
-    kept = [i for i in range(rank) if i not in apart]
+    kept = [i for i in range(rank) if i not in reduced]
     return kept if len(kept) == small else list(range(rank - small, rank))
 
 
@@ -272,8 +272,8 @@ class ReduceSumLike:
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         axes = op.normalize_axes(op.axis, op.x.rank)
-        apart = axes if op.like.rank == op.x.rank - len(axes) else ()
-        return {"x": ops.broadcast_like(dy, op.x, broadcast_axes=apart)}
+        reduced = axes if op.like.rank == op.x.rank - len(axes) else ()
+        return {"x": ops.broadcast_like(dy, op.x, broadcast_axes=reduced)}
 
     def compute(op: Call) -> Stage:
         axes = op.normalize_axes(op.axis, op.x.rank)
@@ -310,11 +310,11 @@ class BroadcastLike:
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
         at = aligned_axes(op.like.rank, axes, op.x.rank)
-        apart = [i for i in range(dy.rank) if i not in at]
+        broadcast = [i for i in range(dy.rank) if i not in at]
         ones = [i for i, axis in enumerate(at) if op.x.shape[i] == 1 and op.like.shape[axis] != 1]
 
         def dx() -> Value:
-            summed: Value = ops.reduce_sum(dy, axis=apart) if apart else dy
+            summed: Value = ops.reduce_sum(dy, axis=broadcast) if broadcast else dy
             return ops.call("reduce_sum_like", summed, op.x, axis=ones)[0] if ones else summed
 
         return {"x": dx}

@@ -74,8 +74,8 @@ def moments(x: Stage, begin: int, epsilon: float, centred: bool = True) -> tuple
     mean = row_mean(x.shape, begin, dtype, lambda *i: x[i]) if centred else None
 
     def squared(*i: Expr) -> Expr:
-        apart = centre(x, mean, i)
-        return apart * apart
+        deviation = centre(x, mean, i)
+        return deviation * deviation
 
     variance = row_mean(x.shape, begin, dtype, squared)
     return mean, c.element_wise(variance.shape, lambda *i: s.rsqrt(variance[i] + epsilon), dtype)
@@ -143,9 +143,9 @@ def standardized(
     count = int(np.prod(x.shape[begin:], dtype=np.int64))  # type: ignore[arg-type]
     share = 1.0 / count if count else np.inf
     mean = row_sum(ops, x, begin) * share if centred else None
-    apart = x if mean is None else x - spread(ops, mean, x)
-    inv = ops.call("rsqrt", row_sum(ops, apart * apart, begin) * share + float(epsilon))[0]
-    return apart * spread(ops, inv, x), mean, inv
+    deviation = x if mean is None else x - spread(ops, mean, x)
+    inv = ops.call("rsqrt", row_sum(ops, deviation * deviation, begin) * share + float(epsilon))[0]
+    return deviation * spread(ops, inv, x), mean, inv
 
 
 def projected(ops: Builder, x: Value, slope: Value, mean: Value | None, inv: Value) -> Value:
@@ -159,8 +159,8 @@ def moment_gradient(
     """What cotangents of the mean and of 1 / deviation add to the gradient of `x`."""
     terms = [] if dmean is None else [shared(ops, dmean, x)]
     if dinv is not None:
-        apart = x if mean is None else x - spread(ops, mean, x)
-        terms.append(-(apart * shared(ops, dinv * inv * inv * inv, x)))
+        deviation = x if mean is None else x - spread(ops, mean, x)
+        terms.append(-(deviation * shared(ops, dinv * inv * inv * inv, x)))
     return terms
 
 
@@ -180,8 +180,8 @@ def second_gradient(
     """The gradients of `row_gradient` by its operands (slope, x, mean, inv), all in the accumulator's type."""
     begin = inv.rank
     scale = spread(ops, inv, x)
-    apart = x if mean is None else x - spread(ops, mean, x)
-    normal, seed = apart * scale, ddx * scale
+    deviation = x if mean is None else x - spread(ops, mean, x)
+    normal, seed = deviation * scale, ddx * scale
 
     def level(value: Value) -> Value:
         return shared(ops, row_sum(ops, value, begin), x)
@@ -197,7 +197,7 @@ def second_gradient(
         "slope": lambda: projected(seed),
         "x": lambda: by_normal() * scale,
         "mean": lambda: -row_sum(ops, by_normal() * scale, begin),
-        "inv": lambda: row_sum(ops, by_normal() * apart + ddx * projected(slope), begin),
+        "inv": lambda: row_sum(ops, by_normal() * deviation + ddx * projected(slope), begin),
     }
 
 
@@ -211,18 +211,18 @@ def param_gradient(
     if scale is None:
         return {} if shift is None else {"dy": lambda: shift}
     everywhere = spread(ops, inv, x)
-    apart = x if mean is None else x - spread(ops, mean, x)
+    deviation = x if mean is None else x - spread(ops, mean, x)
     slope = dy * scale
 
     def by_dy() -> Value:
-        product: Value = apart * everywhere * scale
+        product: Value = deviation * everywhere * scale
         return product if shift is None else product + shift
 
     return {
         "dy": by_dy,
         "x": lambda: slope * everywhere,
         "mean": lambda: -row_sum(ops, slope * everywhere, inv.rank),
-        "inv": lambda: row_sum(ops, slope * apart, inv.rank),
+        "inv": lambda: row_sum(ops, slope * deviation, inv.rank),
     }
 
 

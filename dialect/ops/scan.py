@@ -105,8 +105,8 @@ class CumProdGrad:
         row, column = (ops.call("expand_dims", x, axis=x.rank - i)[0] for i in (1, 0))
         factors = row + ops.call("zero_like", column)[0]
         ones = ops.call("ones_like", factors)[0]
-        apart = ops.tril(factors, diagonal=-1) + ops.triu(factors, diagonal=1) + ops.tril(ops.triu(ones))
-        others = ops.triu(ops.cumprod(apart, dim=x.rank))
+        without_own = ops.tril(factors, diagonal=-1) + ops.triu(factors, diagonal=1) + ops.tril(ops.triu(ones))
+        others = ops.triu(ops.cumprod(without_own, dim=x.rank))
         terms = others * ops.call("expand_dims", dy, axis=x.rank - 1)[0]
         dx = ops.call("reduce_sum", terms, axis=[x.rank])[0]
         back: Value = ops.transpose(dx, perm=[order.index(i) for i in range(x.rank)])

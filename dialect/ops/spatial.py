@@ -94,7 +94,7 @@ class Windows:
         return tuple(None if size is None else self._count(axis, size) for axis, size in enumerate(sizes))
 
     def least(self, axis: int) -> int:
-        """The least size of an image along a dimension that has room for a window."""
+        """The least size of an image along a dimension in which one window fits."""
         whole = self.reach[axis] + 1 - 2 * self.padding[axis]
         if not self.ceil:
             return max(whole, 0)
@@ -111,10 +111,10 @@ class Windows:
             size = s.at_least(
                 size, self.least(axis), f"spatial dimension {axis} of the image, which is smaller than a window"
             )
-        room = size + (2 * padding - self.reach[axis] - 1)
+        last_begin = size + (2 * padding - self.reach[axis] - 1)
         if not self.ceil:
-            return room // stride + 1
-        return c.smaller((room + (stride - 1)) // stride + 1, (size + (padding - 1)) // stride + 1)
+            return last_begin // stride + 1
+        return c.smaller((last_begin + (stride - 1)) // stride + 1, (size + (padding - 1)) // stride + 1)
 
     def inside(self, windows: Sequence[Any], offsets: Sequence[Any]) -> tuple[Any, ...]:
         """Positions in the padded image of elements `offsets` of `windows`."""
@@ -177,7 +177,7 @@ def expect_windows(op: Call, spatial: int, least: dict[str, int]) -> None:
             raise op.error(f"expected numbers of at least {smallest} in {name}, got {values}")
 
 
-def expect_room(op: Call, windows: Windows, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+def expect_window_fits(op: Call, windows: Windows, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
     """The number of windows along each dimension.
 
     Raises:

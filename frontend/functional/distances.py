@@ -60,9 +60,9 @@ def cosine_embedding_loss(
     lengths = [e.sqrt(e.add(r.sum(e.square(v), -1), 1e-12)) for v in (x, y)]
     cosine = e.div(r.sum(e.mul(x, y), -1), e.mul(*lengths))
     nothing, target = zeros_like(cosine), as_tensor(target)
-    alike = e.where(e.eq(target, 1), e.sub(1.0, cosine), nothing)
-    apart = e.where(e.eq(target, -1), e.clamp(e.sub(cosine, margin), min=0), nothing)
-    return reduced(e.add(alike, apart), reduction)
+    positive = e.where(e.eq(target, 1), e.sub(1.0, cosine), nothing)
+    negative = e.where(e.eq(target, -1), e.clamp(e.sub(cosine, margin), min=0), nothing)
+    return reduced(e.add(positive, negative), reduction)
 
 
 @accumulated

@@ -294,7 +294,8 @@ def _clamp_by_tensors(x: Tensor, low: Any, high: Any) -> Tensor:
     if low is not None:
         result = where(lt(x, low) if high is None else logical_and(lt(x, low), lt(low, high)), low, result)
     inside = [holds(x, bound) for holds, bound in ((ge, low), (le, high)) if bound is not None]
-    return where(functools.reduce(logical_and, inside), x, result)
+    clamped: Tensor = where(functools.reduce(logical_and, inside), x, result)
+    return clamped
 
 
 clip = clamp

@@ -103,6 +103,7 @@ def _extreme_of(name: str, x: Any, dim: Any, keepdim: bool, value: Any, position
         return value(x)
     if not isinstance(dim, (int, np.integer)):
         return pairwise(x, dim)
+    dim = int(dim) if isinstance(dim, np.integer) else dim
     x = as_tensor(x)
     if x.rank == 0:
         return Extreme(value(x, dim), position(x, dim))

@@ -12,7 +12,7 @@ from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.images import Sizes, each
-from oneflow.frontend.functional.padding import alone, pad
+from oneflow.frontend.functional.padding import as_batch, pad
 from oneflow.frontend.functional.shape import permute, reshape, slice, stack, transpose, unbind
 
 __all__ = [
@@ -135,12 +135,12 @@ class _Blocks:
 def unfold(input: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Blocks that slide over images, as columns: `(n, c, h, w)` gives `(n, c * elements of a block, blocks)`."""
     blocks = _Blocks.of(kernel_size, dilation, padding, stride)
-    x, taken_out = alone(as_tensor(input), 2)
+    x, drop_batch = as_batch(as_tensor(input), 2)
     x = pad(x, blocks.border(1))
     batch, channels, *sizes = x.sizes()
     counts = blocks.counts(sizes)
-    parts = [slice(x, [(None, None, None)] * 2 + at) for at in blocks.slices(counts)]
-    return taken_out(reshape(stack(parts, 2), (batch, channels * len(parts), counts[0] * counts[1])))
+    parts = [slice(x, [(None, None, None), (None, None, None), *at]) for at in blocks.slices(counts)]
+    return drop_batch(reshape(stack(parts, 2), (batch, channels * len(parts), counts[0] * counts[1])))
 
 
 def fold(
@@ -154,7 +154,7 @@ def fold(
     """Images of the sizes `output_size` that are the sums of blocks, which are columns as `unfold` gives them."""
     blocks = _Blocks.of(kernel_size, dilation, padding, stride)
     x = as_tensor(input)
-    x, taken_out = alone(x, 1)
+    x, drop_batch = as_batch(x, 1)
     count = math.prod(blocks.kernel)
     wide = [n + 2 * p for n, p in zip(each(output_size, 2, "output_size"), blocks.padding, strict=True)]
     counts = blocks.counts(wide)
@@ -168,4 +168,4 @@ def fold(
         start, stop, step = zip((0, batch, 1), (0, channels, 1), *at, strict=True)
         placed.append(dispatch("slice_grad", part, like_shape=shape, start=start, stop=stop, step=step))
     whole = placed[0] if count == 1 else dispatch("add_n", placed)
-    return taken_out(pad(whole, blocks.border(-1)))
+    return drop_batch(pad(whole, blocks.border(-1)))

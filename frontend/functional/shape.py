@@ -41,7 +41,7 @@ def axis(x: Tensor, dim: Any, scalar: bool = False) -> int:
     return dim % count
 
 
-def several(dims: Any) -> Sequence[Any]:
+def several(dims: Any) -> Sequence[Any] | np.ndarray:
     """Dimensions, given as one or as a list."""
     return dims if isinstance(dims, (Sequence, np.ndarray)) and not isinstance(dims, str) else [dims]
 
@@ -210,7 +210,7 @@ def expand_as(x: Any, other: Any) -> Tensor:
 
 
 def repeat(x: Any, *sizes: int) -> Tensor:
-    """`x` set beside itself `sizes[i]` times along each dimension; more sizes than dimensions add leading ones."""
+    """`x` repeated `sizes[i]` times along each dimension; more sizes than dimensions add leading ones."""
     out, times = as_tensor(x), spread(sizes)
     if len(times) < out.rank:
         raise fail(f"expected at least {out.rank} numbers of repetitions for {out.desc}, got {list(times)}")
@@ -223,7 +223,7 @@ def repeat(x: Any, *sizes: int) -> Tensor:
 
 
 def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
-    """`x` set beside itself `count` times along `dim`: expanded along a new dimension, if sizes are known."""
+    """`x` repeated `count` times along `dim`: expanded along a new dimension, if sizes are known."""
     if not isinstance(count, Size) and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
         raise fail(f"expected numbers of repetitions of at least 0, got {count!r}")
     if isinstance(count, int) and not count:
@@ -231,8 +231,8 @@ def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
     if isinstance(count, int) and None in x.shape:
         return cat([x] * count, dim)
     sizes = x.sizes()
-    beside = expand(unsqueeze(x, dim), *sizes[:dim], count, *sizes[dim:])
-    return reshape(beside, (*sizes[:dim], count * sizes[dim], *sizes[dim + 1 :]))
+    tiles = expand(unsqueeze(x, dim), *sizes[:dim], count, *sizes[dim:])
+    return reshape(tiles, (*sizes[:dim], count * sizes[dim], *sizes[dim + 1 :]))
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:

@@ -33,23 +33,23 @@ def scaled_dot_product_attention(
     of floats is added; with `is_causal` positions see none after them. Weights are dropped with `dropout_p`. What
     sees nothing is 0.
     """
-    given = [as_tensor(x) for x in (query, key, value)]
-    added = _mask(given[0], given[1], attn_mask, False)
-    if all(x.rank == HEADED for x in given):
-        return _attended(*given, added, is_causal, scale, dropout_p)
-    given = _of_one_batch(given)
+    query, key, value = (as_tensor(x) for x in (query, key, value))
+    added = _mask(query, key, attn_mask, False)
+    if all(x.rank == RANK_WITH_HEADS for x in (query, key, value)):
+        return _attended(query, key, value, added, is_causal, scale, dropout_p)
+    query, key, value = _broadcast_batch([query, key, value])
     if added is not None and as_tensor(added).rank > 2:
-        whole = (*given[0].size()[:-1], given[1].size(-2))
-        added = _headed(added if given[0].rank == HEADED - 1 else F.broadcast_to(added, whole))
-    mixed = _attended(*map(_headed, given), added, is_causal, scale, dropout_p)
-    return F.reshape(mixed, (*given[0].size()[:-1], mixed.size(-1)))
+        scores = (*query.size()[:-1], key.size(-2))
+        added = _with_heads(added if query.rank == RANK_WITH_HEADS - 1 else F.broadcast_to(added, scores))
+    mixed = _attended(_with_heads(query), _with_heads(key), _with_heads(value), added, is_causal, scale, dropout_p)
+    return F.reshape(mixed, (*query.size()[:-1], mixed.size(-1)))
 
 
 #: The rank of tensors of several heads.
-HEADED = 4
+RANK_WITH_HEADS = 4
 
 
-def _of_one_batch(given: list[Any]) -> list[Any]:
+def _broadcast_batch(given: list[Any]) -> list[Any]:
     """Tensors (.., rows, width) with the same dimensions before these."""
     leads = {x.shape[:-2] for x in given}
     if len(leads) == 1 or None in itertools.chain(*leads):
@@ -58,11 +58,11 @@ def _of_one_batch(given: list[Any]) -> list[Any]:
     return [F.broadcast_to(x, (*lead, *x.size()[-2:])) for x in given]
 
 
-def _headed(x: Any) -> Any:
+def _with_heads(x: Any) -> Any:
     """(.., rows, width) as (batch, 1, rows, width)."""
-    if as_tensor(x).rank >= HEADED:
-        x = F.flatten(x, 0, x.rank - HEADED + 1)
-    while x.rank < HEADED:
+    if as_tensor(x).rank >= RANK_WITH_HEADS:
+        x = F.flatten(x, 0, x.rank - RANK_WITH_HEADS + 1)
+    while x.rank < RANK_WITH_HEADS:
         x = F.unsqueeze(x, -3)
     return x
 

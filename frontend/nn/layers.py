@@ -17,7 +17,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.eager.tensor import wrapped
-from oneflow.frontend.functional.padding import alone
+from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter
 
@@ -104,7 +104,8 @@ class Embedding(Module):
         """A layer with the rows of a tensor, which share its memory and are trained unless `freeze`."""
         if embeddings.dim() != 2:
             raise ValueError(f"expected embeddings of 2 dimensions, got {embeddings.desc}")
-        layer = cls(*embeddings.shape, padding_idx, max_norm, norm_type, dtype=embeddings.dtype)
+        rows, width = embeddings.shape
+        layer = cls(rows, width, padding_idx, max_norm, norm_type, dtype=embeddings.dtype)
         layer.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
         return layer
 
@@ -315,10 +316,11 @@ class _InstanceNorm(_BatchNorm):
 
     def forward(self, x: Any) -> Any:
         """`x`, or one image without a batch, normalized; in training mode the running statistics move."""
-        images, taken_out = alone(x, self.spatial)
+        images, drop_batch = as_batch(x, self.spatial)
         statistics, own = (self.running_mean, self.running_var), self.training or self.running_mean is None
-        affine = self.weight, self.bias
-        return taken_out(F.instance_norm(images, *statistics, *affine, own, self.momentum, self.eps))
+        affine, momentum = (self.weight, self.bias), self.momentum
+        assert momentum is not None
+        return drop_batch(F.instance_norm(images, *statistics, *affine, own, momentum, self.eps))
 
 
 class InstanceNorm1d(_InstanceNorm):

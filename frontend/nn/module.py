@@ -365,7 +365,9 @@ class Module(Stateful):
                 f"{type(self).__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(tensors)}"
             )
         for name, tensor in tensors.items():
-            tensor.data = to_global(tensor, placement, sbp if named is None else named.get(name, whole))
+            placed = to_global(tensor, placement, sbp if named is None else named.get(name, whole))
+            assert isinstance(placed, EagerTensor)
+            tensor.data = placed
         return self
 
     def half(self: Self) -> Self:

@@ -78,11 +78,11 @@ class _Recurrent(Module):
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
-    def of_all(self, suffix: str, x: Any) -> Any:
+    def input_gates(self, suffix: str, x: Any) -> Any:
         """What inputs give to the gates."""
         return F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
 
-    def stepped(self, suffix: str, given: Any, states: States) -> States:
+    def next_states(self, suffix: str, given: Any, states: States) -> States:
         """The states after one step."""
         before = F.linear(states[0], getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}"))
         return self.step(given, before, states)
@@ -92,7 +92,7 @@ class _Recurrent(Module):
         return f"{self.input_size}, {self.hidden_size}"
 
 
-def _nothing(x: Any, *sizes: int) -> Any:
+def _zero_state(x: Any, *sizes: int) -> Any:
     """Zeros of the batch and element type of `x`, `(batch, features)`."""
     return F.expand(F.zeros_like(F.narrow(x, -1, 0, 1)), *sizes)
 
@@ -111,8 +111,10 @@ class _Cell(_Recurrent):
         """The states after the input: one tensor, or a pair of them for an LSTM."""
         if hx is None:
             sizes = [-1] * (input.dim() - 1)
-            hx = (_nothing(input, *sizes, self.hidden_size),) * self.states
-        states = self.stepped("", self.of_all("", input), hx if isinstance(hx, (tuple, list)) else (hx,))
+            hx = (_zero_state(input, *sizes, self.hidden_size),) * self.states
+        states = self.next_states(
+            "", self.input_gates("", input), tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        )
         return states if self.states > 1 else states[0]
 
 
@@ -197,30 +199,30 @@ class _Layers(_Recurrent):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The states at every step, and those after the last: one tensor, or a pair of them for an LSTM."""
-        alone = input.dim() == 2
+        unbatched = input.dim() == 2
         if input.dim() not in (2, 3):
             raise fail(f"expected input of 2 or 3 dimensions, got {input.desc}")
-        at = 1 if alone or not self.batch_first else 0
-        x = F.unsqueeze(input, 1) if alone else F.transpose(input, 0, 1) if self.batch_first else input
-        first = self._first(x, hx, alone)
+        at = 1 if unbatched or not self.batch_first else 0
+        x = F.unsqueeze(input, 1) if unbatched else F.transpose(input, 0, 1) if self.batch_first else input
+        first = self._first(x, hx, unbatched)
         x, ends = self._through(x, first)
         last = [F.stack(states) for states in zip(*ends, strict=True)]
-        last = [F.squeeze(state, 1) for state in last] if alone else last
-        x = F.squeeze(x, 1) if alone else x if at else F.transpose(x, 0, 1)
+        last = [F.squeeze(state, 1) for state in last] if unbatched else last
+        x = F.squeeze(x, 1) if unbatched else x if at else F.transpose(x, 0, 1)
         return x, (tuple(last) if self.states > 1 else last[0])
 
-    def _first(self, x: Any, hx: Any, alone: bool) -> list[States]:
+    def _first(self, x: Any, hx: Any, unbatched: bool) -> list[States]:
         """The states of every layer and direction before the first step."""
         count = self.num_layers * len(self._directions)
         if hx is None:
             sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.states]
-            return [tuple(_nothing(F.select(x, 0, 0), -1, size) for size in sizes)] * count
+            return [tuple(_zero_state(F.select(x, 0, 0), -1, size) for size in sizes)] * count
         given = hx if isinstance(hx, (tuple, list)) else (hx,)
-        wanted = 2 if alone else 3
+        wanted = 2 if unbatched else 3
         if len(given) != self.states or any(h.dim() != wanted or h.shape[0] != count for h in given):
             texts = [str(h.desc) for h in given]
             raise fail(f"expected {self.states} states of {wanted} dimensions, the first of {count}, got {texts}")
-        given = [F.unsqueeze(h, 1) if alone else h for h in given]
+        given = [F.unsqueeze(h, 1) if unbatched else h for h in given]
         return [tuple(F.select(h, 0, number) for h in given) for number in range(count)]
 
     def _through(self, x: Any, first: Sequence[States]) -> tuple[Any, list[States]]:
@@ -239,10 +241,10 @@ class _Layers(_Recurrent):
 
     def _along(self, x: Any, suffix: str, states: States, back: bool) -> tuple[Any, States]:
         """The states of one direction of a layer at every step, and those after the last."""
-        given = _steps(self.of_all(suffix, x))
+        given = _steps(self.input_gates(suffix, x))
         outputs = []
         for at in reversed(given) if back else given:
-            states = self.stepped(suffix, at, states)
+            states = self.next_states(suffix, at, states)
             if self.proj_size:
                 states = F.linear(states[0], getattr(self, f"weight_hr{suffix}")), *states[1:]
             outputs.append(states[0])

@@ -133,7 +133,7 @@ class Adam(Adaptive):
 
 
 class AdamW(Adam):
-    """Adam whose `weight_decay` shrinks the parameter apart from the gradient."""
+    """Adam with decoupled weight decay: `weight_decay` shrinks the parameter and is not part of the gradient."""
 
     decay = "weight_decay"
 
@@ -152,7 +152,7 @@ class AdamW(Adam):
 
 
 class LAMB(Adaptive):
-    """Lamb: a step of Adam, as long in proportion to the parameter as its direction; the decay is apart from it."""
+    """LAMB: a step of Adam whose length is in proportion to the parameter's norm; the weight decay is decoupled."""
 
     operator = "lamb_update"
 

@@ -160,10 +160,10 @@ class Optimizer(Stateful):
     def _completed(self, number: int, p: EagerTensor, group: Group) -> tuple[str, ...]:
         """The names of what a step needs, whose first values are there now where they were missing."""
         first, held = self.kept(p, group), self.state.setdefault(number, {})
-        held |= {k: wrapped(self._lying_like(p, a)) for k, a in first.items() if k not in held}
+        held |= {k: wrapped(self._in_layout_of(p, a)) for k, a in first.items() if k not in held}
         return tuple(first)
 
-    def _lying_like(self, p: EagerTensor, kept: np.ndarray) -> Data:
+    def _in_layout_of(self, p: EagerTensor, kept: np.ndarray) -> Data:
         """A first state where its parameter is: on its device, or on its ranks as `to_global` says."""
         found = layout_of(p)
         if found is None:
@@ -185,7 +185,7 @@ class Optimizer(Stateful):
         self._sbp = sbp
         for number, p in enumerate(self._all()):
             for name, state in self.state.get(number, {}).items():
-                self.state[number][name] = wrapped(self._lying_like(p, state.array))
+                self.state[number][name] = wrapped(self._in_layout_of(p, state.array))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or sets them to zero."""

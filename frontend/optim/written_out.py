@@ -19,7 +19,7 @@ from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, zeros
 
 
 def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor]:
-    """The parameter and its gradient after the weight decay, which is the gradient's or apart from it."""
+    """The parameter and its gradient after the weight decay, which is added to the gradient or decoupled from it."""
     along, decay = directed(grad, group), group["weight_decay"]
     if not decay:
         return p, along
@@ -28,7 +28,7 @@ def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor
 
 def _count(state: dict[str, Any]) -> Tensor:
     """The number of this step, from 1: what follows from it in f32 would be wrong in the sixth digit."""
-    count: Tensor = (state["step"] + 1).to(dtypes.float64)
+    count: Tensor = F.cast(state["step"] + 1, dtypes.float64)
     return count
 
 
@@ -65,7 +65,7 @@ class Adamax(Adaptive):
         _, along = _decayed(p, grad, group, rate)
         mean = state["exp_avg"] * first + along * (1.0 - first)
         largest = F.maximum(state["exp_inf"] * second, F.abs(along) + group["eps"])
-        corrected = (1.0 - F.pow(first, _count(state))).to(p.dtype)
+        corrected = F.cast(1.0 - F.pow(first, _count(state)), p.dtype)
         return p - mean / largest * (rate / corrected), mean, largest
 
 
@@ -105,16 +105,16 @@ class NAdam(Adaptive):
         now, ahead = (1.0 - F.pow(0.96, steps * group["momentum_decay"]) * 0.5 for steps in (count, count + 1.0))
         now, ahead = now * first, ahead * first
         product = state["mu_product"] * now
-        size = F.sqrt(square) / F.sqrt(1.0 - F.pow(second, count)).to(p.dtype) + group["eps"]
+        size = F.sqrt(square) / F.cast(F.sqrt(1.0 - F.pow(second, count)), p.dtype) + group["eps"]
         shares = (1.0 - now) / (1.0 - product), ahead / (1.0 - product * ahead)
-        own, kept = (share.to(p.dtype) * rate for share in shares)
-        return p_ - (along * own + mean * kept) / size, product.to(state["mu_product"].dtype), mean, square
+        own, kept = (F.cast(share, p.dtype) * rate for share in shares)
+        return p_ - (along * own + mean * kept) / size, F.cast(product, state["mu_product"].dtype), mean, square
 
 
 class RAdam(Adaptive):
     """Adam that is told how far its mean square is to be trusted, and takes the mean alone at first.
 
-    With `decoupled_weight_decay` the decay is apart from the gradient.
+    With `decoupled_weight_decay` the decay is not part of the gradient.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class RAdam(Adaptive):
         *,
         maximize: bool = False,
     ) -> None:
-        apart = {"decoupled_weight_decay": decoupled_weight_decay}
-        super().__init__(params, lr, betas, eps, weight_decay, **apart, maximize=maximize)
+        options = {"decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(params, lr, betas, eps, weight_decay, **options, maximize=maximize)
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
@@ -142,8 +142,8 @@ class RAdam(Adaptive):
         length = most - count * kept * 2.0 / (1.0 - kept)
         trusted = F.clamp(length, min=5.0)
         ratio = (trusted - 4.0) * (trusted - 2.0) / trusted * (most / ((most - 4) * (most - 2)))
-        scaled = F.sqrt(ratio * (1.0 - kept)).to(p.dtype) / (F.sqrt(square) + group["eps"])
-        step = rate / (1.0 - F.pow(first, count)).to(p.dtype)
+        scaled = F.cast(F.sqrt(ratio * (1.0 - kept)), p.dtype) / (F.sqrt(square) + group["eps"])
+        step = rate / F.cast(1.0 - F.pow(first, count), p.dtype)
         return p_ - mean * step * F.where(length > 5.0, scaled, F.ones_like(square)), mean, square
 
 

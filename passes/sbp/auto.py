@@ -115,7 +115,7 @@ def _count_moves(graph: Graph) -> int:
 
 def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
     program = _Program()
-    chosen = {n: [program.variable(costs.alone(n, s), True) for s in n.choices.signatures] for n in graph.nodes}
+    chosen = {n: [program.variable(costs.node_cost(n, s), True) for s in n.choices.signatures] for n in graph.nodes}
     for columns in chosen.values():
         program.row([(c, 1.0) for c in columns], 1, 1)
     for tensor in dict.fromkeys(graph.tensors.values()):

@@ -92,7 +92,7 @@ class Costs:
         received = moved / len(node.crossing.target.members)
         return WAITS[SEND_RECV] * self.machine.latency + received / (self.machine.bandwidth * 1e3)
 
-    def alone(self, node: Node, signature: NdSignature) -> float:
+    def node_cost(self, node: Node, signature: NdSignature) -> float:
         """What a node costs beside the moves of its operands."""
         return self.computing(node, signature) + self.sending(node, signature)
 
@@ -108,7 +108,7 @@ class Costs:
     def total(self, graph: Graph, choice: Choice) -> float:
         """What a whole graph costs."""
         moving = sum(self.transfer(*move) for move in moves(graph, choice))
-        return sum(self.alone(n, choice[n]) for n in graph.nodes) + moving
+        return sum(self.node_cost(n, choice[n]) for n in graph.nodes) + moving
 
     def moved(self, graph: Graph, choice: Choice) -> int:
         """The bytes that all ranks together receive."""

@@ -68,7 +68,7 @@ class Layouts:
         result = from_mlir(op.results[0].type)
         return result is not None and self.descs[op.operands[0]].refines(result)
 
-    def wanted(self, function: Function, op: ir.Operation) -> list[NdSbp | None]:
+    def operand_layouts(self, function: Function, op: ir.Operation) -> list[NdSbp | None]:
         """How an operation wants each of its operands; None for what is no tensor.
 
         Raises:
@@ -83,7 +83,7 @@ class Layouts:
             stated = self._of_call(op, notes.ARGUMENTS, op.operands)
         return [self._if_tensor(v, nd, op) for v, nd in zip(op.operands, stated, strict=True)]
 
-    def made(self, op: ir.Operation) -> list[NdSbp | None]:
+    def result_layouts(self, op: ir.Operation) -> list[NdSbp | None]:
         """How each result of an operation lies; None for what is no tensor.
 
         Raises:
@@ -111,7 +111,7 @@ class Layouts:
             self.values[op.results[0]], self.descs[op.results[0]] = self.values[source], self.descs[source]
             self.places[op.results[0]] = self.places[source]
             return
-        for value, nd in zip(op.results, self.made(op), strict=True):
+        for value, nd in zip(op.results, self.result_layouts(op), strict=True):
             if nd is not None:
                 self.set(value, nd, placement_of(op))
         self._enter_blocks(op)

@@ -200,7 +200,7 @@ class Recorder:
         kernel = self.on_device[number]
         apart = {a: self.temporary(n) for a, n in results if kernel.recorded and self._moves(a) and n <= SMALL}
         memory = [a for a, _ in inputs] + [apart.get(a, a) for a, _ in results]
-        memory += [self._scratch(kernel.room)] if kernel.room else []
+        memory += [self._scratch(kernel.workspace)] if kernel.workspace else []
         self.add(External(number, tuple(memory), len(inputs)))
         for address, size in results:
             if address in apart:
