@@ -1,4 +1,4 @@
-"""Building programs out of operators, whatever they are built into.
+"""Builders: programs written as calls of operators.
 
 Gradients, decompositions and rewrites are written once against a `Builder`: `ops.matmul(a, b)` checks the
 call, infers its results and hands it to `emit`. `IRBuilder` (in `dialect.ir_builder`) emits MLIR operations,
@@ -30,7 +30,7 @@ Scalar = bool | int | float
 
 
 class Value:
-    """A tensor in a program under construction: what is known of it, and the builder's handle for it.
+    """A tensor in a program under construction: its description, and the builder's handle.
 
     Arithmetic on values builds operators: `broadcast_*` between values, `scalar_*` with a number.
     """
@@ -98,7 +98,7 @@ class Builder(ABC):
 
     @abstractmethod
     def wrap(self, value: Any) -> Value:
-        """What a rule may be given as an operand, as a `Value` of this builder."""
+        """An operand that a rule passes (a value, an array or a number) as a `Value` of this builder."""
 
     def retype(self, value: Value, desc: TensorDesc) -> Value:
         """`value` as a tensor of type `desc`, in which more or fewer sizes of the same shape are known."""

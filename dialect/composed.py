@@ -2,7 +2,7 @@
 
     grad = composed_gradient        in a record that has `decompose`, or `sharded_decomposition`
 
-The decomposition is built again and gone back over with the gradient slots of its parts.
+The decomposition is built again and differentiated with the gradient slots of its operators.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 class Recorder(Builder):
-    """Builds with another builder and remembers the calls; `value` and `given` go between the values of both."""
+    """Builds with another builder and records the calls; `value` and `given` convert between the values of both."""
 
     def __init__(self, ops: Builder) -> None:
         super().__init__(ops.registry)
@@ -44,7 +44,7 @@ class Recorder(Builder):
         return values
 
     def wrap(self, value: Any) -> Value:
-        """What the other builder makes a value of."""
+        """An operand as a value of this builder, made by the other builder where necessary."""
         return value if isinstance(value, Value) and value.builder is self else self.value(self.ops.wrap(value))
 
 

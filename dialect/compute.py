@@ -129,7 +129,7 @@ class Scatter(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A tensor set into a larger one at `offsets`, its elements `strides` apart."""
+    """A tensor set into a larger one at `offsets`, with `strides` between its elements."""
 
     source: Stage
     offsets: Sizes
@@ -209,7 +209,7 @@ def larger(a: Size, b: Size) -> Size:
 
 
 def _combine(kind: str, a: Any, b: Any) -> Any:
-    """Both in the way of the one that is no number: an expression, or what types are asked with."""
+    """Combines two sizes by the method of the one that is no number."""
     return (b if isinstance(a, int) else a).combine(kind, a, b)
 
 

@@ -1,13 +1,13 @@
-"""SBP: how a tensor lies on the devices of one mesh axis, and which combinations an operator allows.
+"""SBP: the layout of a tensor on the devices of one mesh axis, and the combinations that an operator allows.
 
-`S(axis)` splits a tensor, `B` repeats it, `P` keeps partial sums of it, and `M` partial maxima, which maxima along a
-split axis leave and which have to be put together before they are used. A signature gives one of these to every
+`S(axis)` splits a tensor, `B` repeats it, `P` keeps partial sums of it, and `M` partial maxima, the result of a
+maximum over a split axis, which have to be reduced before they are used. A signature gives one of these to every
 operand and result of a call. Most operators state theirs as factors, one letter per dimension:
 
     "m k, k n -> m n"      splitting m, n or k gives  S0,B->S0   B,S1->S1   S1,S0->P
 
 A factor on both sides stays split, a factor only on the left is summed over and leaves partial sums, and a
-tensor without the factor is repeated. `_` stands for a dimension that has to stay whole; `g*4` for one whose 4
+tensor without the factor is repeated. `_` stands for a dimension that cannot be split; `g*4` for one whose 4
 groups stay together: it is split over devices whose number divides 4. `linear` adds the
 signatures of partial sums: "each" for maps linear in every operand alone (products), "joint" for maps
 linear in all operands together (sums, movement). The all-broadcast signature always exists.
@@ -39,7 +39,7 @@ class Sbp:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the devices' tensors have to be put together element by element."""
+        """Whether the devices' tensors have to be reduced element by element."""
         return self.kind in ("P", "M")
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ def S(axis: int) -> Sbp:  # noqa: N802
 class SbpSignature:
     """One `Sbp` for each operand and each result of a call, in order.
 
-    It holds on devices whose number divides `multiple`; 0, which all do, is for signatures that hold on any.
+    The signature holds where the number of devices divides `multiple`; 0 is for signatures that hold on any number.
     """
 
     inputs: tuple[Sbp, ...]
@@ -78,8 +78,10 @@ class SbpSignature:
 
 @dataclass(frozen=True)
 class Shard:
-    """What one device has of a call: its pieces' descriptions, and where along its split axis each piece begins
-    (0 where it is whole)."""
+    """One device's share of a call: the descriptions of its pieces, and where along its split axis each piece begins.
+
+    The begin of a tensor that is not split is 0.
+    """
 
     inputs: tuple[TensorDesc, ...]
     outputs: tuple[TensorDesc, ...]

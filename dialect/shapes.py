@@ -16,7 +16,7 @@ from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc, count, format_sh
 def broadcast_dims(a: Dim, b: Dim) -> Dim:
     """The size of two broadcast dimensions; ValueError where they do not fit.
 
-    An unknown size beside a known one other than 1 has to equal it; two unknown sizes have to be equal.
+    An unknown size has to equal a known one other than 1; two unknown sizes have to be equal.
     """
     if a == 1:
         return b

@@ -1,6 +1,6 @@
 """Sizes computed from other sizes, as text: `"d0 * 2, max(d1 - 1, 0)"` of sizes d0, d1.
 
-Numbers, `+ - * // %`, `min`, `max` and parentheses. The given sizes may be numbers, None (not known, as what is
+Numbers, `+ - * // %`, `min`, `max` and parentheses. The given sizes may be numbers, None (unknown; so is what is
 computed from it), or anything that `combine`s: expressions of compute bodies, what types are asked with.
 """
 

@@ -1,7 +1,7 @@
 """The slots that users give: whatever a function raises or gives is an error of its operator, slot and place.
 
-Rules of built-in operators are called as they are; those of users go through `guard`, so that a slip in one reads as
-the user's and not as a fault of the project.
+Rules of built-in operators are called as they are; those of users go through `guard`, so that an error in one
+is reported with the user's operator, slot and place.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class UserRule:
         return self.error(f"expected {what}, got {_told(given)}")
 
     def call(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
-        """What the function gives.
+        """Calls the function.
 
         Raises:
             OperatorError: it raises anything; one of the call that it is about stays as it is.

@@ -56,8 +56,8 @@ class InferSbp(Pass):
     The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
     the one that their `oneflow.placement` says, a `hierarchical_parallel_cast` with `placement` takes a tensor there,
     and an operator is where its operands are. What nothing is said of is on all ranks, and is brought where it is
-    needed. Signatures are chosen for each placement by itself; what a tensor costs on its way to another is counted
-    where it leaves.
+    needed. Signatures are chosen for each placement by itself; the transfer of a tensor to another placement is
+    counted at its source.
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"
@@ -100,7 +100,7 @@ class InferSbp(Pass):
             self._draw(drawings)
 
     def _check_numbers(self) -> None:
-        """Sees that the cost model has numbers that it can count with."""
+        """Checks the numbers of the cost model."""
         for name in (*RATES, *AMOUNTS):
             value, wanted = getattr(self, name), "above 0" if name in RATES else "of 0 or more"
             if not (value > 0 or (name in AMOUNTS and value == 0)):
@@ -137,7 +137,7 @@ class InferSbp(Pass):
     def _operators_to_decompose(
         self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
     ) -> list[Node]:
-        """The operators that are better written out: greedily those whose operands lie otherwise than they want."""
+        """The operators to decompose: with the greedy strategy those whose operands would have to be resharded."""
         if self.strategy == "greedy":
             return operators_to_reshard(graph, choice, reader.registry)
         found = decomposable_operators(graph, reader.registry)
@@ -146,7 +146,7 @@ class InferSbp(Pass):
     def _is_cheaper_decomposed(
         self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
     ) -> bool:
-        """Whether operators that want axes whole cost less, moving and computing, as those they consist of."""
+        """Whether the decomposed operators cost less, in transfers and computation, than the operators themselves."""
         with function.op.location:
             copy = ir.Module.parse(function.op.parent.get_asm(assume_verified=True))
         twin = Structure.of(copy.operation).functions[function.name]
@@ -172,7 +172,7 @@ class InferSbp(Pass):
 
 
 def _decompose(function: Function, nodes: list[Node], reader: GraphReader) -> None:
-    """Writes operators out; what they become is where they were."""
+    """Decomposes operators; the new operators get the placement of the old ones."""
     decompose_operators(nodes, reader.registry)
     if len(reader.submeshes) > 1:
         assign_placements(function, reader.submeshes, reader.registry)
@@ -223,8 +223,10 @@ def write_choice(function: Function, graph: Graph, choice: Choice, reader: Graph
 def _annotate(
     function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], reader: GraphReader
 ) -> None:
-    """States layouts of the tensors among arguments or results that are on a placement; of a declaration, those that
-    it lacks are whole."""
+    """States the layouts of arguments or results on a placement.
+
+    Arguments and results of a declaration that have no layout are repeated.
+    """
     rest = iter(layouts)
     stated = notes.read_values(function.op, name, len(types))
     places = placements_of(function.op, name, len(types))

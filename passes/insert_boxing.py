@@ -1,4 +1,4 @@
-"""`oneflow-insert-boxing`: where operators disagree on how a tensor lies, casts that become collectives."""
+"""`oneflow-insert-boxing`: casts between the layouts that operators give and take, which become collectives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InsertBoxing(Pass):
         %1 = "oneflow.hierarchical_parallel_cast"(%0) {nd_sbp = [#sbp.broadcast], ..}
         %2 = "oneflow.relu"(%1) {oneflow.in_nd_sbp = [[#sbp.broadcast]], ..}
 
-    The way that moves the fewest bytes is taken, from the tensor as it is produced or as an earlier cast left it.
+    The path that moves the fewest bytes is taken, from the tensor as produced or as an earlier cast left it.
     """
 
     name: ClassVar[str] = "oneflow-insert-boxing"
@@ -92,7 +92,7 @@ class _Boxer:
         op.operands[index] = boxed
 
     def _source(self, value: ir.Value) -> ir.Value:
-        """The tensor that casts to types which say less pass on."""
+        """The tensor behind casts to less specific types."""
         while not isinstance(value.owner, ir.Block) and self.layouts.passes_on(value.owner):
             value = value.owner.operands[0]
         return value

@@ -87,7 +87,7 @@ class Function:
         return [] if self.is_declaration else list(self.op.regions[0].blocks[0].arguments)
 
     def refine_result(self, number: int, known: TensorDesc, type_of: Callable[[TensorDesc], ir.Type]) -> bool:
-        """States what is known of a result; whether that is news."""
+        """States what is known of a result; whether anything changed."""
         stated = from_mlir(self.results[number])
         if stated is None or not stated.compatible(known) or stated.meet(known) == stated:
             return False

@@ -21,10 +21,10 @@ from oneflow.passes.sbp.candidates import localize
 from oneflow.passes.sbp.collectives import (
     JOINED,
     Crossing,
-    Place,
-    carry_out,
-    carry_out_together,
+    RankStep,
     check_same_collectives,
+    emit_joined_step,
+    emit_step,
 )
 from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.layouts import Layouts
@@ -164,7 +164,7 @@ class _Lowering:
         return lambda: self._set_results(op)
 
     def _plan_crossing(self, op: ir.Operation) -> Callable[[], None]:
-        """The part of this rank in taking a tensor to another placement."""
+        """This rank's part of the transfer of a tensor to another placement."""
         value = op.operands[0]
         (nd,), source = self.layouts.result_layouts(op), self.layouts.places[value]
         shape: tuple[int, ...] = self.layouts.descs[value].shape  # type: ignore[assignment]
@@ -177,14 +177,14 @@ class _Lowering:
         def write() -> None:
             fill()
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
-            made = crossing.carry_out(ops, ops.wrap(op.operands[0]), self.rank)
+            made = crossing.emit_step(ops, ops.wrap(op.operands[0]), self.rank)
             op.results[0].replace_all_uses_with(made.handle)
             op.erase()
 
         return write
 
     def _fill(self, op: ir.Operation) -> Callable[[], None]:
-        """Has an operation take empty tensors for operands that lie elsewhere."""
+        """Replaces operands on other ranks by empty tensors."""
         places = enumerate(self.layouts.places.get(v) for v in op.operands)
         missing = [n for n, place in places if place is not None and place.place(self.rank) is None]
 
@@ -205,7 +205,7 @@ class _Lowering:
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
         rank, ranks = self._rank(place), place.members if len(self.submeshes) > 1 else ()
-        places = [Place(step, shape, place.mesh, rank, ranks) for step in steps]
+        places = [RankStep(step, shape, place.mesh, rank, ranks) for step in steps]
         number = notes.read_joined(op)
         if number is not None:
             return self._plan_joined(op, number, places)
@@ -214,14 +214,14 @@ class _Lowering:
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
             value = ops.wrap(op.operands[0])
             for place in places:
-                value = carry_out(ops, value, place)
+                value = emit_step(ops, value, place)
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 
         return write
 
-    def _plan_joined(self, op: ir.Operation, number: int, places: Sequence[Place]) -> Callable[[], None]:
-        """The part of a cast in a collective of several tensors, which is written in place of the last of them."""
+    def _plan_joined(self, op: ir.Operation, number: int, places: Sequence[RankStep]) -> Callable[[], None]:
+        """A cast's part of a collective of several tensors, which replaces the last of the casts."""
         joined = self.joined.setdefault(number, _Joined(self.layouts.registry))
         alike = len(places) == 1 and places[0].step.kind in JOINED
         adjacent = not joined.ops or self.before == joined.ops[-1]
@@ -236,7 +236,7 @@ class _Lowering:
         return joined.write
 
     def _rank(self, place: Submesh) -> int:
-        """Where this rank, which is there, stands in a placement."""
+        """This rank's number in a placement that has it."""
         rank = place.place(self.rank)
         assert rank is not None
         return rank
@@ -274,7 +274,7 @@ class _Lowering:
 
     @staticmethod
     def _drop(op: ir.Operation) -> None:
-        """Takes a cast away; the operation that needs it casts again, to a local type."""
+        """Removes a cast; the operation that needs it casts again, to a local type."""
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 
@@ -300,7 +300,7 @@ class _Lowering:
         self.function.op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
 
     def _side(self, name: str, kinds: Sequence[ir.Type]) -> list[ir.Type]:
-        """The local types of arguments or results, whose logical shapes are written beside them."""
+        """The local types of arguments or results; their logical shapes become attributes."""
         stated = notes.read_values(self.function.op, name, len(kinds))
         descs = [notes.expect_static(from_mlir(k), self.function.op) for k in kinds]
 
@@ -322,7 +322,7 @@ class _Joined:
 
     registry: Registry
     ops: list[ir.Operation] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    places: list[RankStep] = field(default_factory=list)
     reached: int = 0
 
     def write(self) -> None:
@@ -332,15 +332,15 @@ class _Joined:
             return
         last = self.ops[-1]
         ops = IRBuilder(self.registry, ir.InsertionPoint(last), last.location)
-        made = carry_out_together(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
+        made = emit_joined_step(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
         for op, value in zip(self.ops, made, strict=True):
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 
 
-def _same_collective(one: Place, other: Place) -> bool:
+def _same_collective(one: RankStep, other: RankStep) -> bool:
     """Whether two steps may be one collective of two tensors."""
-    kinds = {(p.step.kind, p.step.axes, p.ranks, p.old.axis, p.new.axis) for p in (one, other)}
+    kinds = {(p.step.kind, p.step.axes, p.ranks, p.source_sbp.axis, p.target_sbp.axis) for p in (one, other)}
     return len(kinds) == 1
 
 
@@ -352,7 +352,7 @@ def _empty_tensor(op: ir.Operation, value: ir.Value) -> ir.Value:
 
 
 def local_desc(desc: TensorDesc, nd: NdSbp, place: Submesh, rank: int) -> TensorDesc:
-    """What `rank` has of a tensor that lies on a placement as `nd` says."""
+    """The piece on `rank` of a tensor with the layout `nd` on a placement."""
     at = place.place(rank)
     assert desc.shape is not None, "unranked tensor"
     if at is None:

@@ -29,7 +29,7 @@ KINDS = {
     "MB": "all_max",
 }
 SEND_RECV = "send_recv"
-#: How often a step waits for other ranks, as far as it matters between paths of equal bytes.
+#: How often a step waits for other ranks: the order of paths of equal bytes.
 WAITS = {"narrow": 0, "pad": 0, "keep_first": 0, SEND_RECV: 2}
 
 
@@ -75,7 +75,7 @@ class _Path:
 
 @dataclass
 class Boxing:
-    """Ways between layouts on one mesh; each is searched once."""
+    """Paths between layouts on one mesh; each is searched once."""
 
     mesh: Mesh
     _paths: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], tuple[Step, ...]] = field(default_factory=dict)
@@ -179,10 +179,10 @@ def _overlap(sizes: tuple[int, ...], mesh: Mesh, source: NdSbp, target: NdSbp) -
 
 
 class _Search:
-    """Dijkstra's algorithm over layouts from one of them, as far as was asked for.
+    """Dijkstra's algorithm over layouts from one source, run as far as targets need.
 
-    A general exchange leads from every layout to the one that is asked for. Of equal paths the one is taken that is
-    found first.
+    A general exchange leads from every layout to the target. Of equal paths the
+    first one found is taken.
     """
 
     def __init__(self, boxing: Boxing, source: NdSbp, shape: tuple[int, ...], width: int) -> None:
@@ -246,7 +246,7 @@ def _innermost(nd: NdSbp, axes: Sequence[int]) -> bool:
 def _exchange_axes(source: NdSbp, target: NdSbp) -> tuple[int, ...]:
     """The mesh axes that a general exchange from `source` to `target` concerns; none where it would have to add.
 
-    Beside the axes that change, these are the axes that cut the pieces which those have cut.
+    These are the axes that change, and the axes that split their pieces further.
     """
     pairs = list(zip(source, target, strict=True))
     if any(s != t and (s.is_partial or t.is_partial) for s, t in pairs):

@@ -3,8 +3,8 @@
 A node with at most two neighbours is replaced by a table between them: for each pair of their signatures, what its
 best one costs. That is exact, and takes chains, branches and ladders (forward next to backward) away whole. Where
 every node has more neighbours, the one with most is held at its present signature. A tensor that several nodes want
-in one layout is moved once, which tables of two nodes cannot say: its uses pay alone or share, and further passes
-count only the moves that the last one did not make.
+in one layout is transferred once, which tables of two nodes cannot express: each use pays the whole cost or a
+share, and further passes count only the transfers that the last pass did not make.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def choose_by_elimination(graph: Graph, costs: Costs, start: Choice) -> dict[Nod
 
 
 def _passes(graph: Graph, costs: Costs, start: Choice, price: float) -> Iterator[dict[Node, NdSignature]]:
-    """Choices in which each use pays its move alone, then all uses together, each improved in further passes."""
+    """Choices in which each use pays its whole transfer, then an equal share; further passes improve each."""
     tables = _Tables(costs, price)
     present: Choice = {n: s if s in n.choices.signatures else n.choices.signatures[-1] for n, s in start.items()}
     for first in (_full_share, _equal_share):
@@ -57,7 +57,7 @@ def _passes(graph: Graph, costs: Costs, start: Choice, price: float) -> Iterator
             known, shares = chosen, _marginal_share
 
 
-#: How much of its cost each use of a tensor pays, by signature of the node, after the last choice.
+#: The share of a tensor's transfer cost that each use pays, by signature of the using node, given the last choice.
 Shares = Callable[[Tensor, Choice], "list[Table]"]
 
 
@@ -70,7 +70,7 @@ def _equal_share(tensor: Tensor, known: Choice) -> list[Table]:
 
 
 def _marginal_share(tensor: Tensor, known: Choice) -> list[Table]:
-    """All where no other use has made the same move."""
+    """The full cost where no other use makes the same transfer, else nothing."""
     made = Counter(known[node].inputs[number] for node, number in tensor.uses)
     found = []
     for node, number in tensor.uses:
@@ -81,7 +81,7 @@ def _marginal_share(tensor: Tensor, known: Choice) -> list[Table]:
 
 @dataclass
 class _Tables:
-    """What nodes cost, and moving a tensor between two of them, as arrays over their signatures."""
+    """The costs of nodes and of transfers between two nodes, as arrays over their signatures."""
 
     costs: Costs
     price: float
@@ -94,7 +94,7 @@ class _Tables:
         if key not in self._nodes:
             signatures = node.choices.signatures
             self._nodes[key] = np.array(
-                [self.costs.node_cost(node, s) + self.price * self.costs.stored(node, s) for s in signatures]
+                [self.costs.node_cost(node, s) + self.price * self.costs.bytes_stored(node, s) for s in signatures]
             )
         return self._nodes[key]
 
@@ -113,7 +113,7 @@ class _Tables:
 
 
 def _numbered(layouts: list[NdSbp]) -> tuple[list[NdSbp], list[int]]:
-    """The layouts that are there, and which of them each is."""
+    """The distinct layouts, and the number of each layout among them."""
     distinct = list(dict.fromkeys(layouts))
     place = {nd: i for i, nd in enumerate(distinct)}
     return distinct, [place[nd] for nd in layouts]
@@ -162,7 +162,7 @@ class _Elimination:
         return len(self.neighbours[i]) if len(self.node_costs[i]) > 1 else 0
 
     def _eliminate(self, i: int) -> Table:
-        """Puts a table between the neighbours of a node in its place; its best signature for each pair of theirs."""
+        """Replaces a node by a table between its neighbours; gives its best signature for each pair of theirs."""
         neighbours = self._leave(i)
         cost = self.node_costs[i]
         for _, table in neighbours:
@@ -177,13 +177,13 @@ class _Elimination:
         return best
 
     def _hold(self, i: int) -> Table:
-        """Leaves a node at its present signature, whatever its neighbours have."""
+        """Fixes a node at its present signature."""
         for n, table in self._leave(i):
             self.node_costs[n] = self.node_costs[n] + table[self.held[i]]
         return np.array(self.held[i])
 
     def _leave(self, i: int) -> list[tuple[int, Table]]:
-        """Takes a node out of the graph; its neighbours, with the tables between."""
+        """Removes a node from the graph; gives its neighbours with their tables."""
         neighbours = list(self.neighbours[i].items())
         for n, _ in neighbours:
             del self.neighbours[n][i]

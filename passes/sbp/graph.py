@@ -1,6 +1,6 @@
 """A function as SBP inference sees it: nodes that produce and take tensors, each with its candidate signatures.
 
-Arguments and returned values are nodes as well. A `tensor.cast` that says less passes its tensor on. What is
+Arguments and returned values are nodes as well. A `tensor.cast` to a less specific type is its operand. What is
 not an operator (constants, control flow, calls) computes on whole tensors, or as its callee is annotated.
 """
 
@@ -69,7 +69,8 @@ class Choices:
 class Node:
     """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed").
 
-    A tensor that goes to another placement is given there ("sent"), by the `crossing`, and made here ("received").
+    A tensor that goes to another placement has a node with the role "sent" in the graph of its source, which has the
+    `crossing`, and one with the role "received" in the graph of the target.
     """
 
     op: ir.Operation
@@ -209,12 +210,12 @@ class GraphReader:
 
     @staticmethod
     def _passes_on(graph: Graph, op: ir.Operation) -> bool:
-        """Whether a cast only forgets what is known of its operand."""
+        """Whether a cast is to a less specific type than its operand's."""
         source, result = op.operands[0], from_mlir(op.results[0].type)
         return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)
 
     def _visit_crossing(self, graph: Graph, op: ir.Operation) -> None:
-        """A cast to another placement: what it takes is decided there, and what it gives here, or the reverse."""
+        """A cast to another placement: a sink of the source's graph and a source of the target's."""
         tensor = graph.tensors.get(op.operands[0])
         if tensor is not None:
             choices, target = self._value_choices(tensor.desc, None, False), self.submeshes[placement_of(op)]
@@ -254,7 +255,7 @@ class GraphReader:
 
     @staticmethod
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
-        """The signatures that agree with what the program says of this operation."""
+        """The signatures that agree with the annotations of this operation."""
         inputs, outputs = notes.read_operation(op, notes.IN), notes.read_operation(op, notes.OUT)
         found = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
         if found:
@@ -292,7 +293,7 @@ class GraphReader:
         self._add_block_arguments(graph, op)
 
     def _add_block_arguments(self, graph: Graph, op: ir.Operation, skipped: int = 0) -> None:
-        """What blocks of an operation take is whole."""
+        """Block arguments of an operation are repeated."""
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
@@ -300,7 +301,7 @@ class GraphReader:
                 graph.add(Node(op, "fixed", [], whole, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
-        """How a call takes and gives tensors: as its callee is annotated."""
+        """The layouts of a call's operands and results: those of the annotated callee."""
         callee = self.functions.get(op.attributes["callee"].value)
         if callee is None:
             return None

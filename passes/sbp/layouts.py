@@ -1,6 +1,6 @@
-"""How the values of an annotated program lie, and how operations want them.
+"""The layouts of values in an annotated program, and those that operations require.
 
-What `oneflow-infer-sbp` wrote, read back: `Layouts.of` a function.
+They are read from the annotations of `oneflow-infer-sbp`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oneflow.passes.structure import Function
 
 @dataclass
 class Layouts:
-    """The layouts of a function's values so far, filled in program order by `visit`."""
+    """The layouts of a function's values so far, filled in program order by `enter` and `leave`."""
 
     submeshes: Submeshes
     registry: Registry
@@ -45,7 +45,7 @@ class Layouts:
         self._enter_blocks(function.op, 1)
 
     def _enter_blocks(self, op: ir.Operation, skipped: int = 0) -> None:
-        """Takes the arguments of an operation's blocks, which are whole."""
+        """Takes the arguments of an operation's blocks, which are repeated."""
         for value in block_arguments(op, skipped):
             if notes.is_tensor(value.type):
                 self.set(value, self._whole)
@@ -55,21 +55,21 @@ class Layouts:
         return broadcast(self.submeshes[WHOLE].mesh)
 
     def set(self, value: ir.Value, nd: NdSbp, place: str = WHOLE) -> None:
-        """States how a value lies, and on which placement."""
+        """Sets the layout and the placement of a value."""
         desc = static_desc(value)
         assert desc is not None, value
         self.values[value], self.descs[value] = nd, desc
         self.places[value] = self.submeshes[place]
 
     def passes_on(self, op: ir.Operation) -> bool:
-        """Whether a `tensor.cast` gives its operand with less known of it."""
+        """Whether an operation is a `tensor.cast` to a less specific type."""
         if op.name != dialect.CAST or op.operands[0] not in self.descs:
             return False
         result = from_mlir(op.results[0].type)
         return result is not None and self.descs[op.operands[0]].refines(result)
 
     def operand_layouts(self, function: Function, op: ir.Operation) -> list[NdSbp | None]:
-        """How an operation wants each of its operands; None for what is no tensor.
+        """The layout that an operation requires of each operand; None for what is no tensor.
 
         Raises:
             PassError: it is not annotated, or for another number of operands.
@@ -84,7 +84,7 @@ class Layouts:
         return [self._if_tensor(v, nd, op) for v, nd in zip(op.operands, stated, strict=True)]
 
     def result_layouts(self, op: ir.Operation) -> list[NdSbp | None]:
-        """How each result of an operation lies; None for what is no tensor.
+        """The layout of each result of an operation; None for what is no tensor.
 
         Raises:
             PassError: it is not annotated, or for another number of results.

@@ -1,7 +1,7 @@
-"""Operators written out where an axis is split that they want whole.
+"""Operators that are decomposed where an operand is split along an axis that no signature splits.
 
-`softmax` offers no signature that splits its rows, but the operators it consists of do: maxima and sums of the pieces
-are put together, not the pieces themselves.
+`softmax` has no signature that splits rows, but the operators of its decomposition have: only row maxima and row sums
+are reduced over devices, and the rows stay split.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oneflow.passes.sbp.graph import Graph, Node
 
 
 def operators_to_reshard(graph: Graph, choice: Choice, registry: Registry) -> list[Node]:
-    """The operators that can be written out, an operand of which lies split along an axis that they want whole."""
+    """The decomposable operators with an operand that is split along an axis that no signature splits."""
     return [
         n
         for n in decomposable_operators(graph, registry)
@@ -26,7 +26,7 @@ def operators_to_reshard(graph: Graph, choice: Choice, registry: Registry) -> li
 
 
 def decomposable_operators(graph: Graph, registry: Registry) -> list[Node]:
-    """The operators that can be written out and want some axis of an operand whole that can be split."""
+    """The operators that can be decomposed and have an operand with an axis that no signature splits."""
     free = (n for n in graph.nodes if n.role == "operator" and not n.constrained and _rule(n, registry) is not None)
     return [n for n in free if any(len(_split_axes(n, i)) < _count_long_axes(n, i) for i in range(len(n.inputs)))]
 
@@ -54,7 +54,7 @@ def _operand_layouts(node: Node, choice: Choice) -> Iterator[tuple[int, NdSbp]]:
 
 
 def _accepts(node: Node, number: int, given: NdSbp) -> bool:
-    """Whether a signature splits an operand along every axis along which it lies split."""
+    """Whether signatures split an operand along every axis along which `given` splits it."""
     return {s.axis for s in given if s.axis is not None} <= _split_axes(node, number)
 
 
