@@ -96,7 +96,7 @@ class Operator:
     - `launch`, `device_kernel(op)`: the kernel on a CUDA device: `launch.source(op, name)` is source for the device's
       backend; `device_kernel(op)` an `ExternalKernel`, or None.
     - `in_place(op)`: pairs of numbers, of a result and of the operand whose memory the kernel wants for the result.
-    - `nd_sbp(op, mesh, products)`: the signatures on a mesh, in place of `products`, the combinations of those of `sbp`.
+    - `nd_sbp(op, mesh, products)`: the signatures on a mesh, instead of `products`, the combinations of `sbp`'s.
     - `complexity(op)`: the multiply-adds of a call, where the results and the summed sizes do not determine them.
     - `local(op, shard)`: the attributes of the call that one device makes, for operators with sizes among their
       attributes (`reshape`); without this slot they are the logical ones.

@@ -1,6 +1,6 @@
 """Averages over windows that divide images into a given number of parts. Window t of `out` along a dimension of
 `size` holds positions from t * size / out (rounded down) to (t + 1) * size / out (rounded up). Where `out`
-divides `size`, windows are alike and positions affine.
+divides `size`, all windows have one size and positions are affine.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Parts:
 
     @property
     def each(self) -> Size | None:
-        """The size of every window, where all are alike."""
+        """The size of every window, where all have one size."""
         if self.out == 1:
             return self.size
         return self.size // self.out if isinstance(self.size, int) and self.size % self.out == 0 else None
 
     def reach(self) -> Size:
-        """At least the size of the largest window."""
+        """An upper bound of the size of a window."""
         return self.each if self.each is not None else (self.size + (self.out - 1)) // self.out + 1
 
     def begin(self, window: Expr) -> Expr:
@@ -59,7 +59,7 @@ class Parts:
         return self.each if self.each is not None else self.end(window) - self.begin(window)
 
     def hits(self) -> Size:
-        """At least the largest number of windows that one position is in."""
+        """An upper bound of the number of windows that one position is in."""
         if self.each is not None:
             return 1
         more = self.out - 1
@@ -82,9 +82,9 @@ def _parts(op: Call) -> list[Parts]:
 
 
 def _masked(positions: Sequence[tuple[Expr, Expr | None, Size]]) -> tuple[list[Expr], Expr | None]:
-    """Positions made safe to read, and whether all of them are meant (None: always).
+    """Positions clamped into the image, and whether all of them were inside (None: always).
 
-    Each comes with the bound it has to be under, None where it always is, and the size it indexes.
+    Each position comes with its bound, None where it is always below, and with the size that it indexes.
     """
     safe, meant = [], None
     for position, bound, size in positions:

@@ -1,7 +1,7 @@
 """Normalization of channels over a batch: by running statistics, or in training by the batch's own.
 
 `sharded_decomposition` writes both as operators that may be split along the batch, whose sums are reduced over the
-devices; gradients go back over it.
+devices; gradients are derived from it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def channel_types(op: Call, names: Sequence[str]) -> tuple[TensorDesc, TensorDes
 
 
 class _Channels:
-    """What is written with operators on values per channel of `like`."""
+    """Operators on values per channel of `like`."""
 
     def __init__(self, ops: Builder, like: Value, axis: int) -> None:
         self.ops, self.like, self.axis = ops, like, axis
@@ -86,8 +86,8 @@ class Normalization:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta (+ _add_to_output) along `axis`.
 
     The moments are the moving ones, or in `training` those of `x`; then the mean and 1 / sqrt(variance + epsilon) are
-    results. What OneFlow writes into the moving ones then are results too where they are given: momentum * moving +
-    (1 - momentum) * new, for the variance that without bias. With f16 and bf16 the parameters are f32.
+    results. Where moving moments are given, the new ones are results too: momentum * moving + (1 - momentum) * new,
+    with the unbiased variance. With f16 and bf16 the parameters are f32.
     """
 
     def types(op: Call) -> list[TensorDesc]:
@@ -203,7 +203,7 @@ def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
 
 
 def _two_pass_squares(x: Stage, axis: int, mean: Stage) -> Stage:
-    """The sum of squares of distances from the mean, in a second reading."""
+    """The sum of squared deviations from the mean, in a second pass."""
 
     def square(*i: Expr) -> Expr:
         deviation = x[i] - mean[(i[axis],)]
@@ -213,10 +213,10 @@ def _two_pass_squares(x: Stage, axis: int, mean: Stage) -> Stage:
 
 
 def _one_pass_squares(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
-    """The same from sums that one reading gives.
+    """The sum of squared deviations, from the sums of elements and of squares that one pass gives.
 
-    The difference loses digits where elements are far from 0 for how far they are from each other: up to 16 bits of
-    f32 where elements have 8, as those of bf16 have, and up to 22 where they have 11, as those of f16.
+    The difference cancels where the mean is large in comparison with the deviation: up to 16 bits of f32 for elements
+    of 8 significant bits (bf16), and up to 22 for elements of 11 (f16).
     """
     squares = fold_channels(x, axis, lambda *i: x[i] * x[i])
     return c.element_wise(mean.shape, lambda k: s.maximum(squares[(k,)] - total[(k,)] * mean[(k,)], 0))

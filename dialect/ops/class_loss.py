@@ -1,7 +1,7 @@
 """Losses of scores by class, the classes last, and of labels; with their gradients.
 
-Classes may be split: a piece knows where it begins, and its losses are partial sums. What needs all classes of a row
-(`sharded_decomposition`) is then written with operators that do not.
+Classes may be split: a piece knows where it begins, and its losses are partial sums. Operators that need all classes
+of a row are then decomposed (`sharded_decomposition`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: No class is this one.
+#: A label that is no class.
 NONE = -(1 << 62)
 
 
@@ -191,7 +191,7 @@ def _class_of(op: Call, at: Sequence[Expr]) -> tuple[Expr, Expr]:
 
 
 def _weight_of(op: Call, label: Expr) -> Expr | None:
-    """The weight of a class; there is one for all classes, also beside a piece."""
+    """The weight of a class; the weights are those of all classes, also where the scores are a piece."""
     if op.weight is None:
         return None
     weight: Expr = op.weight[position(op, "target", label, op.logical_size or op.input.shape[-1])]

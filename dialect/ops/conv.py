@@ -53,7 +53,7 @@ def shared_of(op: Call) -> dict[str, Any]:
 
 
 def expect_attributes(op: Call, spatial: int) -> Layout:
-    """Checks what says how windows move, and gives the layout."""
+    """Checks the attributes of windows, and gives the layout."""
     expect_windows(op, spatial, {"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding_before": 0})
     return layout_of(op, spatial)
 
@@ -182,7 +182,7 @@ def _numpy_padded(x: Any, padding: Sequence[int]) -> Any:
 
 
 def moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    """How windows move, as `numpy_windows` takes it."""
+    """The attributes of windows, as `numpy_windows` takes them."""
     return op["kernel_size"], op["strides"], op["dilation_rate"]
 
 

@@ -1,7 +1,7 @@
 """Cross entropies of probabilities by class, the classes last, and of logits, with OneFlow's operators for
 gradients.
 
-What needs all classes of a row is written with operators that may be split along them.
+Operators that need all classes of a row have decompositions that may be split along the classes.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ elementwise(
     sbp=linear_in_each("loss_diff"), reference=in_double(lambda x, dy, label: dy * (scipy.special.expit(x) - label)),
 )  # fmt: skip
 
-#: Why its signatures have no splits.
+#: Why the operator's signatures have no splits.
 OF_ALL = "the mean over a piece is not that over everything; it is written out by sums"
 
 

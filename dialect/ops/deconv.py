@@ -1,4 +1,4 @@
-"""Transposed convolutions: what convolutions do to gradients of images, as maps of their own.
+"""Transposed convolutions: the gradients of convolutions by their images, as operators of their own.
 
 The images of the convolution are the result here.
 """

@@ -1,8 +1,8 @@
 """OneFlow's operators for the gradients of element-wise operators, so that its programs load; a row each.
 
-Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` takes, so
-no formula stands here that stands there. Of clipping, whose slope at NaN is 0, the rule stands here and is the
-forward operators' gradient. They are linear in the cotangent: partial sums pass through that operand alone.
+Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` computes:
+no formula is repeated here. Clipping, whose slope at NaN is 0, has its rule here; the forward operators use it as
+their gradient. Gradients are linear in the cotangent: partial sums pass through that operand alone.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: What gradients are linear in beside the cotangent, and what they read only the shape of.
+#: Operands other than the cotangent in which gradients are linear, and operands of which only the shape is read.
 LINEAR = {"square_grad": ("x",), "binary_cross_entropy_with_logits_grad": ("weight",)}
 SHAPES_OF = {"kl_div_loss_grad": ("input",)}
-#: What is not offered, by name.
+#: Unoffered signatures, by name.
 UNOFFERED = dict.fromkeys(
     ("xlogy_x_grad", "xlogy_y_grad", "xdivy_x_grad", "xdivy_y_grad"),
     "partial sums of x, which would not be 0 together where x is",

@@ -1,5 +1,5 @@
-"""What a step of training asks of gradients before the update: their length, whether they are finite,
-regularization.
+"""Operators on gradients before an update: norms, checks for infinite and NaN elements, regularization, loss
+scales.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def _expect_ones(op: Call, wanted: Sequence[tuple[str, DType]]) -> None:
 class DynamicLossScaleSchedule:
     """The scale of the loss for the next step, and how many good steps there were since it changed.
 
-    It is multiplied after `increment_period` steps without infinite or NaN gradients, and divided, down to 1, at a
-    step that has some. OneFlow writes both into the operands; here the new ones are results.
+    The scale is multiplied after `increment_period` steps without infinite or NaN gradients, and divided, down to 1,
+    at a step that has some. OneFlow writes both into the operands; here the new values are results.
     """
 
     def types(op: Call) -> list[TensorDesc]:

@@ -52,7 +52,7 @@ def numpy_positions(name: str, indices: Any, size: int) -> Any:
     return indices
 
 
-#: Of how long an axis the indexed one is the piece from where on, on one device; 0: it is the whole axis.
+#: The size of the whole axis and the begin of this device's piece of it; 0: the axis is not split.
 PIECE = "logical_size: int64 = 0, logical_begin: int64 = 0"
 
 
@@ -88,7 +88,7 @@ def piece_position(op: Call, name: str, value: Any, size: Size) -> Any:
 
 
 def in_piece(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], Any], dtype: DType) -> Any:
-    """What `use` makes, of type `dtype`, of a position in an axis of `size`; 0 where it is not in this piece.
+    """`use(position)` of type `dtype` for a position in an axis of `size`; 0 where the position is not in this piece.
 
     The position is read from operand `name` and checked at run time to lie in the whole axis.
     """

@@ -1,4 +1,4 @@
-"""Operators that put tensors together, and take them apart again."""
+"""Operators that join tensors, and split them again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _joined_shape(op: Call, axis: int | None) -> list[Dim]:
 
 
 def _cut_axes(op: Call, parts: Sequence[TensorDesc]) -> tuple[int, ...]:
-    """The axes along which tensors lie in a row, which one alone does not."""
+    """The axis along which several tensors are joined; none for one tensor."""
     return () if len(parts) == 1 else (op.axis % parts[0].rank,)
 
 

@@ -102,7 +102,7 @@ class LerpGrad:
 
 
 def _shares(op: Call) -> tuple[float, float]:
-    """What `start` and `end` have of the result of `scalar_lerp`."""
+    """The derivatives of the result of `scalar_lerp` by `start` and `end`."""
     end = float(number_of(op.attrs, dtypes.float64))
     return 1.0 - end, end
 

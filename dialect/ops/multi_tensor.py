@@ -1,4 +1,4 @@
-"""Updates of many parameters by one operator, so that OneFlow's programs load: one row for each of three optimizers.
+"""Updates of many parameters by one operator, as in OneFlow: one row for each of three optimizers.
 
 Each is the update of one parameter, `optimizer`'s record, for every parameter: operands of a parameter are repeated,
 numbers are shared, and so are the names of results.
@@ -23,11 +23,11 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 #: Operands of the update of one parameter that those of many do not have.
 LEFT_OUT = ("max_v",)
-#: What operands and attributes are called where the update of one parameter calls them otherwise, and other defaults.
+#: Operands and attributes with other names than in the update of one parameter, and those with other defaults.
 RENAMED = {"momentum": "momentum_buf", "beta": "momentum"}
 DEFAULTS = {"beta": 0.0, "epsilon": 1e-05}
 APART, UNREAD = "parameters split each along an axis of its own", "model_copy in any way, where it is not read"
-#: What is not offered, where a search finds it.
+#: Unoffered signatures that a search finds.
 UNOFFERED = {
     "multi_tensor_sgd_update": APART,
     "multi_tensor_momentum_update": APART,
@@ -57,12 +57,12 @@ def _called(name: str) -> str:
 
 
 def _attribute(attr: AttrDef) -> AttrDef:
-    """An attribute of the update of one parameter as it is here."""
+    """An attribute of the update of one parameter, under its name here."""
     return dataclasses.replace(attr, name=_called(attr.name), default=DEFAULTS.get(attr.name, attr.default))
 
 
 def _part(given: Any, number: int) -> Any:
-    """What the call for parameter `number` gets of an operand."""
+    """The operand of the call for parameter `number`."""
     return given[number] if isinstance(given, tuple) else given
 
 
@@ -75,7 +75,7 @@ def _types(one: Operator, op: Call) -> list[TensorDesc]:
 
 
 def _by_name(results: Sequence[Sequence[Any]]) -> list[Any]:
-    """The results of all calls, those of one name beside each other."""
+    """The results of all calls, in groups by name."""
     return [r for group in zip(*results, strict=True) for r in group]
 
 

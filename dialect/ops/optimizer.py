@@ -80,7 +80,7 @@ update(
 
 
 def _mean(state: str, beta: str, square: bool = False) -> Change:
-    """The running mean of the gradient or of its square: the share of a square may be finite where it is not."""
+    """The running mean of the gradient or of its square, weighted before the square is taken to avoid overflow."""
 
     def change(step: Step, op: Call, **_: Expr) -> Expr:
         share = step.g * (1.0 - op[beta])
@@ -132,7 +132,7 @@ update(
 
 
 def _lengths(*stages: Stage) -> Callable[[], list[Expr]]:
-    """The lengths of whole tensors, to be read at any element; squares of f32 are summed in f64, which holds them."""
+    """The norms of whole tensors, readable at any element; squares of f32 are summed in f64, without overflow."""
 
     def square(x: Stage, at: Sequence[Expr]) -> Expr:
         value = s.cast(x[tuple(at)], dtypes.float64)

@@ -41,18 +41,18 @@ class Reflection(Edge):
     """A border that mirrors what is inside, without repeating the element at the edge."""
 
     def source(self, position: Expr) -> Expr:
-        """The element inside that a position of the whole shows."""
+        """The inner element that is copied to a position of the padded image."""
         inside = abs(position - self.before)
         last = c.as_expr(self.size) - 1
         return last - abs(last - inside)
 
     @property
     def reach(self) -> int:
-        """At most how many positions show one element: itself and a mirror image at either end."""
+        """The most positions that copy one element: its own and a mirror image at either end."""
         return 3
 
     def showing(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
-        """The position that shows an element for the `number`-th time, and whether there is one."""
+        """The `number`-th position that copies an element, and whether there is one."""
         last = c.as_expr(self.size) - 1
         first, second = self.before - inside, self.before + last * 2 - inside
         at = s.where(number.eq(0), inside + self.before, s.where(number.eq(1), first, second))
@@ -64,16 +64,16 @@ class Replication(Edge):
     """A border that repeats the element at the edge."""
 
     def source(self, position: Expr) -> Expr:
-        """The element inside that a position of the whole shows."""
+        """The inner element that is copied to a position of the padded image."""
         return s.minimum(s.maximum(position - self.before, 0), c.as_expr(self.size) - 1)
 
     @property
     def reach(self) -> int:
-        """At most how many positions show one element, which may be at both edges."""
+        """The most positions that copy one element, which may be at both edges."""
         return 1 + max(self.before, 0) + max(self.after, 0)
 
     def showing(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
-        """The position that shows an element for the `number`-th time, and whether there is one."""
+        """The `number`-th position that copies an element, and whether there is one."""
         end = c.as_expr(self.whole)
         begin = s.where(inside.eq(0), 0, s.maximum(inside + self.before, 0))
         last = inside.eq(c.as_expr(self.size) - 1)
@@ -171,7 +171,7 @@ def _grad_compute(kind: type[Edge]) -> Any:
 
 
 def _numpy_sources(mode: str, size: int, pair: tuple[int, int]) -> Any:
-    """The element inside that each position shows, by NumPy's own padding of positions."""
+    """The inner element that each position copies, by NumPy's own padding of positions."""
     before, after = pair
     shown = np.pad(np.arange(size), [max(before, 0), max(after, 0)], mode=mode)  # type: ignore[call-overload]
     return shown[max(-before, 0) : len(shown) - max(-after, 0)]

@@ -42,7 +42,7 @@ AVG_ATTRS = (
 CEIL = " With `ceil_mode` a last window may hang over the end, where it begins inside the image or before it."
 
 
-#: Windows of at most so many elements are searched without a loop.
+#: The most elements of a window that is searched without a loop.
 UNROLLED = 16
 
 
@@ -208,7 +208,7 @@ def _grad_types(spatial: int, allowed: Sequence[DType]) -> Any:
 def _tiled(op: Call, element: Callable[[tuple[Expr, ...], list[Expr]], Expr]) -> Stage:
     """The gradient where windows tile the image: `element` gives it from the window of a place, and the place in it.
 
-    Every dimension of the image is two, the window and the offset inside, so that reads are straight.
+    Every dimension of the image becomes two, the window and the offset in it, so that reads are contiguous.
     """
     layout, kernel = layout_of(op, op.x.rank - 2), op.kernel_size
     tiles = Layout(2 * layout.spatial, layout.first)
@@ -228,7 +228,7 @@ def _max_grad_compute(op: Call) -> Stage:
     sizes = layout.split(op.x.shape)[2]
     if windows.tile(sizes):
         return _tiled(op, lambda at, place: s.where(op.indice[at].eq(_flat(place, sizes)), op.dy[at], 0))
-    # Places in 32 bits, where they fit, are half as much to read.
+    # Positions are read as 32 bits where they fit: half the memory traffic.
     small = all(isinstance(n, int) for n in sizes) and (count(sizes) or 0) < 2**31
     places = c.convert(op.indice, dtypes.int32 if small else dtypes.int64)
     dy, indice = (windows.bordered(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (places, -1)))

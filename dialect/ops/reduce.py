@@ -33,7 +33,7 @@ def reduction_axes(op: Call, rank: int) -> tuple[int, ...]:
 
 
 def reduction_factors(op: Call, linear: str | None, sums: bool) -> Factors:
-    """Factors of a reduction; unless it `sums`, reduced dimensions have to stay whole."""
+    """Factors of a reduction; unless it `sums`, reduced dimensions cannot be split."""
     rank = op.input_tensor.rank
     axes = reduction_axes(op, rank)
     names = [f"d{i}" if sums or i not in axes else "_" for i in range(rank)]
@@ -117,7 +117,7 @@ def reduction(
         unoffered: as in `Operator`.
         element: what is combined, from an element.
         empty: whether an axis without elements may be reduced; else `allow_empty` gives the value to begin with.
-        in_f64: whether 16-bit floats are combined in f64: f32 does not hold what some of them may come to.
+        in_f64: whether 16-bit floats are combined in f64, since f32 may overflow.
     """
     flag = "" if empty else ", allow_empty: bool = False"
 
@@ -197,7 +197,7 @@ def _in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _product(x: np.ndarray, **options: Any) -> np.ndarray:
-    """Products of 16-bit floats in f64, whose range all but very many of them are within."""
+    """Products of 16-bit floats in f64, whose range only very long products leave."""
     return np.asarray(np.prod(x, dtype=np.float64 if x.dtype.itemsize == 2 else x.dtype, **options)).astype(x.dtype)
 
 

@@ -29,7 +29,7 @@ def _winners(ops: Builder, op: Call) -> Value:
 
 
 def _taken(ops: Builder, op: Call, dout: Value) -> Value:
-    """The gradient of updates: what stays of them has that of the result, the rest none."""
+    """The gradient of updates: that of the result where an update was written last, else 0."""
     won, read = _winners(ops, op), ops.gather_nd(dout, op.indices)
     trailing = read.rank - won.rank
     wide = ops.reshape(won, shape=[*won.shape, *[1] * trailing]) if trailing else won
@@ -38,9 +38,9 @@ def _taken(ops: Builder, op: Call, dout: Value) -> Value:
 
 @operator("tensor_scatter_nd_update(params, updates, indices, any_order: bool = False) -> out")
 class TensorScatterNdUpdate:
-    """`params` with `updates` in place of what `gather_nd` would take; the last of those for one position stays.
+    """`params` with `updates` in place of what `gather_nd` would take; for equal positions the last update wins.
 
-    `any_order` says that positions differ, or updates of equal ones are equal: then none has to come last.
+    `any_order` says that positions are distinct, or updates of equal positions equal, so that their order is free.
     """
 
     def types(op: Call) -> TensorDesc:

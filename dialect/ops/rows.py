@@ -1,6 +1,6 @@
-"""Rows of a tensor normalized by their moments: what every normalization is made of.
+"""Rows of a tensor normalized by their moments: the common part of all normalizations.
 
-A row is what the dimensions from some axis on hold. `moments` and `row_gradient` are stages, `second_gradient` and
+A row has the dimensions from some axis on. `moments` and `row_gradient` are stages, `second_gradient` and
 `moment_gradient` are written with operators, `numpy_*` are the references.
 """
 
@@ -156,7 +156,7 @@ def projected(ops: Builder, x: Value, slope: Value, mean: Value | None, inv: Val
 def moment_gradient(
     ops: Builder, x: Value, mean: Value | None, inv: Value, dmean: Value | None, dinv: Value | None
 ) -> list[Value]:
-    """What cotangents of the mean and of 1 / deviation add to the gradient of `x`."""
+    """The terms of the gradient of `x` by cotangents of the mean and of 1 / deviation."""
     terms = [] if dmean is None else [shared(ops, dmean, x)]
     if dinv is not None:
         deviation = x if mean is None else x - spread(ops, mean, x)
@@ -229,7 +229,7 @@ def param_gradient(
 def narrowed(
     ops: Builder, parts: dict[str, Callable[[], Value]], dtype: DType, **names: str
 ) -> dict[str, Callable[[], Value]]:
-    """Those of `parts` that are there under the operands' names, dy and x in `dtype`."""
+    """The given ones of `parts` under the operands' names, dy and x converted to `dtype`."""
 
     def thunk(part: str, value: Callable[[], Value]) -> Callable[[], Value]:
         return (lambda: narrow(ops, value(), dtype)) if part in ("dy", "x") else value

@@ -1,7 +1,7 @@
-"""Where the positions of an image in another size lie in the image, along one dimension.
+"""Resampling along one dimension: the elements and weights for each position of an image in another size.
 
-Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So places and shares
-are exact, and the gradient finds the positions that an element has a share in without a search.
+Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So positions and
+weights are exact, and the gradient computes the positions that read an element without a search.
 """
 
 from __future__ import annotations

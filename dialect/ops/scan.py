@@ -79,7 +79,7 @@ class CumProd:
 class CumProdGrad:
     """The gradient of `cumprod`: dx[i] is the sum over j >= i of dy[j] times the other factors of output[j].
 
-    It divides by nothing, so it holds where elements are zero.
+    There is no division, so that elements may be zero.
     """
 
     shapes_of = ("output",)
@@ -138,7 +138,7 @@ class CumProdGrad:
 class ProductOfOthers:
     """Element k is the product of the elements along `axis` (all axes if empty) without k: `reduce_prod`'s slope.
 
-    It is divided by elements that are not zero only, and has the gradient of a product of prefixes and suffixes.
+    Only elements other than zero are divided by. The gradient is that of a product of prefixes and suffixes.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -186,7 +186,7 @@ def _one_for_zero(e: Expr) -> Expr:
 
 
 def _others(ops: Builder, x: Value, axes: Sequence[int]) -> Value:
-    """For every element the product of the others, divided by nothing: those before times those behind."""
+    """For every element the product of the others, without division: the product before times the product after."""
     if not axes:
         return ops.call("ones_like", x)[0]
     *outer, axis = axes
@@ -199,7 +199,7 @@ def _others(ops: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def _before(ops: Builder, x: Value, axis: int) -> Value:
-    """For every element the product of those before it: running products with a 1 in front and without the last."""
+    """For every element the product of the elements before it: an exclusive running product."""
     here, nowhere = [int(i == axis) for i in range(x.rank)], [0] * x.rank
     one = {"floating_constant_value": 1.0}
     begun = ops.call("pad", x, padding_before=here, padding_after=nowhere, **one)[0]

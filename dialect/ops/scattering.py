@@ -237,7 +237,7 @@ def _scatter_types(op: Call, target: str) -> TensorDesc:
 
 
 def _scatter_sbp(op: Call, target: str, base: Sbp) -> list[SbpSignature]:
-    """Splits of what is alike; what is added may also be partial sums, or split along `dim`, to a `base`."""
+    """Splits of axes of one size; `src` may also be partial sums, or split along `dim`, where `target` is `base`."""
     shapes, dim = [d.shape for d in op.operands], op.dim % op[target].rank
     text = names(aligned(op, shapes, dim))
     added = [SbpSignature((base, B, P), (P,)), SbpSignature((S(dim), B, B), (S(dim),))]
@@ -260,7 +260,7 @@ def _scatter_add(op: Call, base: Stage) -> Stage:
 
 
 def _gather_src(ops: Builder, op: Call, dy: Value) -> Value:
-    """The gradient of `src`: what was read of it gets the elements of `dy` at `index`, the rest zero."""
+    """The gradient of `src`: the elements of `dy` at `index`; zero for elements that were not added."""
     read: Value = ops.dim_gather(dy, op.index, **op.attrs)
     if read.shape == op.src.shape and None not in read.shape:
         return read

@@ -293,7 +293,7 @@ def _padding(op: Call) -> float | int:
 
 
 def _expect_agreement(op: Call) -> None:
-    """Refuses a `padding` that says something else than sizes before and after; axes that it leaves out have none."""
+    """Refuses a `padding` that differs from the sizes before and after; axes that it leaves out have none."""
     pairs = reversed(list(zip(op.padding_before, op.padding_after, strict=True)))
     stated = [size for pair in pairs for size in pair]
     given = [*op.padding, *[0] * (len(stated) - len(op.padding))]
@@ -313,7 +313,7 @@ def _cuts(op: Call) -> list[tuple[int, int]]:
 class Pad:
     """`x` with elements of a constant value before and after it along every axis; negative sizes cut.
 
-    `padding` says the same again as pairs, those of the last axis first: programs of OneFlow have it.
+    `padding` repeats the sizes as pairs, those of the last axis first, as programs of OneFlow have it.
     """
 
     def types(op: Call) -> TensorDesc:

@@ -1,6 +1,6 @@
 """Batches of images: where channels and spatial dimensions are, and windows that move over them.
 
-What convolution and pooling share. Positions are affine: window element k of window i is at stride * i +
+Convolution and pooling share this. Positions are affine: window element k of window i is at stride * i +
 dilation * k of the padded image.
 """
 
@@ -86,7 +86,7 @@ class Windows:
 
     @property
     def reach(self) -> tuple[int, ...]:
-        """How many elements lie before the last of a window, in each dimension."""
+        """The offset of a window's last element from its first, in each dimension."""
         return tuple(d * (k - 1) for d, k in zip(self.dilation, self.kernel, strict=True))
 
     def counts(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -127,12 +127,12 @@ class Windows:
         return tuple(reach // stride + 1 for reach, stride in zip(self.reach, self.stride, strict=True))
 
     def over(self, positions: Sequence[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
-        """Where in what `bordered` gives windows that have positions of the image are, by number, the last first."""
+        """Indices into the result of `bordered`: the windows that read positions of the image, the last first."""
         pairs = zip(positions, self.padding, self.stride, self.most, numbers, strict=True)
         return tuple((i + padding) // stride + (most - 1) - k for i, padding, stride, most, k in pairs)
 
     def bordered(self, y: Stage, layout: Layout, sizes: Sequence[Size], fill: float) -> Stage:
-        """Values of windows, and `fill` for those before and behind that `over` asks for."""
+        """Values of windows with `fill` before and after them, for windows outside that `over` gives."""
         lead, channels, _ = layout.split(y.shape)
         rows = zip(sizes, self.padding, self.stride, self.most, strict=True)
         wide = [(n - 1 + padding) // stride + most for n, padding, stride, most in rows]

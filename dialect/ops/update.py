@@ -1,9 +1,10 @@
-"""What updates of parameters have in common: one step at one element, and its reference.
+"""The common part of parameter updates: one step at one element, and its reference.
 
 The gradient that a step works with is `model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model`;
-`weight_decay` shrinks the parameter apart from it. The learning rate is `learning_rate`, or `learning_rate_val` where
-that is not given, times `learning_rate_scale`. Where `skip_if` is not 0, nothing changes. Numbers are tensors of one
-element. With `model_copy`, a copy of the parameter in another element type, the new copy is the last result.
+`weight_decay` is decoupled: it shrinks the parameter itself. The learning rate is `learning_rate`, or where that is
+not given `learning_rate_val`, times `learning_rate_scale`. Where `skip_if` is not 0, nothing changes. Numbers are
+tensors of one element. With `model_copy`, a copy of the parameter in another element type, the new copy is the last
+result.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def _compute(changes: dict[str, Change]) -> Any:
 def changed(op: Call, name: str, change: Change, made: dict[str, Stage]) -> Stage:
     """The new values of operand `name` before they are rounded; `made` are those of the states before it.
 
-    What f16 rounds to 0 or infinity in a state is neither for the step that makes it.
+    The step itself uses the values before rounding, which in f16 may give 0 or infinity.
     """
 
     def element(*at: Any) -> Expr:
@@ -244,7 +245,7 @@ def number(array: Any, otherwise: float) -> float:
 
 
 def weighed(weight: float, term: Any) -> Any:
-    """A term that is left out where its weight is 0, so that an infinite parameter does not become NaN."""
+    """A weighted term, left out where its weight is 0, so that an infinite parameter does not become NaN."""
     return weight * term if weight else 0.0
 
 

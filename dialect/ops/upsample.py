@@ -50,7 +50,7 @@ def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _kept(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
-    """Whether scales leave an image as it is, since they leave all sizes: those of less than 2 can.
+    """Whether scales are the identity, since all sizes stay: scales below 2 can be.
 
     Images of three dimensions are not asked for.
     """
@@ -152,7 +152,7 @@ def _grad_compute(kind: type[Steps]) -> Any:
                 places.append(s.minimum(place, c.as_expr(dim.out) - 1))
                 own = dim.share(element, places[-1], wide)
                 share = own if share is None else share * own
-            # A share of 0 stands for positions that are none of the element's, whatever dy is there.
+            # A share of 0 marks positions that do not read the element, whatever dy is there.
             assert share is not None
             return s.where(there & share.ne(0), op.dy[n, k, *places] * share, 0)
 

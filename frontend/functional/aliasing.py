@@ -1,7 +1,7 @@
 """Whose memory the results of functions have: that of an operand, or their own.
 
 `ALIASES` names the functions whose results may be updated with an operand, as PyTorch documents; a result of any
-other function has memory of its own, whatever the function folds to. `separated` holds functions to that.
+other function has memory of its own, whatever the function folds to. `separated` enforces it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _separate(result: Any, operands: Iterable[Any]) -> Any:
     if isinstance(result, Tensor):
         if any(result is x for x in operands):
             return clone(result)
-        # A view has a copy of its elements: without the link the copy is all that the result is.
+        # A view has a copy of its elements; the result without the link to its root is that copy.
         current_builder().unlink(result)
     elif isinstance(result, tuple):
         parts = [_separate(part, operands) for part in result]

@@ -288,7 +288,7 @@ def _clamp_by_tensors(x: Tensor, low: Any, high: Any) -> Tensor:
         return value
     x, raised = cast(x, value.dtype), cast(raised, value.dtype)
     low, high = (None if bound is None else cast(as_tensor(bound), value.dtype) for bound in (low, high))
-    result = dispatch("stop_gradient", value)  # what is left of it is NaN, which comes from nowhere
+    result = dispatch("stop_gradient", value)  # only NaN elements keep this value; no gradient flows from them
     if high is not None:
         result = where(gt(raised, high), high, result)
     if low is not None:

@@ -70,7 +70,7 @@ def accumulated(function: Function) -> Function:
 
 
 def _accumulator(x: Any) -> Any:
-    """A tensor of 16-bit floats in the type that it is computed in; anything else as it is."""
+    """A tensor of 16-bit floats in f32; anything else unchanged."""
     if not (isinstance(x, Tensor) or is_array(x)):
         return x
     x = as_tensor(x)

@@ -105,7 +105,7 @@ def _filled(x: Tensor, sizes: Sequence[Any]) -> list[Any]:
 
 
 def _solve(x: Tensor, shape: Sequence[Dim]) -> list[int]:
-    """Sizes for the operator: -1 beside as many None as `x` has dynamic dimensions is what the static ones leave."""
+    """Sizes for the operator: with as many None as `x` has dynamic dimensions, -1 is solved from the static ones."""
     target = list(shape)
     if None in target and target.count(None) == x.shape.count(None) and -1 in target:
         static, known = _known(x.shape), math.prod(d for d in target if d not in (None, -1))
@@ -236,9 +236,9 @@ def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Tensors one behind the other along `dim`, in their common element type; other dimensions are equal.
+    """Tensors joined along `dim`, in their common element type; other dimensions are equal.
 
-    Vectors without elements are left out beside others.
+    Vectors without elements are left out.
     """
     if not tensors:
         raise fail("expected at least one tensor to join, got none")

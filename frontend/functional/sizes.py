@@ -1,4 +1,4 @@
-"""Sizes that are only known at run time where operators want a tensor: one of which nothing but the shape is read."""
+"""Sizes that are only known at run time as operands: tensors of which only the shape is read."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def updated(x: Any, result: Tensor, writer: str) -> Tensor:
-    """A tensor that has become a result.
+    """`x` updated in place by a result.
 
     Raises:
         OneFlowError: it is none.

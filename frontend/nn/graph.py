@@ -26,7 +26,7 @@ from oneflow.frontend.optim.schedule import LRScheduler
 class Graph(Stateful):
     """A function of tensors, `build`, that is compiled when it is called.
 
-    Where it calls `backward`, the optimizers that were added take a step after it, in the same program, and forget
+    Where it calls `backward`, the optimizers that were added take a step after it, in the same program, and clear
     the gradients.
     """
 

@@ -2,7 +2,7 @@
 
     handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
 
-All are part of a function that is traced, hooks on gradients of its gradient.
+Hooks become part of a traced function, hooks on gradients part of its gradient.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ModuleHooks:
 
     @property
     def version(self) -> int:
-        """How often they have changed."""
+        """The number of changes of the hooks."""
         return self.before.version + self.after.version + self.backward.version
 
     def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,7 +60,7 @@ class ModuleHooks:
 
 
 class Passage:
-    """One call of a module whose gradients hooks see: those of its results on the way in, of its arguments out."""
+    """One call of a module with hooks on the gradients of its results and of its arguments."""
 
     def __init__(self, module: Any, hooks: Hooks) -> None:
         self.module, self.hooks = module, hooks
@@ -118,7 +118,7 @@ def _flows_to(value: Any) -> bool:
 
 
 class Outgoing(Function):
-    """Arguments of a module: gradients that reach them have gone through it."""
+    """The arguments of a module: their gradients come out of the module."""
 
     @staticmethod
     def forward(ctx: Any, passage: Passage, places: list[int], *tensors: Any) -> Any:
@@ -134,7 +134,7 @@ class Outgoing(Function):
 
 
 class Incoming(Function):
-    """Results of a module: gradients that reach them are about to go through it."""
+    """The results of a module: their gradients enter the module."""
 
     @staticmethod
     def forward(ctx: Any, passage: Passage, places: list[int], count: int, *tensors: Any) -> Any:

@@ -158,7 +158,7 @@ class Module(Stateful):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _watched(self, part: Any) -> None:
-        """Has the program be for itself and a part of it as they are."""
+        """Makes the program depend on this module and a part of it as they are."""
         for owner in (self, part):
             if isinstance(owner, Module):
                 current_builder().watch(owner)
@@ -351,7 +351,7 @@ class Module(Stateful):
         return self.to(Device("cpu"))
 
     def to_global(self: Self, placement: Placement, sbp: Any) -> Self:
-        """Has parameters and buffers lie on the ranks of a placement; itself. All ranks take those of rank 0.
+        """Moves parameters and buffers to the ranks of a placement; itself. All ranks take those of rank 0.
 
         Args:
             placement: the ranks.

@@ -1,6 +1,6 @@
-"""Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. A
-sequence is gone through step by step in Python, so a compiled function has the steps of one length; what the
-input gives to all of them is one product.
+"""Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. The
+steps of a sequence are a Python loop, so that a compiled function has the steps of one length; the input products of
+all steps are one product.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Recurrent(Module):
             init.uniform_(parameter, -bound, bound)
 
     def input_gates(self, suffix: str, x: Any) -> Any:
-        """What inputs give to the gates."""
+        """The inputs' part of the gates."""
         return F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
 
     def next_states(self, suffix: str, given: Any, states: States) -> States:

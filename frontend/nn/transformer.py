@@ -1,5 +1,5 @@
 """Transformers: encoders and decoders of layers with attention. Modules, parameters and their first values are
-PyTorch's; so are masks: true means not looked at.
+PyTorch's; so are masks: true means masked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _activation(given: Activation) -> Callable[[Any], Any]:
 
 
 class _Layer(Module):
-    """Parts of a layer, each of whose results is added to what it got, with a norm before it or after the sum."""
+    """A layer of residual blocks, each with a norm before it or after the sum."""
 
     #: The names of the parts with attention, in order.
     attentions: tuple[str, ...]
@@ -74,7 +74,7 @@ class _Layer(Module):
         return norm(F.add(x, dropout(part(x))))
 
     def spread(self, x: Any) -> Any:
-        """The part without attention."""
+        """The feed-forward block."""
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 

@@ -15,7 +15,7 @@ from oneflow.frontend.optim.optimizer import Group
 
 
 def directed(grad: Any, group: Group) -> Any:
-    """The gradient, turned over where the loss is to grow."""
+    """The gradient, negated where the loss is maximized."""
     return -grad if group["maximize"] else grad
 
 

@@ -33,7 +33,7 @@ from oneflow.runtime.global_array import GlobalArray
 Group = dict[str, Any]
 #: Settings of PyTorch's groups that choose between implementations of the same formula.
 IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
-#: What a group has beside the numbers that choose what a step computes.
+#: Entries of a group that are not part of what a step computes.
 RATES = ("params", "lr", "initial_lr")
 #: What says of a group that a schedule changes its momentum.
 CYCLED = "cycled"
@@ -164,7 +164,7 @@ class Optimizer(Stateful):
         return tuple(first)
 
     def _in_layout_of(self, p: EagerTensor, kept: np.ndarray) -> Data:
-        """A first state where its parameter is: on its device, or on its ranks as `to_global` says."""
+        """An initial state on the device of its parameter, or on its ranks with the layout of `to_global`."""
         found = layout_of(p)
         if found is None:
             return move(np.array(kept) if p.device.type == "cpu" else kept, p.device)
@@ -174,7 +174,7 @@ class Optimizer(Stateful):
         return GlobalArray.of(kept, placement, nd if kept.shape == p.shape else broadcast(placement.mesh))
 
     def to_global(self, sbp: Any) -> None:
-        """Has the states of global parameters lie as `sbp` says, not like their parameters.
+        """Gives the states of global parameters the layout `sbp`, instead of that of their parameters.
 
         With states that are split each rank updates its share of the parameters, as ZeRO does. States that are there
         already are laid out anew.
@@ -280,7 +280,7 @@ def _unasked(momentum: Any) -> Any:
 
 
 def signed(group: Group) -> dict[str, float]:
-    """The attribute that turns the gradient over, where the loss is to grow."""
+    """The attribute that negates the gradient, where the loss is maximized."""
     return {"scale": -1.0} if group["maximize"] else {}
 
 
@@ -295,7 +295,7 @@ def no_steps() -> np.ndarray:
 
 
 def corrections(steps: Any, group: Group) -> tuple[Tensor, Tensor]:
-    """What Adam's moments are divided by."""
+    """The bias corrections of Adam's moments."""
     first, second = (dispatch_all("adam_bias_correction_factor", steps, beta=b)[0] for b in group["betas"])
     return first, second
 

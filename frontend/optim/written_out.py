@@ -27,7 +27,7 @@ def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor
 
 
 def _count(state: dict[str, Any]) -> Tensor:
-    """The number of this step, from 1: what follows from it in f32 would be wrong in the sixth digit."""
+    """The number of this step, from 1, in f64: bias corrections cancel most digits of f32."""
     count: Tensor = F.cast(state["step"] + 1, dtypes.float64)
     return count
 
@@ -73,7 +73,7 @@ class NAdam(Adaptive):
     """Adam that looks a step ahead along its mean, as Nesterov's momentum does.
 
     The share of the mean grows with the steps, as `momentum_decay` says. With `decoupled_weight_decay` the decay is
-    apart from the gradient.
+    not part of the gradient.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class NAdam(Adaptive):
 
 
 class RAdam(Adaptive):
-    """Adam that is told how far its mean square is to be trusted, and takes the mean alone at first.
+    """Rectified Adam: the mean square is used once its variance is bounded, before that the mean alone.
 
     With `decoupled_weight_decay` the decay is not part of the gradient.
     """
