@@ -36,7 +36,7 @@ class Parts:
     out: int
 
     @property
-    def each(self) -> Size | None:
+    def uniform_size(self) -> Size | None:
         """The size of every window, where all have one size."""
         if self.out == 1:
             return self.size
@@ -44,11 +44,11 @@ class Parts:
 
     def reach(self) -> Size:
         """An upper bound of the size of a window."""
-        return self.each if self.each is not None else (self.size + (self.out - 1)) // self.out + 1
+        return self.uniform_size if self.uniform_size is not None else (self.size + (self.out - 1)) // self.out + 1
 
     def begin(self, window: Expr) -> Expr:
         """The first position of a window."""
-        return window * self.each if self.each is not None else window * self.size // self.out
+        return window * self.uniform_size if self.uniform_size is not None else window * self.size // self.out
 
     def end(self, window: Expr) -> Expr:
         """The position after the last of a window."""
@@ -56,11 +56,11 @@ class Parts:
 
     def count(self, window: Expr) -> Size:
         """The number of elements of a window."""
-        return self.each if self.each is not None else self.end(window) - self.begin(window)
+        return self.uniform_size if self.uniform_size is not None else self.end(window) - self.begin(window)
 
     def hits(self) -> Size:
         """An upper bound of the number of windows that one position is in."""
-        if self.each is not None:
+        if self.uniform_size is not None:
             return 1
         more = self.out - 1
         return (self.size + more) // self.size + 1 if isinstance(self.size, Expr) else more // self.size + 2
@@ -69,7 +69,7 @@ class Parts:
         """The first window that a position is in."""
         if self.out == 1:
             return s.const(0, dtypes.index)
-        return position // self.each if self.each is not None else position * self.out // self.size
+        return position // self.uniform_size if self.uniform_size is not None else position * self.out // self.size
 
     def last(self, position: Expr) -> Expr:
         """The last window that a position is in."""
@@ -130,7 +130,7 @@ def _compute(op: Call) -> Stage:
     def element(*position: Expr) -> Expr:
         n, k, windows = layout.split(position[: op.x.rank])
         rows = zip(parts, windows, position[op.x.rank :], strict=True)
-        places = [(p.begin(w) + r, None if p.each is not None else p.end(w), p.size) for p, w, r in rows]
+        places = [(p.begin(w) + r, None if p.uniform_size is not None else p.end(w), p.size) for p, w, r in rows]
         return _sum_of(lambda safe: op.x[layout.arrange(n, k, safe)], places)
 
     total = c.sum_(shape, [p.reach() for p in parts], element)
@@ -145,7 +145,7 @@ def _grad_compute(op: Call) -> Stage:
     def element(*position: Expr) -> Expr:
         n, k, image = layout.split(position[: op.x.rank])
         rows = zip(parts, image, position[op.x.rank :], strict=True)
-        places = [(p.first(i) + r, None if p.each is not None else p.last(i) + 1, p.out) for p, i, r in rows]
+        places = [(p.first(i) + r, None if p.uniform_size is not None else p.last(i) + 1, p.out) for p, i, r in rows]
         return _sum_of(lambda safe: share[layout.arrange(n, k, safe)], places)
 
     return c.sum_(op.x.shape, [p.hits() for p in parts], element, op.x.dtype)

@@ -229,8 +229,8 @@ class GroupNormGrad:
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, *, num_groups: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if gamma is None else numpy_channels(gamma, x.ndim))
         grouped = _numpy_by_group(x, num_groups)
-        scale = rows.kept(inv, grouped.ndim)
-        normal = (grouped - rows.kept(mean, grouped.ndim)) * scale
+        scale = rows.as_rows(inv, grouped.ndim)
+        normal = (grouped - rows.as_rows(mean, grouped.ndim)) * scale
         axes = tuple(range(2, grouped.ndim))
         dx = rows.numpy_gradient(_numpy_by_group(slope, num_groups), normal, scale, axes)
         return dx.reshape(x.shape).astype(x.dtype)
@@ -286,7 +286,7 @@ class GroupNormParamGrad:
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any) -> Any:
         grouped = _numpy_by_group(x, mean.shape[1])
-        normal = (grouped - rows.kept(mean, grouped.ndim)) * rows.kept(inv, grouped.ndim)
+        normal = (grouped - rows.as_rows(mean, grouped.ndim)) * rows.as_rows(inv, grouped.ndim)
         axes = tuple(i for i in range(x.ndim) if i != 1)
         slope = dy.astype(np.float64)
         weighted = slope * normal.reshape(x.shape)

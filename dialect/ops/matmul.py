@@ -265,7 +265,7 @@ class FusedMatmulBias:
 
 @operator("bias_add(a, b, axis: int32 = 0) -> out")
 class BiasAdd:
-    """a + b, the vector `b` lying along `axis` of `a`."""
+    """a + b, where the vector `b` is added along `axis` of `a`."""
 
     def types(op: Call) -> TensorDesc:
         expect_rank(op, "a", op.a, 1, -1)

@@ -172,8 +172,8 @@ class LayerNormGrad:
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if gamma is None else gamma.astype(np.float64))
-        scale = rows.kept(inv, x.ndim)
-        normal = (x - rows.kept(mean, x.ndim)) * scale
+        scale = rows.as_rows(inv, x.ndim)
+        normal = (x - rows.as_rows(mean, x.ndim)) * scale
         dx = rows.numpy_gradient(slope, normal, scale, tuple(range(mean.ndim, x.ndim)))
         return (dx if add is None else dx + add).astype(x.dtype)
 
@@ -230,7 +230,7 @@ class LayerNormParamGrad:
     def reference(dy: Any, x: Any, mean: Any, inv: Any, *, begin_params_axis: Any) -> Any:
         lead = tuple(range(begin_params_axis % x.ndim))
         slope = dy.astype(np.float64)
-        normal = (x - rows.kept(mean, x.ndim)) * rows.kept(inv, x.ndim)
+        normal = (x - rows.as_rows(mean, x.ndim)) * rows.as_rows(inv, x.ndim)
         return slope.sum(axis=lead).astype(x.dtype), (slope * normal).sum(axis=lead).astype(x.dtype)
 
 
@@ -340,7 +340,7 @@ class RmsNormGrad:
 
     def reference(dy: Any, x: Any, inv: Any, weight: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if weight is None else weight.astype(np.float64))
-        scale = rows.kept(inv, x.ndim)
+        scale = rows.as_rows(inv, x.ndim)
         axes = tuple(range(inv.ndim, x.ndim))
         return rows.numpy_gradient(slope, x * scale, scale, axes, centred=False).astype(x.dtype)
 
@@ -378,5 +378,5 @@ class RmsNormParamGrad:
         return c.sum_(op.x.shape[begin:], op.x.shape[:begin], term, op.x.dtype)
 
     def reference(dy: Any, x: Any, inv: Any) -> Any:
-        product = dy.astype(np.float64) * x * rows.kept(inv, x.ndim)
+        product = dy.astype(np.float64) * x * rows.as_rows(inv, x.ndim)
         return product.sum(axis=tuple(range(inv.ndim))).astype(x.dtype)

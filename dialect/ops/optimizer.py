@@ -158,7 +158,7 @@ def _lamb(op: Call) -> list[Stage]:
         of_model, of_change = lengths()
         ratio = s.where((of_model > 0) & (of_change > 0), of_model / of_change, 1.0)
         step.rate = step.rate * ratio
-        return step.kept("model", step.decayed(step.rate * change[at]))
+        return step.unless_skipped("model", step.decayed(step.rate * change[at]))
 
     return [c.element_wise(shape, element, op.model.dtype), stored(op, m), stored(op, v)]
 
@@ -271,7 +271,9 @@ def _lars(op: Call) -> list[Stage]:
         return step.decayed(change)
 
     def new(name: str, change: Callable[[Step], Expr]) -> Stage:
-        return c.element_wise(shape, lambda *at: (step := Step(op, at)).kept(name, change(step)), op.model.dtype)
+        return c.element_wise(
+            shape, lambda *at: (step := Step(op, at)).unless_skipped(name, change(step)), op.model.dtype
+        )
 
     return [new("model", model), new("momentum", momentum)]
 

@@ -32,7 +32,7 @@ class Edge:
     after: int
 
     @property
-    def whole(self) -> Size:
+    def padded_size(self) -> Size:
         """The size with the border."""
         return self.size + (self.before + self.after)
 
@@ -57,7 +57,7 @@ class Reflection(Edge):
         first, second = self.before - inside, self.before + last * 2 - inside
         at = s.where(number.eq(0), inside + self.before, s.where(number.eq(1), first, second))
         mirrored = number.eq(0) | (number.eq(1) & (inside > 0)) | (number.eq(2) & (inside < last))
-        return at, mirrored & (at >= 0) & (at < self.whole)
+        return at, mirrored & (at >= 0) & (at < self.padded_size)
 
 
 class Replication(Edge):
@@ -74,7 +74,7 @@ class Replication(Edge):
 
     def showing(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
         """The `number`-th position that copies an element, and whether there is one."""
-        end = c.as_expr(self.whole)
+        end = c.as_expr(self.padded_size)
         begin = s.where(inside.eq(0), 0, s.maximum(inside + self.before, 0))
         last = inside.eq(c.as_expr(self.size) - 1)
         at = begin + number
@@ -147,7 +147,7 @@ def _compute(kind: type[Edge]) -> Any:
             value: Expr = op.x[n, k, *(e.source(i) for e, i in zip(edges, at, strict=True))]
             return value
 
-        return c.element_wise((*op.x.shape[:2], *(e.whole for e in edges)), element, op.x.dtype)
+        return c.element_wise((*op.x.shape[:2], *(e.padded_size for e in edges)), element, op.x.dtype)
 
     return compute
 
@@ -161,7 +161,7 @@ def _grad_compute(kind: type[Edge]) -> Any:
             meant, places = s.const(True, dtypes.bool_), []
             for edge, inside, number in zip(edges, at[: len(edges)], at[len(edges) :], strict=True):
                 place, there = edge.showing(inside, number)
-                places.append(s.minimum(s.maximum(place, 0), c.as_expr(edge.whole) - 1))
+                places.append(s.minimum(s.maximum(place, 0), c.as_expr(edge.padded_size) - 1))
                 meant = meant & there
             return s.where(meant, op.dy[n, k, *places], 0)
 

@@ -103,20 +103,20 @@ class HierarchicalParallelCastLike:
 GROUP = "mesh_axes: list_int32, members: int64, index: int64 = 0, ranks: list_int64 = []"
 
 
-def _alone(op: Call) -> list[Stage]:
+def _group_of_one(op: Call) -> list[Stage]:
     """A group of one returns its operands; the runtime carries out the others, not a kernel."""
     if op.members != 1:
         raise op.error(f"expected to run between {op.members} ranks (oneflow-run --nproc), got a kernel of one")
     return [c.element_wise(x.shape, lambda *i, x=x: x[i], x.dtype) for x in op.operands]
 
 
-def _alone_reference(x: Any, *, members: Any, **group: Any) -> Any:
+def _group_of_one_reference(x: Any, *, members: Any, **group: Any) -> Any:
     if members != 1:
         raise ValueError(f"expected the tensors of {members} ranks, got that of one")
     return x
 
 
-def _each(op: Call, rule: Callable[[int, TensorDesc, str], TensorDesc]) -> list[TensorDesc]:
+def _map_tensors(op: Call, rule: Callable[[int, TensorDesc, str], TensorDesc]) -> list[TensorDesc]:
     """The results of a rule for each tensor, its number and its name in messages."""
     same_dtype(op, op.in_)
     several = len(op.in_) > 1
@@ -182,7 +182,7 @@ def _expect_reduced(op: Call, desc: TensorDesc, name: str = "in") -> TensorDesc:
 
 
 def _all_reduce(op: Call) -> list[TensorDesc]:
-    return _each(op, lambda _, desc, name: _expect_reduced(op, desc, name))
+    return _map_tensors(op, lambda _, desc, name: _expect_reduced(op, desc, name))
 
 
 def _reduce(op: Call) -> TensorDesc:
@@ -207,7 +207,7 @@ def _reduce_scatter(op: Call) -> list[TensorDesc]:
         sizes = _sizes_of(op, number)
         return _cut(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
 
-    return _each(op, piece)
+    return _map_tensors(op, piece)
 
 
 def _all_gather(op: Call) -> list[TensorDesc]:
@@ -215,7 +215,7 @@ def _all_gather(op: Call) -> list[TensorDesc]:
         sizes = _sizes_of(op, number)
         return _joined(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
 
-    return _each(op, whole)
+    return _map_tensors(op, whole)
 
 
 def _all_to_all(op: Call) -> TensorDesc:
@@ -274,8 +274,8 @@ def _collective(attrs: str, doc: str, types: Rule, count: str = "", in_place: Ru
 
     return define(
         f"ccl{types.__name__}(in{count}, {attrs}{GROUP}) -> out{count}",
-        depth=2, doc=doc, types=checked, sbp=no_sbp("belongs to the program of one rank"), compute=_alone, pure=False,
-        grad=no_grad("is inserted after gradients are built"), reference=_alone_reference,
+        depth=2, doc=doc, types=checked, sbp=no_sbp("belongs to the program of one rank"), compute=_group_of_one,
+        pure=False, grad=no_grad("is inserted after gradients are built"), reference=_group_of_one_reference,
         traits=frozenset({"collective"}), in_place=in_place,
     )  # fmt: skip
 

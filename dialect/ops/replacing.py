@@ -28,7 +28,7 @@ def _winners(ops: Builder, op: Call) -> Value:
     return ops.broadcast_equal(last, numbers)
 
 
-def _taken(ops: Builder, op: Call, dout: Value) -> Value:
+def _update_gradient(ops: Builder, op: Call, dout: Value) -> Value:
     """The gradient of updates: that of the result where an update was written last, else 0."""
     won, read = _winners(ops, op), ops.gather_nd(dout, op.indices)
     trailing = read.rank - won.rank
@@ -61,7 +61,7 @@ class TensorScatterNdUpdate:
             "params": lambda: ops.tensor_scatter_nd_update(
                 dout, ops.zero_like(op.updates), op.indices, any_order=True
             ),
-            "updates": lambda: _taken(ops, op, dout),
+            "updates": lambda: _update_gradient(ops, op, dout),
         }
 
     def compute(op: Call) -> Stage:

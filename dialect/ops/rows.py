@@ -259,6 +259,6 @@ def numpy_gradient(slope: Any, normal: Any, inv: Any, axes: tuple[int, ...], cen
     return inv * (slope - level - along)
 
 
-def kept(values: np.ndarray, rank: int) -> np.ndarray:
+def as_rows(values: np.ndarray, rank: int) -> np.ndarray:
     """Statistics as f64 with dimensions of 1 for the rows."""
     return values.astype(np.float64).reshape(values.shape + (1,) * (rank - values.ndim))

@@ -45,7 +45,7 @@ def _linear_for_integers(op: Call) -> str | None:
     return None if op.operands[0].dtype.is_float else "joint"
 
 
-def _whole(reference: Rule) -> Rule:
+def _identity_on_integers(reference: Rule) -> Rule:
     """`reference` for floats; integers are whole already."""
     return lambda x: x if x.dtype.kind in "iu" else reference(x)
 
@@ -123,7 +123,7 @@ for _name, _operands, _doc, _body, _reference in (
     ("trunc", "(in) -> out", "x without its fraction.", s.trunc, np.trunc),
 ):
     unary(
-        f"{_name}{_operands}", _doc, _unless_integer(_body), _whole(_reference),
+        f"{_name}{_operands}", _doc, _unless_integer(_body), _identity_on_integers(_reference),
         allowed=dtypes.NUMERIC, linear=_linear_for_integers, laws=(idempotent(_name),),
     )  # fmt: skip
 unary("square(x) -> y", "x * x; integers wrap.", lambda x: x * x, np.square, allowed=dtypes.NUMERIC)

@@ -56,15 +56,15 @@ class Step:
     def __init__(self, op: Call, at: Sequence[Any]) -> None:
         self.op, self.at = op, tuple(at)
         self.p: Expr = op.model[self.at]
-        self.rate = self._given("learning_rate", op.attrs["learning_rate_val"]) * op.learning_rate_scale
+        self.rate = self._number_or("learning_rate", op.attrs["learning_rate_val"]) * op.learning_rate_scale
         self.scaled = self._scaled()
         self.g = regularized(self.scaled, self.p, op.l1, op.l2)
 
     def _scaled(self) -> Expr:
         g = s.cast(self.op.model_diff[self.at], self.p.dtype) * self.op.scale
-        return g if self.op.inputs.get("scale_by_tensor") is None else g * self._given("scale_by_tensor", 1.0)
+        return g if self.op.inputs.get("scale_by_tensor") is None else g * self._number_or("scale_by_tensor", 1.0)
 
-    def _given(self, name: str, otherwise: float) -> Expr:
+    def _number_or(self, name: str, otherwise: float) -> Expr:
         """The number in an operand of one element, or another where there is none."""
         stage = self.op[name]
         return s.const(otherwise, self.p.dtype) if stage is None else s.cast(first(stage), self.p.dtype)
@@ -74,7 +74,7 @@ class Step:
         otherwise = self.op[f"bias_correction{which}_val"]
         if not self.op.do_bias_correction:
             return s.const(1.0, self.p.dtype)
-        return self._given(f"bias_correction{which}", otherwise)
+        return self._number_or(f"bias_correction{which}", otherwise)
 
     def steps_before(self) -> Expr:
         """How many steps were taken before this one."""
@@ -90,7 +90,7 @@ class Step:
         """A new parameter less the decay of the old one."""
         return new - self.rate * self.op.weight_decay * self.p if self.op.weight_decay else new
 
-    def kept(self, name: str, value: Expr) -> Expr:
+    def unless_skipped(self, name: str, value: Expr) -> Expr:
         """`value`, or what operand `name` has where the step is skipped."""
         if self.op.skip_if is None:
             return value
@@ -222,7 +222,7 @@ def changed(op: Call, name: str, change: Change, made: dict[str, Stage]) -> Stag
 
     def element(*at: Any) -> Expr:
         step = Step(op, at)
-        return step.kept(name, change(step, op, **{n: stage[at] for n, stage in made.items()}))
+        return step.unless_skipped(name, change(step, op, **{n: stage[at] for n, stage in made.items()}))
 
     return c.element_wise(op.model.shape, element, op.model.dtype.accumulator)
 

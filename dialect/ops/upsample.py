@@ -49,7 +49,7 @@ def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(size if size is None else _scaled(size, scale) for size, scale in pairs)
 
 
-def _kept(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
+def _is_identity(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
     """Whether scales are the identity, since all sizes stay: scales below 2 can be.
 
     Images of three dimensions are not asked for.
@@ -64,7 +64,7 @@ def _kept(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
     return reduce(lambda one, other: one & other, asked) if asked else True
 
 
-def _whole(op: Call, outs: Sequence[Any]) -> list[bool]:
+def _identity_dimensions(op: Call, outs: Sequence[Any]) -> list[bool]:
     """Whether each dimension of an image is taken as it is by a scale, so that parts of it are too."""
     sizes = op.x.shape[2:]
     if op.output_size:
@@ -78,7 +78,7 @@ def _ratios(op: Call, sizes: Sequence[Size], outs: Sequence[Size]) -> list[tuple
     """The distance of two positions in the image, as two numbers, for each dimension."""
     if op.output_size:
         return list(zip(sizes, outs, strict=True))
-    kept = _kept(op, sizes, outs)
+    kept = _is_identity(op, sizes, outs)
     ratios = [Fraction(scale).limit_denominator(FINEST) for scale in _scales(op, len(sizes))]
     if isinstance(kept, bool):
         return [(1, 1) if kept else (r.denominator, r.numerator) for r in ratios]
@@ -231,7 +231,7 @@ def _grad_reference(kind: type[Steps]) -> Any:
 
 def _names(op: Call) -> str:
     """Factors of images: batch, channels, and dimensions that stay as they are."""
-    whole = enumerate(_whole(op, _outs(op, op.x.shape[2:])))
+    whole = enumerate(_identity_dimensions(op, _outs(op, op.x.shape[2:])))
     return " ".join(["n", "c", *(f"d{i}" if kept else "_" for i, kept in whole)])
 
 

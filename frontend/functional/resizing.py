@@ -11,7 +11,7 @@ from typing import Any
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.functional.images import Sizes, each
+from oneflow.frontend.functional.images import Sizes, per_dimension
 from oneflow.frontend.functional.padding import as_batch, pad
 from oneflow.frontend.functional.shape import permute, reshape, slice, stack, transpose, unbind
 
@@ -58,7 +58,7 @@ def interpolate(
     if align_corners is not None and mode not in smooth:
         raise fail(f"expected no align_corners for mode {mode!r}: it is for {' and '.join(smooth)}")
     scales = [0.0] * spatial if scale_factor is None else _factors(scale_factor, spatial)
-    sizes = [] if size is None else list(each(size, spatial, "size"))
+    sizes = [] if size is None else list(per_dimension(size, spatial, "size"))
     if size is None and (recompute_scale_factor or mode == "area"):
         sizes = [int(n * s) for n, s in zip(x.sizes()[2:], scales, strict=True)]
     if mode == "area":
@@ -111,7 +111,7 @@ class _Blocks:
     @classmethod
     def of(cls, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> _Blocks:
         numbers = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
-        return cls(*(each(value, 2, name) for name, value in numbers.items()))
+        return cls(*(per_dimension(value, 2, name) for name, value in numbers.items()))
 
     def counts(self, sizes: Sequence[Any]) -> list[Any]:
         """How many blocks there are along each dimension of padded images."""
@@ -156,7 +156,7 @@ def fold(
     x = as_tensor(input)
     x, drop_batch = as_batch(x, 1)
     count = math.prod(blocks.kernel)
-    wide = [n + 2 * p for n, p in zip(each(output_size, 2, "output_size"), blocks.padding, strict=True)]
+    wide = [n + 2 * p for n, p in zip(per_dimension(output_size, 2, "output_size"), blocks.padding, strict=True)]
     counts = blocks.counts(wide)
     if x.rank != 3 or None in x.shape or x.shape[1] % count or x.shape[2] != counts[0] * counts[1]:
         wanted = f"(batch, multiple of {count}, {counts[0] * counts[1]})"

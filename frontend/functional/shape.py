@@ -41,7 +41,7 @@ def axis(x: Tensor, dim: Any, scalar: bool = False) -> int:
     return dim % count
 
 
-def several(dims: Any) -> Sequence[Any] | np.ndarray:
+def as_list(dims: Any) -> Sequence[Any] | np.ndarray:
     """Dimensions, given as one or as a list."""
     return dims if isinstance(dims, (Sequence, np.ndarray)) and not isinstance(dims, str) else [dims]
 
@@ -175,7 +175,7 @@ def unsqueeze(x: Any, dim: int) -> Tensor:
 def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
     """`x` without its dimensions of size 1, or those of `dim` that have size 1."""
     x = as_tensor(x)
-    given = range(x.rank) if dim is None else several(dim)
+    given = range(x.rank) if dim is None else as_list(dim)
     axes = [d for d in (axis(x, d, scalar=True) for d in given) if x.rank and x.shape[d] == 1]
     return dispatch("squeeze", x, axes=axes) if axes else x
 
@@ -336,7 +336,7 @@ def slice(x: Any, slices: Sequence[Sequence[Dim]]) -> Tensor:
 def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
     """`x` with the order along `dims` reversed."""
     x = as_tensor(x)
-    given = [axis(x, d, scalar=True) for d in several(dims)]
+    given = [axis(x, d, scalar=True) for d in as_list(dims)]
     return dispatch("flip", x, dims=given) if x.rank else x
 
 

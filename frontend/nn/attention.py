@@ -14,7 +14,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn import init
-from oneflow.frontend.nn.layers import Linear, made
+from oneflow.frontend.nn.layers import Linear, new_parameter
 from oneflow.frontend.nn.module import Module
 
 
@@ -122,12 +122,14 @@ class MultiheadAttention(Module):
         whole = self.kdim == self.vdim == embed_dim
         sizes = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         for name, size in sizes.items():
-            self.register_parameter(name, None if whole else made(embed_dim, size, dtype=dtype))
-        self.register_parameter("in_proj_weight", made(3 * embed_dim, embed_dim, dtype=dtype) if whole else None)
-        self.register_parameter("in_proj_bias", made(3 * embed_dim, dtype=dtype) if bias else None)
+            self.register_parameter(name, None if whole else new_parameter(embed_dim, size, dtype=dtype))
+        self.register_parameter(
+            "in_proj_weight", new_parameter(3 * embed_dim, embed_dim, dtype=dtype) if whole else None
+        )
+        self.register_parameter("in_proj_bias", new_parameter(3 * embed_dim, dtype=dtype) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
         for name in ("bias_k", "bias_v"):
-            self.register_parameter(name, made(1, 1, embed_dim, dtype=dtype) if add_bias_kv else None)
+            self.register_parameter(name, new_parameter(1, 1, embed_dim, dtype=dtype) if add_bias_kv else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -161,7 +163,7 @@ class MultiheadAttention(Module):
         given = [as_tensor(x) for x in (query, key, value)]
         single = given[0].rank == 2
         heads = [self._heads(y) for y in self._projected([self._batched(x, single) for x in given])]
-        added = self._added(heads, attn_mask, key_padding_mask, is_causal)
+        added = self._attention_bias(heads, attn_mask, key_padding_mask, is_causal)
         keys, values, added = self._extended(heads[1], heads[2], added)
         weights = _weights(heads[0], keys, added) if need_weights else None
         mixed = (
@@ -209,7 +211,7 @@ class MultiheadAttention(Module):
                 added = F.cat([added, F.zeros((*added.size()[:-1], 1), dtype=added.dtype)], -1)
         return keys, values, added
 
-    def _added(self, heads: list[Any], mask: Any, padding: Any, causal: bool) -> Any:
+    def _attention_bias(self, heads: list[Any], mask: Any, padding: Any, causal: bool) -> Any:
         """What is added to the scores, (batch, heads, queries, keys) or what broadcasts to it; None for nothing."""
         query, key = heads[0], heads[1]
         terms = []

@@ -15,7 +15,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.nn import init
-from oneflow.frontend.nn.layers import made
+from oneflow.frontend.nn.layers import new_parameter
 from oneflow.frontend.nn.module import Module
 
 __all__ = [
@@ -68,9 +68,9 @@ class _Recurrent(Module):
         """Makes the parameters of one direction of a layer: of the inputs and of the state before."""
         rows = self.gates * self.hidden_size
         for name, shape in (("ih", (rows, inputs)), ("hh", (rows, outputs))):
-            self.register_parameter(f"weight_{name}{suffix}", made(*shape, dtype=dtype))
+            self.register_parameter(f"weight_{name}{suffix}", new_parameter(*shape, dtype=dtype))
         for name in ("ih", "hh"):
-            self.register_parameter(f"bias_{name}{suffix}", made(rows, dtype=dtype) if self.bias else None)
+            self.register_parameter(f"bias_{name}{suffix}", new_parameter(rows, dtype=dtype) if self.bias else None)
 
     def reset_parameters(self) -> None:
         """Draws the parameters again: evenly within 1 / sqrt(hidden_size) on either side."""
@@ -193,7 +193,7 @@ class _Layers(_Recurrent):
                 inputs = outputs * len(self._directions) if layer else input_size
                 self.make(f"_l{layer}{direction}", inputs, outputs, dtype)
                 if proj_size:
-                    weight = made(proj_size, hidden_size, dtype=dtype)
+                    weight = new_parameter(proj_size, hidden_size, dtype=dtype)
                     self.register_parameter(f"weight_hr_l{layer}{direction}", weight)
         self.reset_parameters()
 
@@ -204,14 +204,14 @@ class _Layers(_Recurrent):
             raise fail(f"expected input of 2 or 3 dimensions, got {input.desc}")
         at = 1 if unbatched or not self.batch_first else 0
         x = F.unsqueeze(input, 1) if unbatched else F.transpose(input, 0, 1) if self.batch_first else input
-        first = self._first(x, hx, unbatched)
-        x, ends = self._through(x, first)
+        first = self._initial_states(x, hx, unbatched)
+        x, ends = self._run_layers(x, first)
         last = [F.stack(states) for states in zip(*ends, strict=True)]
         last = [F.squeeze(state, 1) for state in last] if unbatched else last
         x = F.squeeze(x, 1) if unbatched else x if at else F.transpose(x, 0, 1)
         return x, (tuple(last) if self.states > 1 else last[0])
 
-    def _first(self, x: Any, hx: Any, unbatched: bool) -> list[States]:
+    def _initial_states(self, x: Any, hx: Any, unbatched: bool) -> list[States]:
         """The states of every layer and direction before the first step."""
         count = self.num_layers * len(self._directions)
         if hx is None:
@@ -225,13 +225,13 @@ class _Layers(_Recurrent):
         given = [F.unsqueeze(h, 1) if unbatched else h for h in given]
         return [tuple(F.select(h, 0, number) for h in given) for number in range(count)]
 
-    def _through(self, x: Any, first: Sequence[States]) -> tuple[Any, list[States]]:
+    def _run_layers(self, x: Any, first: Sequence[States]) -> tuple[Any, list[States]]:
         """The last layer's states at every step, and the states of all after the last."""
         ends: list[States] = []
         for layer in range(self.num_layers):
             both = []
             for direction in self._directions:
-                steps, end = self._along(x, f"_l{layer}{direction}", first[len(ends)], bool(direction))
+                steps, end = self._run_direction(x, f"_l{layer}{direction}", first[len(ends)], bool(direction))
                 both.append(steps)
                 ends.append(end)
             x = F.cat(both, -1) if len(both) > 1 else both[0]
@@ -239,7 +239,7 @@ class _Layers(_Recurrent):
                 x = F.dropout(x, self.dropout, self.training)
         return x, ends
 
-    def _along(self, x: Any, suffix: str, states: States, back: bool) -> tuple[Any, States]:
+    def _run_direction(self, x: Any, suffix: str, states: States, back: bool) -> tuple[Any, States]:
         """The states of one direction of a layer at every step, and those after the last."""
         given = _steps(self.input_gates(suffix, x))
         outputs = []

@@ -44,7 +44,7 @@ class SGD(Optimizer):
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
             raise ValueError("expected a momentum and no dampening for nesterov")
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The momentum, if there is one."""
         return {"momentum_buffer": zeros(p)} if group["momentum"] else {}
 
@@ -89,7 +89,7 @@ class Adaptive(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": decay, **more})
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means and the number of steps."""
         return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
 
@@ -118,10 +118,10 @@ class Adam(Adaptive):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means, the number of steps, and with `amsgrad` the largest mean square."""
         most = {"max_exp_avg_sq": zeros(p)} if group["amsgrad"] else {}
-        return {**super().kept(p, group), **most}
+        return {**super().initial_state(p, group), **most}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
@@ -193,7 +193,7 @@ class Adagrad(Optimizer):
         numbers = {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps, "maximize": maximize}
         super().__init__(params, {**numbers, "initial_accumulator_value": initial_accumulator_value})
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The sum and the number of steps."""
         return {"step": no_steps(), "sum": zeros(p) + p.dtype.numpy.type(group["initial_accumulator_value"])}
 
@@ -228,7 +228,7 @@ class Adadelta(Optimizer):
         if not 0 <= group["rho"] <= 1:
             raise ValueError(f"expected rho of 0 to 1, got {group['rho']}")
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The means of squares, of gradients and of changes, and the number of steps."""
         return {"step": no_steps(), "square_avg": zeros(p), "acc_delta": zeros(p)}
 
@@ -262,7 +262,7 @@ class RMSprop(Optimizer):
         numbers = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "centered": centered, "maximize": maximize})
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The mean of squares, that of gradients and the momentum where they are needed, and the number of steps."""
         wanted = {"square_avg": True, "grad_avg": group["centered"], "momentum_buffer": group["momentum"]}
         return {"step": no_steps(), **{name: zeros(p) for name, needed in wanted.items() if needed}}

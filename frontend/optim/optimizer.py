@@ -105,7 +105,7 @@ class Optimizer(Stateful):
     def _all(self) -> list[Any]:
         return [p for group in self.param_groups for p in group["params"]]
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The first state of a parameter: arrays by name, in the order of the operator's results after the first."""
         return {}
 
@@ -141,9 +141,9 @@ class Optimizer(Stateful):
                 steps.add_(1)
         numbers = [number for number, _, _ in updated if self.state[number]]
         if numbers:
-            builder.guard(_unchanged(lambda: self._kept(numbers)))
+            builder.guard(_unchanged(lambda: self._state_tensors(numbers)))
 
-    def _kept(self, numbers: list[int]) -> list[EagerTensor]:
+    def _state_tensors(self, numbers: list[int]) -> list[EagerTensor]:
         """The tensors that are kept: a program, which holds those that it updates, is for no others."""
         states = map(self.state.get, numbers, itertools.repeat({}))
         return list(itertools.chain.from_iterable(map(dict.values, states)))
@@ -159,7 +159,7 @@ class Optimizer(Stateful):
 
     def _completed(self, number: int, p: EagerTensor, group: Group) -> tuple[str, ...]:
         """The names of what a step needs, whose first values are there now where they were missing."""
-        first, held = self.kept(p, group), self.state.setdefault(number, {})
+        first, held = self.initial_state(p, group), self.state.setdefault(number, {})
         held |= {k: wrapped(self._in_layout_of(p, a)) for k, a in first.items() if k not in held}
         return tuple(first)
 
@@ -231,7 +231,7 @@ class Optimizer(Stateful):
 
     def _restored(self, n: int, p: EagerTensor, group: Group, given: Mapping[str, Any]) -> dict[str, EagerTensor]:
         """What is kept for parameter `n`, in this class's order: given values, and first ones for what is missing."""
-        kept = self.kept(p, group)
+        kept = self.initial_state(p, group)
         for name, first in kept.items():
             if given.get(name) is None:
                 continue

@@ -54,7 +54,7 @@ class Adamax(Adaptive):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, maximize=maximize)
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The mean, the largest gradient and the number of steps."""
         return {"step": no_steps(), "exp_avg": zeros(p), "exp_inf": zeros(p)}
 
@@ -91,7 +91,7 @@ class NAdam(Adaptive):
         more = {"momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
         super().__init__(params, lr, betas, eps, weight_decay, **more, maximize=maximize)
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means, the product of all shares and the number of steps."""
         product = np.ones((), p.dtype.accumulator.numpy)
         return {"step": no_steps(), "mu_product": product, "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
@@ -172,7 +172,7 @@ class Rprop(Optimizer):
         if not 0 < group["etas"][0] < 1 < group["etas"][1]:
             raise ValueError(f"expected etas below and above 1, got {group['etas']}")
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The gradient before, the sizes and the number of steps."""
         return {"step": no_steps(), "prev": zeros(p), "step_size": zeros(p) + p.dtype.numpy.type(group["lr"])}
 

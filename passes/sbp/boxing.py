@@ -97,7 +97,7 @@ class Boxing:
             start = (source, shape, width)
             if start not in self._searches:
                 self._searches[start] = _Search(self, *start)
-            self._paths[key] = self._searches[start].to(target)
+            self._paths[key] = self._searches[start].steps_to(target)
         return self._paths[key]
 
     def cost(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> int:
@@ -191,7 +191,7 @@ class _Search:
         self.heap: list[tuple[Rank, NdSbp, tuple[Step, ...]]] = [((0, 0, 0, next(self.order)), source, ())]
         self.done: dict[NdSbp, _Path] = {}
 
-    def to(self, target: NdSbp) -> tuple[Step, ...]:
+    def steps_to(self, target: NdSbp) -> tuple[Step, ...]:
         """The steps to a layout.
 
         Raises:

@@ -151,7 +151,7 @@ class GraphReader:
         self.mesh, self.registry, self.functions = mesh, registry, functions
         self.submeshes, self.place = submeshes, place
         self._choices: dict[Any, tuple[Call, Choices]] = {}
-        self._whole = broadcast(mesh)
+        self._repeated = broadcast(mesh)
 
     def read(self, function: Function) -> Graph:
         """The graph of a function.
@@ -275,7 +275,7 @@ class GraphReader:
             notes.expect_static(from_mlir(kind), function.op)
         for number, (value, stated) in enumerate(zip(op.operands, annotated, strict=True)):
             tensor = graph.tensors.get(value)
-            nd = self._whole if stated is None and several else stated
+            nd = self._repeated if stated is None and several else stated
             if tensor is not None:
                 self._check(nd, tensor.desc, f"result {number}", op)
                 choices = self._value_choices(tensor.desc, nd, False)
@@ -286,7 +286,7 @@ class GraphReader:
         outputs = [(v, d) for v in op.results if (d := static_desc(v)) is not None]
         layouts = self._call_layouts(op) if op.name == "func.call" else None
         if layouts is None:
-            layouts = NdSignature((self._whole,) * len(inputs), (self._whole,) * len(outputs))
+            layouts = NdSignature((self._repeated,) * len(inputs), (self._repeated,) * len(outputs))
         if inputs or outputs:
             node = Node(op, "fixed", inputs, Choices([layouts]), constrained=True)
             graph.add(node, [v for v, _ in outputs], [d for _, d in outputs])
@@ -297,7 +297,7 @@ class GraphReader:
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
-                whole = Choices([NdSignature((), (self._whole,))])
+                whole = Choices([NdSignature((), (self._repeated,))])
                 graph.add(Node(op, "fixed", [], whole, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:

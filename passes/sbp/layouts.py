@@ -41,17 +41,17 @@ class Layouts:
         places = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
         for number, (value, nd, place) in enumerate(zip(function.arguments, stated, places, strict=True)):
             if notes.is_tensor(value.type):
-                self.set(value, _given(nd, function.op, f"argument {number}"), place)
+                self.set(value, _required(nd, function.op, f"argument {number}"), place)
         self._enter_blocks(function.op, 1)
 
     def _enter_blocks(self, op: ir.Operation, skipped: int = 0) -> None:
         """Takes the arguments of an operation's blocks, which are repeated."""
         for value in block_arguments(op, skipped):
             if notes.is_tensor(value.type):
-                self.set(value, self._whole)
+                self.set(value, self._repeated)
 
     @property
-    def _whole(self) -> NdSbp:
+    def _repeated(self) -> NdSbp:
         return broadcast(self.submeshes[WHOLE].mesh)
 
     def set(self, value: ir.Value, nd: NdSbp, place: str = WHOLE) -> None:
@@ -99,10 +99,10 @@ class Layouts:
 
     def _of_call(self, op: ir.Operation, name: str, values: Sequence[ir.Value]) -> Sequence[NdSbp | None]:
         callee = self.functions.get(op.attributes["callee"].value) if op.name == "func.call" else None
-        return [self._whole] * len(values) if callee is None else notes.read_values(callee, name, len(values))
+        return [self._repeated] * len(values) if callee is None else notes.read_values(callee, name, len(values))
 
     def _if_tensor(self, value: ir.Value, nd: NdSbp | None, op: ir.Operation) -> NdSbp | None:
-        return _given(nd, op, "every tensor") if notes.is_tensor(value.type) else None
+        return _required(nd, op, "every tensor") if notes.is_tensor(value.type) else None
 
     def leave(self, op: ir.Operation) -> None:
         """Takes the results of an operation, and the arguments of its blocks."""
@@ -127,7 +127,7 @@ def _counted(found: list[NdSbp] | None, values: Sequence[ir.Value], op: ir.Opera
     return found
 
 
-def _given(nd: NdSbp | None, op: ir.Operation, what: str) -> NdSbp:
+def _required(nd: NdSbp | None, op: ir.Operation, what: str) -> NdSbp:
     if nd is None:
         raise PassError(f"{op.name}: expected {notes.ND_SBP} of {what}; run oneflow-infer-sbp first", op.location)
     return nd
