@@ -182,7 +182,8 @@ def leading_axes(source: Shape, target: Shape) -> list[tuple[int, int, int]]:
     found = []
     for i, d in enumerate(source):
         for j, e in enumerate(target):
-            together = math.gcd(d, e)  # type: ignore[arg-type]
+            assert d is not None and e is not None
+            together = math.gcd(d, e)
             if d != e and together > 1 and count(source[:i]) == count(target[:j]):
                 found.append((i, j, together))
     return found

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
@@ -39,6 +40,12 @@ class TensorDesc:
     def is_static(self) -> bool:
         """Whether every dimension is known."""
         return self.shape is not None and None not in self.shape
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape of a tensor that is static."""
+        assert self.is_static, f"static shape of {self}"
+        return cast("tuple[int, ...]", self.shape)
 
     @property
     def element_count(self) -> int | None:

@@ -111,7 +111,8 @@ class _Boxer:
     def _path(self, op: ir.Operation, value: ir.Value, source: NdSbp, target: NdSbp) -> Sequence[Step]:
         desc = self.layouts.descs[value]
         try:
-            return self.boxing[self.layouts.places[value].name].path(source, target, desc.shape or (), width_of(desc))  # type: ignore[arg-type]
+            boxing = self.boxing[self.layouts.places[value].name]
+            return boxing.path(source, target, desc.static_shape, width_of(desc))
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
 

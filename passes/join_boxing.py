@@ -90,7 +90,7 @@ class _Reader:
         value, (target,) = op.operands[0], self.layouts.result_layouts(op)
         source, desc, place = self.layouts.values[value], self.layouts.descs[value], self.layouts.places[value]
         assert target is not None
-        shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]
+        shape = desc.static_shape
         steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
         if len(steps) != 1 or steps[0].kind not in JOINED:
             return

@@ -167,7 +167,7 @@ class _Lowering:
         """This rank's part of the transfer of a tensor to another placement."""
         value = op.operands[0]
         (nd,), source = self.layouts.result_layouts(op), self.layouts.places[value]
-        shape: tuple[int, ...] = self.layouts.descs[value].shape  # type: ignore[assignment]
+        shape = self.layouts.descs[value].static_shape
         assert nd is not None
         crossing = Crossing(shape, source, self.layouts.values[value], self.submeshes[placement_of(op)], nd)
         if self.rank not in crossing.ranks:
@@ -198,7 +198,7 @@ class _Lowering:
     def _plan_cast(self, op: ir.Operation, place: Submesh) -> Callable[[], None]:
         source, (target,) = self.layouts.values[op.operands[0]], self.layouts.result_layouts(op)
         desc = self.layouts.descs[op.operands[0]]
-        shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]
+        shape = desc.static_shape
         assert target is not None
         try:
             steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
@@ -354,10 +354,9 @@ def _empty_tensor(op: ir.Operation, value: ir.Value) -> ir.Value:
 def local_desc(desc: TensorDesc, nd: NdSbp, place: Submesh, rank: int) -> TensorDesc:
     """The piece on `rank` of a tensor with the layout `nd` on a placement."""
     at = place.place(rank)
-    assert desc.shape is not None, "unranked tensor"
     if at is None:
         return TensorDesc((0,), desc.dtype)
-    return TensorDesc(local_shape(desc.shape, nd, place.mesh, at), desc.dtype)  # type: ignore[arg-type]
+    return TensorDesc(local_shape(desc.static_shape, nd, place.mesh, at), desc.dtype)
 
 
 def _check_local(op: ir.Operation, local: Call) -> None:

@@ -7,6 +7,7 @@ devices; gradients are derived from it.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,7 +68,7 @@ class _Channels:
             counted = self.total(widen(self.ops, self.ops.call("ones_like", self.like)[0])) - float(less)
             quotient: Value = total / counted
             return quotient
-        count = int(np.prod(sizes, dtype=np.int64)) - less  # type: ignore[arg-type]
+        count = math.prod(d for d in sizes if d is not None) - less
         scaled: Value = total * (1.0 / count if count else np.inf)
         return scaled
 

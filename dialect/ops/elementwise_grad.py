@@ -73,7 +73,8 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
 
     def scalar(*values: Expr, **given: Any) -> Expr:
         dy, points = values[seed], [v for i, v in enumerate(values) if i != seed % len(values)]
-        body = call_rule(forward.scalar, points, attribute_values(forward, given))  # type: ignore[arg-type]
+        assert forward.scalar is not None
+        body = call_rule(forward.scalar, points, attribute_values(forward, given))
         slope = None if forward.grad is flat_gradient else derivative.derivative(body, points[by])
         return s.const(0, dy.dtype) if slope is None else derivative.times(dy, slope)
 
@@ -89,7 +90,8 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
         call = Call(forward, dict(zip(names, points, strict=True)), attrs, results)
 
         def times_slope(dy: np.ndarray) -> Any:
-            found = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])  # type: ignore[operator]
+            assert not isinstance(forward.grad, Absent)
+            found = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])
             return np.zeros_like(dy) if found is None else found().handle
 
         dy = arrays[seed]
@@ -231,7 +233,8 @@ def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
         operands = {"x": op.x, "y": op.y}
         (z,) = ops.call(forward.name, *operands.values())
-        found = forward.grad(ops, Call(forward, operands, {}, {"z": z}), op.dz)  # type: ignore[operator]
+        assert not isinstance(forward.grad, Absent)
+        found = forward.grad(ops, Call(forward, operands, {}, {"z": z}), op.dz)
         return found["x"](), found["y"]()
 
     def sbp(op: Call) -> Factors:

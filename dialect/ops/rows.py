@@ -6,6 +6,7 @@ A row has the dimensions from some axis on. `moments` and `row_gradient` are sta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -128,7 +129,7 @@ def shared(ops: Builder, value: Value, x: Value) -> Value:
     sizes = x.shape[value.rank :]
     everywhere = spread(ops, value, x)
     if None not in sizes:
-        count = int(np.prod(sizes, dtype=np.int64))  # type: ignore[arg-type]
+        count = math.prod(d for d in sizes if d is not None)
         return everywhere * (1.0 / count if count else np.inf)
     return everywhere / spread(ops, row_sum(ops, ops.call("ones_like", x)[0], value.rank), x)
 
@@ -140,7 +141,9 @@ def standardized(
 
     By operators that may be split along these dimensions; without the mean unless `centred`.
     """
-    count = int(np.prod(x.shape[begin:], dtype=np.int64))  # type: ignore[arg-type]
+    sizes = [d for d in x.shape[begin:] if d is not None]
+    assert len(sizes) == x.rank - begin
+    count = math.prod(sizes)
     share = 1.0 / count if count else np.inf
     mean = row_sum(ops, x, begin) * share if centred else None
     deviation = x if mean is None else x - spread(ops, mean, x)

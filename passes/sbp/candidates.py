@@ -82,7 +82,7 @@ def _position(rank: int, mesh: Mesh, axis: int) -> int:
 
 def _piece(desc: TensorDesc, sbp: Sbp, parts: int, at: int) -> tuple[TensorDesc, int]:
     """The piece of a tensor along one mesh axis, and where along its split axis it begins."""
-    region = local_region(desc.shape or (), (sbp,), (parts,), at)  # type: ignore[arg-type]
+    region = local_region(desc.static_shape, (sbp,), (parts,), at)
     begin = 0 if sbp.axis is None else region[sbp.axis][0]
     return TensorDesc(tuple(size for _, size in region), desc.dtype), begin
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oneflow.dialect.nd_sbp import NdSignature
+from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.dialect.reader import place_of
 from oneflow.passes.sbp.cost import Choice, Costs
-from oneflow.passes.sbp.graph import Graph, Node
+from oneflow.passes.sbp.graph import Graph, Node, Tensor
 from oneflow.passes.sbp.greedy import priority
 
 
@@ -22,7 +22,7 @@ def explain(name: str, graph: Graph, choice: Choice, costs: Costs) -> str:
     return "\n".join(lines)
 
 
-def _operands(node: Node, signature: NdSignature, choice: Choice) -> Iterator[tuple]:  # type: ignore[type-arg]
+def _operands(node: Node, signature: NdSignature, choice: Choice) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
     for tensor, wanted in zip(node.inputs, signature.inputs, strict=True):
         yield tensor, choice[tensor.producer].outputs[tensor.number], wanted
 

@@ -39,7 +39,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """The logical shape, which is static."""
-        return self.desc.shape  # type: ignore[return-value]
+        return self.desc.static_shape
 
     @property
     def width(self) -> int:
@@ -151,6 +151,7 @@ class GraphReader:
         self.mesh, self.registry, self.functions = mesh, registry, functions
         self.submeshes, self.place = submeshes, place
         self._choices: dict[Any, tuple[Call, Choices]] = {}
+        self._layout_choices: dict[Any, Choices] = {}
         self._repeated = broadcast(mesh)
 
     def read(self, function: Function) -> Graph:
@@ -185,11 +186,11 @@ class GraphReader:
     def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> Choices:
         """Signatures of a node with one tensor, which it produces or takes."""
         key = (desc, nd, produced)
-        if key not in self._choices:
+        if key not in self._layout_choices:
             layouts = value_layouts(desc, self.mesh) if nd is None else [nd]
             signatures = [NdSignature((), (o,)) if produced else NdSignature((o,), ()) for o in layouts]
-            self._choices[key] = (None, Choices(signatures))  # type: ignore[assignment]
-        return self._choices[key][1]
+            self._layout_choices[key] = Choices(signatures)
+        return self._layout_choices[key]
 
     def _visit(self, graph: Graph, function: Function, op: ir.Operation) -> None:
         name = op.name
