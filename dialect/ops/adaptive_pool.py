@@ -42,7 +42,7 @@ class Parts:
             return self.size
         return self.size // self.out if isinstance(self.size, int) and self.size % self.out == 0 else None
 
-    def reach(self) -> Size:
+    def max_size(self) -> Size:
         """An upper bound of the size of a window."""
         return self.uniform_size if self.uniform_size is not None else (self.size + (self.out - 1)) // self.out + 1
 
@@ -58,7 +58,7 @@ class Parts:
         """The number of elements of a window."""
         return self.uniform_size if self.uniform_size is not None else self.end(window) - self.begin(window)
 
-    def hits(self) -> Size:
+    def max_windows(self) -> Size:
         """An upper bound of the number of windows that one position is in."""
         if self.uniform_size is not None:
             return 1
@@ -133,7 +133,7 @@ def _compute(op: Call) -> Stage:
         places = [(p.begin(w) + r, None if p.uniform_size is not None else p.end(w), p.size) for p, w, r in rows]
         return _sum_of(lambda safe: op.x[layout.arrange(n, k, safe)], places)
 
-    total = c.sum_(shape, [p.reach() for p in parts], element)
+    total = c.sum_(shape, [p.max_size() for p in parts], element)
     return c.element_wise(shape, lambda *i: _share(parts, layout.split(i)[2], total[i]), op.x.dtype)
 
 
@@ -148,7 +148,7 @@ def _grad_compute(op: Call) -> Stage:
         places = [(p.first(i) + r, None if p.uniform_size is not None else p.last(i) + 1, p.out) for p, i, r in rows]
         return _sum_of(lambda safe: share[layout.arrange(n, k, safe)], places)
 
-    return c.sum_(op.x.shape, [p.hits() for p in parts], element, op.x.dtype)
+    return c.sum_(op.x.shape, [p.max_windows() for p in parts], element, op.x.dtype)
 
 
 def _numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:

@@ -47,7 +47,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
     """Spatial sizes of the result: the least of images that have so many windows, and `output_padding` more."""
     windows = windows_of(op)
-    rows = zip(sizes, windows.stride, windows.padding, windows.reach, op.output_padding, strict=True)
+    rows = zip(sizes, windows.stride, windows.padding, windows.extent, op.output_padding, strict=True)
     return tuple(None if n is None else (n - 1) * s + (reach + more + 1 - 2 * p) for n, s, p, reach, more in rows)
 
 

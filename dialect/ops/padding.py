@@ -47,11 +47,11 @@ class Reflection(Edge):
         return last - abs(last - inside)
 
     @property
-    def reach(self) -> int:
+    def max_copies(self) -> int:
         """The most positions that copy one element: its own and a mirror image at either end."""
         return 3
 
-    def showing(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
+    def copy_position(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
         """The `number`-th position that copies an element, and whether there is one."""
         last = c.as_expr(self.size) - 1
         first, second = self.before - inside, self.before + last * 2 - inside
@@ -68,11 +68,11 @@ class Replication(Edge):
         return s.minimum(s.maximum(position - self.before, 0), c.as_expr(self.size) - 1)
 
     @property
-    def reach(self) -> int:
+    def max_copies(self) -> int:
         """The most positions that copy one element, which may be at both edges."""
         return 1 + max(self.before, 0) + max(self.after, 0)
 
-    def showing(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
+    def copy_position(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
         """The `number`-th position that copies an element, and whether there is one."""
         end = c.as_expr(self.padded_size)
         begin = s.where(inside.eq(0), 0, s.maximum(inside + self.before, 0))
@@ -160,12 +160,12 @@ def _grad_compute(kind: type[Edge]) -> Any:
         def term(n: Expr, k: Expr, *at: Expr) -> Expr:
             meant, places = s.const(True, dtypes.bool_), []
             for edge, inside, number in zip(edges, at[: len(edges)], at[len(edges) :], strict=True):
-                place, there = edge.showing(inside, number)
+                place, there = edge.copy_position(inside, number)
                 places.append(s.minimum(s.maximum(place, 0), c.as_expr(edge.padded_size) - 1))
                 meant = meant & there
             return s.where(meant, op.dy[n, k, *places], 0)
 
-        return c.sum_(shape, [e.reach for e in edges], term, op.dy.dtype)
+        return c.sum_(shape, [e.max_copies for e in edges], term, op.dy.dtype)
 
     return compute
 

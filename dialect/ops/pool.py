@@ -235,10 +235,10 @@ def _max_grad_compute(op: Call) -> Stage:
 
     def term(*position: Expr) -> Expr:
         lead, channels, image = layout.split(position[: op.x.rank])
-        there = layout.arrange(lead, channels, windows.over(image, position[op.x.rank :]))
+        there = layout.arrange(lead, channels, windows.covering(image, position[op.x.rank :]))
         return s.where(indice[there].eq(s.cast(_flat(image, sizes), indice.dtype)), dy[there], 0)
 
-    return c.sum_(op.x.shape, windows.most, term, op.x.dtype)
+    return c.sum_(op.x.shape, windows.max_overlap, term, op.x.dtype)
 
 
 def _max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
@@ -318,10 +318,10 @@ def _avg_grad_compute(op: Call) -> Stage:
 
     def term(*position: Expr) -> Expr:
         (lead, channels, image), numbers = layout.split(position[: op.x.rank]), position[op.x.rank :]
-        value = bordered[layout.arrange(lead, channels, windows.over(image, numbers))]
-        return s.where(windows.reaches(image, numbers), value, 0) if windows.part else value
+        value = bordered[layout.arrange(lead, channels, windows.covering(image, numbers))]
+        return s.where(windows.covers(image, numbers), value, 0) if windows.has_partial_overlap else value
 
-    return c.sum_(op.x.shape, windows.most, term, op.x.dtype)
+    return c.sum_(op.x.shape, windows.max_overlap, term, op.x.dtype)
 
 
 def _numpy_divisor(spans: Sequence[range], sizes: Sequence[int], op: dict[str, Any]) -> float:

@@ -130,7 +130,7 @@ def _compute(kind: type[Steps]) -> Any:
                 return value
             terms = [
                 (along(axis + 1, (*place, element), at), share)
-                for element, share in steps[axis].shares(at[axis], wide)
+                for element, share in steps[axis].neighbours(at[axis], wide)
             ]
             return reduce(operator.add, (value if share is None else value * share for value, share in terms))
 
@@ -150,13 +150,13 @@ def _grad_compute(kind: type[Steps]) -> Any:
                 place = dim.begin(element) + number
                 there = there & (place < c.as_expr(dim.out))
                 places.append(s.minimum(place, c.as_expr(dim.out) - 1))
-                own = dim.share(element, places[-1], wide)
+                own = dim.weight(element, places[-1], wide)
                 share = own if share is None else share * own
             # A share of 0 marks positions that do not read the element, whatever dy is there.
             assert share is not None
             return s.where(there & share.ne(0), op.dy[n, k, *places] * share, 0)
 
-        return c.sum_(op.x.shape, [d.reach() for d in steps], term, op.x.dtype)
+        return c.sum_(op.x.shape, [d.max_positions() for d in steps], term, op.x.dtype)
 
     return compute
 
