@@ -1,4 +1,4 @@
-"""Element-wise functions: the rows, and those whose arguments need thought."""
+"""Element-wise functions: the table, and functions with further arguments."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
-    """`alpha` times the second operand of a sum, of whose type it may not make anything else."""
+    """`alpha` times the second operand of a sum; the type of the operand has to hold alpha."""
     if not is_number(alpha):
         raise fail(f"expected alpha to be a number, got {alpha!r}; write x + alpha * y")
     if isinstance(as_number(alpha), float) and not any(map(_is_float, (input, other))):

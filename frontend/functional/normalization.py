@@ -142,9 +142,9 @@ def batch_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, per channel, dimension 1.
 
-    The statistics are the running ones, or in training those of the batch, and the running ones move by the share
-    `momentum` towards them, in place (None where there are none). With f16 and bf16 they and the parameters may be
-    of that type or f32; what is computed with them is f32.
+    The statistics are the running ones, in training those of the batch. In training the running statistics (None:
+    there are none) are updated in place: (1 - momentum) * running + momentum * batch. With f16 and bf16 statistics
+    and parameters may have that type or f32; they are computed with in f32.
     """
     x = as_tensor(x)
     channels, dtype = _channels(x, "batch_norm"), x.dtype.accumulator

@@ -38,7 +38,7 @@ def interpolate(
 ) -> Tensor:
     """Images (batch, channels, spatial dimensions..) in the spatial sizes `size`, or `scale_factor` times their own.
 
-    `mode` is "nearest" or "nearest-exact", which takes the element that the centre of a pixel lies in; "linear",
+    `mode` is "nearest", or "nearest-exact", which takes the element at the centre of a pixel; "linear",
     "bilinear" or "trilinear" as there are dimensions, which take neighbours in proportion; "bicubic" for two, which
     takes four each way; or "area", the means of windows. With `align_corners` the outermost elements lie in each
     other, otherwise the borders of the images do. With `recompute_scale_factor` positions follow from the sizes, not
@@ -101,7 +101,7 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Where blocks of images lie that slide over them."""
+    """The positions of sliding blocks in images."""
 
     kernel: tuple[int, ...]
     dilation: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""How element-wise functions bring their operands to one element type and call an operator.
+"""Type promotion: element-wise functions bring their operands to one element type and call an operator.
 
 `elementwise.py` has a row per function; `unary` and `binary` make it. Rows say how operands are promoted: `SAME`
 keeps what it is given, `FLOAT` makes integers float32, `NUMBER` is for arithmetic, `COMPARE` and `LOGIC` give bool,

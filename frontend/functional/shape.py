@@ -1,6 +1,6 @@
-"""Functions that reshape tensors, take parts of them and put them together.
+"""Functions that reshape, slice and join tensors.
 
-Sizes that are only known at run time (`Size`) are taken as others are: `x.reshape(x.shape[0] * 2, -1)`.
+Dynamic sizes (`Size`) are allowed wherever sizes are: `x.reshape(x.shape[0] * 2, -1)`.
 """
 
 from __future__ import annotations

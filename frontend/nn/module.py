@@ -51,7 +51,7 @@ class Parameter(EagerTensor):
 class Module(Stateful):
     """The base of every layer: `forward` says what it computes.
 
-    Parameters, modules and what `register_buffer` is given are found by the names of the attributes they are set as.
+    Parameters, modules and buffers (`register_buffer`) have the names of the attributes that hold them.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Module(Stateful):
 
     @property
     def training(self) -> bool:
-        """Whether it is in training mode; what is compiled is for the mode that it was traced in."""
+        """Whether the module is in training mode, which is a guard of compiled functions."""
         mode: bool = current_builder().guard(lambda: self._training)
         return mode
 
@@ -172,7 +172,7 @@ class Module(Stateful):
         object.__delattr__(self, name)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """Adds a parameter, or the place of one that is not there."""
+        """Adds a parameter; None declares a parameter that is absent."""
         self._place(self._tables()[0], name, parameter)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:

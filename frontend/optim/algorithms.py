@@ -66,13 +66,13 @@ class SGD(Optimizer):
         state = super()._state(number, p, group)
         if not known:
             self._made |= {id(t): t for t in state.values()}
-        if len(self._made) > len(self.state):  # some are of states that were cleared or replaced since
+        if len(self._made) > len(self.state):  # states may have been cleared or replaced since
             held = {id(s.get("momentum_buffer")) for s in self.state.values()}
             self._made = {key: t for key, t in self._made.items() if key in held}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes a state; what is kept of it is not what this made."""
+        """Loads a state, whose momenta are no longer the initial zeros."""
         super().load_state_dict(state)
         self._made.clear()
 

@@ -1,4 +1,4 @@
-"""Schedules of the learning rate that turn momentum the other way: `OneCycleLR`, `CyclicLR`.
+"""Cyclic schedules of learning rate and momentum: `OneCycleLR`, `CyclicLR`.
 
 Momentum is the group's `momentum`, or its first beta. A group whose momentum is scheduled has the flag `cycled`, by
 which optimizers ask for the number at every run of a compiled step.

@@ -1,6 +1,6 @@
-"""Steps of optimizers whose momentum a schedule changes, written out: it is asked for at every run.
+"""Optimizer steps with momentum as an input, for schedules that change the momentum.
 
-In the operators of optimizers momentum is an attribute, which is part of the program.
+In the operators of optimizers momentum is an attribute, and so a constant of the program.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Optimizers: which parameters they update, by which operator, and what they keep.
+"""The base of optimizers: parameter groups, states and steps.
 
     optimizer = flow.optim.Adam(model.parameters(), lr=1e-3)
     optimizer.zero_grad(); loss.backward(); optimizer.step()
 
 A step calls one `*_update` operator per parameter and writes the results in place. In a compiled function the
-learning rate is an input of every run, so schedules work; other numbers are part of the program, which is made again
-when they change.
+learning rate is an input of every run, so that schedules work; other settings are constants of the program, which is
+compiled again when they change.
 """
 
 from __future__ import annotations
@@ -144,12 +144,12 @@ class Optimizer(Stateful):
             builder.guard(_unchanged(lambda: self._state_tensors(numbers)))
 
     def _state_tensors(self, numbers: list[int]) -> list[EagerTensor]:
-        """The tensors that are kept: a program, which holds those that it updates, is for no others."""
+        """The state tensors of parameters: a program is valid for the tensors that were traced."""
         states = map(self.state.get, numbers, itertools.repeat({}))
         return list(itertools.chain.from_iterable(map(dict.values, states)))
 
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
-        """What is kept for a parameter as the group's numbers are now, made when it is first needed."""
+        """The state of a parameter for the group's present settings, made at the first use."""
         switches = tuple([bool(v) for k, v in group.items() if k not in RATES])
         known = self._needed.get(number)
         if number not in self.state or known is None or known[0] != switches:
@@ -158,7 +158,7 @@ class Optimizer(Stateful):
         return {name: held[name] for name in known[1]}
 
     def _completed(self, number: int, p: EagerTensor, group: Group) -> tuple[str, ...]:
-        """The names of what a step needs, whose first values are there now where they were missing."""
+        """The names of the states that a step needs; adds the initial values of missing states."""
         first, held = self.initial_state(p, group), self.state.setdefault(number, {})
         held |= {k: wrapped(self._in_layout_of(p, a)) for k, a in first.items() if k not in held}
         return tuple(first)
@@ -247,14 +247,14 @@ class Optimizer(Stateful):
 
 
 def _unchanged(get: Callable[[], list[Any]]) -> Callable[[], bool]:
-    """Whether things are the same objects that they are now."""
+    """A guard: `get` gives the same objects as now."""
     then = get()
     return lambda: len(now := get()) == len(then) and all(map(operator.is_, now, then))
 
 
 class _Settings:
-    """Whether the numbers of a group that are part of a program are what they were; one is asked for at every run if
-    a schedule changes it.
+    """A guard: the settings of a group that are constants of a program have not changed. A momentum that a schedule
+    changes is an input instead.
     """
 
     def __init__(self, group: Group, cycles: str) -> None:

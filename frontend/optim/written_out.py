@@ -1,5 +1,5 @@
-"""Adamax, NAdam, RAdam and Rprop, whose steps are written out, with PyTorch's arguments. In a compiled function a
-step becomes one kernel all the same.
+"""Adamax, NAdam, RAdam and Rprop, whose steps are composed of other operators, with PyTorch's arguments. In a
+compiled function a step is one kernel too.
 """
 
 from __future__ import annotations
