@@ -163,7 +163,9 @@ def arg(number: int, dtype: DType) -> Expr:
 def _number_like(x: Expr, number: Number) -> Expr:
     """A number with the type of `x`; a fraction is refused where `x` is an integer."""
     if number % 1 and x.dtype.kind in ("int", "uint", "index"):
-        raise BodyError(f"expected a whole number beside {x.dtype}, got {number}: cast the other operand to a float")
+        raise BodyError(
+            f"expected a whole number with an operand of {x.dtype}, got {number}: cast the other operand to a float"
+        )
     return const(number, x.dtype)
 
 

@@ -145,7 +145,8 @@ class _Lowering:
             return
         for value, nd in zip(op.operands, self.layouts.operand_layouts(self.function, op), strict=True):
             if nd is not None and nd != self.layouts.values[value]:
-                raise PassError(f"{op.name}: operands lie otherwise; run oneflow-insert-boxing first", op.location)
+                text = "expected operands in the layouts of the signature; run oneflow-insert-boxing first"
+                raise PassError(f"{op.name}: {text}", op.location)
 
     def _plan(self, op: ir.Operation) -> Callable[[], None]:
         if crosses(op):

@@ -142,7 +142,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     if not is_number(alpha):
         raise fail(f"expected alpha to be a number, got {alpha!r}; write x + alpha * y")
     if isinstance(as_number(alpha), float) and not any(map(_is_float, (input, other))):
-        raise fail(f"expected an integer as alpha beside integers, got {alpha}; write x.float() first")
+        raise fail(f"expected an integer as alpha of integers, got {alpha}; write x.float() first")
     return other * as_number(alpha) if is_number(other) else mul(other, alpha)
 
 
@@ -169,7 +169,7 @@ def pow(input: Any, other: Any) -> Tensor:
         OneFlowError: integers to a negative integer, whose result would be none.
     """
     if is_number(other) and not isinstance(as_number(other), float) and other < 0 and not _is_float(input):
-        raise fail(f"expected an exponent of at least 0 beside integers, got {other}; write x.float() ** {other}")
+        raise fail(f"expected an exponent of at least 0 for integers, got {other}; write x.float() ** {other}")
     return _pow(input, other)
 
 

@@ -95,7 +95,7 @@ def _counted(start: Any, end: Any, step: Any, dtype: DType) -> Tensor:
     """Integers from and to sizes that only the run knows."""
     known = [v for v in (start, end, step) if not isinstance(v, Size)]
     if isinstance(step, Size) or any(isinstance(v, bool) or not isinstance(v, int) for v in known) or not step:
-        raise fail(f"expected integers, and a step other than 0, beside a size of the run, got {start, end, step}")
+        raise fail(f"expected integers, and a step other than 0, with a dynamic size, got {start, end, step}")
     numbers = shaped([-((start - end) // step)])
     return cast(add(mul(numbers, step), start), dtype)
 
