@@ -119,7 +119,7 @@ class Factors:
 
         Partial sums of these operands give partial sums of `results`. Names of missing operands are skipped.
         """
-        ins, outs = self.sides()
+        ins, outs = self._sides_of_text()
         given = [name for name, operand in op.inputs.items() for _ in _tensors(operand)][: len(ins)]
         if not any(name in names for name in given):
             return self
@@ -136,7 +136,15 @@ class Factors:
         return replace(self, addends=(*self.addends, factors))
 
     def sides(self) -> tuple[list[list[str]], list[list[str]]]:
-        """The factors of every operand and of every result."""
+        """The factors of every operand, addends included, and of every result.
+
+        Raises:
+            ValueError: the text is none of factors.
+        """
+        ins, outs = self._sides_of_text()
+        return [*ins, *(factors.split() for factors in self.addends)], outs
+
+    def _sides_of_text(self) -> tuple[list[list[str]], list[list[str]]]:
         left, arrow, right = self.text.partition("->")
         if not arrow:
             raise ValueError(f"expected `operands -> results` in factors, got {self.text!r}")
@@ -151,7 +159,7 @@ class Factors:
         Raises:
             ValueError: the number of factors is not the rank of an operand.
         """
-        written, outs = self.sides()
+        written, outs = self._sides_of_text()
         ins = written
         if shapes is not None:
             shapes = shapes[: len(shapes) - len(self.addends)]

@@ -32,6 +32,10 @@ def test_addends_follow_the_operands_in_order():
     assert texts(Factors("m k, k n -> m n").plus("n").plus("m n"))[2] == "B, S(1), S(0), S(1) -> S(1)"
 
 
+def test_sides_have_the_addends():
+    assert Factors("m k, n k -> m n").plus("n").sides() == ([["m", "k"], ["n", "k"], ["n"]], [["m", "n"]])
+
+
 def test_linear_operands_are_partial_sums_together():
     op = SimpleNamespace(inputs={"dy": 1, "x": 2})
     assert texts(SUMS.linear_in(op, "dy").linear_in(op, "dy", "x"))[2:] == ["P, B -> P", "P, P -> P"]
