@@ -45,7 +45,7 @@ class InferSbp(Pass):
                                          oneflow.out_nd_sbp = [[#sbp.split<0>]]}
 
     The mesh is the module attribute `oneflow.mesh`, or the option `mesh=2,2`. Annotations of arguments, results
-    and operators are kept, and `hierarchical_parallel_cast` says how a value has to lie. With `strategy=greedy`
+    and operators are kept, and `hierarchical_parallel_cast` states the layout of a value. With `strategy=greedy`
     other arguments are whole and operators are decided in program order, as OneFlow does by default; with
     `strategy=auto` the cheapest signatures of the whole function are found, those of arguments and results
     included: `bandwidth` (GB/s a device receives at), `latency` (microseconds a collective waits), `compute` (giga
@@ -55,9 +55,9 @@ class InferSbp(Pass):
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
     the one that their `oneflow.placement` says, a `hierarchical_parallel_cast` with `placement` takes a tensor there,
-    and an operator is where its operands are. What nothing is said of is on all ranks, and is brought where it is
-    needed. Signatures are chosen for each placement by itself; the transfer of a tensor to another placement is
-    counted at its source.
+    and an operator has the placement of its operands. Values without annotation are on all ranks, and are moved where
+    they are needed. Signatures are chosen for each placement by itself; the transfer of a tensor to another placement
+    is counted at its source.
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"

@@ -13,7 +13,7 @@ def gather(
     wanted: Callable[[ir.Operation], object] = lambda op: True,
     order: ir.WalkOrder = ir.WalkOrder.POST_ORDER,
 ) -> list[ir.Operation]:
-    """What is wanted of `root` and all operations in its regions, in program order; an operation comes after what is
+    """The selected ones of `root` and all operations in its regions, in program order; an operation comes after what is
     in its regions, or with `ir.WalkOrder.PRE_ORDER` before it.
     """
     found: list[ir.Operation] = []

@@ -1,4 +1,4 @@
-"""What a program says of SBP: the mesh, and the nd-SBPs of arguments, results and operations.
+"""The SBP annotations of a program: the mesh, and the nd-SBPs of arguments, results and operations.
 
 | attribute | on | holds |
 | --- | --- | --- |

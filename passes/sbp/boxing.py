@@ -1,8 +1,7 @@
 """Boxing: the cheapest path from one nd-SBP of a tensor to another on the same mesh.
 
-A `Step` is what one collective does, or one local operation: it takes the SBP of one or several mesh axes that
-agree from one kind to another. `Boxing.path` finds the steps that move the fewest bytes, then those that wait
-for other ranks least.
+A `Step` is one collective or local operation: it changes the equal SBP of one or several mesh axes to another.
+`Boxing.path` finds the steps that move the fewest bytes, and among these the steps that wait least for other ranks.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class _Path:
 
     @property
     def sums(self) -> bool:
-        """Whether a general exchange may be next: after any other step it moves no less than in the step's place."""
+        """Whether a general exchange may be next: after any other step it moves no less than instead of that step."""
         if not self.steps:
             return True
         last = self.steps[-1]

@@ -89,7 +89,7 @@ class _Tables:
     _edges: dict[tuple[object, ...], Table] = field(default_factory=dict)
 
     def node_cost(self, node: Node) -> Table:
-        """The cost of a node by itself and of storing what it makes, by signature."""
+        """The cost of a node and of storing its results, by signature."""
         key = id(node.choices)
         if key not in self._nodes:
             signatures = node.choices.signatures

@@ -1,7 +1,7 @@
-"""A function as SBP inference sees it: nodes that produce and take tensors, each with its candidate signatures.
+"""The graph of a function for SBP inference: nodes that produce and use tensors, with candidate signatures.
 
-Arguments and returned values are nodes as well. A `tensor.cast` to a less specific type is its operand. What is
-not an operator (constants, control flow, calls) computes on whole tensors, or as its callee is annotated.
+Arguments and returned values are nodes as well. A `tensor.cast` to a less specific type is its operand. Constants,
+control flow and calls have repeated tensors; calls of annotated functions the layouts of these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(eq=False)
 class Tensor:
-    """A value, the nodes that take it, and the node that produces it."""
+    """A value, the node that produces it and the nodes that use it."""
 
     value: ir.Value
     desc: TensorDesc
@@ -59,7 +59,7 @@ def width_of(desc: TensorDesc) -> int:
 
 @dataclass(eq=False)
 class Choices:
-    """What nodes that make equal calls share: the signatures, and the multiply-adds of the whole call."""
+    """What nodes of equal calls share: the signatures, and the multiply-adds of the logical call."""
 
     signatures: list[NdSignature]
     work: int = 0
@@ -137,7 +137,7 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
 class GraphReader:
     """Reads functions into graphs; equal calls get the same `Choices`.
 
-    Of a program of several placements, `submeshes`, each has graphs of its own; `place` says which are read.
+    Of a program with several placements, `submeshes`, the graphs of the placement `place` are read.
     """
 
     def __init__(
