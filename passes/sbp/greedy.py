@@ -40,7 +40,7 @@ def _choose(node: Node, given: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
 
 
 def priority(node: Node, signature: NdSignature, given: Sequence[NdSbp], mesh: Mesh) -> tuple[int, int]:
-    """The rank of a signature for a node with operands in the layouts `given`: order, then cost; smaller is better."""
+    """The rank of a signature for operands in the layouts `given`: order, then cost; smaller is better."""
     matches = sum(a == b for a, b in zip(signature.inputs, given, strict=True))
     operands = list(zip(node.inputs, given, signature.inputs, strict=True))
     if len(mesh) == 1:
